@@ -142,17 +142,10 @@ impl CodecChain {
     /// For chains that [only frame](CodecChain::only_frames): the decoded bytes within the stored
     /// ones, of exactly the decoded size. `None` for other chains. `verify: false` skips the sums.
     pub fn payload<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8]>> {
-        if !self.only_frames {
-            return None;
-        }
-        let input = match peel(&self.codecs, src, verify) {
-            Ok((_, input)) => input,
-            Err(error) => return Some(Err(error)),
-        };
-        if input.len() != self.decoded_size() {
-            return Some(Err(CodecError::size(first_name(&self.codecs), self.decoded_size(), input.len())));
-        }
-        Some(Ok(input))
+        self.only_frames.then(|| match peel(&self.codecs, src, verify)? {
+            (_, input) if input.len() == self.decoded_size() => Ok(input),
+            (_, input) => Err(CodecError::size(first_name(&self.codecs), self.decoded_size(), input.len())),
+        })
     }
 
     /// Encodes a chunk of exactly the decoded size into `dst`, which is cleared first; its capacity

@@ -16,7 +16,7 @@
 //! The sum, four bytes, little-endian, follows the bytes; numcodecs can also put it before them
 //! (`"location": "start"`).
 
-use crate::registry::{configuration, configuration_v2};
+use crate::registry::{NoFields, configuration, configuration_v2};
 use crate::{Codec, CodecError, Racing, Result, Scratch, copy_front};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -27,11 +27,6 @@ pub struct Crc32c {
     /// Whether the sum stands before the bytes instead of after them.
     pub at_start: bool,
 }
-
-/// v3 has no fields.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NoFields {}
 
 /// Absent, and `null`, is `end`.
 #[derive(Deserialize)]

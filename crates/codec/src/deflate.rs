@@ -44,8 +44,7 @@ impl Fields {
         if (least..=9).contains(&level) {
             return Ok(level);
         }
-        let why = format!("level must be {least} to 9, found {level}");
-        Err(CodecError::Config { name: wrapper.name().into(), why })
+        Err(CodecError::config(wrapper.name(), format!("level must be {least} to 9, found {level}")))
     }
 }
 
@@ -99,7 +98,7 @@ impl Contexts {
         src: &[u8],
         dst: &mut Vec<u8>,
     ) -> Result<()> {
-        let failed = |why: &str| CodecError::Encode { codec: wrapper.name(), why: why.into() };
+        let failed = |why| CodecError::encode(wrapper.name(), why);
         let level = if level < 0 { 6 } else { level.min(9) };
         let slot =
             self.compressors.get_mut(level as usize).ok_or_else(|| failed("there is no such level"))?;

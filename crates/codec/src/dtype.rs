@@ -2,10 +2,12 @@
 
 use crate::low::low32;
 use crate::small::{SMALL, SmallNumber};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The order of the bytes within one number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ByteOrder {
     /// Least significant byte first.
     Little,
@@ -158,6 +160,18 @@ impl DataType {
     }
 }
 
+/// NumPy's codes of kinds but dates, and how many bytes one of the size behind a code is.
+const CODES: [(Kind, char, usize); 8] = [
+    (Kind::Bool, 'b', 1),
+    (Kind::Int, 'i', 1),
+    (Kind::UInt, 'u', 1),
+    (Kind::Float, 'f', 1),
+    (Kind::Complex, 'c', 1),
+    (Kind::Bytes, 'S', 1),
+    (Kind::Text, 'U', 4),
+    (Kind::Raw, 'V', 1),
+];
+
 impl fmt::Display for DataType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let order = match (self.has_order(), self.order) {
@@ -172,17 +186,14 @@ impl fmt::Display for DataType {
             (name, scale) => write!(f, "{order}{code}8[{scale}{name}]"),
         };
         match self.kind {
-            Kind::Bool => write!(f, "{order}b1"),
-            Kind::Int => write!(f, "{order}i{}", self.size),
-            Kind::UInt => write!(f, "{order}u{}", self.size),
-            Kind::Float => write!(f, "{order}f{}", self.size),
-            Kind::Complex => write!(f, "{order}c{}", self.size),
-            Kind::Bytes => write!(f, "{order}S{}", self.size),
-            Kind::Text => write!(f, "{order}U{}", self.size / 4),
-            Kind::Raw => write!(f, "{order}V{}", self.size),
             Kind::DateTime(unit) => time(f, 'M', unit),
             Kind::TimeDelta(unit) => time(f, 'm', unit),
             Kind::Small(number) => f.write_str(number.name),
+            kind => {
+                let line = CODES.iter().find(|(other, ..)| *other == kind);
+                let (_, code, unit) = line.ok_or(fmt::Error)?;
+                write!(f, "{order}{code}{}", self.size() / unit)
+            }
         }
     }
 }
@@ -223,19 +234,9 @@ impl std::str::FromStr for DataType {
         if tail.is_empty() || tail.len() > 10 || !tail.bytes().all(|b| b.is_ascii_digit()) {
             return Err(bad());
         }
-        let size: usize = tail.parse().map_err(|_| bad())?;
-        let (kind, size) = match code {
-            'b' => (Kind::Bool, size),
-            'i' => (Kind::Int, size),
-            'u' => (Kind::UInt, size),
-            'f' => (Kind::Float, size),
-            'c' => (Kind::Complex, size),
-            'S' => (Kind::Bytes, size),
-            'U' => (Kind::Text, size.checked_mul(4).ok_or_else(bad)?),
-            'V' => (Kind::Raw, size),
-            _ => return Err(bad()),
-        };
-        DataType::new(kind, size, order).ok_or_else(bad)
+        let (kind, _, unit) = CODES.iter().find(|(_, other, _)| *other == code).ok_or_else(bad)?;
+        let size = tail.parse().ok().and_then(|size: usize| size.checked_mul(*unit));
+        size.and_then(|size| DataType::new(*kind, size, order)).ok_or_else(bad)
     }
 }
 

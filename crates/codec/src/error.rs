@@ -94,6 +94,16 @@ impl CodecError {
         CodecError::Corrupt { codec, why: why.into() }
     }
 
+    /// Shorthand for [`CodecError::Encode`].
+    pub(crate) fn encode(codec: &'static str, why: impl Into<String>) -> Self {
+        CodecError::Encode { codec, why: why.into() }
+    }
+
+    /// Shorthand for [`CodecError::Config`].
+    pub(crate) fn config(name: &str, why: impl Into<String>) -> Self {
+        CodecError::Config { name: name.into(), why: why.into() }
+    }
+
     /// Shorthand for [`CodecError::Size`].
     pub(crate) fn size(codec: &'static str, expected: usize, found: usize) -> Self {
         CodecError::Size { codec, expected: expected as u64, found: found as u64 }

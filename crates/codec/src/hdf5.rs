@@ -30,35 +30,27 @@ use crate::{
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// What a file says about a filter, and the chunks that it is for.
-struct Parameters<'a> {
-    client_data: &'a [u32],
-    /// Bytes of an element before the first filter.
-    element_size: usize,
-    /// Bytes of a chunk before the first filter.
-    chunk_bytes: usize,
-}
-
-/// A filter that is supported: its number, its name, and how it is made.
-type Filter = (u16, &'static str, fn(&Parameters<'_>) -> Result<Arc<dyn Codec>>);
+/// A filter that is supported: its number, its name, and how it is made, of the client data, bytes
+/// of an element and bytes of a chunk before the first filter.
+type Filter = (u16, &'static str, fn(&[u32], usize, usize) -> Result<Arc<dyn Codec>>);
 
 #[rustfmt::skip]
 const SUPPORTED: &[Filter] = &[
-    (1, "deflate", |p| Ok(Arc::new(Zlib { level: level(p.client_data, 0..=9, 6) }))),
-    (2, "shuffle", |p| Ok(Arc::new(shuffle::Shuffle::new(p.client_data)))),
-    (3, "fletcher32", |_| Ok(Arc::new(fletcher32::Fletcher32))),
-    (4, "szip", |p| Ok(Arc::new(szip::Szip::new(p.client_data)?))),
-    (5, "nbit", |p| Ok(Arc::new(nbit::Nbit::new(p.client_data)?))),
-    (6, "scaleoffset", |p| Ok(Arc::new(scale_offset::ScaleOffset::new(p.client_data)?))),
-    (307, "bzip2", |p| Ok(Arc::new(bzip2::Bzip2::new(p.client_data)))),
-    (32000, "lzf", |_| Ok(Arc::new(lzf::Lzf))),
-    (32001, "blosc", |p| Ok(Arc::new(Blosc::new(BloscCompressor::Lz4, 5, BloscShuffle::Byte, p.element_size.max(1), 0)?))),
-    (32004, "lz4", |p| Ok(Arc::new(lz4::Lz4::new(p.client_data)))),
-    (32008, "bitshuffle", |p| Ok(Arc::new(bitshuffle::Bitshuffle::new(p.client_data)?))),
-    (32015, "zstd", |p| Ok(Arc::new(Zstd { level: level(p.client_data, -131_072..=22, 3), checksum: false }))),
-    (32022, "bitgroom", |_| Ok(Arc::new(AsStored("bitgroom")))),
-    (32023, "granularbr", |_| Ok(Arc::new(AsStored("granularbr")))),
-    (32026, "blosc2", |p| Ok(Arc::new(blosc2::Blosc2::new(p.client_data, p.chunk_bytes)))),
+    (1, "deflate", |data, _, _| Ok(Arc::new(Zlib { level: level(data, 0..=9, 6) }))),
+    (2, "shuffle", |data, _, _| Ok(Arc::new(shuffle::Shuffle::new(data)))),
+    (3, "fletcher32", |_, _, _| Ok(Arc::new(fletcher32::Fletcher32))),
+    (4, "szip", |data, _, _| Ok(Arc::new(szip::Szip::new(data)?))),
+    (5, "nbit", |data, _, _| Ok(Arc::new(nbit::Nbit::new(data)?))),
+    (6, "scaleoffset", |data, _, _| Ok(Arc::new(scale_offset::ScaleOffset::new(data)?))),
+    (307, "bzip2", |data, _, _| Ok(Arc::new(bzip2::Bzip2::new(data)))),
+    (32000, "lzf", |_, _, _| Ok(Arc::new(lzf::Lzf))),
+    (32001, "blosc", |_, element, _| Ok(Arc::new(Blosc::new(BloscCompressor::Lz4, 5, BloscShuffle::Byte, element.max(1), 0)?))),
+    (32004, "lz4", |data, _, _| Ok(Arc::new(lz4::Lz4::new(data)))),
+    (32008, "bitshuffle", |data, _, _| Ok(Arc::new(bitshuffle::Bitshuffle::new(data)?))),
+    (32015, "zstd", |data, _, _| Ok(Arc::new(Zstd { level: level(data, -131_072..=22, 3), checksum: false }))),
+    (32022, "bitgroom", |_, _, _| Ok(Arc::new(AsStored("bitgroom")))),
+    (32023, "granularbr", |_, _, _| Ok(Arc::new(AsStored("granularbr")))),
+    (32026, "blosc2", |data, _, chunk| Ok(Arc::new(blosc2::Blosc2::new(data, chunk)))),
 ];
 
 /// The other filters that are registered.
@@ -110,7 +102,7 @@ pub fn filter(
     chunk_bytes: usize,
 ) -> Result<Arc<dyn Codec>> {
     if let Some((_, _, make)) = SUPPORTED.iter().find(|(number, ..)| *number == id) {
-        return make(&Parameters { client_data, element_size, chunk_bytes });
+        return make(client_data, element_size, chunk_bytes);
     }
     let name = match name(id) {
         Some(name) => format!("{name} (HDF5 filter {id})"),
@@ -147,21 +139,22 @@ fn level(client_data: &[u32], range: RangeInclusive<i32>, default: i32) -> i32 {
     client_data.first().map(|level| *level as i32).filter(|level| range.contains(level)).unwrap_or(default)
 }
 
-fn config(name: &str, why: impl Into<String>) -> CodecError {
-    CodecError::Config { name: name.into(), why: why.into() }
-}
-
 /// A number of the client data.
 fn parameter(name: &str, client_data: &[u32], at: usize) -> Result<u32> {
     client_data.get(at).copied().ok_or_else(|| {
-        config(name, format!("{} parameters where more than {at} are expected", client_data.len()))
+        CodecError::config(
+            name,
+            format!("{} parameters where more than {at} are expected", client_data.len()),
+        )
     })
 }
 
 /// All numbers of the client data of a filter that always has as many.
 fn exactly<'a, const N: usize>(name: &str, client_data: &'a [u32]) -> Result<&'a [u32; N]> {
     let found = client_data.len();
-    client_data.try_into().map_err(|_| config(name, format!("{found} parameters where {N} are expected")))
+    client_data
+        .try_into()
+        .map_err(|_| CodecError::config(name, format!("{found} parameters where {N} are expected")))
 }
 
 /// A byte order of the client data.
@@ -169,7 +162,7 @@ fn byte_order(name: &str, code: u32) -> Result<ByteOrder> {
     match code {
         0 => Ok(ByteOrder::Little),
         1 => Ok(ByteOrder::Big),
-        other => Err(config(name, format!("unknown byte order {other}"))),
+        other => Err(CodecError::config(name, format!("unknown byte order {other}"))),
     }
 }
 

@@ -138,7 +138,7 @@ pub trait Codec: Debug + Send + Sync {
     /// default refuses: most filters of HDF5 only decode.
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
         let _ = (src, dst, scratch);
-        Err(CodecError::Encode { codec: self.name(), why: "this HDF5 filter cannot be written".into() })
+        Err(CodecError::encode(self.name(), "this HDF5 filter cannot be written"))
     }
 
     /// What [`Codec::encode`] makes of input that another thread changes meanwhile. The default is

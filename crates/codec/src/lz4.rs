@@ -64,15 +64,10 @@ impl Codec for Lz4 {
         let target = front("lz4", dst, claimed as usize)?;
         match decompress(block, target) {
             Some(found) if found == target.len() => Ok(found),
-            Some(found) => Err(CodecError::corrupt(
-                "lz4",
-                format!("the block holds {found} bytes where its header says {claimed}"),
-            )),
-            None => Err(CodecError::corrupt(
-                "lz4",
-                format!("the block is truncated, corrupt, or longer than {claimed} bytes"),
-            )),
+            Some(found) => Err(format!("the block holds {found} bytes where its header says {claimed}")),
+            None => Err(format!("the block is truncated, corrupt, or longer than {claimed} bytes")),
         }
+        .map_err(|why| CodecError::corrupt("lz4", why))
     }
 
     fn decode_range(
@@ -102,17 +97,14 @@ impl Codec for Lz4 {
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
         let (Ok(size), true) = (u32::try_from(src.len()), src.len() <= MAX_DECODED) else {
             let why = format!("{} bytes, where one block holds at most {MAX_DECODED}", src.len());
-            return Err(CodecError::Encode { codec: "lz4", why });
+            return Err(CodecError::encode("lz4", why));
         };
         dst.clear();
         dst.extend_from_slice(&size.to_le_bytes());
         if compress(src, dst, self.acceleration) {
             return Ok(());
         }
-        Err(CodecError::Encode {
-            codec: "lz4",
-            why: "the result is larger than the library's own bound".into(),
-        })
+        Err(CodecError::encode("lz4", "the result is larger than the library's own bound"))
     }
 
     fn racing(&self) -> Racing {

@@ -6,6 +6,7 @@ use crate::{
     AnyCodec, ArrayToArray, ArrayToBytes, Blosc, BytesCodec, Codec, CodecError, Context, Crc32c, Gzip, Lz4,
     Result, Transpose, Vlen, Zlib, Zstd,
 };
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -103,16 +104,6 @@ pub fn makes_bytes(name: &str) -> bool {
     line.is_some_and(|line| matches!(line.make, Make::ArrayToBytes(_)))
 }
 
-/// [`Table::from_v3`] of [`CODECS`].
-pub fn from_v3(name: &str, configuration: Option<&Value>, array: &Context<'_>) -> Result<AnyCodec> {
-    CODECS.from_v3(name, configuration, array)
-}
-
-/// [`Table::from_v2`] of [`CODECS`].
-pub fn from_v2(config: &Value, array: &Context<'_>) -> Result<AnyCodec> {
-    CODECS.from_v2(config, array)
-}
-
 impl Table {
     /// The names of Zarr v3: first those of its own, then zarr-python's for numcodecs' codecs.
     pub fn v3_names(&self) -> Vec<&'static str> {
@@ -146,7 +137,7 @@ impl Table {
     pub fn from_v2(&self, config: &Value, array: &Context<'_>) -> Result<AnyCodec> {
         let Some(id) = config.get("id").and_then(Value::as_str) else {
             let why = format!("expected an object with a string \"id\", found {}", shown(config));
-            return Err(CodecError::Config { name: "?".into(), why });
+            return Err(CodecError::config("?", why));
         };
         match self.0.iter().find(|line| line.v2 == Some(id)) {
             Some(line) => line.make(Config::V2(config), array),
@@ -199,6 +190,11 @@ pub(crate) fn configuration_v2<T: DeserializeOwned>(name: &str, metadata: &Value
     }
 }
 
+/// A configuration without fields.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NoFields {}
+
 fn fields<T: DeserializeOwned>(name: &str, object: Value) -> Result<T> {
     // Derived implementations would also take an array, field by field.
     if !object.is_object() {
@@ -207,12 +203,11 @@ fn fields<T: DeserializeOwned>(name: &str, object: Value) -> Result<T> {
     // serde's message names unknown and missing fields, but not the field of a wrong type: the text
     // does.
     let text = shown(&object);
-    T::deserialize(object)
-        .map_err(|error| CodecError::Config { name: name.into(), why: format!("{error} in {text}") })
+    T::deserialize(object).map_err(|error| CodecError::config(name, format!("{error} in {text}")))
 }
 
 fn not_an_object(name: &str, found: &Value) -> CodecError {
-    CodecError::Config { name: name.into(), why: format!("expected an object, found {}", shown(found)) }
+    CodecError::config(name, format!("expected an object, found {}", shown(found)))
 }
 
 /// A value of metadata as text for a message, cut where it is too long for one.

@@ -79,12 +79,8 @@ impl std::fmt::Display for VlenKind {
 /// Refuses a configuration that is not empty.
 fn no_fields(config: Config<'_>, name: &str) -> Result<()> {
     let fields: Map<String, Value> = config.fields(name)?;
-    match fields.keys().next() {
-        None => Ok(()),
-        Some(member) => {
-            Err(CodecError::Config { name: name.into(), why: format!("unknown member {member:?}") })
-        }
-    }
+    let unknown = fields.keys().next().map(|member| format!("unknown member {member:?}"));
+    unknown.map_or(Ok(()), |why| Err(CodecError::config(name, why)))
 }
 
 #[derive(Deserialize)]
@@ -160,10 +156,6 @@ impl Vlen {
         self.heap.as_ref().ok_or(CodecError::Ragged { codec: self.kind.codec_name() })
     }
 
-    fn corrupt(&self, why: String) -> CodecError {
-        CodecError::corrupt(self.kind.codec_name(), why)
-    }
-
     /// Refuses bytes that the element cannot have.
     fn check_item(&self, cell: usize, bytes: &[u8]) -> Result<(), String> {
         match self.kind {
@@ -175,6 +167,93 @@ impl Vlen {
             _ => Ok(()),
         }
     }
+
+    /// [`Codec::decode`]; on failure says why.
+    fn decode_cells(&self, heap: &Heap, src: &[u8], dst: &mut [u8]) -> Result<usize, String> {
+        let (cells, _) = dst.as_chunks_mut::<{ Cell::SIZE }>();
+        let (found, mut left) =
+            number(src).ok_or_else(|| format!("the chunk has {} bytes, not even a count", src.len()))?;
+        if found != cells.len() {
+            return Err(format!("{found} elements where {} are expected", cells.len()));
+        }
+        // All bytes that are not lengths are payload.
+        let most = cells.len().checked_mul(NUMBER).and_then(|lengths| left.len().checked_sub(lengths));
+        let most = most.ok_or_else(|| format!("{} bytes are too few for {found} elements", src.len()))?;
+        let mut memory = heap.allocate(most);
+        let payload =
+            memory.as_mut().and_then(Arc::get_mut).and_then(|memory| memory.as_mut().get_mut(..most));
+        let payload = payload.ok_or_else(|| format!("no memory for {most} bytes"))?;
+        let mut end = 0;
+        let buffer = heap.reserve().ok_or("there are too many chunks")?;
+        let fill = &*self.fill;
+        // All texts are valid if they are valid together and none begins within a character. One
+        // check of all is faster.
+        let mut begins_within = None;
+        for (at, cell) in cells.iter_mut().enumerate() {
+            let (len, rest) = number(left)
+                .ok_or_else(|| format!("it ends before the length of element {at} of {found}"))?;
+            let bytes;
+            (bytes, left) = rest
+                .split_at_checked(len)
+                .ok_or_else(|| format!("element {at} has {len} bytes where {} are left", rest.len()))?;
+            *cell = if bytes == fill {
+                self.fill_cell()
+            } else if bytes.is_empty() {
+                Cell::default()
+            } else {
+                self.check_item(at, bytes)?;
+                if is_continuation(bytes) {
+                    begins_within = begins_within.or(Some(at));
+                }
+                payload
+                    .get_mut(end..end + len)
+                    .ok_or_else(|| format!("element {at} has {len} bytes, among them the lengths of others"))?
+                    .copy_from_slice(bytes);
+                end += len;
+                Cell { buffer, len: low32(len as u64), offset: (end - len) as u64 }
+            }
+            .write();
+        }
+        if !left.is_empty() {
+            return Err(format!("{} bytes behind its {found} elements", left.len()));
+        }
+        if self.kind == VlenKind::Text {
+            check_text(payload.get(..end).unwrap_or_default(), begins_within, |at| {
+                cells.iter().position(|cell| has(cell, buffer, at))
+            })?;
+        }
+        if let Some(memory) = memory.filter(|_| end > 0) {
+            heap.put(buffer, memory);
+        }
+        Ok(cells.len() * Cell::SIZE)
+    }
+
+    /// [`Codec::encode`]; on failure says why.
+    fn encode_cells(&self, heap: &Heap, src: &[u8], dst: &mut Vec<u8>) -> Result<(), String> {
+        let (cells, _) = src.as_chunks::<{ Cell::SIZE }>();
+        let count = u32::try_from(cells.len()).map_err(|_| format!("{} elements", cells.len()))?;
+        let lens: u64 = cells.iter().map(|cell| u64::from(Cell::read(cell).len)).sum();
+        let size = lens.saturating_add((NUMBER as u64).saturating_mul(u64::from(count) + 1));
+        let room = usize::try_from(size).ok().filter(|size| *size <= MOST).ok_or_else(|| {
+            format!(
+                "the chunk has {size} bytes, and {MOST} are the most that can be; smaller chunks are needed"
+            )
+        })?;
+        dst.clear();
+        dst.try_reserve_exact(room).map_err(|_| format!("no memory for {size} bytes"))?;
+        dst.extend_from_slice(&count.to_le_bytes());
+        let mut buffers = Buffers { heap, known: Vec::new(), last: 0 };
+        for (at, cell) in cells.iter().enumerate() {
+            let cell = Cell::read(cell);
+            let bytes = buffers.bytes(cell).ok_or_else(|| format!("element {at}: there is no {cell:?}"))?;
+            self.check_item(at, bytes)?;
+            dst.extend_from_slice(&cell.len.to_le_bytes());
+            dst.extend_from_slice(bytes);
+        }
+        // The old values of this chunk are not needed any more.
+        heap.forget(buffers.known.iter().map(|(number, _)| *number));
+        Ok(())
+    }
 }
 
 impl Codec for Vlen {
@@ -183,101 +262,13 @@ impl Codec for Vlen {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
-        let heap = self.bound_heap()?;
-        let (cells, _) = dst.as_chunks_mut::<{ Cell::SIZE }>();
-        let Some((found, mut left)) = number(src) else {
-            return Err(self.corrupt(format!("the chunk has {} bytes, not even a count", src.len())));
-        };
-        if found != cells.len() {
-            return Err(self.corrupt(format!("{found} elements where {} are expected", cells.len())));
-        }
-        // All bytes that are not lengths are payload.
-        let Some(most) = cells.len().checked_mul(NUMBER).and_then(|lengths| left.len().checked_sub(lengths))
-        else {
-            return Err(self.corrupt(format!("{} bytes are too few for {found} elements", src.len())));
-        };
-        let mut memory = heap.allocate(most);
-        let Some(payload) =
-            memory.as_mut().and_then(Arc::get_mut).and_then(|memory| memory.as_mut().get_mut(..most))
-        else {
-            return Err(self.corrupt(format!("no memory for {most} bytes")));
-        };
-        let mut end = 0;
-        let buffer = heap.reserve().ok_or_else(|| self.corrupt("there are too many chunks".into()))?;
-        let fill = &*self.fill;
-        // All texts are valid if they are valid together and none begins within a character. One
-        // check of all is faster.
-        let mut begins_within = None;
-        for (at, cell) in cells.iter_mut().enumerate() {
-            let Some((len, rest)) = number(left) else {
-                return Err(self.corrupt(format!("it ends before the length of element {at} of {found}")));
-            };
-            let Some((bytes, rest)) = rest.split_at_checked(len) else {
-                let why = format!("element {at} has {len} bytes where {} are left", rest.len());
-                return Err(self.corrupt(why));
-            };
-            left = rest;
-            *cell = if bytes == fill {
-                self.fill_cell()
-            } else if bytes.is_empty() {
-                Cell::default()
-            } else {
-                self.check_item(at, bytes).map_err(|why| self.corrupt(why))?;
-                if is_continuation(bytes) {
-                    begins_within = begins_within.or(Some(at));
-                }
-                let Some(place) = payload.get_mut(end..end + len) else {
-                    let why = format!("element {at} has {len} bytes, among them the lengths of others");
-                    return Err(self.corrupt(why));
-                };
-                place.copy_from_slice(bytes);
-                end += len;
-                Cell { buffer, len: low32(len as u64), offset: (end - len) as u64 }
-            }
-            .write();
-        }
-        if !left.is_empty() {
-            return Err(self.corrupt(format!("{} bytes behind its {found} elements", left.len())));
-        }
-        if self.kind == VlenKind::Text {
-            check_text(payload.get(..end).unwrap_or_default(), begins_within, |at| {
-                cells.iter().position(|cell| has(cell, buffer, at))
-            })
-            .map_err(|why| self.corrupt(why))?;
-        }
-        if let Some(memory) = memory.filter(|_| end > 0) {
-            heap.put(buffer, memory);
-        }
-        Ok(cells.len() * Cell::SIZE)
+        let decoded = self.decode_cells(self.bound_heap()?, src, dst);
+        decoded.map_err(|why| CodecError::corrupt(self.name(), why))
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
-        let heap = self.bound_heap()?;
-        let refuse = |why: String| CodecError::Encode { codec: self.kind.codec_name(), why };
-        let (cells, _) = src.as_chunks::<{ Cell::SIZE }>();
-        let count = u32::try_from(cells.len()).map_err(|_| refuse(format!("{} elements", cells.len())))?;
-        let lens: u64 = cells.iter().map(|cell| u64::from(Cell::read(cell).len)).sum();
-        let size = lens.saturating_add((NUMBER as u64).saturating_mul(u64::from(count) + 1));
-        let room = usize::try_from(size).ok().filter(|size| *size <= MOST).ok_or_else(|| {
-            refuse(format!(
-                "the chunk has {size} bytes, and {MOST} are the most that can be; smaller chunks are needed"
-            ))
-        })?;
-        dst.clear();
-        dst.try_reserve_exact(room).map_err(|_| refuse(format!("no memory for {size} bytes")))?;
-        dst.extend_from_slice(&count.to_le_bytes());
-        let mut buffers = Buffers { heap, known: Vec::new(), last: 0 };
-        for (at, cell) in cells.iter().enumerate() {
-            let cell = Cell::read(cell);
-            let bytes =
-                buffers.bytes(cell).ok_or_else(|| refuse(format!("element {at}: there is no {cell:?}")))?;
-            self.check_item(at, bytes).map_err(refuse)?;
-            dst.extend_from_slice(&cell.len.to_le_bytes());
-            dst.extend_from_slice(bytes);
-        }
-        // The old values of this chunk are not needed any more.
-        heap.forget(buffers.known.iter().map(|(number, _)| *number));
-        Ok(())
+        let encoded = self.encode_cells(self.bound_heap()?, src, dst);
+        encoded.map_err(|why| CodecError::Encode { codec: self.name(), why })
     }
 
     fn racing(&self) -> Racing {

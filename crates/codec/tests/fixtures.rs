@@ -65,7 +65,8 @@ fn numcodecs_fixtures_decode_to_the_same_bytes() {
                 let encoded = codec_folder.join(format!("encoded.{number}.dat"));
                 let stored = fs::read(&encoded).unwrap();
                 let array = Context::of_elements(descr.parse().unwrap());
-                let codec = registry::from_v2(&config, &array)
+                let codec = registry::CODECS
+                    .from_v2(&config, &array)
                     .unwrap_or_else(|error| panic!("{}: {error}", codec_folder.display()))
                     .codec();
                 let chain = CodecChain::new(vec![codec], expected.len());

@@ -1,54 +1,46 @@
 //! Objects as files below a directory.
 //!
-//! An object is a regular file, its key the path below the root. A write goes in these steps:
+//! An object is a regular file. Its key is its path below the root. A write takes these steps:
 //!
-//! 1. Create a temporary file in the directory of the object, under a name that no key can have.
-//!    Written in place, the object would be torn for readers, and half of it after a crash; in
-//!    another directory the rename could cross file systems.
-//! 2. Where that directory is missing, make it and start again. Looking first would cost every
-//!    write a system call.
-//! 3. Write all parts, going on after short writes. A full disk is found here, while the old object
-//!    is untouched.
+//! 1. Create a temporary file in the directory of the object, under a name that no key can have. A
+//!    write in place would show readers half an object; in another directory, the rename could
+//!    cross file systems.
+//! 2. If that directory is missing, make it and start again. Looking first would cost every write a
+//!    system call.
+//! 3. Write all parts. A full disk is found here, while the old object is untouched.
 //! 4. With `fsync`: flush the file. Otherwise a power failure after the rename may leave an empty
 //!    file under the key.
 //! 5. Close, and look at the answer: network file systems and quotas report a full disk only then.
-//! 6. Rename over the object. Readers that opened the old file keep it; later ones get the new one.
-//! 7. With `fsync`: flush the directory, and those above that step 2 made. Otherwise the rename
-//!    itself may be lost.
+//! 6. Rename over the object. Readers that opened the old file keep it.
+//! 7. With `fsync`: flush the directory, and those that step 2 made. Otherwise the rename itself
+//!    may be lost.
 //!
-//! Whatever fails, the temporary file is removed. A killed writer leaves it behind: no key names it
-//! and no listing shows it; [`Store::delete_prefix`] removes it.
+//! If a step fails, the temporary file is removed. A killed writer leaves it: no key names it and
+//! no listing shows it; [`Store::delete_prefix`] removes it. An object that comes in pieces
+//! ([`Store::replace`]) takes the same steps, the third one many times. Processes that read an
+//! object and replace it exclude each other by [locks](lock).
 //!
-//! An object that comes in pieces ([`Store::replace`]) takes the same steps, the third one many
-//! times; bytes of another file are copied there inside the kernel. Processes that read an object
-//! and replace it by what follows from that exclude each other by [locks](lock).
+//! A read of a whole object opens, reads and closes:
 //!
-//! A read of a whole object opens, reads and closes, and asks for the size only where the answer of
-//! the read is unusual:
+//! 1. Open without blocking: a pipe in the place of an object must not hang the reader.
+//! 2. Read the expected bytes **and one more** in one call. Otherwise a longer object, written with
+//!    other metadata, would pass for a good one. Asking for the size would cost a system call per
+//!    chunk.
+//! 3. A regular file that gives fewer bytes than asked for has ended. No second read is needed.
 //!
-//! 1. Open without blocking, so that a pipe in the place of an object cannot hang the reader.
-//! 2. Read the expected bytes **and one more** in one call. An object that was written with other
-//!    metadata and is longer would otherwise pass for a good one; asking for the size first would
-//!    cost a system call per chunk.
-//! 3. On a regular file a read that returns fewer bytes than asked for has met the end of the file,
-//!    so no second read is needed to find the end.
-//!
-//! A read of parts of an object asks where the file ends before it reads: what it reads would not
-//! tell.
-//!
-//! The steady state of both allocates nothing: paths are built on the stack.
+//! A read of parts asks where the file ends first: the bytes would not tell. In the steady state
+//! neither allocates: paths are built on the stack.
 //!
 //! **Symbolic links.** Keys cannot leave the root: [`Key`] has no `..` and no absolute paths. Links
-//! that somebody put below the root are honoured wherever they lead, as in other software: reads
-//! and listings follow them; a key through a link to a directory is written, and deleted, there.
-//! Writing or deleting an object that is itself a link replaces or removes the link, not what it
-//! leads to. [`Store::delete_prefix`] removes links that it meets and never what they lead to. A
-//! directory that contains itself through a link is listed once. Two keys that reach one object
+//! below the root are followed by reads and listings, wherever they lead. A key through a link to a
+//! directory is written, and deleted, there. An object that is itself a link: a write replaces the
+//! link, a deletion removes it. [`Store::delete_prefix`] removes links and never what they lead to.
+//! A directory that contains itself through a link is listed once. Two keys that reach one object
 //! through links have two lock numbers.
 //!
-//! **What is no object:** directories, pipes, sockets, devices and links that lead nowhere are
-//! "missing"; files whose names cannot be keys (not UTF-8, with a backslash) are not listed.
-//! Directories that deletions leave empty are removed, up to the root but not the root itself.
+//! **Not objects:** directories, pipes, sockets, devices and links that lead nowhere are "missing".
+//! Files whose names cannot be keys (not UTF-8, with a backslash) are not listed. Directories that
+//! deletions leave empty are removed, but never the root.
 
 mod attempts;
 mod delete;
@@ -227,6 +219,11 @@ impl LocalStore {
             io::ErrorKind::Interrupted => StoreError::refused(Refused::Stopped, self, key),
             _ => self.error(operation, key, error),
         }
+    }
+
+    /// Flushes the directory above a new file or directory, if writes are to be flushed.
+    fn flush_above(&self, path: &Path) -> io::Result<()> {
+        path.parent().filter(|_| self.options.fsync).map_or(Ok(()), Self::flush_directory)
     }
 
     /// Flushes a directory, so that renames, new and deleted entries in it survive a power failure.

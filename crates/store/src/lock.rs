@@ -6,12 +6,7 @@ use std::fmt::Debug;
 /// Holds the lock of an object ([`Store::lock`](crate::Store::lock)) until it is dropped.
 #[derive(Debug)]
 #[must_use = "the lock is let go at once"]
-pub struct ObjectLock<'s>(Option<Box<dyn Held + 's>>);
-
-/// Whatever lets a lock go when it is dropped.
-trait Held: Send + Debug {}
-
-impl<T: Send + Debug> Held for T {}
+pub struct ObjectLock<'s>(Option<Box<dyn Debug + Send + 's>>);
 
 impl<'s> ObjectLock<'s> {
     /// A guard of nothing: nobody has to be excluded, or there is no object.

@@ -8,7 +8,7 @@ use crate::{
 };
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::{Bound, Deref};
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -42,14 +42,6 @@ impl Object {
 
     fn stamp(&self) -> Stamp {
         Stamp::new([Stamp::NO_DEVICE, self.version, 0, 0, 0, 0, 0])
-    }
-}
-
-impl Deref for Object {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes
     }
 }
 
@@ -156,20 +148,20 @@ fn below<'o>(objects: &'o Objects, prefix: Option<Key<'_>>) -> impl Iterator<Ite
 struct OpenBytes<'s> {
     store: &'s MemoryStore,
     key: String,
-    bytes: Arc<Object>,
+    object: Arc<Object>,
 }
 
 impl Opened for OpenBytes<'_> {
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
-        self.store.copy_ranges(&self.key, &self.bytes, ranges)
+        self.store.copy_ranges(&self.key, &self.object, ranges)
     }
 
     fn size(&self) -> u64 {
-        self.bytes.len() as u64
+        self.object.bytes.len() as u64
     }
 
     fn stamp(&self) -> Option<Stamp> {
-        Some(self.bytes.stamp())
+        Some(self.object.stamp())
     }
 
     fn vouched(&self) -> Option<Stamp> {
@@ -180,16 +172,16 @@ impl Opened for OpenBytes<'_> {
 impl MemoryStore {
     /// An object, if it has the right size.
     fn get_sized(&self, key: Key<'_>, size: Option<u64>) -> Result<Option<Arc<Object>>> {
-        let Some(bytes) = self.get(key) else { return Ok(None) };
-        check_size(self, key, size, bytes.len() as u64)?;
-        Ok(Some(bytes))
+        let Some(object) = self.get(key) else { return Ok(None) };
+        check_size(self, key, size, object.bytes.len() as u64)?;
+        Ok(Some(object))
     }
 
-    fn copy_ranges(&self, key: &str, object: &[u8], ranges: &mut [RangeRead<'_>]) -> Result<()> {
+    fn copy_ranges(&self, key: &str, object: &Object, ranges: &mut [RangeRead<'_>]) -> Result<()> {
         for RangeRead { offset, buf } in ranges.iter_mut().filter(|range| !range.buf.is_empty()) {
             let (start, len) = (usize::try_from(*offset).unwrap_or(usize::MAX), buf.len());
-            let bytes = object.get(start..start.saturating_add(len)).ok_or_else(|| {
-                StoreError::out_of_range(self, key, *offset, len as u64, object.len() as u64)
+            let bytes = object.bytes.get(start..start.saturating_add(len)).ok_or_else(|| {
+                StoreError::out_of_range(self, key, *offset, len as u64, object.bytes.len() as u64)
             })?;
             buf.copy_from_slice(bytes);
         }
@@ -214,8 +206,8 @@ impl Store for MemoryStore {
     }
 
     fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
-        let opened = |bytes| OpenBytes { store: self, key: key.as_str().to_owned(), bytes };
-        Ok(self.get_sized(key, size)?.map(|bytes| Box::new(opened(bytes)) as Box<dyn Opened + 's>))
+        let opened = |object| OpenBytes { store: self, key: key.as_str().to_owned(), object };
+        Ok(self.get_sized(key, size)?.map(|object| Box::new(opened(object)) as Box<dyn Opened + 's>))
     }
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
@@ -230,13 +222,13 @@ impl Store for MemoryStore {
     ) -> Result<(bool, Option<Stamp>)> {
         buf.clear();
         let Some(object) = self.get(key) else { return Ok((false, None)) };
-        if object.len() > limit {
+        if object.bytes.len() > limit {
             return Err(StoreError::too_large(self, key.as_str(), limit));
         }
-        if buf.try_reserve_exact(object.len()).is_err() {
+        if buf.try_reserve_exact(object.bytes.len()).is_err() {
             return Err(self.error(Operation::Read, key, io::ErrorKind::OutOfMemory));
         }
-        buf.extend_from_slice(&object);
+        buf.extend_from_slice(&object.bytes);
         Ok((true, Some(object.stamp())))
     }
 
@@ -245,7 +237,7 @@ impl Store for MemoryStore {
     }
 
     fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
-        Ok(self.objects.read().get(key.as_str()).map(|object| object.len() as u64))
+        Ok(self.objects.read().get(key.as_str()).map(|object| object.bytes.len() as u64))
     }
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {

@@ -4,6 +4,9 @@
 //! 2. One call reads all cuts of a segment from its object, which is opened for that.
 //! 3. If the store is made so, bytes beyond the end of a segment's object read as zeros: nobody
 //!    has written them yet.
+//!
+//! This is not one file with `local/file.rs`, which holds one open file: both have one key, and
+//! nothing else in common.
 
 use crate::{
     Cost, HeldObject, Key, Opened, Operation, RangeRead, Result, Store, StoreError, check_size, hash,

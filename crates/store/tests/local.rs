@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{CHILD, child_root, get, key, names, open, this_program};
+use common::{CHILD, child_root, get, key, names, new, this_program};
 use hyperslab_store::{Entry, Key, LocalOptions, LocalStore, RangeRead, Result, Store, StoreError};
 use std::ffi::OsStr;
 use std::fs;
@@ -14,16 +14,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// The user that owns nothing.
 const NOBODY: u32 = 65534;
-
-fn new() -> (TempDir, LocalStore) {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
-    (dir, store)
-}
 
 fn kind<T: std::fmt::Debug>(answer: Result<T>) -> ErrorKind {
     answer.unwrap_err().io_kind().expect("an error of the system")

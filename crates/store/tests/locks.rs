@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{child_root, get, key, names, open, this_program};
+use common::{child_root, get, key, names, new, open, this_program};
 use hyperslab_store::{Expected, LocalOptions, LocalStore, Store, StoreError};
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -101,8 +101,7 @@ fn processes_lose_no_update() {
 /// A link that leads nowhere is no object, so many may try to be the first in its place: one is.
 #[test]
 fn one_is_first_in_the_place_of_a_dangling_link() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (dir, store) = new();
     for round in 0..100_u32 {
         let name = format!("c/{round}");
         fs::create_dir_all(dir.path().join("c")).unwrap();
@@ -125,8 +124,7 @@ fn one_is_first_in_the_place_of_a_dangling_link() {
 /// Something that is no object and stays is an error: looking again for an object would never end.
 #[test]
 fn other_things_in_the_place_of_an_object_are_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (dir, store) = new();
     fs::create_dir(dir.path().join("directory")).unwrap();
     std::os::unix::fs::symlink("directory", dir.path().join("link")).unwrap();
     std::os::unix::fs::symlink("self", dir.path().join("self")).unwrap();
@@ -165,8 +163,7 @@ fn waits_for_another_process() {
         store.write(key("a/x"), &[b"written under the lock"]).unwrap();
         return drop(held);
     }
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (dir, store) = new();
     store.write(key("a/x"), &[b"before"]).unwrap();
     store.write(key("a/y"), &[b"other"]).unwrap();
     let mut child = child("waits_for_another_process", dir.path());
@@ -200,8 +197,7 @@ fn the_dead_hold_nothing() {
         let _held = store.lock(key("a/x"), None).unwrap();
         return tell_and_wait("held");
     }
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (dir, store) = new();
     store.write(key("a/x"), &[b"1"]).unwrap();
     let mut child = child("the_dead_hold_nothing", dir.path());
     wait_for(&mut child, "held");
@@ -236,8 +232,7 @@ fn forked_children_keep_no_lock() {
         }
         return tell_and_wait(&format!("held {pid}"));
     }
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (dir, store) = new();
     store.write(key("a/x"), &[b"1"]).unwrap();
     let mut child = child("forked_children_keep_no_lock", dir.path());
     let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
@@ -259,8 +254,7 @@ fn forked_children_keep_no_lock() {
 
 #[test]
 fn what_cannot_be_locked() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (dir, store) = new();
     store.write(key("a"), &[b"object"]).unwrap();
     assert!(!store.lock(key("a/b/x"), None).unwrap().is_held());
     assert!(!store.lock_prefix(Some(key("a")), None).unwrap().is_held());

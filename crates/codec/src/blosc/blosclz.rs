@@ -20,12 +20,39 @@ const MAX_LITERALS: usize = 32;
 
 /// Decodes all of `src` into all of `dst`. On failure says why.
 pub(super) fn decode(src: &[u8], dst: &mut [u8]) -> Result<(), &'static str> {
-    const TRUNCATED: &str = "stream is truncated";
-    const TOO_LONG: &str = "stream decodes to more bytes than its block has";
-    let mut at = 0; // in dst
-    let mut next = 1; // in src
-    let mut instruction = usize::from(*src.first().ok_or(TRUNCATED)? & 31);
-    loop {
+    match decode_lz::<true>(src, dst, usize::MAX) {
+        _ if src.is_empty() => Err("stream is truncated"),
+        Ok(written) if written == dst.len() => Ok(()),
+        Ok(_) => Err("stream decodes to fewer bytes than its block has"),
+        Err(Fault::Truncated) => Err("stream is truncated"),
+        Err(Fault::TooLong) => Err("stream decodes to more bytes than its block has"),
+        Err(Fault::BeforeStart { .. }) => Err("match before the start of its block"),
+    }
+}
+
+/// What is wrong with a stream.
+pub(crate) enum Fault {
+    Truncated,
+    TooLong,
+    BeforeStart { distance: usize, decoded: usize },
+}
+
+/// Decodes all of `src` into the front of `dst`; returns how many bytes that were. Not `BLOSC`: the
+/// format of LibLZF, until there are `enough` bytes. Its lengths have one byte more at most, its
+/// distances are near, and its first instruction is one like others.
+pub(crate) fn decode_lz<const BLOSC: bool>(
+    src: &[u8],
+    dst: &mut [u8],
+    enough: usize,
+) -> Result<usize, Fault> {
+    let (mut next, mut at) = (0, 0);
+    let mut mask = if BLOSC { 31 } else { 255 };
+    while (BLOSC || at < enough)
+        && let Some(&instruction) = src.get(next)
+    {
+        let instruction = usize::from(instruction & mask);
+        mask = 255;
+        next += 1;
         if instruction < 32 {
             let len = instruction + 1;
             if let (Some(from), Some(to)) = (
@@ -35,47 +62,44 @@ pub(super) fn decode(src: &[u8], dst: &mut [u8]) -> Result<(), &'static str> {
                 // A copy of constant length costs less than one of the right length.
                 *to = *from;
             } else {
-                let from = src.get(next..next + len).ok_or(TRUNCATED)?;
-                dst.get_mut(at..at + len).ok_or(TOO_LONG)?.copy_from_slice(from);
+                let from = src.get(next..next + len).ok_or(Fault::Truncated)?;
+                dst.get_mut(at..at + len).ok_or(Fault::TooLong)?.copy_from_slice(from);
             }
             next += len;
             at += len;
-        } else {
-            let mut byte = || {
-                let byte = src.get(next).copied().map(usize::from).ok_or(TRUNCATED);
-                next += 1;
-                byte
-            };
-            let mut len = (instruction >> 5) + 2;
-            if len == 9 {
-                loop {
-                    let more = byte()?;
-                    len += more;
-                    if more != 255 {
-                        break;
-                    }
+            continue;
+        }
+        let mut byte = || {
+            let byte = src.get(next).copied().map(usize::from).ok_or(Fault::Truncated);
+            next += 1;
+            byte
+        };
+        let mut len = (instruction >> 5) + 2;
+        if len == 9 {
+            loop {
+                let more = byte()?;
+                len += more;
+                if !BLOSC || more != 255 {
+                    break;
                 }
             }
-            let high = instruction & 31;
-            let low = byte()?;
-            let mut distance = (high << 8) + low + 1;
-            if high == 31 && low == 255 {
-                distance = FAR + (byte()? << 8) + byte()?;
-            }
-            if distance > at {
-                return Err("match before the start of its block");
-            }
-            if len > dst.len() - at {
-                return Err(TOO_LONG);
-            }
-            copy_match(dst, at, distance, len);
-            at += len;
         }
-        let Some(&byte) = src.get(next) else { break };
-        instruction = usize::from(byte);
-        next += 1;
+        let high = instruction & 31;
+        let low = byte()?;
+        let mut distance = (high << 8) + low + 1;
+        if BLOSC && high == 31 && low == 255 {
+            distance = FAR + (byte()? << 8) + byte()?;
+        }
+        if distance > at {
+            return Err(Fault::BeforeStart { distance, decoded: at });
+        }
+        if len > dst.len() - at {
+            return Err(Fault::TooLong);
+        }
+        copy_match(dst, at, distance, len);
+        at += len;
     }
-    if at == dst.len() { Ok(()) } else { Err("stream decodes to fewer bytes than its block has") }
+    Ok(at)
 }
 
 /// Copies `len` bytes to `at` from `distance` back. Both may overlap. `distance <= at`.
@@ -84,7 +108,7 @@ pub(super) fn decode(src: &[u8], dst: &mut [u8]) -> Result<(), &'static str> {
     clippy::indexing_slicing,
     reason = "callers have checked that `distance` is at most `at`, and that `len` bytes follow it"
 )]
-pub(crate) fn copy_match(dst: &mut [u8], at: usize, distance: usize, len: usize) {
+fn copy_match(dst: &mut [u8], at: usize, distance: usize, len: usize) {
     let from = at - distance;
     if distance == 1 {
         let value = dst[from];

@@ -24,8 +24,7 @@ pub(super) fn encode(codec: &Blosc, src: &[u8], dst: &mut Vec<u8>, contexts: &mu
         return Err(CodecError::Encode { codec: NAME, why });
     }
     if codec.compressor == BloscCompressor::Snappy {
-        let why = "cname \"snappy\" is supported for decoding only".to_owned();
-        return Err(CodecError::Encode { codec: NAME, why });
+        return Err(CodecError::encode(NAME, "cname \"snappy\" is supported for decoding only"));
     }
     // The field has one byte. c-blosc takes larger elements for bytes.
     let typesize = if codec.typesize > 255 { 1 } else { codec.typesize };

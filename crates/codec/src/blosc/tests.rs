@@ -13,13 +13,9 @@ fn codec(
     Blosc::new(compressor, level, shuffle, typesize, blocksize).unwrap()
 }
 
-const WRITABLE: [BloscCompressor; 5] = [
-    BloscCompressor::BloscLz,
-    BloscCompressor::Lz4,
-    BloscCompressor::Lz4hc,
-    BloscCompressor::Zlib,
-    BloscCompressor::Zstd,
-];
+use BloscCompressor::{BloscLz, Lz4, Lz4hc, Zlib, Zstd};
+
+const WRITABLE: [BloscCompressor; 5] = [BloscLz, Lz4, Lz4hc, Zlib, Zstd];
 
 fn any_codec() -> impl Strategy<Value = Blosc> {
     (
@@ -37,7 +33,7 @@ fn any_codec() -> impl Strategy<Value = Blosc> {
         .prop_map(|(compressor, level, shuffle, typesize, blocksize)| {
             // The thorough levels of zstd and lz4hc take long and differ in nothing that matters
             // here.
-            let level = if level == 9 && compressor == BloscCompressor::Zstd { 1 } else { level };
+            let level = if level == 9 && compressor == Zstd { 1 } else { level };
             codec(compressor, level, shuffle, typesize, blocksize)
         })
 }
@@ -172,7 +168,6 @@ fn choices_of_the_encoder() {
         let header = header::Header::parse(&encoded).unwrap();
         (encoded[2], header.typesize, header.blocksize)
     };
-    use BloscCompressor::*;
     use BloscShuffle::*;
     assert_eq!(head(codec(Lz4, 5, Byte, 4, 0), 8 << 20), (0x21, 4, 512 << 10));
     assert_eq!(head(codec(Lz4, 5, Byte, 1, 0), 8 << 20), (0x23, 1, 128 << 10));
@@ -191,10 +186,10 @@ fn choices_of_the_encoder() {
 #[test]
 fn parts_are_parts_of_the_whole() {
     for (compressor, shuffle, typesize, blocksize) in [
-        (BloscCompressor::Lz4, BloscShuffle::Byte, 4, 0),
-        (BloscCompressor::Zstd, BloscShuffle::Bit, 8, 10_000),
-        (BloscCompressor::BloscLz, BloscShuffle::None, 1, 70_000),
-        (BloscCompressor::Zlib, BloscShuffle::Byte, 3, 1000),
+        (Lz4, BloscShuffle::Byte, 4, 0),
+        (Zstd, BloscShuffle::Bit, 8, 10_000),
+        (BloscLz, BloscShuffle::None, 1, 70_000),
+        (Zlib, BloscShuffle::Byte, 3, 1000),
     ] {
         crate::testing::check_parts(&codec(compressor, 3, shuffle, typesize, blocksize));
     }
@@ -208,7 +203,7 @@ fn only_the_blocks_of_a_part_are_decoded() {
     };
     let (src, mut encoded) = (data(100_000, 3, 1), Vec::new());
     for shuffle in [BloscShuffle::None, BloscShuffle::Byte, BloscShuffle::Bit] {
-        let codec = codec(BloscCompressor::Zstd, 3, shuffle, 4, 10_000);
+        let codec = codec(Zstd, 3, shuffle, 4, 10_000);
         codec.encode(&src, &mut encoded, &mut Scratch::default()).unwrap();
         let header = header::Header::parse(&encoded).unwrap();
         let starts: Vec<usize> = encoded[16..]
@@ -239,7 +234,7 @@ fn only_the_blocks_of_a_part_are_decoded() {
         }
     }
     // Stored as it is.
-    codec(BloscCompressor::Lz4, 0, BloscShuffle::None, 1, 0)
+    codec(Lz4, 0, BloscShuffle::None, 1, 0)
         .encode(&src[..100], &mut encoded, &mut Scratch::default())
         .unwrap();
     assert!(part(&encoded, 50..60, 100).unwrap() == src[50..60]);
@@ -327,7 +322,7 @@ fn nothing_is_allocated_twice() {
 fn configurations() {
     let v3 = json!({"typesize": 4, "cname": "zstd", "clevel": 3, "shuffle": "bitshuffle", "blocksize": 7});
     let codec = Blosc::from_v3(Some(&v3), 4).unwrap();
-    assert_eq!(codec, Blosc::new(BloscCompressor::Zstd, 3, BloscShuffle::Bit, 4, 7).unwrap());
+    assert_eq!(codec, Blosc::new(Zstd, 3, BloscShuffle::Bit, 4, 7).unwrap());
     assert_eq!(codec.to_v3().unwrap(), json!({"name": "blosc", "configuration": v3}));
     assert_eq!(
         codec.to_v2().unwrap(),
@@ -341,12 +336,9 @@ fn configurations() {
     assert_eq!(Blosc::from_v2(&v2, 2).unwrap().to_v3().unwrap()["configuration"]["typesize"], 2);
     assert_eq!(
         Blosc::from_v2(&json!({"id": "blosc", "typesize": 8}), 2).unwrap(),
-        Blosc::new(BloscCompressor::Lz4, 5, BloscShuffle::Byte, 8, 0).unwrap()
+        Blosc::new(Lz4, 5, BloscShuffle::Byte, 8, 0).unwrap()
     );
-    assert_eq!(
-        Blosc::from_v3(None, 1).unwrap(),
-        Blosc::new(BloscCompressor::Zstd, 5, BloscShuffle::Bit, 1, 0).unwrap()
-    );
+    assert_eq!(Blosc::from_v3(None, 1).unwrap(), Blosc::new(Zstd, 5, BloscShuffle::Bit, 1, 0).unwrap());
 
     let refused = |value: serde_json::Value, part: &str| {
         let error = Blosc::from_v3(Some(&value), 4).unwrap_err().to_string();

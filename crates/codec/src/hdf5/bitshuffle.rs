@@ -10,7 +10,7 @@
 //! block holds the multiple of eight elements that is left; fewer than eight elements, at the end,
 //! are stored as they are. Without a compressor there are only the bits.
 
-use super::{config, framed_block, parameter, sized_header};
+use super::{framed_block, parameter, sized_header};
 use crate::blosc::bitshuffle::bitunshuffle;
 use crate::blosc::header::Format;
 use crate::scratch::sized;
@@ -32,20 +32,20 @@ impl Bitshuffle {
     pub(super) fn new(client_data: &[u32]) -> Result<Self> {
         let element_size = parameter(NAME, client_data, 2)? as usize;
         if element_size == 0 {
-            return Err(config(NAME, "element size is 0"));
+            return Err(CodecError::config(NAME, "element size is 0"));
         }
         let block = match client_data.get(3) {
             None | Some(0) => default_block(element_size),
             Some(block) => *block as usize,
         };
         if !block.is_multiple_of(8) {
-            return Err(config(NAME, format!("{block} elements per block are no multiple of 8")));
+            return Err(CodecError::config(NAME, format!("{block} elements per block are no multiple of 8")));
         }
         let compressor = match client_data.get(4) {
             None | Some(0) => None,
             Some(2) => Some(Format::Lz4),
             Some(3) => Some(Format::Zstd),
-            Some(other) => return Err(config(NAME, format!("unknown compressor {other}"))),
+            Some(other) => return Err(CodecError::config(NAME, format!("unknown compressor {other}"))),
         };
         Ok(Bitshuffle { element_size, block, compressor })
     }
@@ -138,10 +138,8 @@ fn default_block(element_size: usize) -> usize {
 
 fn split_front<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8]> {
     let Some((front, behind)) = rest.split_at_checked(len) else {
-        return Err(CodecError::corrupt(
-            NAME,
-            format!("truncated: {} bytes where {len} are expected", rest.len()),
-        ));
+        let why = format!("truncated: {} bytes where {len} are expected", rest.len());
+        return Err(CodecError::corrupt(NAME, why));
     };
     *rest = behind;
     Ok(front)

@@ -42,14 +42,12 @@ impl Codec for Bzip2 {
                 return Err(chain::too_large("bzip2", dst.len()));
             }
         }
-        match (status, stream.total_in()) {
-            (Status::StreamEnd, read) if read == src.len() as u64 => Ok(written),
-            (Status::StreamEnd, read) => Err(CodecError::corrupt(
-                "bzip2",
-                format!("bytes follow the end of the stream at byte {read}"),
-            )),
-            _ => Err(CodecError::corrupt("bzip2", format!("truncated after {} bytes", src.len()))),
-        }
+        let why = match (status, stream.total_in()) {
+            (Status::StreamEnd, read) if read == src.len() as u64 => return Ok(written),
+            (Status::StreamEnd, read) => format!("bytes follow the end of the stream at byte {read}"),
+            _ => format!("truncated after {} bytes", src.len()),
+        };
+        Err(CodecError::corrupt("bzip2", why))
     }
 
     fn to_v3(&self) -> Option<Value> {

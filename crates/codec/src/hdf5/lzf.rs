@@ -11,7 +11,7 @@
 //! * `l > 0`: copy `l + 2` bytes from `distance` back. For `l = 7` a byte follows that is added to
 //!   the length. Then the low byte of the distance follows: `distance = 256 o + low + 1`.
 
-use crate::blosc::blosclz::copy_match;
+use crate::blosc::blosclz::{Fault, decode_lz};
 use crate::low::{low8, low32};
 use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, chain};
 use std::ops::Range;
@@ -66,48 +66,15 @@ impl Codec for Lzf {
 /// Decodes into the front of `dst`, all of `src` or until there are `enough` bytes; returns how
 /// many there are.
 fn decode(src: &[u8], dst: &mut [u8], enough: usize) -> Result<usize> {
-    let truncated = || CodecError::corrupt("lzf", format!("truncated after {} bytes", src.len()));
-    let (mut next, mut at) = (0, 0);
-    while at < enough
-        && let Some(&instruction) = src.get(next)
-    {
-        next += 1;
-        let (kind, low) = (usize::from(instruction) >> 5, usize::from(instruction) & 31);
-        if kind == 0 {
-            let len = low + 1;
-            if let (Some(from), Some(to)) = (
-                src.get(next..).and_then(|rest| rest.first_chunk::<MAX_LITERALS>()),
-                dst.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<MAX_LITERALS>()),
-            ) {
-                // A copy of constant length costs less than one of the right length.
-                *to = *from;
-            } else {
-                let from = src.get(next..next + len).ok_or_else(truncated)?;
-                let room = dst.len();
-                dst.get_mut(at..at + len).ok_or_else(|| chain::too_large("lzf", room))?.copy_from_slice(from);
-            }
-            next += len;
-            at += len;
-            continue;
+    let corrupt = |why| Err(CodecError::corrupt("lzf", why));
+    match decode_lz::<false>(src, dst, enough) {
+        Ok(written) => Ok(written),
+        Err(Fault::Truncated) => corrupt(format!("truncated after {} bytes", src.len())),
+        Err(Fault::TooLong) => Err(chain::too_large("lzf", dst.len())),
+        Err(Fault::BeforeStart { distance, decoded }) => {
+            corrupt(format!("match {distance} bytes back where {decoded} are decoded"))
         }
-        let mut byte = || {
-            let byte = src.get(next).copied().map(usize::from).ok_or_else(truncated);
-            next += 1;
-            byte
-        };
-        let len = kind + 2 + if kind == 7 { byte()? } else { 0 };
-        let distance = (low << 8) + byte()? + 1;
-        if distance > at {
-            let why = format!("match {distance} bytes back where {at} are decoded");
-            return Err(CodecError::corrupt("lzf", why));
-        }
-        if len > dst.len() - at {
-            return Err(chain::too_large("lzf", dst.len()));
-        }
-        copy_match(dst, at, distance, len);
-        at += len;
     }
-    Ok(at)
 }
 
 /// Greedy, with the last place of each hash of three bytes.

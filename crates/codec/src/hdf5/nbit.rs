@@ -13,7 +13,7 @@
 //! is zero.
 
 use super::bits::Bits;
-use super::{byte_order, config, parameter};
+use super::{byte_order, parameter};
 use crate::low::low8;
 use crate::{ByteOrder, Codec, CodecError, Result, Scratch, copy_front, front};
 
@@ -67,18 +67,21 @@ impl Nbit {
         let expected = parameters.next()?;
         if expected as usize != client_data.len() {
             let why = format!("{} parameters where {expected} are expected", client_data.len());
-            return Err(config(NAME, why));
+            return Err(CodecError::config(NAME, why));
         }
         match parameters.next()? {
             0 => {}
             1 => return Ok(Nbit { packed: None }),
-            other => return Err(config(NAME, format!("unknown choice {other} of packing"))),
+            other => return Err(CodecError::config(NAME, format!("unknown choice {other} of packing"))),
         }
         let elements = parameters.next()? as usize;
         let (size, element) = parameters.datatype(0)?;
         match parameters.at {
             at if at == client_data.len() => Ok(Nbit { packed: Some(Packed { elements, size, element }) }),
-            at => Err(config(NAME, format!("{} parameters where {at} are expected", client_data.len()))),
+            at => Err(CodecError::config(
+                NAME,
+                format!("{} parameters where {at} are expected", client_data.len()),
+            )),
         }
     }
 }
@@ -98,12 +101,12 @@ impl Parameters<'_> {
     /// A datatype and its size in bytes, which is not 0. Whatever it consists of lies within it.
     fn datatype(&mut self, depth: usize) -> Result<(usize, Type)> {
         if depth > MAX_DEPTH {
-            return Err(config(NAME, format!("datatypes nested more than {MAX_DEPTH} deep")));
+            return Err(CodecError::config(NAME, format!("datatypes nested more than {MAX_DEPTH} deep")));
         }
         let class = self.next()?;
         let size = self.next()? as usize;
         if size == 0 {
-            return Err(config(NAME, "a datatype of no bytes"));
+            return Err(CodecError::config(NAME, "a datatype of no bytes"));
         }
         let datatype = match class {
             1 => {
@@ -112,7 +115,7 @@ impl Parameters<'_> {
                 let used = u64::from(precision) + u64::from(offset);
                 if precision == 0 || used > 8 * size as u64 {
                     let why = format!("{precision} bits above {offset} bits of a datatype of {size} bytes");
-                    return Err(config(NAME, why));
+                    return Err(CodecError::config(NAME, why));
                 }
                 Type::Atomic(Atomic { order, precision, offset })
             }
@@ -120,7 +123,7 @@ impl Parameters<'_> {
                 let (element_size, element) = self.datatype(depth + 1)?;
                 if !size.is_multiple_of(element_size) {
                     let why = format!("an array of {size} bytes with elements of {element_size} bytes");
-                    return Err(config(NAME, why));
+                    return Err(CodecError::config(NAME, why));
                 }
                 Type::Array { size: element_size, element: Box::new(element) }
             }
@@ -136,14 +139,14 @@ impl Parameters<'_> {
                     if used > size || offset.saturating_add(member_size) > size {
                         let why =
                             format!("a member of {member_size} bytes at {offset} of a compound of {size}");
-                        return Err(config(NAME, why));
+                        return Err(CodecError::config(NAME, why));
                     }
                     members.push(Member { offset, size: member_size, member });
                 }
                 Type::Compound(members)
             }
             4 => Type::Opaque,
-            other => return Err(config(NAME, format!("unknown class {other}"))),
+            other => return Err(CodecError::config(NAME, format!("unknown class {other}"))),
         };
         Ok((size, datatype))
     }

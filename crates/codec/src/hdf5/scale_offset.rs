@@ -16,7 +16,7 @@
 //! ask for full width there is not even the header.
 
 use super::bits::Bits;
-use super::{byte_order, config, exactly};
+use super::{byte_order, exactly};
 use crate::low::low32;
 use crate::{ByteOrder, Codec, CodecError, Result, Scratch, copy_front, front};
 
@@ -58,21 +58,31 @@ impl ScaleOffset {
             (2, 0, 1 | 2 | 4 | 8) => match i64::from(scale) {
                 bits if bits == 8 * size as i64 => Kind::AsTheyAre,
                 bits if bits < 8 * size as i64 => Kind::Integer,
-                bits => return Err(config(NAME, format!("{bits} bits for elements of {size} bytes"))),
+                bits => {
+                    return Err(CodecError::config(
+                        NAME,
+                        format!("{bits} bits for elements of {size} bytes"),
+                    ));
+                }
             },
             _ => {
                 let why = format!("no method {method} for elements of class {class}, {size} bytes");
-                return Err(config(NAME, why));
+                return Err(CodecError::config(NAME, why));
             }
         };
         if class == 0 && sign > 1 {
-            return Err(config(NAME, format!("unknown sign {sign}")));
+            return Err(CodecError::config(NAME, format!("unknown sign {sign}")));
         }
         let order = byte_order(NAME, order)?;
         let fill = match has_fill {
             0 => None,
             1 => Some(u64::from(high) << 32 | u64::from(low)),
-            other => return Err(config(NAME, format!("unknown availability {other} of a fill value"))),
+            other => {
+                return Err(CodecError::config(
+                    NAME,
+                    format!("unknown availability {other} of a fill value"),
+                ));
+            }
         };
         Ok(ScaleOffset { kind, elements: elements as usize, size, order, fill })
     }
@@ -119,10 +129,8 @@ impl Codec for ScaleOffset {
         let &[b0, b1, b2, b3, minimum_size, m0, m1, m2, m3, m4, m5, m6, m7, ..] = header;
         let bits = u32::from_le_bytes([b0, b1, b2, b3]);
         if bits as usize > 8 * self.size {
-            return Err(CodecError::corrupt(
-                NAME,
-                format!("{bits} bits for elements of {} bytes", self.size),
-            ));
+            let why = format!("{bits} bits for elements of {} bytes", self.size);
+            return Err(CodecError::corrupt(NAME, why));
         }
         let needed = (self.elements as u64 * u64::from(bits)).div_ceil(8);
         if (packed.len() as u64) < needed {

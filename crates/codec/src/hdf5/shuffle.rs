@@ -8,7 +8,7 @@
 
 use crate::blosc::shuffle::{shuffle, unshuffle};
 use crate::scratch::sized;
-use crate::{Codec, Racing, Result, Scratch, front};
+use crate::{Codec, CodecError, Racing, Result, Scratch, front};
 use serde_json::{Value, json};
 
 /// The `shuffle` filter.
@@ -25,7 +25,7 @@ impl Shuffle {
     }
 
     fn check(self) -> Result<()> {
-        if self.element_size == 0 { Err(super::config("shuffle", "no element size")) } else { Ok(()) }
+        if self.element_size == 0 { Err(CodecError::config("shuffle", "no element size")) } else { Ok(()) }
     }
 }
 
@@ -68,7 +68,6 @@ impl Codec for Shuffle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CodecError;
     use crate::testing::{decode, encode, samples};
 
     #[test]

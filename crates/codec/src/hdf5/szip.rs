@@ -13,7 +13,7 @@
 //! end is padded to whole blocks.
 
 use super::aec::{self, Samples};
-use super::{config, exactly};
+use super::exactly;
 use crate::blosc::shuffle::unshuffle;
 use crate::scratch::sized;
 use crate::{ByteOrder, Codec, CodecError, Result, Scratch, chain, front};
@@ -37,15 +37,15 @@ impl Szip {
     pub(super) fn new(client_data: &[u32]) -> Result<Self> {
         let &[options, block, bits, scanline] = exactly(NAME, client_data)?;
         if !(2..=aec::MAX_BLOCK).contains(&(block as usize)) || block % 2 != 0 {
-            return Err(config(NAME, format!("{block} pixels per block")));
+            return Err(CodecError::config(NAME, format!("{block} pixels per block")));
         }
         if scanline == 0 {
-            return Err(config(NAME, "0 pixels per scanline"));
+            return Err(CodecError::config(NAME, "0 pixels per scanline"));
         }
         let (bits, shuffled) = match bits {
             1..=24 => (bits, 1),
             32 | 64 => (8, bits as usize / 8),
-            other => return Err(config(NAME, format!("{other} bits per pixel"))),
+            other => return Err(CodecError::config(NAME, format!("{other} bits per pixel"))),
         };
         let order = if options & MOST_SIGNIFICANT_FIRST == 0 { ByteOrder::Little } else { ByteOrder::Big };
         let samples = Samples {

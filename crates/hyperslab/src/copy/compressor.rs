@@ -117,8 +117,8 @@ fn codec(json: &Json, element_size: usize) -> Result<Arc<dyn Codec>, Error> {
         .ok_or_else(|| refuse(format!("elements of {element_size} bytes are too large")))?;
     let array = Context::of_elements(bytes);
     let found = match value.get("name").and_then(|name| name.as_str()).or(value.as_str()) {
-        None => registry::from_v2(&value, &array),
-        Some(name) => registry::from_v3(name, value.get("configuration"), &array),
+        None => registry::CODECS.from_v2(&value, &array),
+        Some(name) => registry::CODECS.from_v3(name, value.get("configuration"), &array),
     };
     match found.map_err(|error| refuse(error.to_string()))? {
         AnyCodec::BytesToBytes(codec) => Ok(codec),

@@ -1,21 +1,20 @@
-//! Replacing a whole directory: the new one is built beside, and both exchange their names.
+//! Replacing a whole directory: build the new one beside it, then exchange their names.
 //!
 //! 1. Make a **stage**: a directory `.stage.<hash of the target>.<n>.hyperslab-tmp`, locked by
-//!    flock as long as its maker lives. In it, `new` becomes the new directory. Stages lie beside
-//!    the root of the store and not in it, so that listings of groups by other software do not meet
-//!    them; where that cannot be (another file system, no permission), beside the target, or in it.
-//! 2. Build everything below `new`.
-//! 3. Exchange the names `new` and target by one system call (`RENAME_EXCHANGE`). An open by path
-//!    gets a file of the old directory or one of the new.
+//!    flock as long as its maker lives. It lies beside the root of the store, where listings of
+//!    groups by other software do not meet it. If that cannot be (another file system, no
+//!    permission), it lies beside the target, or in it.
+//! 2. Build everything below `new` in the stage.
+//! 3. Exchange the names `new` and target by one system call (`RENAME_EXCHANGE`).
 //! 4. Delete the stage, which holds the old directory now.
 //!
-//! If names cannot be exchanged (file systems without it, other systems), the old directory is
-//! moved into the stage, then the new one to its place: in between, nothing is there. If the target
-//! cannot be renamed at all (a mount point), its entries are moved one by one: old files go first,
-//! and new files come last, so that no document stands beside the contents of another.
+//! If names cannot be exchanged (file systems without it, other systems), move the old directory
+//! into the stage, then the new one to its place: in between, nothing is there. If the target
+//! cannot be renamed at all (a mount point), move its entries one by one: old files go first, and
+//! new files come last, so that no document stands beside the contents of another.
 //!
-//! A killed process leaves its stage. Nobody holds its lock then. The next process that stages the
-//! same target, or sweeps, removes it.
+//! A killed process leaves its stage, unlocked. The next process that stages the same target, or
+//! sweeps, removes it.
 
 use super::attempts::Attempts;
 use super::delete::{ignore_missing, is_missing, list};
@@ -196,12 +195,8 @@ pub(super) fn sweep_stages(directory: &Path) -> io::Result<u64> {
 }
 
 impl StagedDirectory<'_> {
-    fn key(&self) -> &str {
-        self.prefix.as_deref().unwrap_or_default()
-    }
-
     fn error(&self, source: io::Error) -> StoreError {
-        self.store.error(Operation::Write, self.key(), source)
+        self.store.error(Operation::Write, self.prefix.as_deref().unwrap_or_default(), source)
     }
 
     /// Puts the new directory in its place. `false`: something is there, and has to stay (`keep`).
@@ -223,9 +218,8 @@ impl StagedDirectory<'_> {
         }
         let put = if self.within { self.put_entries(keep)? } else { self.put_whole(keep)? };
         if put && fsync {
-            for changed in [self.target.parent(), Some(&*self.stage.path)].into_iter().flatten() {
-                LocalStore::flush_directory(changed)?;
-            }
+            self.store.flush_above(&self.target)?;
+            LocalStore::flush_directory(&self.stage.path)?;
         }
         Ok(put)
     }
@@ -312,10 +306,6 @@ impl StagedDirectory<'_> {
             _ => Ok(()),
         }
     }
-
-    fn is_empty(&self) -> bool {
-        fs::read_dir(&self.new.root).is_ok_and(|mut entries| entries.next().is_none())
-    }
 }
 
 impl Staged for StagedDirectory<'_> {
@@ -324,7 +314,8 @@ impl Staged for StagedDirectory<'_> {
     }
 
     fn commit(mut self: Box<Self>, ask: Option<Ask<'_>>) -> Result<()> {
-        let done = if self.is_empty() && !self.within && self.prefix.is_some() {
+        let is_empty = fs::read_dir(&self.new.root).is_ok_and(|mut entries| entries.next().is_none());
+        let done = if is_empty && !self.within && self.prefix.is_some() {
             self.take_away()
         } else {
             self.put(false).map(|_| ())

@@ -1,10 +1,13 @@
 //! One local file that stays open, as a store of one object.
 //!
-//! Formats that keep a whole hierarchy in one file read it many times, a little each time. To open
-//! the file for each read would cost more than the read. The file is open as long as the store
-//! lives. If another file replaces it, this store keeps the old contents; if it is changed in
-//! place, the store shows the change, and its [`Stamp`] with it. Reads are positional and nothing
-//! is mapped: if the file has shrunk, a read ends in [`StoreError::OutOfRange`].
+//! Formats that keep a hierarchy in one file read it many times, a little each time. Opening the
+//! file for each read would cost more than the read. If another file replaces it, this store keeps
+//! the old contents; if it is changed in place, the store shows the change, and its [`Stamp`] with
+//! it. Reads are positional and nothing is mapped: if the file has shrunk, a read ends in
+//! [`StoreError::OutOfRange`].
+//!
+//! This is not one file with `segments.rs`, which cuts ranges and asks other stores for them: both
+//! have one key, and nothing else in common.
 
 use super::lock::leads_to;
 use super::read::open_path;
@@ -49,17 +52,14 @@ impl FileStore {
         let absolute = std::path::absolute(path).map_err(refuse)?;
         let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else { return Ok(None) };
         let bytes = CString::new(absolute.as_os_str().as_bytes()).map_err(|_| refuse(Errno::INVAL.into()))?;
-        let store = |file| -> Result<_> {
-            let directory = LocalStore::unseen(parent, LocalOptions::default())?;
-            let (key, file) = (key_of(&name.to_string_lossy()), Arc::new(file));
-            let (weak, closed) = (Arc::downgrade(&file), AtomicBool::new(false));
-            let held = Arc::new(Held { file: Mutex::new(Some(file)), closed });
-            Ok(FileStore { directory, key, path: absolute.clone(), file: weak, held })
-        };
-        match open_path(&bytes).map_err(|error| refuse(error.into()))?.map(store).transpose()? {
-            Some(store) if store.size(store.own())?.is_some() => Ok(Some(store)),
-            _ => Ok(None),
-        }
+        let file = open_path(&bytes).map_err(|error| refuse(error.into()))?;
+        let Some(file) = file.map(Arc::new) else { return Ok(None) };
+        let directory = LocalStore::unseen(parent, LocalOptions::default())?;
+        let (key, weak) = (key_of(&name.to_string_lossy()), Arc::downgrade(&file));
+        let held = Arc::new(Held { file: Mutex::new(Some(file)), closed: AtomicBool::new(false) });
+        let store = FileStore { directory, key, path: absolute.clone(), file: weak, held };
+        let is_object = store.size(store.own())?.is_some();
+        Ok(is_object.then_some(store))
     }
 
     /// As [`Store::hold`], of the file at `path`.

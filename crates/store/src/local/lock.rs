@@ -1,28 +1,26 @@
 //! Locks between processes, by flock(2) on the files themselves.
 //!
 //! The lock of an object is a flock on its own file; that of a prefix, on its directory. So a lock
-//! leaves nothing behind and shows in no listing. Since objects are replaced and not changed, the
+//! leaves nothing behind and shows in no listing. Objects are replaced and not changed, so the
 //! locked file may not be the object any more:
 //!
-//! 1. Open the object's file. Where there is none, nothing is locked: two writers that find nothing
-//!    both try to create the object, and one wins ([`Expected::Absent`](crate::Expected)); the
-//!    other starts again with what is there now.
-//! 2. Wait for an exclusive flock on it. The kernel lets go when the holder dies, however it dies.
-//! 3. Look whether its name still leads to the file that is locked. If not, the object was replaced
-//!    or deleted meanwhile: start again.
-//! 4. The lock is held until the object is replaced, by its holder; step 3 sends back everybody who
-//!    waits. So the replacement is the last step under the lock.
+//! 1. Open the object's file. If there is none, nothing is locked: of two writers that both try to
+//!    create the object one wins ([`Expected::Absent`](crate::Expected)); the other starts again.
+//! 2. Wait for an exclusive flock on it. The kernel lets go when the holder dies.
+//! 3. If its name no longer leads to the locked file, the object was replaced or deleted meanwhile:
+//!    start again.
+//! 4. Hold the lock until the object is replaced. Step 3 sends back everybody who waits, so the
+//!    replacement is the last step under the lock.
 //!
-//! A caller that reads an object, works for long and replaces it need not hold the lock meanwhile:
-//! it opens the object, takes the lock when the new one is ready, and looks whether the name still
-//! leads to what it had opened ([`Expected::Same`](crate::Expected)). The open file keeps its inode
-//! from being used for another.
+//! Long work between reading and replacing needs no lock: open the object, lock it when the new one
+//! is ready, and check that the name still leads to the open file
+//! ([`Expected::Same`](crate::Expected)). The open file keeps its inode from being used again.
 //!
-//! Writers that replace an object without having read it take no lock. One that comes between a
-//! look and a rename, a few microseconds, is undone.
+//! Writers that replace an object without having read it take no lock. If one comes in the few
+//! microseconds between a look and a rename, its object is replaced.
 //!
 //! A forked child does not keep its parent's locks: see `descriptors.rs`. Where files cannot be
-//! locked (some file systems of the network and FUSE), nothing is.
+//! locked (some network and FUSE file systems), nothing is.
 
 use super::{LocalStore, PathBytes};
 use crate::descriptors::Lockable;

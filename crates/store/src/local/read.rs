@@ -191,15 +191,14 @@ impl OpenFile<'_> {
 
 impl<F: AsFd + Send + Sync + Debug> Opened for OpenFile<'_, F> {
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
-        let missing = || self.store.error(Operation::Read, &self.key, io::ErrorKind::NotFound);
         if self.closed.is_some_and(|closed| closed.load(Ordering::Relaxed)) {
             return Err(StoreError::Closed { key: self.key.clone().into_owned(), url: self.store.url() });
         }
         let key = Key::unchecked(&self.key);
-        match self.store.read_ranges_of_file(key, self.file.as_fd(), None, ranges)? {
-            true => Ok(()),
-            false => Err(missing()),
+        if !self.store.read_ranges_of_file(key, self.file.as_fd(), None, ranges)? {
+            return Err(self.store.error(Operation::Read, &self.key, io::ErrorKind::NotFound));
         }
+        Ok(())
     }
 
     fn size(&self) -> u64 {

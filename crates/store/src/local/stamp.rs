@@ -1,36 +1,33 @@
-//! Stamps of files: which inode it is, and when that was last changed.
+//! Stamps of files: device, inode, size, time of modification and time of change, from one `stat`.
 //!
-//! A stamp is device, inode, size, time of modification and time of change, as one `stat` tells
-//! them. The time of change (ctime) is set by the kernel on every write, truncation, rename and
-//! link, and nobody can set it back, as `utimes` does with the time of modification.
+//! The kernel sets the time of change (ctime) on every write, truncation, rename and link. Nobody
+//! can set it back, as `utimes` does with the time of modification.
 //!
-//! By itself that proves little: file systems take times from a clock that ticks every few
+//! A stamp by itself proves little: file systems take times from a clock that ticks every few
 //! milliseconds (some keep whole seconds). Two writes of equal length between two ticks leave equal
-//! stamps. So do two replacements by rename: the second temporary file may get the inode that the
-//! first replacement freed. A reader that kept the first contents under that stamp would never
-//! notice the second. (Version control has the same problem with its index, and the same answer.) A
-//! stamp vouches for bytes only if it was **settled** when they were read:
+//! stamps. So do two replacements by rename, if the second temporary file gets the inode that the
+//! first replacement freed. (Version control has the same problem with its index, and the same
+//! answer.) A stamp vouches for bytes only if it was **settled** when they were read:
 //!
-//! 1. The file is open. Its stamp is taken, and then the clock is read: at that time the last
-//!    change was longer than [`SETTLED`] ago.
-//! 2. The bytes are read, from that open file: a path may lead elsewhere meanwhile, and back.
-//! 3. The stamp of the open file is taken again, and is the same.
+//! 1. Open the file, take its stamp, then read the clock: the last change was more than [`SETTLED`]
+//!    ago.
+//! 2. Read the bytes from the open file: a path may lead elsewhere meanwhile, and back.
+//! 3. Take the stamp of the open file again: it is the same.
 //!
-//! Every change after step 1 gets a time of change later than the one in the stamp, as clocks tick
-//! more often than every [`SETTLED`]. One during step 2 is seen in step 3; one after step 3 gives
-//! the file a stamp that no settled one equals, and another file of the same inode number was made,
-//! and so changed, after this one.
+//! Every change after step 1 gets a later time of change, as clocks tick more often than every
+//! [`SETTLED`]. Step 3 sees a change during step 2. A change after step 3 gives the file a stamp
+//! that no settled one equals. Another file of the same inode was made, and so changed, after this
+//! one.
 //!
 //! [`SETTLED`] is far longer than a tick for a second reason. A write in place sets the times first
-//! and moves the bytes then. A read in between gets a mixture under the final stamp. (Every reader
-//! has that problem; it is why this store renames.) The mixture would be kept only if moving the
-//! bytes of one call took longer than [`SETTLED`].
+//! and then moves the bytes. A read in between gets a mixture under the final stamp. It would be
+//! kept only if moving the bytes of one call took longer than [`SETTLED`].
 //!
-//! What no stamp shows: stores to a shared memory mapping of the file, of which the kernel notes
-//! only the first on each page until it has written the page back; and a clock that is set back to
-//! the very nanosecond of the last change. File systems for which the kernel keeps attributes for a
-//! while (network, FUSE) would answer with an old stamp after a change elsewhere: there nothing is
-//! vouched for, see [`keeps_attributes`].
+//! Stamps do not show stores to a shared memory mapping (the kernel notes only the first on each
+//! page until it has written the page back), nor a clock that is set back to the very nanosecond of
+//! the last change. File systems for which the kernel keeps attributes (network, FUSE) would answer
+//! with an old stamp after a change elsewhere: [`keeps_attributes`] finds them, and nothing there
+//! is vouched for.
 
 use crate::{Result, Stamp};
 use rustix::fs::{FileType, Stat};

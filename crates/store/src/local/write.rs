@@ -128,11 +128,8 @@ impl LocalStore {
             Expected::Any => self.put_new(new, target, true),
             Expected::Absent => self.put_new(new, target, false),
         }?;
-        if put
-            && self.options.fsync
-            && let Some(directory) = as_path(target).parent()
-        {
-            Self::flush_directory(directory)?;
+        if put {
+            self.flush_above(as_path(target))?;
         }
         Ok(put)
     }
@@ -198,11 +195,7 @@ impl LocalStore {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(error),
             }
-            if self.options.fsync
-                && let Some(above) = directory.parent()
-            {
-                Self::flush_directory(above)?;
-            }
+            self.flush_above(directory)?;
         }
         Ok(())
     }

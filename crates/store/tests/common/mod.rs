@@ -6,12 +6,20 @@ use hyperslab_store::{Key, LocalOptions, LocalStore, Store};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use tempfile::TempDir;
 
 /// Set in a child process that runs a part of a test in this directory.
 pub const CHILD: &str = "HYPERSLAB_TEST_BELOW";
 
 pub fn open(root: &Path) -> LocalStore {
     LocalStore::open(root, LocalOptions::default()).unwrap()
+}
+
+/// An empty store in a directory of its own.
+pub fn new() -> (TempDir, LocalStore) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    (dir, store)
 }
 
 pub fn key(name: &str) -> Key<'_> {

@@ -159,7 +159,7 @@ fn codec(extension: &Extension<'_>, array: &Context<'_>) -> Result<AnyCodec, Pro
         Some(Ok(configuration)) => Some(configuration),
         Some(Err(error)) => return invalid(format!("{field}: \"{name}\": {}", error.why)),
     };
-    registry::from_v3(name, configuration.as_ref(), array).map_err(|error| codec_problem(field, error))
+    registry::CODECS.from_v3(name, configuration.as_ref(), array).map_err(|error| codec_problem(field, error))
 }
 
 /// A list of codecs that are to encode `array`, with every setting spelled out, so that what a

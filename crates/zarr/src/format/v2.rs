@@ -139,7 +139,7 @@ fn codecs(
 
 fn codec(field: &str, json: &Json, array: &Context<'_>) -> Result<AnyCodec, Problem> {
     let value = json.to_serde().map_err(|error| Problem::Invalid(format!("{field}: {}", error.why)))?;
-    registry::from_v2(&value, array).map_err(|error| codec_problem(field, error))
+    registry::CODECS.from_v2(&value, array).map_err(|error| codec_problem(field, error))
 }
 
 /// xarray's names of the axes; anything else under that name is an attribute like any other.

@@ -27,8 +27,10 @@ pub(super) struct Boxes {
     /// Elements of a box along each axis.
     side: [usize; MAX_RANK],
     typesize: usize,
-    size: usize,
-    padded_size: usize,
+    /// Bytes of the array.
+    pub size: usize,
+    /// Bytes of all boxes.
+    pub padded_size: usize,
 }
 
 impl Boxes {
@@ -65,16 +67,6 @@ impl Boxes {
             (Some(size), Some(padded_size)) => Ok(Boxes { rank, shape, side, typesize, size, padded_size }),
             _ => Err(corrupt("the array is too large")),
         }
-    }
-
-    /// Bytes of the array.
-    pub(super) fn size(&self) -> usize {
-        self.size
-    }
-
-    /// Bytes of all boxes.
-    pub(super) fn padded_size(&self) -> usize {
-        self.padded_size
     }
 
     /// Decodes the boxes that hold bytes `wanted` of the array into their places in `dst`, which

@@ -71,9 +71,9 @@ impl Codec for Blosc2 {
             None => None,
             Some(metalayer) => Some(Boxes::parse(metalayer, frame.typesize)?),
         };
-        let size = boxes.as_ref().map_or(frame.nbytes, Boxes::size);
+        let size = boxes.as_ref().map_or(frame.nbytes, |boxes| boxes.size);
         let dst = front(NAME, dst, size)?;
-        if boxes.as_ref().is_some_and(|boxes| boxes.padded_size() != frame.nbytes) {
+        if boxes.as_ref().is_some_and(|boxes| boxes.padded_size != frame.nbytes) {
             let why = format!("{} bytes where the boxes of the array have another number", frame.nbytes);
             return Err(corrupt(why));
         }
