@@ -289,12 +289,9 @@ fn next_chunk(axis: &AxisSelection, chunk: u64, at: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::select::Index;
-    use crate::select::view::Source;
     use crate::tests::generated::{index, spec};
-    use crate::tests::model::{Spec, Watched};
+    use crate::tests::model::{Spec, Watched, get, on, put, select};
     use crate::tests::points::chosen;
-    use crate::write;
-    use crate::write::WriteOptions;
     use hyperslab_store::MemoryStore;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
@@ -306,8 +303,7 @@ mod tests {
         let count = all.shape().iter().product::<u64>() as usize;
         let values: Vec<u8> =
             (0..count).flat_map(|n| (0..size).map(move |k| (n >> (8 * (k % 4))) as u8 ^ k as u8)).collect();
-        write(layout, &all, &Source::dense(&values, &all.shape(), size).unwrap(), WriteOptions::default())
-            .unwrap();
+        put(layout, &all, &values);
         values
     }
 
@@ -319,7 +315,7 @@ mod tests {
             (spec, selection) in spec().prop_flat_map(|spec| {
                 let indices: Vec<_> = spec.shape.iter().map(|len| index(*len)).collect();
                 let shape = spec.shape.clone();
-                let ranges = indices.prop_map(move |indices| Selection::new("test", &shape, &indices).unwrap());
+                let ranges = indices.prop_map(move |indices| select(&shape, &indices));
                 let points = chosen(spec.shape.clone()).prop_map(|chosen| chosen.selection);
                 (Just(spec), prop_oneof![ranges, points])
             }),
@@ -327,7 +323,7 @@ mod tests {
         ) {
             let layout = spec.layout(&MemoryStore::new());
             numbers(&layout);
-            let wanted = read(&layout, &selection, ReadOptions::default()).unwrap();
+            let wanted = get(&layout, &selection);
             let (mut found, mut count) = (Vec::new(), 0);
             in_batches::<ArrayError>(&layout, &selection, ReadOptions::default(), cells, &mut |batch| {
                 assert_eq!(batch.first, count);
@@ -349,7 +345,7 @@ mod tests {
     /// Where batches of an axis of `len` elements begin.
     fn starts(spec: &Spec, indices: &[Index<'_>], cells: usize) -> Vec<usize> {
         let layout = spec.layout(&MemoryStore::new());
-        let selection = Selection::new("test", &spec.shape, indices).unwrap();
+        let selection = select(&spec.shape, indices);
         let mut starts = Vec::new();
         in_batches::<ArrayError>(&layout, &selection, ReadOptions::default(), cells, &mut |batch| {
             starts.push(batch.first);
@@ -399,8 +395,7 @@ mod tests {
         let dims = [indices.iter().find_map(len).unwrap()];
         let selection = Selection::pointwise("test", shape, indices, &dims).unwrap();
         let (mut most, mut all) = (0, 0);
-        let options = ReadOptions { threads: Some(1), ..ReadOptions::default() };
-        in_batches::<ArrayError>(&layout, &selection, options, cells, &mut |_| {
+        in_batches::<ArrayError>(&layout, &selection, on(1), cells, &mut |_| {
             let chunks = std::mem::take(&mut *log.lock().unwrap()).len();
             (most, all) = (most.max(chunks), all + chunks);
             Ok(())

@@ -425,7 +425,9 @@ fn enter(job: &Job) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU64;
+    use crate::tests::model::happens;
+    use std::collections::HashSet;
+    use std::thread::ThreadId;
 
     fn never<E>() -> Option<E> {
         None
@@ -435,18 +437,35 @@ mod tests {
         0
     }
 
-    #[test]
-    fn more_threads_come_when_called() {
-        let pool = Pool::default();
-        let threads = Mutex::new(std::collections::HashSet::new());
-        let task = |_: usize, _: Ask<'_>| {
-            threads.lock().unwrap().insert(std::thread::current().id());
-            std::thread::sleep(Duration::from_millis(5));
+    /// Runs tasks that cannot fail.
+    fn run(pool: &Pool, count: usize, threads: usize, task: impl Fn(usize) + Sync) {
+        let task = |at: usize, _: Ask<'_>| {
+            task(at);
             Ok::<(), ()>(())
         };
-        pool.run(60, 2, &|| 4, &task, &never).unwrap();
-        assert!(threads.lock().unwrap().len() > 2);
-        assert!(threads.lock().unwrap().len() <= 6);
+        pool.run(count, threads, &none, &task, &never).unwrap();
+    }
+
+    fn doze(millis: u64) {
+        std::thread::sleep(Duration::from_millis(millis));
+    }
+
+    /// The threads that run tasks of some milliseconds.
+    fn who_runs(pool: &Pool, count: usize, threads: usize, more: usize, millis: u64) -> HashSet<ThreadId> {
+        let seen = Mutex::new(HashSet::new());
+        let task = |_: usize, _: Ask<'_>| {
+            seen.lock().unwrap().insert(std::thread::current().id());
+            doze(millis);
+            Ok::<(), ()>(())
+        };
+        pool.run(count, threads, &|| more, &task, &never).unwrap();
+        seen.into_inner().unwrap()
+    }
+
+    #[test]
+    fn more_threads_come_when_called() {
+        let threads = who_runs(&Pool::default(), 60, 2, 4, 5);
+        assert!((3..=6).contains(&threads.len()), "{threads:?}");
     }
 
     #[test]
@@ -454,12 +473,10 @@ mod tests {
         let pool = Pool::default();
         for count in [0, 1, 2, 3, 100, 1000] {
             for threads in [1, 2, 4, 16] {
-                let seen: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
-                let task = |i: usize, _: Ask<'_>| {
+                let seen: Vec<AtomicUsize> = (0..count).map(|_| AtomicUsize::new(0)).collect();
+                run(&pool, count, threads, |i| {
                     seen[i].fetch_add(1, Ordering::Relaxed);
-                    Ok::<(), ()>(())
-                };
-                pool.run(count, threads, &none, &task, &never).unwrap();
+                });
                 assert!(seen.iter().all(|n| n.load(Ordering::Relaxed) == 1));
             }
         }
@@ -467,16 +484,9 @@ mod tests {
 
     #[test]
     fn workers_take_part() {
-        let pool = Pool::default();
-        let threads = Mutex::new(std::collections::HashSet::new());
-        let task = |_: usize, _: Ask<'_>| {
-            threads.lock().unwrap().insert(std::thread::current().id());
-            std::thread::sleep(Duration::from_millis(5));
-            Ok::<(), ()>(())
-        };
-        pool.run(32, 4, &none, &task, &never).unwrap();
-        assert!(threads.lock().unwrap().len() >= 2);
-        assert!(threads.lock().unwrap().contains(&std::thread::current().id()));
+        let threads = who_runs(&Pool::default(), 32, 4, 0, 5);
+        assert!(threads.len() >= 2);
+        assert!(threads.contains(&std::thread::current().id()));
     }
 
     #[test]
@@ -503,13 +513,10 @@ mod tests {
     fn panics_reach_the_caller_and_leave_the_pool_usable() {
         let pool = Pool::default();
         for round in 0..20 {
-            let task = |i: usize, _: Ask<'_>| {
-                assert!(i != 7 + round, "boom");
-                Ok::<(), ()>(())
-            };
-            let outcome = catch_unwind(AssertUnwindSafe(|| pool.run(64, 4, &none, &task, &never)));
+            let task = |i: usize| assert!(i != 7 + round, "boom");
+            let outcome = catch_unwind(AssertUnwindSafe(|| run(&pool, 64, 4, task)));
             assert!(outcome.is_err());
-            pool.run(64, 4, &none, &|_, _| Ok::<(), ()>(()), &never).unwrap();
+            run(&pool, 64, 4, |_| {});
         }
     }
 
@@ -517,20 +524,12 @@ mod tests {
     fn a_small_request_does_not_wait_for_a_large_one() {
         let pool = Pool::default();
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let slow = |_: usize, _: Ask<'_>| {
-                    std::thread::sleep(Duration::from_millis(20));
-                    Ok::<(), ()>(())
-                };
-                pool.run(40, 2, &none, &slow, &never).unwrap();
-            });
-            std::thread::sleep(Duration::from_millis(30));
+            scope.spawn(|| run(&pool, 40, 2, |_| doze(20)));
+            doze(30);
             let done = AtomicUsize::new(0);
-            let quick = |_: usize, _: Ask<'_>| {
+            run(&pool, 4, 2, |_| {
                 done.fetch_add(1, Ordering::Relaxed);
-                Ok::<(), ()>(())
-            };
-            pool.run(4, 2, &none, &quick, &never).unwrap();
+            });
             assert_eq!(done.load(Ordering::Relaxed), 4);
         });
     }
@@ -538,25 +537,22 @@ mod tests {
     /// Steps that take a while, and how many there were.
     struct Steps {
         left: AtomicUsize,
-        lasts: Duration,
+        millis: u64,
     }
 
     impl Background for Steps {
         fn step(self: Arc<Self>) -> bool {
-            std::thread::sleep(self.lasts);
+            doze(self.millis);
             self.left.fetch_sub(1, Ordering::Relaxed) > 1
         }
     }
 
     fn steps(left: usize, millis: u64) -> Arc<Steps> {
-        Arc::new(Steps { left: AtomicUsize::new(left), lasts: Duration::from_millis(millis) })
+        Arc::new(Steps { left: AtomicUsize::new(left), millis })
     }
 
     fn done(steps: &Steps) -> bool {
-        (0..10_000).any(|_| {
-            std::thread::sleep(Duration::from_millis(1));
-            steps.left.load(Ordering::Relaxed) == 0
-        })
+        happens(|| steps.left.load(Ordering::Relaxed) == 0)
     }
 
     #[test]
@@ -568,7 +564,7 @@ mod tests {
         }
         assert!(all.iter().all(|one| done(one)));
         // Workers that fell asleep are woken.
-        std::thread::sleep(Duration::from_millis(5));
+        doze(5);
         let last = steps(3, 0);
         pool.background(last.clone(), 2);
         assert!(done(&last));
@@ -588,23 +584,16 @@ mod tests {
             }
         }
         let pool = Pool::default();
-        let doze = |_: usize, _: Ask<'_>| {
-            std::thread::sleep(Duration::from_millis(1));
-            Ok::<(), ()>(())
-        };
-        pool.run(8, 4, &none, &doze, &never).unwrap();
+        run(&pool, 8, 4, |_| doze(1));
         let one_is_awake = || pool.is_awake() && lock(&pool.0.queue).idle == 2;
         for _ in 0..50 {
-            std::thread::sleep(Duration::from_millis(2));
-            pool.run(2, 2, &none, &doze, &never).unwrap();
+            doze(2);
+            run(&pool, 2, 2, |_| doze(1));
             // Soon after: it looks out for a short while only.
             let _ = (0..1000).any(|_| one_is_awake());
             let meeting = Arc::new(Meeting(AtomicUsize::new(0), 3));
             (0..3).for_each(|_| pool.background(meeting.clone(), 3));
-            let met = (0..2000).any(|_| {
-                std::thread::sleep(Duration::from_millis(1));
-                Arc::strong_count(&meeting) == 1
-            });
+            let met = happens(|| Arc::strong_count(&meeting) == 1);
             let begun = meeting.0.swap(3, Ordering::Relaxed);
             assert!(met, "{begun} of 3 have begun");
         }
@@ -615,15 +604,8 @@ mod tests {
         let pool = Pool::default();
         let endless = steps(usize::MAX, 1);
         pool.background(endless.clone(), 1);
-        std::thread::sleep(Duration::from_millis(5));
-        let helped = Mutex::new(std::collections::HashSet::new());
-        let task = |_: usize, _: Ask<'_>| {
-            helped.lock().unwrap().insert(std::thread::current().id());
-            std::thread::sleep(Duration::from_millis(4));
-            Ok::<(), ()>(())
-        };
-        pool.run(40, 2, &none, &task, &never).unwrap();
-        assert_eq!(helped.lock().unwrap().len(), 2);
+        doze(5);
+        assert_eq!(who_runs(&pool, 40, 2, 0, 4).len(), 2);
         endless.left.store(1, Ordering::Relaxed);
     }
 
@@ -632,11 +614,9 @@ mod tests {
         struct Nested(Pool, AtomicUsize);
         impl Background for Nested {
             fn step(self: Arc<Self>) -> bool {
-                let task = |_: usize, _: Ask<'_>| {
+                run(&self.0, 10, 3, |_| {
                     self.1.fetch_add(1, Ordering::Relaxed);
-                    Ok::<(), ()>(())
-                };
-                self.0.run(10, 3, &none, &task, &never).unwrap();
+                });
                 assert!(self.1.load(Ordering::Relaxed) < 20, "boom");
                 true
             }
@@ -658,11 +638,9 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..200 {
                         let sum = AtomicUsize::new(0);
-                        let task = |i: usize, _: Ask<'_>| {
+                        run(&pool, 50, 3, |i| {
                             sum.fetch_add(i, Ordering::Relaxed);
-                            Ok::<(), ()>(())
-                        };
-                        pool.run(50, 3, &none, &task, &never).unwrap();
+                        });
                         assert_eq!(sum.load(Ordering::Relaxed), 49 * 50 / 2);
                     }
                 });

@@ -1,6 +1,6 @@
 //! Read-ahead: rows in order, chunks decoded once, memory bounded, errors in their place.
 
-use super::model::{Model, Spec, Watched};
+use super::model::{Model, Spec, happens, put, select};
 use crate::*;
 use hyperslab_store::{Key, MemoryStore, Store};
 use proptest::prelude::*;
@@ -18,26 +18,17 @@ fn filled(spec: &Spec) -> (MemoryStore, Arc<ArrayLayout>, Model) {
     let store = MemoryStore::new();
     let layout = Arc::new(spec.layout(&store));
     let mut model = Model::full(&spec.shape, &spec.fill);
-    let all = Selection::all(&spec.shape);
+    let all = spec.all();
     let values: Vec<u8> = (0..model.bytes.len()).map(|i| (i * 7 + i / 251) as u8).collect();
     model.write(&all, &values);
-    let source = Source::dense(&values, &spec.shape, layout.dtype().size()).unwrap();
-    write(&layout, &all, &source, WriteOptions::default()).unwrap();
+    put(&layout, &all, &values);
     (store, layout, model)
 }
 
 fn row_of(spec: &Spec, axis: usize, index: u64) -> Selection {
     let mut indices = vec![Index::ALL; spec.shape.len()];
     indices[axis] = Index::At(index as i64);
-    Selection::new("test", &spec.shape, &indices).unwrap()
-}
-
-fn watched(
-    spec: &Spec,
-    store: &MemoryStore,
-    seen: impl Fn(&[u64]) + Send + Sync + 'static,
-) -> Arc<ArrayLayout> {
-    Arc::new(spec.layout_with(Arc::new(store.clone()), Arc::new(Watched(seen))))
+    select(&spec.shape, &indices)
 }
 
 proptest! {
@@ -81,7 +72,7 @@ fn every_chunk_is_read_once_and_workers_take_part() {
     let seen: Arc<Mutex<HashMap<Vec<u64>, usize>>> = Arc::default();
     let threads: Arc<Mutex<std::collections::HashSet<std::thread::ThreadId>>> = Arc::default();
     let (chunks, who) = (seen.clone(), threads.clone());
-    let layout = watched(&spec, &store, move |chunk| {
+    let layout = spec.watched(&store, move |chunk| {
         *chunks.lock().unwrap().entry(chunk.to_vec()).or_default() += 1;
         who.lock().unwrap().insert(std::thread::current().id());
         std::thread::sleep(Duration::from_millis(1));
@@ -118,15 +109,11 @@ fn a_stream_ahead_of_a_slow_consumer_has_read_everything() {
     let (store, _, _) = filled(&spec);
     let begun = Arc::new(AtomicUsize::new(0));
     let count = begun.clone();
-    let layout = watched(&spec, &store, move |_| {
+    let layout = spec.watched(&store, move |_| {
         count.fetch_add(1, Relaxed);
     });
     let stream = Stream::new(layout, 0, 0..8, options(None, 2)).unwrap();
-    let ready = (0..5000).any(|_| {
-        std::thread::sleep(Duration::from_millis(1));
-        begun.load(Relaxed) == 8
-    });
-    assert!(ready);
+    assert!(happens(|| begun.load(Relaxed) == 8));
     assert_eq!(stream.map(|row| row.unwrap().index).collect::<Vec<_>>(), (0..8).collect::<Vec<_>>());
     assert_eq!(begun.load(Relaxed), 8);
 }
@@ -156,7 +143,7 @@ fn dropping_cancels() {
     let store = MemoryStore::new();
     let begun = Arc::new(AtomicUsize::new(0));
     let count = begun.clone();
-    let layout = watched(&spec, &store, move |_| {
+    let layout = spec.watched(&store, move |_| {
         count.fetch_add(1, Relaxed);
         std::thread::sleep(Duration::from_millis(1));
     });
@@ -165,18 +152,14 @@ fn dropping_cancels() {
     assert_eq!(stream.next().unwrap().unwrap().index, 0);
     drop(stream);
     // A worker inside a block leaves at its next chunk and lets go of everything.
-    let gone = (0..5000).any(|_| {
-        std::thread::sleep(Duration::from_millis(1));
-        weak.strong_count() == 0
-    });
-    assert!(gone);
+    assert!(happens(|| weak.strong_count() == 0));
     assert!(begun.load(Relaxed) < 300, "{begun:?}");
 }
 
 #[test]
 fn a_panic_is_the_consumers() {
     let spec = Spec { codecs: 1, ..Spec::plain(&[12, 200_000], &[1, 200_000], "<i4") };
-    let layout = watched(&spec, &MemoryStore::new(), |chunk| assert!(chunk[0] != 7, "boom"));
+    let layout = spec.watched(&MemoryStore::new(), |chunk| assert!(chunk[0] != 7, "boom"));
     let mut stream = Stream::new(layout, 0, 0..12, options(None, 2)).unwrap();
     for n in 0..7 {
         assert_eq!(stream.next().unwrap().unwrap().index, n);
