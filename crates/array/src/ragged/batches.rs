@@ -290,22 +290,12 @@ mod tests {
     use super::*;
     use crate::select::Index;
     use crate::tests::generated::{index, spec};
-    use crate::tests::model::{Spec, Watched, get, on, put, select};
+    use crate::tests::model::{Spec, Watched, filled, get, on, select};
     use crate::tests::points::chosen;
     use hyperslab_store::MemoryStore;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
     use std::sync::{Arc, Mutex};
-
-    fn numbers(layout: &ArrayLayout) -> Vec<u8> {
-        let all = Selection::all(layout.shape());
-        let size = layout.dtype().size();
-        let count = all.shape().iter().product::<u64>() as usize;
-        let values: Vec<u8> =
-            (0..count).flat_map(|n| (0..size).map(move |k| (n >> (8 * (k % 4))) as u8 ^ k as u8)).collect();
-        put(layout, &all, &values);
-        values
-    }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1000))]
@@ -322,7 +312,7 @@ mod tests {
             cells in 0usize..70,
         ) {
             let layout = spec.layout(&MemoryStore::new());
-            numbers(&layout);
+            filled(&layout);
             let wanted = get(&layout, &selection);
             let (mut found, mut count) = (Vec::new(), 0);
             in_batches::<ArrayError>(&layout, &selection, ReadOptions::default(), cells, &mut |batch| {
@@ -384,7 +374,7 @@ mod tests {
     fn decoded(shape: &[u64], chunk: &[u64], indices: &[Index<'_>], cells: usize) -> (usize, usize) {
         let spec = Spec { codecs: 1, ..Spec::plain(shape, chunk, "<u2") };
         let (store, log) = (MemoryStore::new(), Arc::new(Mutex::new(BTreeSet::new())));
-        numbers(&spec.layout(&store));
+        filled(&spec.layout(&store));
         let seen = log.clone();
         let watched = Watched(move |chunk: &[u64]| {
             seen.lock().unwrap().insert(chunk.to_vec());

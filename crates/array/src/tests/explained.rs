@@ -2,7 +2,7 @@
 
 use super::counting::Counting;
 use super::generated::case;
-use super::model::{Packed, PerChunk, Spec, elements, put, put_repeated, select};
+use super::model::{Packed, PerChunk, Spec, elements, filled, put_repeated, select};
 use super::mosaics::given;
 use super::shards::{Level, level, sharding};
 use crate::*;
@@ -101,11 +101,7 @@ fn made(spec: &Spec, stored: &Stored, blosc: bool, decoded: &Arc<AtomicU64>) -> 
         Stored::Shards(levels) => objects.clone().with_sharding(sharding(spec, levels)).unwrap(),
         _ => objects.clone(),
     };
-    let all = spec.all();
-    let bytes: Vec<u8> = (0..all.shape().iter().product::<u64>() as usize * layout.dtype().size())
-        .map(|i| (i * 31 % 251) as u8)
-        .collect();
-    put(&layout, &all, &bytes);
+    filled(&layout);
     let Stored::Packed(gap) = stored else { return (store, layout) };
     // The chunks of objects, one behind the other in one.
     let counts: Dims = spec.shape.iter().zip(&spec.chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
@@ -131,8 +127,8 @@ fn made(spec: &Spec, stored: &Stored, blosc: bool, decoded: &Arc<AtomicU64>) -> 
 #[test]
 fn no_more_is_told_than_was_examined() {
     let spec = Spec::plain(&[400_000], &[1], "|u1");
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let layout = super::shards::layout(&spec, &[Level::simple(&[40_000])], &store);
+    let store = Arc::new(MemoryStore::new());
+    let layout = super::shards::layout(&spec, &[Level::simple(&[40_000])], store);
     let some = select(&spec.shape, &[Index::range(60_000, 60_003)]);
     put_repeated(&layout, &some, &[1]);
     for write in [false, true] {

@@ -1,18 +1,15 @@
 //! Bad bytes and bad requests: typed errors that name array, chunk and key; neighbours stay as they
 //! were.
 
-use super::model::{Spec, get, on, put, put_repeated, select, stored};
+use super::model::{Spec, filled, get, on, put_repeated, select, stored};
 use crate::*;
 use hyperslab_store::{Key, MemoryStore, Store};
 use std::sync::Arc;
 
-fn filled(spec: &Spec) -> (MemoryStore, ArrayLayout, Vec<u8>) {
+fn known(spec: &Spec) -> (MemoryStore, ArrayLayout, Vec<u8>) {
     let store = MemoryStore::new();
     let layout = spec.layout(&store);
-    let n = spec.shape.iter().product::<u64>() as usize * layout.dtype().size();
-    let values: Vec<u8> = (0..n).map(|i| i as u8 | 1).collect();
-    let all = spec.all();
-    put(&layout, &all, &values);
+    let values = filled(&layout);
     (store, layout, values)
 }
 
@@ -20,7 +17,7 @@ fn filled(spec: &Spec) -> (MemoryStore, ArrayLayout, Vec<u8>) {
 fn damaged_chunks_are_named() {
     for codecs in 0..8 {
         let spec = Spec { codecs, ..Spec::plain(&[4, 6], &[2, 3], "<f4") };
-        let (store, layout, values) = filled(&spec);
+        let (store, layout, values) = known(&spec);
         let key = Key::new("a/1.0").unwrap();
         let good = stored(&store, "a/1.0");
         let mut long = good.clone();
@@ -55,7 +52,7 @@ fn damaged_chunks_are_named() {
 #[test]
 fn every_flipped_bit_under_a_checksum_is_found() {
     let spec = Spec { codecs: 4, ..Spec::plain(&[6], &[6], "<i2") };
-    let (store, layout, values) = filled(&spec);
+    let (store, layout, values) = known(&spec);
     let key = Key::new("a/0").unwrap();
     let good = stored(&store, "a/0");
     let all = spec.all();
@@ -77,7 +74,7 @@ fn every_flipped_bit_under_a_checksum_is_found() {
 #[test]
 fn shapes_must_fit() {
     let spec = Spec::plain(&[4, 6], &[2, 3], "<f4");
-    let (_, layout, _) = filled(&spec);
+    let (_, layout, _) = known(&spec);
     let all = spec.all();
     let values = vec![0; 96];
     let source = Source::dense(&values, &[6, 4], 4).unwrap();
@@ -135,7 +132,7 @@ fn a_chunk_of_absurd_size_is_an_error_not_an_allocation() {
     let store = MemoryStore::new();
     let layout = spec.layout(&store);
     let small = Spec { codecs: 1, ..Spec::plain(&[10], &[10], "|u1") };
-    let (other, _, _) = filled(&small);
+    let (other, _, _) = known(&small);
     store.write(Key::new("a/0").unwrap(), &[&stored(&other, "a/0")]).unwrap();
     let first = select(&spec.shape, &[Index::At(0)]);
     let error = read(&layout, &first, ReadOptions::default()).unwrap_err();

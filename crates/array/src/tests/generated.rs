@@ -1,6 +1,6 @@
 //! Reading and writing generated arrays by generated selections.
 
-use super::model::{Model, Packed, Spec, elements, get, put, put_repeated, select, stored};
+use super::model::{Model, Packed, Spec, elements, filled, get, put, put_repeated, select, stored};
 use super::points::{odd, offsets};
 use crate::plan::strategy::Strategy;
 use crate::*;
@@ -205,10 +205,7 @@ fn strategies_as_documented() {
     let check = |spec: &Spec, indices: &[Index<'_>], wanted: Strategy| {
         let layout = spec.layout(&store);
         let element = layout.dtype().size();
-        let values: Vec<u8> =
-            (0..spec.shape.iter().product::<u64>() as usize * element).map(|i| i as u8 | 1).collect();
-        let everything = spec.all();
-        put(&layout, &everything, &values);
+        let values = filled(&layout);
         let selection = select(&spec.shape, indices);
         let explained = explain_read(&layout, &selection, 100).unwrap();
         for task in &explained.tasks {

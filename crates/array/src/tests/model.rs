@@ -179,6 +179,15 @@ pub(crate) fn put(layout: &ArrayLayout, selection: &Selection, values: &[u8]) {
     write(layout, selection, &source, WriteOptions::default()).unwrap();
 }
 
+/// Fills the whole array. Neighbouring elements are different.
+pub(crate) fn filled(layout: &ArrayLayout) -> Vec<u8> {
+    let (count, size) = (layout.shape().iter().product::<u64>() as usize, layout.dtype().size());
+    let element = |n: usize| (0..size).map(move |k| (n >> (8 * (k % 4))) as u8 ^ k as u8);
+    let values: Vec<u8> = (1..=count).flat_map(element).collect();
+    put(layout, &Selection::all(layout.shape()), &values);
+    values
+}
+
 /// Writes one element everywhere.
 pub(crate) fn put_repeated(layout: &ArrayLayout, selection: &Selection, element: &[u8]) {
     let source = Source::repeat(element, &selection.shape());

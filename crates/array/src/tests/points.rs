@@ -2,11 +2,11 @@
 
 use super::counting::Counting;
 use super::generated::{check_elision, index, spec, values};
-use super::model::{Model, PerChunk, Spec, elements, get, numbers, put, select};
+use super::model::{Model, PerChunk, Spec, elements, filled, get, numbers, put, select};
 use super::shards::{Level, layout as sharded, level};
 use crate::plan::strategy::Strategy;
 use crate::*;
-use hyperslab_store::{MemoryStore, Store};
+use hyperslab_store::MemoryStore;
 use proptest::prelude::*;
 use proptest::strategy::Strategy as Gen;
 use std::sync::Arc;
@@ -311,8 +311,7 @@ proptest! {
         levels in prop::collection::vec(level(), 1..3),
         threads in 1usize..4,
     ) {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let layout = sharded(&spec, &levels, &store);
+        let layout = sharded(&spec, &levels, Arc::new(MemoryStore::new()));
         let mut model = Model::full(&spec.shape, &spec.fill);
         check_writes(&layout, &mut model, &spec.fill, &writes, threads);
         let options = ReadOptions { threads: Some(threads), ..ReadOptions::default() };
@@ -327,14 +326,6 @@ proptest! {
     }
 }
 
-fn numbered(layout: &ArrayLayout) -> Vec<u8> {
-    let count = layout.shape().iter().product::<u64>();
-    let values: Vec<u8> = (0..count as u32).flat_map(|n| (n + 1).to_ne_bytes()).collect();
-    let all = Selection::all(layout.shape());
-    put(layout, &all, &values);
-    values
-}
-
 fn at(values: &[u8], index: usize) -> [u8; 4] {
     values[index * 4..][..4].try_into().unwrap()
 }
@@ -344,7 +335,7 @@ fn at(values: &[u8], index: usize) -> [u8; 4] {
 fn only_what_is_wanted_is_read() {
     let memory = MemoryStore::new();
     let spec = Spec::plain(&[8, 100_000], &[4, 50_000], "<u4");
-    let values = numbered(&spec.layout(&memory));
+    let values = filled(&spec.layout(&memory));
     let counting = Arc::new(Counting::new(&memory, true));
     let layout = spec.layout_with(counting.clone(), Arc::new(PerChunk("a")));
     let points: [&[i64]; 2] = [&[0, 3, 0, 7, 0], &[5, 49_999, 6, 99_999, 40_000]];
@@ -384,7 +375,7 @@ fn large_plain_chunks() {
     ] {
         let spec = Spec { stored, order, ..Spec::plain(&[5, 60, 1500], &[5, 40, 1100], "<u4") };
         let layout = spec.layout(&MemoryStore::new());
-        let values = numbered(&layout);
+        let values = filled(&layout);
         let model = Model { shape: spec.shape.clone(), element: 4, bytes: values };
         let lists: [&[i64]; 3] =
             [&[0, 3, 2, 3], &[1, 50, 39, 40, 2, 2], &[7, 1099, 1100, 0, 1, 2, 1499, 900]];
@@ -411,11 +402,9 @@ fn one_open_for_each_shard() {
     for codecs in [0, 1] {
         let spec = Spec { codecs, ..Spec::plain(&[64, 64], &[4, 4], "<u4") };
         let levels = [Level::simple(&[4, 4])];
-        let store: Arc<dyn Store> = Arc::new(memory.clone());
-        let values = numbered(&sharded(&spec, &levels, &store));
+        let values = filled(&sharded(&spec, &levels, Arc::new(memory.clone())));
         let counting = Arc::new(Counting::new(&memory, true));
-        let store: Arc<dyn Store> = counting.clone();
-        let layout = sharded(&spec, &levels, &store);
+        let layout = sharded(&spec, &levels, counting.clone());
         // Three shards, four chunks of the first; in no order.
         let (rows, columns): (&[i64], &[i64]) = (&[0, 40, 1, 15, 0, 63, 5, 0], &[0, 40, 1, 15, 15, 0, 5, 0]);
         let lists = [Index::List(rows), Index::List(columns)];

@@ -2,7 +2,7 @@
 
 use super::counting::Counting;
 use super::generated::{case, values};
-use super::model::{Model, Spec, elements, get, on, put, put_repeated, select, stored};
+use super::model::{Model, Spec, elements, filled, get, on, put, put_repeated, select, stored};
 use crate::shard::plan::ShardPlan;
 use crate::*;
 use hyperslab_codec::{ByteOrder, Codec, Crc32c, Zstd};
@@ -68,8 +68,8 @@ pub(super) fn sharding(spec: &Spec, levels: &[Level]) -> Sharding {
     Sharding::new(list).unwrap()
 }
 
-pub(super) fn layout(spec: &Spec, levels: &[Level], store: &Arc<dyn Store>) -> ArrayLayout {
-    let plain = spec.layout_with(store.clone(), Arc::new(super::model::PerChunk("a")));
+pub(super) fn layout(spec: &Spec, levels: &[Level], store: Arc<dyn Store>) -> ArrayLayout {
+    let plain = spec.layout_with(store, Arc::new(super::model::PerChunk("a")));
     plain.with_sharding(sharding(spec, levels)).unwrap()
 }
 
@@ -110,7 +110,7 @@ proptest! {
     ) {
         let dir = tempfile::tempdir().unwrap();
         let store = stores(dir.path())[which].clone();
-        let layout = layout(&spec, &levels, &store);
+        let layout = layout(&spec, &levels, store.clone());
         let element = layout.dtype().size();
         let mut model = Model::full(&spec.shape, &spec.fill);
         for (selection, _, seed) in &writes {
@@ -160,27 +160,14 @@ proptest! {
     }
 }
 
-fn fill(layout: &ArrayLayout, shape: &[u64]) -> Vec<u8> {
-    let element = layout.dtype().size();
-    let bytes: Vec<u8> = (0..shape.iter().product::<u64>() as usize * element)
-        .map(|i| (i as u8).wrapping_mul(37) | 1)
-        .collect();
-    let all = Selection::all(shape);
-    put(layout, &all, &bytes);
-    bytes
-}
-
 #[test]
 fn one_open_and_one_read_for_each_run() {
     for codecs in [0, 1] {
         let spec = Spec { codecs, ..Spec::plain(&[64, 100], &[1, 100], "<f8") };
         let memory = MemoryStore::new();
-        let bytes = fill(
-            &layout(&spec, &[Level::simple(&[64, 1])], &(Arc::new(memory.clone()) as Arc<dyn Store>)),
-            &spec.shape,
-        );
+        let bytes = filled(&layout(&spec, &[Level::simple(&[64, 1])], Arc::new(memory.clone())));
         let counting = Arc::new(Counting::new(&memory, true));
-        let layout = layout(&spec, &[Level::simple(&[64, 1])], &(counting.clone() as Arc<dyn Store>));
+        let layout = layout(&spec, &[Level::simple(&[64, 1])], counting.clone());
         let read_rows = |step: i64| {
             let rows = Index::Slice { start: None, stop: None, step };
             let selection = select(&spec.shape, &[rows]);
@@ -208,12 +195,9 @@ fn one_open_and_one_read_for_each_run() {
 fn of_plain_chunks_only_the_wanted_bytes_are_read() {
     let spec = Spec::plain(&[4, 4096], &[2, 4096], "<f8");
     let memory = MemoryStore::new();
-    let bytes = fill(
-        &layout(&spec, &[Level::simple(&[2, 1])], &(Arc::new(memory.clone()) as Arc<dyn Store>)),
-        &spec.shape,
-    );
+    let bytes = filled(&layout(&spec, &[Level::simple(&[2, 1])], Arc::new(memory.clone())));
     let counting = Arc::new(Counting::new(&memory, true));
-    let layout = layout(&spec, &[Level::simple(&[2, 1])], &(counting.clone() as Arc<dyn Store>));
+    let layout = layout(&spec, &[Level::simple(&[2, 1])], counting.clone());
     let selection = select(&spec.shape, &[Index::At(3), Index::range(100, 120)]);
     let found = get(&layout, &selection);
     assert_eq!(found.as_slice(), &bytes[(3 * 4096 + 100) * 8..][..160]);
@@ -226,8 +210,8 @@ fn what_is_wrong_with_a_shard_is_told() {
     let memory = MemoryStore::new();
     let store: Arc<dyn Store> = Arc::new(memory.clone());
     let level = Level { crc: false, ..Level::simple(&[4]) };
-    let layout = layout(&spec, &[level], &store);
-    let bytes = fill(&layout, &spec.shape);
+    let layout = layout(&spec, &[level], store.clone());
+    let bytes = filled(&layout);
     let key = Key::new("a/0").unwrap();
     let good = stored(&*store, "a/0");
     let index = good.len() - 64;
@@ -279,7 +263,7 @@ fn writers_of_one_shard_lose_nothing() {
     let spec = Spec { codecs: 1, ..Spec::plain(&[16, 64], &[1, 64], "<i4") };
     let dir = tempfile::tempdir().unwrap();
     for store in stores(dir.path()) {
-        let layout = &layout(&spec, &[Level::simple(&[16, 1])], &store);
+        let layout = &layout(&spec, &[Level::simple(&[16, 1])], store.clone());
         std::thread::scope(|scope| {
             for row in 0..16i64 {
                 scope.spawn(move || {
@@ -303,8 +287,8 @@ fn writers_of_one_shard_lose_nothing() {
 fn the_error_of_a_write_is_the_cause_and_changes_nothing() {
     let spec = Spec { codecs: 5, ..Spec::plain(&[64, 64], &[1, 64], "<i4") };
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let layout = layout(&spec, &[Level::simple(&[64, 1])], &store);
-    fill(&layout, &spec.shape);
+    let layout = layout(&spec, &[Level::simple(&[64, 1])], store.clone());
+    filled(&layout);
     let key = Key::new("a/0.0").unwrap();
     let mut bytes = stored(&*store, "a/0.0");
     // Somewhere among the inner chunks.
@@ -325,8 +309,8 @@ fn errors_of_the_store_are_told_as_such() {
     let spec = Spec { codecs: 1, ..Spec::plain(&[8], &[2], "<i4") };
     let memory = MemoryStore::new();
     let counting = Arc::new(Counting::new(&memory, true));
-    let layout = layout(&spec, &[Level::simple(&[4])], &(counting.clone() as Arc<dyn Store>));
-    fill(&layout, &spec.shape);
+    let layout = layout(&spec, &[Level::simple(&[4])], counting.clone());
+    filled(&layout);
     counting.broken.store(true, Relaxed);
     let part = select(&spec.shape, &[Index::range(1, 5)]);
     let errors = [
@@ -346,7 +330,7 @@ fn errors_of_the_store_are_told_as_such() {
 fn a_shard_of_nothing_is_given_back_as_a_whole() {
     let spec = Spec { codecs: 1, ..Spec::plain(&[8], &[2], "<i4") };
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let layout = layout(&spec, &[Level { crc: false, ..Level::simple(&[4]) }], &store);
+    let layout = layout(&spec, &[Level { crc: false, ..Level::simple(&[4]) }], store.clone());
     let key = Key::new("a/0").unwrap();
     store.write(key, &[b"dead", &[0xFF; 64]]).unwrap();
     assert_eq!(compact(&layout, &[0], true).unwrap(), 68);
