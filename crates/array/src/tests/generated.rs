@@ -212,8 +212,7 @@ fn strategies_as_documented() {
             assert_eq!(task.strategy, wanted, "{explained}");
         }
         let model = Model { shape: spec.shape.clone(), element, bytes: values };
-        let found = get(&layout, &selection);
-        assert_eq!(found.as_slice(), model.read(&selection));
+        assert_eq!(get(&layout, &selection).as_slice(), model.read(&selection));
         explained
     };
     let spec = |codecs, order: Vec<usize>| Spec { codecs, order, ..Spec::plain(&[64, 64], &[16, 64], "<f4") };
@@ -336,8 +335,7 @@ fn minus_zero_and_nan_are_not_the_fill_value() {
         let all = Selection::all(&[8]);
         put_repeated(&layout, &all, &value);
         assert_eq!(store.list(None).unwrap().len(), if kept { 2 } else { 0 });
-        let found = get(&layout, &all);
-        assert_eq!(found.as_slice(), value.repeat(8));
+        assert_eq!(get(&layout, &all).as_slice(), value.repeat(8));
         // What was stored goes when it becomes fill value, unless that is not wanted.
         put_repeated(&layout, &all, &[9; 8]);
         assert_eq!(store.list(None).unwrap().len(), 2);

@@ -2,7 +2,7 @@
 //! strings.
 
 use super::generated::{index, spec};
-use super::model::{PerChunk, Spec, get, on, put, select};
+use super::model::{PerChunk, Spec, get, on, put, select, stored};
 use super::shards::{Level, level, sharding};
 use crate::*;
 use hyperslab_codec::{Blosc, Cell, ChunkCodecs, Codec, DataType, Vlen, VlenKind};
@@ -236,8 +236,7 @@ fn damaged_chunks_are_errors_or_other_values() {
             let layout = case.layout(&store);
             write_all(&case, &layout, &case.values(8, 1));
             let key = Key::new("a/0").unwrap();
-            let mut stored = Vec::new();
-            assert!(store.read_all(key, &mut stored, 10_000).unwrap());
+            let mut stored = stored(&store, "a/0");
             let read = || read_ragged(&layout, &Selection::all(&[8]), ReadOptions::default());
             for at in 0..stored.len() {
                 store.write(key, &[&stored[..at]]).unwrap();

@@ -199,8 +199,7 @@ fn of_plain_chunks_only_the_wanted_bytes_are_read() {
     let counting = Arc::new(Counting::new(&memory, true));
     let layout = layout(&spec, &[Level::simple(&[2, 1])], counting.clone());
     let selection = select(&spec.shape, &[Index::At(3), Index::range(100, 120)]);
-    let found = get(&layout, &selection);
-    assert_eq!(found.as_slice(), &bytes[(3 * 4096 + 100) * 8..][..160]);
+    assert_eq!(get(&layout, &selection).as_slice(), &bytes[(3 * 4096 + 100) * 8..][..160]);
     assert_eq!(counting.bytes.load(Relaxed), 160 + 2 * 16 + 4);
 }
 

@@ -94,8 +94,7 @@ fn neighbours_are_one_read() {
     let (object, ranges) = stored(&spec, &rows, &vec![(0, 3); 1000]);
     let store = Arc::new(Counting::new(&MemoryStore::new(), true));
     let layout = layout(&spec, store.clone(), &object, ranges);
-    let one = ReadOptions { threads: Some(1), ..ReadOptions::default() };
-    assert_eq!(read(&layout, &spec.all(), one).unwrap().as_slice(), values);
+    assert_eq!(read(&layout, &spec.all(), on(1)).unwrap().as_slice(), values);
     // One thread takes half of them at a time.
     assert_eq!(store.counts(), [2, 2, values.len() as u64]);
 }
