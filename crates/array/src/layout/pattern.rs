@@ -34,7 +34,7 @@ pub(crate) enum Kind {
     All,
     /// The product of blocks along each axis.
     Regular(SmallVec<[Blocks; 4]>),
-    /// IndexRows, one behind the other.
+    /// Rows, one behind the other.
     IndexRows(IndexRows),
 }
 

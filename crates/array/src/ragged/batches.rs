@@ -289,27 +289,13 @@ fn next_chunk(axis: &AxisSelection, chunk: u64, at: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::select::Index;
-    use crate::select::view::Source;
     use crate::tests::generated::{index, spec};
-    use crate::tests::model::{Spec, Watched};
+    use crate::tests::model::{Spec, Watched, filled, get, on, select};
     use crate::tests::points::chosen;
-    use crate::write;
-    use crate::write::WriteOptions;
     use hyperslab_store::MemoryStore;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
     use std::sync::{Arc, Mutex};
-
-    fn numbers(layout: &ArrayLayout) -> Vec<u8> {
-        let all = Selection::all(layout.shape());
-        let size = layout.dtype().size();
-        let count = all.shape().iter().product::<u64>() as usize;
-        let values: Vec<u8> =
-            (0..count).flat_map(|n| (0..size).map(move |k| (n >> (8 * (k % 4))) as u8 ^ k as u8)).collect();
-        write(layout, &all, &Source::dense(&values, &all.shape(), size).unwrap(), WriteOptions::default())
-            .unwrap();
-        values
-    }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1000))]
@@ -319,15 +305,15 @@ mod tests {
             (spec, selection) in spec().prop_flat_map(|spec| {
                 let indices: Vec<_> = spec.shape.iter().map(|len| index(*len)).collect();
                 let shape = spec.shape.clone();
-                let ranges = indices.prop_map(move |indices| Selection::new("test", &shape, &indices).unwrap());
+                let ranges = indices.prop_map(move |indices| select(&shape, &indices));
                 let points = chosen(spec.shape.clone()).prop_map(|chosen| chosen.selection);
                 (Just(spec), prop_oneof![ranges, points])
             }),
             cells in 0usize..70,
         ) {
             let layout = spec.layout(&MemoryStore::new());
-            numbers(&layout);
-            let wanted = read(&layout, &selection, ReadOptions::default()).unwrap();
+            filled(&layout);
+            let wanted = get(&layout, &selection);
             let (mut found, mut count) = (Vec::new(), 0);
             in_batches::<ArrayError>(&layout, &selection, ReadOptions::default(), cells, &mut |batch| {
                 assert_eq!(batch.first, count);
@@ -349,7 +335,7 @@ mod tests {
     /// Where batches of an axis of `len` elements begin.
     fn starts(spec: &Spec, indices: &[Index<'_>], cells: usize) -> Vec<usize> {
         let layout = spec.layout(&MemoryStore::new());
-        let selection = Selection::new("test", &spec.shape, indices).unwrap();
+        let selection = select(&spec.shape, indices);
         let mut starts = Vec::new();
         in_batches::<ArrayError>(&layout, &selection, ReadOptions::default(), cells, &mut |batch| {
             starts.push(batch.first);
@@ -388,7 +374,7 @@ mod tests {
     fn decoded(shape: &[u64], chunk: &[u64], indices: &[Index<'_>], cells: usize) -> (usize, usize) {
         let spec = Spec { codecs: 1, ..Spec::plain(shape, chunk, "<u2") };
         let (store, log) = (MemoryStore::new(), Arc::new(Mutex::new(BTreeSet::new())));
-        numbers(&spec.layout(&store));
+        filled(&spec.layout(&store));
         let seen = log.clone();
         let watched = Watched(move |chunk: &[u64]| {
             seen.lock().unwrap().insert(chunk.to_vec());
@@ -399,8 +385,7 @@ mod tests {
         let dims = [indices.iter().find_map(len).unwrap()];
         let selection = Selection::pointwise("test", shape, indices, &dims).unwrap();
         let (mut most, mut all) = (0, 0);
-        let options = ReadOptions { threads: Some(1), ..ReadOptions::default() };
-        in_batches::<ArrayError>(&layout, &selection, options, cells, &mut |_| {
+        in_batches::<ArrayError>(&layout, &selection, on(1), cells, &mut |_| {
             let chunks = std::mem::take(&mut *log.lock().unwrap()).len();
             (most, all) = (most.max(chunks), all + chunks);
             Ok(())

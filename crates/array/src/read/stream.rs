@@ -26,7 +26,7 @@ use crate::copy::strided::Region;
 use crate::costs;
 use crate::dims::{Dims, c_strides, element_count};
 use crate::error::ArrayError;
-use crate::execute::tasks::Interrupt;
+use crate::execute::tasks::{Interrupt, interrupted, memory_error};
 use crate::layout::ArrayLayout;
 use crate::read;
 use crate::read::options::ReadOptions;
@@ -90,6 +90,10 @@ pub(crate) fn default_bound(unit: u64, threads: usize) -> u64 {
         .saturating_mul(threads as u64)
         .clamp(64 << 20, 512 << 20)
         .max(unit.saturating_mul(2))
+}
+
+fn row_shape(layout: &ArrayLayout, axis: usize) -> Dims {
+    layout.shape().iter().enumerate().filter(|(k, _)| *k != axis).map(|(_, n)| *n).collect()
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -173,10 +177,9 @@ impl Stream {
         if rows.start > rows.end || rows.end > len {
             return Err(refuse(format!("rows {rows:?} are out of bounds for axis {axis} with size {len}")));
         }
-        let others: Dims =
-            layout.shape().iter().enumerate().filter(|(k, _)| *k != axis).map(|(_, n)| *n).collect();
-        let row_bytes =
-            element_count(&others).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
+        let row_bytes = element_count(&row_shape(&layout, axis))
+            .unwrap_or(u64::MAX)
+            .saturating_mul(layout.dtype().size() as u64);
         let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
 
         let chunk = layout.grid().chunk_shape()[axis];
@@ -220,7 +223,7 @@ impl Stream {
 
     /// The shape of a row: the array's without the streamed axis.
     pub fn row_shape(&self) -> Dims {
-        self.shared.row_shape()
+        row_shape(&self.shared.layout, self.shared.axis)
     }
 
     /// Bytes of a row.
@@ -346,7 +349,7 @@ impl Stream {
                     // Asking may wait for another thread, which may need the lock.
                     drop(state);
                     if ask() {
-                        return Err(ArrayError::Interrupted { array: shared.layout.name().to_owned() });
+                        return Err(interrupted(&shared.layout));
                     }
                     state = lock(&shared.state);
                 }
@@ -396,10 +399,6 @@ impl Shared {
             ready: Condvar::new(),
             ..*self
         }
-    }
-
-    fn row_shape(&self) -> Dims {
-        self.layout.shape().iter().enumerate().filter(|(k, _)| *k != self.axis).map(|(_, n)| *n).collect()
     }
 
     /// Number of blocks.
@@ -471,7 +470,7 @@ impl Shared {
 
     fn read(&self, number: u64, interrupt: Option<Interrupt<'_>>) -> Result<Block, ArrayError> {
         let rows = self.block_rows(number);
-        let bytes = (rows.end - rows.start).saturating_mul(self.row_bytes);
+        let bytes = self.block_bytes(number);
         let options =
             ReadOptions { threads: self.threads, verify: self.verify, interrupt, ..ReadOptions::default() };
         let select = |index: Index<'_>| {
@@ -495,13 +494,13 @@ impl Shared {
 
     /// A row of a block.
     fn copy_row(&self, block: &Memory, row: u64) -> Result<Memory, ArrayError> {
-        let none = || crate::execute::tasks::memory_error(&self.layout, "a row", self.row_bytes);
+        let none = || memory_error(&self.layout, "a row", self.row_bytes);
         let len = usize::try_from(self.row_bytes).map_err(|_| none())?;
         let mut memory = Memory::dirty(len).ok_or_else(none)?;
         if len == 0 {
             return Ok(memory);
         }
-        let (shape, element) = (self.row_shape(), self.layout.dtype().size());
+        let (shape, element) = (row_shape(&self.layout, self.axis), self.layout.dtype().size());
         let mut whole: Dims = self.layout.shape().into();
         whole[self.axis] = (block.len() / len) as u64;
         let mut strides = c_strides(&whole, element);

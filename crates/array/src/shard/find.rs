@@ -191,11 +191,8 @@ impl<'a, 's> Finder<'a, 's> {
                     let why = format!("it has {len} bytes; a chunk without codecs has {size}");
                     return Err(self.wrong(Some(number), why));
                 }
-                Some((_, len)) if len > most => {
-                    let why = format!("it has {len} bytes; {most} are the most that can be right");
-                    return Err(self.wrong(Some(number), why));
-                }
                 Some((offset, len)) => {
+                    self.check_len(Some(number), len, most)?;
                     lot.chunks.push(Chunk { object, offset: range.0 + offset, len, number });
                 }
                 None => lot.absent.push((number, 0)),
@@ -250,10 +247,7 @@ impl<'a, 's> Finder<'a, 's> {
             return Ok(None);
         }
         let limit = most_bytes(self.layout, self.sharding, depth);
-        if range.1 > limit {
-            return Err(self
-                .wrong(number, format!("it has {} bytes; {limit} are the most that can be right", range.1)));
-        }
+        self.check_len(number, range.1, limit)?;
         let stored = self.bytes(opened, range)?;
         let limit = believed(self.layout, usize::try_from(limit).unwrap_or(usize::MAX), stored.len());
         let mut bytes = Vec::new();
@@ -357,6 +351,12 @@ impl<'a, 's> Finder<'a, 's> {
             .read_ranges(&mut [RangeRead { offset, buf: &mut bytes }])
             .map_err(|source| self.store(source))?;
         Ok(bytes)
+    }
+
+    /// Refuses more bytes than metadata allow for.
+    pub(crate) fn check_len(&self, number: Option<usize>, len: u64, most: u64) -> Result<(), ArrayError> {
+        let why = || format!("it has {len} bytes; {most} are the most that can be right");
+        if len > most { Err(self.wrong(number, why())) } else { Ok(()) }
     }
 
     /// An error of the store, which names the object.

@@ -1,6 +1,6 @@
 //! Resizing while writers have work queued.
 
-use super::model::{Spec, Watched};
+use super::model::{Spec, select};
 use crate::error::ArrayError;
 use crate::execute::tasks;
 use crate::layout::ArrayLayout;
@@ -17,8 +17,7 @@ const OPTIONS: WriterOptions = WriterOptions { buffer: None, threads: Some(3), w
 
 /// An array of 40 rows, each a chunk that takes a millisecond to find.
 fn slow(store: &MemoryStore, spec: &Spec) -> Arc<ArrayLayout> {
-    let wait = |_: &[u64]| std::thread::sleep(Duration::from_millis(1));
-    Arc::new(spec.layout_with(Arc::new(store.clone()), Arc::new(Watched(wait))))
+    spec.watched(store, |_| std::thread::sleep(Duration::from_millis(1)))
 }
 
 fn spec() -> Spec {
@@ -28,6 +27,10 @@ fn spec() -> Spec {
 fn write(writer: &Writer, layout: &Arc<ArrayLayout>, row: i64) -> Result<(), ArrayError> {
     let selection = Selection::new("test", layout.shape(), &[Index::At(row)])?;
     writer.write_resized(layout, &selection, &Source::repeat(&7i32.to_le_bytes(), &[100]), None)
+}
+
+fn is_busy(error: &ArrayError) -> bool {
+    matches!(error, ArrayError::Store { source, .. } if matches!(**source, StoreError::Busy { .. }))
 }
 
 #[test]
@@ -43,10 +46,7 @@ fn what_was_queued_is_stored_before_the_shape_changes() {
     assert_eq!(store.list(None).unwrap().len(), 40);
     // Nothing is queued meanwhile. By the thread that resizes, never.
     let error = write(&writer, &layout, 3).unwrap_err();
-    assert!(
-        matches!(&error, ArrayError::Store { source, .. } if matches!(**source, StoreError::Busy { .. })),
-        "{error}"
-    );
+    assert!(is_busy(&error), "{error}");
     let smaller = Arc::new(layout.with_shape([10u64, 100].into_iter().collect()).unwrap());
     let begun = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -103,10 +103,7 @@ fn a_writer_that_is_dropped_inside_its_chunk_loses_nothing() {
     let writer = Writer::new(layout.clone(), OPTIONS);
     write(&writer, &layout, 3).unwrap();
     let error = writer.flush(None).unwrap_err();
-    assert!(
-        matches!(&error, ArrayError::Store { source, .. } if matches!(**source, StoreError::Busy { .. })),
-        "{error}"
-    );
+    assert!(is_busy(&error), "{error}");
     drop(writer);
     assert!(!store.exists(checked).unwrap());
     drop(inside);
@@ -123,22 +120,15 @@ fn a_write_inside_itself_is_refused_and_others_are_not() {
     layout.locate(&[3, 0], &mut key).unwrap();
     let _inside = tasks::take(&layout, &task, Key::new(&key).unwrap(), None).unwrap();
     let put = |index: Index<'_>| {
-        let selection = Selection::new("test", layout.shape(), &[index]).unwrap();
+        let selection = select(layout.shape(), &[index]);
         let (one, shape) = (1i32.to_le_bytes(), selection.shape());
         let source = Source::repeat(&one, &shape);
-        crate::write(
-            &layout,
-            &selection,
-            &source,
-            crate::write::WriteOptions { threads: Some(4), ..Default::default() },
-        )
+        let options = crate::write::WriteOptions { threads: Some(4), ..Default::default() };
+        crate::write(&layout, &selection, &source, options)
     };
     put(Index::At(4)).unwrap();
     for index in [Index::At(3), Index::ALL] {
         let error = put(index).unwrap_err();
-        assert!(
-            matches!(&error, ArrayError::Store { source, .. } if matches!(**source, StoreError::Busy { .. })),
-            "{error}"
-        );
+        assert!(is_busy(&error), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! Reading with a cache gives what reading without one gives, whatever happens in between.
 
-use super::model::{Packed, Spec};
+use super::model::{Packed, Spec, get, put, put_repeated, select, stored};
 use crate::*;
 use hyperslab_codec::ByteOrder;
 use hyperslab_store::{Key, MemoryStore, Store};
@@ -17,24 +17,22 @@ fn room_for(chunks: usize) -> ChunkCache {
     ChunkCache::new(chunks * (20 * 30 * 2 + 512))
 }
 
-fn select(rows: (i64, i64), columns: (i64, i64)) -> Selection {
-    Selection::new("test", &SHAPE, &[Index::range(rows.0, rows.1), Index::range(columns.0, columns.1)])
-        .unwrap()
+fn window(rows: (i64, i64), columns: (i64, i64)) -> Selection {
+    select(&SHAPE, &[Index::range(rows.0, rows.1), Index::range(columns.0, columns.1)])
 }
 
-fn put(layout: &ArrayLayout, selection: &Selection, value: i16) {
-    let shape: Vec<isize> = selection.shape().iter().map(|n| *n as isize).collect();
-    let len: isize = shape.iter().product();
-    let bytes: Vec<u8> = (0..len).flat_map(|n| (value + n as i16).to_le_bytes()).collect();
-    write(layout, selection, &Source::dense(&bytes, &selection.shape(), 2).unwrap(), WriteOptions::default())
-        .unwrap();
+/// Writes numbers from `value` on.
+fn count_up(layout: &ArrayLayout, selection: &Selection, value: i16) {
+    let len = selection.shape().iter().product::<u64>() as i16;
+    let bytes: Vec<u8> = (0..len).flat_map(|n| (value + n).to_le_bytes()).collect();
+    put(layout, selection, &bytes);
 }
 
 /// What is read with the cache, after a comparison with what is read without.
 fn same(layout: &ArrayLayout, selection: &Selection, cache: &ChunkCache) -> Memory {
     let options = ReadOptions { cache: Some(cache), ..ReadOptions::default() };
     let found = read(layout, selection, options).unwrap();
-    let expected = read(layout, selection, ReadOptions::default()).unwrap();
+    let expected = get(layout, selection);
     assert_eq!(found.as_slice(), expected.as_slice());
     assert!(cache.bytes() <= cache.limit());
     found
@@ -43,14 +41,14 @@ fn same(layout: &ArrayLayout, selection: &Selection, cache: &ChunkCache) -> Memo
 #[test]
 fn hits_and_misses_are_exact() {
     let layout = spec().layout(&MemoryStore::new());
-    put(&layout, &Selection::all(&SHAPE), 0);
+    count_up(&layout, &Selection::all(&SHAPE), 0);
     let cache = room_for(4);
     for (selection, hits, misses) in [
-        (select((0, 5), (0, 5)), 0, 1),
-        (select((3, 9), (2, 4)), 1, 1),
-        (select((18, 22), (28, 32)), 2, 4),
+        (window((0, 5), (0, 5)), 0, 1),
+        (window((3, 9), (2, 4)), 1, 1),
+        (window((18, 22), (28, 32)), 2, 4),
         (Selection::all(&SHAPE), 6, 4),
-        (select((7, 7), (0, 60)), 6, 4),
+        (window((7, 7), (0, 60)), 6, 4),
     ] {
         same(&layout, &selection, &cache);
         assert_eq!(cache.hits_and_misses(), (hits, misses));
@@ -58,11 +56,11 @@ fn hits_and_misses_are_exact() {
     assert_eq!(cache.bytes(), cache.limit());
     // Another layout of the same array finds the same chunks.
     let again = layout.with_shape(SHAPE.as_slice().into()).unwrap();
-    same(&again, &select((0, 5), (0, 5)), &cache);
+    same(&again, &window((0, 5), (0, 5)), &cache);
     assert_eq!(cache.hits_and_misses(), (7, 4));
     cache.clear();
     assert_eq!((cache.bytes(), cache.hits_and_misses()), (0, (7, 4)));
-    same(&layout, &select((0, 5), (0, 5)), &cache);
+    same(&layout, &window((0, 5), (0, 5)), &cache);
     assert_eq!(cache.hits_and_misses(), (7, 5));
 }
 
@@ -71,12 +69,12 @@ fn changes_show_at_once() {
     let store = MemoryStore::new();
     let layout = spec().layout(&store);
     let cache = room_for(4);
-    let one = select((2, 6), (1, 3));
+    let one = window((2, 6), (1, 3));
     same(&layout, &one, &cache);
     assert_eq!((cache.bytes(), cache.hits_and_misses()), (0, (0, 1)), "absent chunks are not kept");
     let key = Key::new("a/0.0").unwrap();
     for value in 1..100 {
-        put(&layout, &Selection::all(&SHAPE), value);
+        count_up(&layout, &Selection::all(&SHAPE), value);
         same(&layout, &one, &cache);
         assert_eq!(same(&layout, &one, &cache).as_slice()[..2], (value + 121).to_le_bytes());
     }
@@ -94,7 +92,7 @@ fn changes_show_at_once() {
 fn other_metadata_is_not_confused() {
     let store = MemoryStore::new();
     let first = spec();
-    put(&first.layout(&store), &Selection::all(&SHAPE), 5);
+    count_up(&first.layout(&store), &Selection::all(&SHAPE), 5);
     let cache = room_for(8);
     let specs = [
         first.clone(),
@@ -106,8 +104,7 @@ fn other_metadata_is_not_confused() {
     ];
     for _ in 0..2 {
         for spec in &specs {
-            let selection =
-                Selection::new("test", &spec.shape, &[Index::range(1, 33), Index::range(29, 40)]).unwrap();
+            let selection = select(&spec.shape, &[Index::range(1, 33), Index::range(29, 40)]);
             same(&spec.layout(&store), &selection, &cache);
         }
     }
@@ -116,7 +113,7 @@ fn other_metadata_is_not_confused() {
     // Bytes that other codecs refuse.
     let other = Spec { codecs: 2, ..first };
     let options = ReadOptions { cache: Some(&cache), ..ReadOptions::default() };
-    assert!(read(&other.layout(&store), &select((0, 1), (0, 1)), options).is_err());
+    assert!(read(&other.layout(&store), &window((0, 1), (0, 1)), options).is_err());
 }
 
 #[test]
@@ -124,11 +121,11 @@ fn other_stores_are_not_confused() {
     let cache = room_for(2);
     let stores = [MemoryStore::new(), MemoryStore::new()];
     for (n, store) in stores.iter().enumerate() {
-        put(&spec().layout(store), &Selection::all(&SHAPE), n as i16 * 1000);
+        count_up(&spec().layout(store), &Selection::all(&SHAPE), n as i16 * 1000);
     }
     for _ in 0..3 {
         for (n, store) in stores.iter().enumerate() {
-            let found = same(&spec().layout(store), &select((0, 1), (0, 1)), &cache);
+            let found = same(&spec().layout(store), &window((0, 1), (0, 1)), &cache);
             assert_eq!(found.as_slice(), (n as i16 * 1000).to_le_bytes());
         }
     }
@@ -139,14 +136,13 @@ fn other_stores_are_not_confused() {
 fn unverified_bytes_do_not_pass_for_verified() {
     let store = MemoryStore::new();
     let layout = Spec { codecs: 4, ..spec() }.layout(&store);
-    put(&layout, &Selection::all(&SHAPE), 5);
+    count_up(&layout, &Selection::all(&SHAPE), 5);
     let key = Key::new("a/0.0").unwrap();
-    let mut bytes = Vec::new();
-    store.read_all(key, &mut bytes, usize::MAX).unwrap();
+    let mut bytes = stored(&store, "a/0.0");
     bytes[0] ^= 1;
     store.write(key, &[&bytes]).unwrap();
     let cache = room_for(8);
-    let one = select((0, 1), (0, 1));
+    let one = window((0, 1), (0, 1));
     let options =
         |verify| ReadOptions { cache: Some(&cache), verify: Some(verify), ..ReadOptions::default() };
     for _ in 0..2 {
@@ -160,11 +156,10 @@ fn unverified_bytes_do_not_pass_for_verified() {
 fn parts_of_one_object_are_told_apart() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let source = MemoryStore::new();
-    put(&spec().layout(&source), &Selection::all(&SHAPE), 0);
+    count_up(&spec().layout(&source), &Selection::all(&SHAPE), 0);
     let (mut object, mut ranges) = (b"header".to_vec(), Vec::new());
     for name in ["a/0.0", "a/0.1", "a/1.0"] {
-        let mut bytes = Vec::new();
-        source.read_all(Key::new(name).unwrap(), &mut bytes, usize::MAX).unwrap();
+        let bytes = stored(&source, name);
         ranges.push(Some((object.len() as u64, bytes.len() as u64, 0)));
         object.extend_from_slice(&bytes);
     }
@@ -186,17 +181,17 @@ fn parts_of_one_object_are_told_apart() {
 #[test]
 fn what_is_too_large_keeps_nothing() {
     let layout = spec().layout(&MemoryStore::new());
-    put(&layout, &Selection::all(&SHAPE), 0);
+    count_up(&layout, &Selection::all(&SHAPE), 0);
     let small = room_for(1);
-    same(&layout, &select((0, 40), (0, 1)), &small);
+    same(&layout, &window((0, 40), (0, 1)), &small);
     assert_eq!((small.bytes(), small.hits_and_misses()), (0, (0, 2)));
-    same(&layout, &select((0, 3), (0, 1)), &small);
+    same(&layout, &window((0, 3), (0, 1)), &small);
     assert_eq!(small.bytes(), small.limit());
     same(&layout, &Selection::all(&SHAPE), &small);
     assert_eq!(small.hits_and_misses(), (1, 6), "but what is there is used");
     for limit in [0, 20 * 30 * 2 + 511] {
         let none = ChunkCache::new(limit);
-        same(&layout, &select((0, 1), (0, 1)), &none);
+        same(&layout, &window((0, 1), (0, 1)), &none);
         assert_eq!(none.bytes(), 0);
     }
 }
@@ -204,28 +199,28 @@ fn what_is_too_large_keeps_nothing() {
 #[test]
 fn chunks_without_codecs_are_not_kept() {
     let layout = Spec { codecs: 0, ..spec() }.layout(&MemoryStore::new());
-    put(&layout, &Selection::all(&SHAPE), 0);
+    count_up(&layout, &Selection::all(&SHAPE), 0);
     let cache = room_for(4);
-    same(&layout, &select((0, 3), (0, 40)), &cache);
+    same(&layout, &window((0, 3), (0, 40)), &cache);
     assert_eq!((cache.bytes(), cache.hits_and_misses()), (0, (0, 0)));
 }
 
 #[test]
 fn explain_tells() {
     let layout = spec().layout(&MemoryStore::new());
-    put(&layout, &select((0, 20), (0, 60)), 1);
+    count_up(&layout, &window((0, 20), (0, 60)), 1);
     let cache = room_for(4);
-    same(&layout, &select((0, 1), (0, 1)), &cache);
+    same(&layout, &window((0, 1), (0, 1)), &cache);
     let counts = cache.hits_and_misses();
-    let told = explain_read_cached(&layout, &select((0, 40), (0, 31)), 0, Some(&cache)).unwrap();
+    let told = explain_read_cached(&layout, &window((0, 40), (0, 31)), 0, Some(&cache)).unwrap();
     let expected = [(Strategy("cached"), 1), (Strategy("decode-scatter"), 1), (Strategy("fill"), 2)];
     assert_eq!(told.strategies, expected);
     assert_eq!((told.bytes_decoded, cache.hits_and_misses()), (20 * 30 * 2, counts));
     // Without a cache only what is wanted is decoded.
-    let told = explain_read(&layout, &select((0, 1), (0, 1)), 0).unwrap();
+    let told = explain_read(&layout, &window((0, 1), (0, 1)), 0).unwrap();
     assert_eq!(told.strategies, [(Strategy("decode-part"), 1)]);
-    put(&layout, &select((0, 1), (0, 1)), 2);
-    let told = explain_read_cached(&layout, &select((0, 1), (0, 1)), 0, Some(&cache)).unwrap();
+    count_up(&layout, &window((0, 1), (0, 1)), 2);
+    let told = explain_read_cached(&layout, &window((0, 1), (0, 1)), 0, Some(&cache)).unwrap();
     assert_eq!(told.strategies, [(Strategy("decode-scatter"), 1)]);
 }
 
@@ -244,9 +239,9 @@ fn readers_are_never_behind() {
             for round in 1..=3000i32 {
                 let n = (round % 4) as usize;
                 let whole = Index::range(n as i64 * 16, n as i64 * 16 + 16);
-                let whole = Selection::new("test", &[64], &[whole]).unwrap();
+                let whole = select(&[64], &[whole]);
                 let value = round.to_le_bytes();
-                write(&layout, &whole, &Source::repeat(&value, &[16]), WriteOptions::default()).unwrap();
+                put_repeated(&layout, &whole, &value);
                 written[n].store(round, Ordering::SeqCst);
             }
         });
@@ -256,8 +251,7 @@ fn readers_are_never_behind() {
                 let options = ReadOptions { cache: Some(cache), ..ReadOptions::default() };
                 for k in reader.. {
                     let least = written[k % 4].load(Ordering::SeqCst);
-                    let at = Selection::new("test", &[64], &[Index::At((k % 64 / 4 + k % 4 * 16) as i64)])
-                        .unwrap();
+                    let at = select(&[64], &[Index::At((k % 64 / 4 + k % 4 * 16) as i64)]);
                     let found = read(&layout, &at, options).unwrap();
                     let value = i32::from_le_bytes(found.as_slice().try_into().unwrap());
                     assert!(value >= least, "{value}, after {least} was written");

@@ -1,143 +1,18 @@
 //! What `explain` says is what the store and the codecs are asked for, byte for byte.
 
+use super::counting::Counting;
 use super::generated::case;
-use super::model::{Packed, PerChunk, Spec};
+use super::model::{Packed, PerChunk, Spec, elements, filled, put_repeated, select};
 use super::mosaics::given;
 use super::shards::{Level, level, sharding};
 use crate::*;
 use hyperslab_codec::{Blosc, Codec, CodecError, Racing, Reach, Scratch};
-use hyperslab_store::{Cost, Entry, Key, MemoryStore, Opened, RangeRead, Stamp, Store, StoreError};
+use hyperslab_store::{Key, MemoryStore, Store};
 use proptest::prelude::*;
 use proptest::strategy::Strategy as Gen;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// A store that counts the bytes that are read from it.
-#[derive(Debug, Default)]
-struct Counted {
-    inner: MemoryStore,
-    bytes: AtomicU64,
-}
-
-impl Counted {
-    fn count(&self, ranges: &[RangeRead<'_>]) {
-        self.bytes.fetch_add(ranges.iter().map(|range| range.buf.len() as u64).sum(), Relaxed);
-    }
-}
-
-#[derive(Debug)]
-struct CountedOpened<'s>(&'s Counted, Box<dyn Opened + 's>);
-
-impl Opened for CountedOpened<'_> {
-    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), StoreError> {
-        self.0.count(ranges);
-        self.1.read_ranges(ranges)
-    }
-
-    fn size(&self) -> u64 {
-        self.1.size()
-    }
-
-    fn stamp(&self) -> Option<Stamp> {
-        self.1.stamp()
-    }
-
-    fn vouched(&self) -> Option<Stamp> {
-        self.1.vouched()
-    }
-}
-
-type Ranged<T> = Result<T, StoreError>;
-
-impl Store for Counted {
-    fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Ranged<bool> {
-        let found = self.inner.read_ranges(key, size, ranges)?;
-        if found {
-            self.count(ranges);
-        }
-        Ok(found)
-    }
-
-    fn read_ranges_stamped(
-        &self,
-        key: Key<'_>,
-        size: Option<u64>,
-        ranges: &mut [RangeRead<'_>],
-    ) -> Ranged<(bool, Option<Stamp>)> {
-        let found = self.inner.read_ranges_stamped(key, size, ranges)?;
-        if found.0 {
-            self.count(ranges);
-        }
-        Ok(found)
-    }
-
-    fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Ranged<Option<Box<dyn Opened + 's>>> {
-        let opened = self.inner.open(key, size)?;
-        Ok(opened.map(|opened| Box::new(CountedOpened(self, opened)) as Box<dyn Opened + 's>))
-    }
-
-    fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Ranged<bool> {
-        let found = self.inner.read_exact(key, buf)?;
-        self.bytes.fetch_add(if found { buf.len() as u64 } else { 0 }, Relaxed);
-        Ok(found)
-    }
-
-    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Ranged<bool> {
-        Ok(self.read_all_stamped(key, buf, limit)?.0)
-    }
-
-    fn read_all_stamped(
-        &self,
-        key: Key<'_>,
-        buf: &mut Vec<u8>,
-        limit: usize,
-    ) -> Ranged<(bool, Option<Stamp>)> {
-        let found = self.inner.read_all_stamped(key, buf, limit)?;
-        self.bytes.fetch_add(if found.0 { buf.len() as u64 } else { 0 }, Relaxed);
-        Ok(found)
-    }
-
-    fn size(&self, key: Key<'_>) -> Ranged<Option<u64>> {
-        self.inner.size(key)
-    }
-
-    fn stamp(&self, key: Key<'_>) -> Ranged<Option<Stamp>> {
-        self.inner.stamp(key)
-    }
-
-    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Ranged<()> {
-        self.inner.write(key, parts)
-    }
-
-    fn delete(&self, key: Key<'_>) -> Ranged<bool> {
-        self.inner.delete(key)
-    }
-
-    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Ranged<()> {
-        self.inner.delete_prefix(prefix)
-    }
-
-    fn list_dir(&self, prefix: Option<Key<'_>>) -> Ranged<Vec<Entry>> {
-        self.inner.list_dir(prefix)
-    }
-
-    fn list(&self, prefix: Option<Key<'_>>) -> Ranged<Vec<String>> {
-        self.inner.list(prefix)
-    }
-
-    fn cost(&self) -> Cost {
-        Cost { request: 20, range: 4096 }
-    }
-
-    fn lock_id(&self, key: Key<'_>) -> u64 {
-        self.inner.lock_id(key)
-    }
-
-    fn url(&self) -> String {
-        self.inner.url()
-    }
-}
 
 /// The bytes that came out of the codec of the elements, of a test's thread and those that help it.
 #[derive(Debug)]
@@ -212,8 +87,8 @@ fn stored() -> impl Gen<Value = Stored> {
 }
 
 /// The layout of a case, with all its chunks stored.
-fn made(spec: &Spec, stored: &Stored, blosc: bool, decoded: &Arc<AtomicU64>) -> (Arc<Counted>, ArrayLayout) {
-    let store = Arc::new(Counted::default());
+fn made(spec: &Spec, stored: &Stored, blosc: bool, decoded: &Arc<AtomicU64>) -> (Arc<Counting>, ArrayLayout) {
+    let store = Arc::new(Counting::stamped());
     let mut codecs = spec.codec_list();
     if blosc {
         codecs.insert(0, Arc::new(Blosc::from_v3(None, 4).unwrap()));
@@ -221,25 +96,12 @@ fn made(spec: &Spec, stored: &Stored, blosc: bool, decoded: &Arc<AtomicU64>) -> 
     if !codecs.is_empty() {
         codecs[0] = Arc::new(CountedCodec(codecs[0].clone(), decoded.clone()));
     }
-    let layout = |store: Arc<dyn Store>, locator: Arc<dyn ChunkLocator>| {
-        let dtype = spec.dtype.parse().unwrap();
-        let encoding =
-            ChunkEncoding::new(&spec.chunk, dtype, spec.stored, &spec.order, codecs.clone()).unwrap();
-        let grid = ChunkGrid::regular(spec.chunk.as_slice().into()).unwrap();
-        let (shape, fill) = (spec.shape.as_slice().into(), FillValue::new(&spec.fill));
-        ArrayLayout::new("test", shape, dtype, grid, encoding, fill, locator, store).unwrap()
-    };
-    let objects = layout(store.clone(), Arc::new(PerChunk("a")));
+    let objects = spec.layout_of(codecs.clone(), store.clone(), Arc::new(PerChunk("a")));
     let layout = match stored {
         Stored::Shards(levels) => objects.clone().with_sharding(sharding(spec, levels)).unwrap(),
         _ => objects.clone(),
     };
-    let all = Selection::all(&spec.shape);
-    let bytes: Vec<u8> = (0..all.shape().iter().product::<u64>() as usize * layout.dtype().size())
-        .map(|i| (i * 31 % 251) as u8)
-        .collect();
-    let source = Source::dense(&bytes, &all.shape(), layout.dtype().size()).unwrap();
-    write(&layout, &all, &source, WriteOptions::default()).unwrap();
+    filled(&layout);
     let Stored::Packed(gap) = stored else { return (store, layout) };
     // The chunks of objects, one behind the other in one.
     let counts: Dims = spec.shape.iter().zip(&spec.chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
@@ -257,34 +119,20 @@ fn made(spec: &Spec, stored: &Stored, blosc: bool, decoded: &Arc<AtomicU64>) -> 
         object.extend(bytes);
     }
     store.write(Key::new("packed").unwrap(), &[&object]).unwrap();
-    let packed = layout_with(&layout, spec, &codecs, store.clone(), Packed { counts, ranges });
+    let packed = spec.layout_of(codecs, store.clone(), Arc::new(Packed { counts, ranges }));
     (store, packed)
-}
-
-fn layout_with(
-    objects: &ArrayLayout,
-    spec: &Spec,
-    codecs: &[Arc<dyn Codec>],
-    store: Arc<Counted>,
-    packed: Packed,
-) -> ArrayLayout {
-    let encoding =
-        ChunkEncoding::new(&spec.chunk, objects.dtype(), spec.stored, &spec.order, codecs.to_vec()).unwrap();
-    let (grid, fill) = (objects.grid().clone(), objects.fill().clone());
-    let shape = spec.shape.as_slice().into();
-    ArrayLayout::new("test", shape, objects.dtype(), grid, encoding, fill, Arc::new(packed), store).unwrap()
 }
 
 /// However many chunks a request has, so many are examined, and no more are told of.
 #[test]
 fn no_more_is_told_than_was_examined() {
     let spec = Spec::plain(&[400_000], &[1], "|u1");
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let layout = super::shards::layout(&spec, &[Level::simple(&[40_000])], &store);
-    let some = Selection::new("test", &spec.shape, &[Index::range(60_000, 60_003)]).unwrap();
-    write(&layout, &some, &Source::repeat(&[1], &[3]), WriteOptions::default()).unwrap();
+    let store = Arc::new(MemoryStore::new());
+    let layout = super::shards::layout(&spec, &[Level::simple(&[40_000])], store);
+    let some = select(&spec.shape, &[Index::range(60_000, 60_003)]);
+    put_repeated(&layout, &some, &[1]);
     for write in [false, true] {
-        let all = Selection::all(&spec.shape);
+        let all = spec.all();
         let told =
             if write { explain_write(&layout, &all, 1) } else { explain_read(&layout, &all, 1) }.unwrap();
         let counted: usize = told.strategies.iter().map(|(_, n)| n).sum();
@@ -300,7 +148,7 @@ fn same(
     layout: &ArrayLayout,
     selection: &Selection,
     cache: Option<&ChunkCache>,
-    stores: &[Arc<Counted>],
+    stores: &[Arc<Counting>],
     decoded: &AtomicU64,
 ) -> Result<(), TestCaseError> {
     let read_bytes = || stores.iter().map(|store| store.bytes.swap(0, Relaxed)).sum::<u64>();
@@ -318,10 +166,9 @@ fn same(
         told.tasks.iter().map(|task| task.bytes_read).sum::<u64>(),
         told.bytes_read - told.gap_bytes
     );
-    let elements = told.tasks.iter().map(|task| task.elements).sum::<u64>();
     // Pieces of a mosaic may overlap, and of its points all of the boxes around them are read.
     if layout.mosaic().is_none() {
-        prop_assert_eq!(elements, selection.shape().iter().product::<u64>());
+        prop_assert_eq!(elements(&told), selection.shape().iter().product::<u64>());
     }
     Ok(())
 }
@@ -330,14 +177,14 @@ fn same(
 fn same_write(
     layout: &ArrayLayout,
     selection: &Selection,
-    store: &[Arc<Counted>],
+    store: &[Arc<Counting>],
     decoded: &AtomicU64,
 ) -> Result<(), TestCaseError> {
     let told = explain_write(layout, selection, usize::MAX).unwrap();
     store[0].bytes.store(0, Relaxed);
     decoded.store(0, Relaxed);
     let values: Vec<u8> = (0..layout.dtype().size()).map(|n| 7 + n as u8).collect();
-    write(layout, selection, &Source::repeat(&values, &selection.shape()), WriteOptions::default()).unwrap();
+    put_repeated(layout, selection, &values);
     let done = (store[0].bytes.load(Relaxed), decoded.load(Relaxed));
     prop_assert_eq!(done, (told.bytes_read, told.bytes_decoded), "{}", &told);
     Ok(())
@@ -366,7 +213,7 @@ proptest! {
             let len = layout.shape().first().copied().unwrap_or(0) as i64;
             if len > 0 {
                 let list: Vec<i64> = (0..7).map(|k| k * k % len).collect();
-                let points = Selection::new("test", layout.shape(), &[Index::List(&list)]).unwrap();
+                let points = select(layout.shape(), &[Index::List(&list)]);
                 same(&layout, &points, None, &store, &decoded)?;
             }
             if matches!(stored, Stored::Objects) {
@@ -406,10 +253,10 @@ proptest! {
         let (from, to) = (first.min(end), (first + step * count).min(end));
         let slice = Index::Slice { start: Some(from), stop: Some(to.max(from)), step };
         same(&layout, &Selection::all(&shape), None, &stores, &decoded)?;
-        same(&layout, &Selection::new("test", &shape, &[slice]).unwrap(), None, &stores, &decoded)?;
+        same(&layout, &select(&shape, &[slice]), None, &stores, &decoded)?;
         {
             let list: Vec<i64> = (0..7).map(|k| k * k % end).collect();
-            let points = Selection::new("test", &shape, &[Index::List(&list)]).unwrap();
+            let points = select(&shape, &[Index::List(&list)]);
             same(&layout, &points, None, &stores, &decoded)?;
         }
     }

@@ -1,33 +1,23 @@
 //! Bad bytes and bad requests: typed errors that name array, chunk and key; neighbours stay as they
 //! were.
 
-use super::model::Spec;
+use super::model::{Spec, filled, get, on, put_repeated, select, stored};
 use crate::*;
 use hyperslab_store::{Key, MemoryStore, Store};
 use std::sync::Arc;
 
-fn filled(spec: &Spec) -> (MemoryStore, ArrayLayout, Vec<u8>) {
+fn known(spec: &Spec) -> (MemoryStore, ArrayLayout, Vec<u8>) {
     let store = MemoryStore::new();
     let layout = spec.layout(&store);
-    let n = spec.shape.iter().product::<u64>() as usize * layout.dtype().size();
-    let values: Vec<u8> = (0..n).map(|i| i as u8 | 1).collect();
-    let all = Selection::all(&spec.shape);
-    let source = Source::dense(&values, &spec.shape, layout.dtype().size()).unwrap();
-    write(&layout, &all, &source, WriteOptions::default()).unwrap();
+    let values = filled(&layout);
     (store, layout, values)
-}
-
-fn stored(store: &MemoryStore, key: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    assert!(store.read_all(Key::new(key).unwrap(), &mut bytes, 1 << 30).unwrap());
-    bytes
 }
 
 #[test]
 fn damaged_chunks_are_named() {
     for codecs in 0..8 {
         let spec = Spec { codecs, ..Spec::plain(&[4, 6], &[2, 3], "<f4") };
-        let (store, layout, values) = filled(&spec);
+        let (store, layout, values) = known(&spec);
         let key = Key::new("a/1.0").unwrap();
         let good = stored(&store, "a/1.0");
         let mut long = good.clone();
@@ -37,36 +27,35 @@ fn damaged_chunks_are_named() {
         for bytes in bad {
             store.write(key, &[&bytes]).unwrap();
             for threads in [1, 3] {
-                let options = ReadOptions { threads: Some(threads), ..ReadOptions::default() };
-                let error = read(&layout, &Selection::all(&spec.shape), options).unwrap_err().to_string();
+                let error = read(&layout, &spec.all(), on(threads)).unwrap_err().to_string();
                 assert!(
                     error.contains("'test'") && error.contains("[1, 0]") && error.contains("a/1.0"),
                     "{error}"
                 );
             }
             // A partial write must read the chunk first: it fails and replaces nothing.
-            let one = Selection::new("test", &spec.shape, &[Index::At(2), Index::At(0)]).unwrap();
+            let one = select(&spec.shape, &[Index::At(2), Index::At(0)]);
             let outcome = write(&layout, &one, &Source::repeat(&[1; 4], &[]), WriteOptions::default());
             assert!(outcome.is_err());
             assert_eq!(stored(&store, "a/1.0"), bytes);
             // Other chunks read as ever.
-            let rows = Selection::new("test", &spec.shape, &[Index::range(0, 2)]).unwrap();
-            assert_eq!(read(&layout, &rows, ReadOptions::default()).unwrap().as_slice(), &values[..48]);
+            let rows = select(&spec.shape, &[Index::range(0, 2)]);
+            assert_eq!(get(&layout, &rows).as_slice(), &values[..48]);
         }
         // A whole chunk can be written over a damaged one.
-        let part = Selection::new("test", &spec.shape, &[Index::range(2, 4), Index::range(0, 3)]).unwrap();
-        write(&layout, &part, &Source::repeat(&[3; 4], &[2, 3]), WriteOptions::default()).unwrap();
-        assert_eq!(read(&layout, &part, ReadOptions::default()).unwrap().as_slice(), [3; 24]);
+        let part = select(&spec.shape, &[Index::range(2, 4), Index::range(0, 3)]);
+        put_repeated(&layout, &part, &[3; 4]);
+        assert_eq!(get(&layout, &part).as_slice(), [3; 24]);
     }
 }
 
 #[test]
 fn every_flipped_bit_under_a_checksum_is_found() {
     let spec = Spec { codecs: 4, ..Spec::plain(&[6], &[6], "<i2") };
-    let (store, layout, values) = filled(&spec);
+    let (store, layout, values) = known(&spec);
     let key = Key::new("a/0").unwrap();
     let good = stored(&store, "a/0");
-    let all = Selection::all(&spec.shape);
+    let all = spec.all();
     for bit in 0..good.len() * 8 {
         let mut bad = good.clone();
         bad[bit / 8] ^= 1 << (bit % 8);
@@ -75,18 +64,18 @@ fn every_flipped_bit_under_a_checksum_is_found() {
         let lax = ReadOptions { verify: Some(false), ..ReadOptions::default() };
         assert_eq!(read(&layout, &all, lax).unwrap().as_slice(), &bad[..12]);
         // Writing a part back under a good checksum would hide the damage.
-        let one = Selection::new("test", &spec.shape, &[Index::At(0)]).unwrap();
+        let one = select(&spec.shape, &[Index::At(0)]);
         assert!(write(&layout, &one, &Source::repeat(&[1; 2], &[]), WriteOptions::default()).is_err());
     }
     store.write(key, &[&good]).unwrap();
-    assert_eq!(read(&layout, &all, ReadOptions::default()).unwrap().as_slice(), values);
+    assert_eq!(get(&layout, &all).as_slice(), values);
 }
 
 #[test]
 fn shapes_must_fit() {
     let spec = Spec::plain(&[4, 6], &[2, 3], "<f4");
-    let (_, layout, _) = filled(&spec);
-    let all = Selection::all(&spec.shape);
+    let (_, layout, _) = known(&spec);
+    let all = spec.all();
     let values = vec![0; 96];
     let source = Source::dense(&values, &[6, 4], 4).unwrap();
     let error = write(&layout, &all, &source, WriteOptions::default()).unwrap_err();
@@ -119,8 +108,8 @@ fn shapes_must_fit() {
             assert!(matches!(outcome, Err(ArrayError::Index { .. })), "{shape:?}");
         }
     }
-    let first = Selection::new("test", &[9, 9], &[Index::At(3), Index::range(4, 6)]).unwrap();
-    assert_eq!(read(&layout, &first, ReadOptions::default()).unwrap().len(), 8);
+    let first = select(&[9, 9], &[Index::At(3), Index::range(4, 6)]);
+    assert_eq!(get(&layout, &first).len(), 8);
     assert!(Source::dense(&values, &[5, 5], 4).is_none());
     assert!(Target::dense(&mut memory, &[u64::MAX, 2], 4).is_none());
 }
@@ -129,11 +118,11 @@ fn shapes_must_fit() {
 fn results_too_large_are_refused() {
     let spec = Spec::plain(&[1 << 40, 1 << 40], &[1, 1], "<f8");
     let layout = spec.layout(&MemoryStore::new());
-    let outcome = read(&layout, &Selection::all(&spec.shape), ReadOptions::default());
+    let outcome = read(&layout, &spec.all(), ReadOptions::default());
     assert!(matches!(outcome, Err(ArrayError::Memory { .. })));
     let corner = [Index::range(-1, i64::MAX), Index::At(-1)];
-    let corner = Selection::new("test", &spec.shape, &corner).unwrap();
-    assert_eq!(read(&layout, &corner, ReadOptions::default()).unwrap().as_slice(), [0; 8]);
+    let corner = select(&spec.shape, &corner);
+    assert_eq!(get(&layout, &corner).as_slice(), [0; 8]);
 }
 
 #[test]
@@ -143,9 +132,9 @@ fn a_chunk_of_absurd_size_is_an_error_not_an_allocation() {
     let store = MemoryStore::new();
     let layout = spec.layout(&store);
     let small = Spec { codecs: 1, ..Spec::plain(&[10], &[10], "|u1") };
-    let (other, _, _) = filled(&small);
+    let (other, _, _) = known(&small);
     store.write(Key::new("a/0").unwrap(), &[&stored(&other, "a/0")]).unwrap();
-    let first = Selection::new("test", &spec.shape, &[Index::At(0)]).unwrap();
+    let first = select(&spec.shape, &[Index::At(0)]);
     let error = read(&layout, &first, ReadOptions::default()).unwrap_err();
     assert!(matches!(error, ArrayError::Codec { .. } | ArrayError::Memory { .. }), "{error}");
 }
@@ -155,7 +144,7 @@ fn interruption_stops_between_chunks() {
     let spec = Spec::plain(&[1000], &[1], "|u1");
     let store = MemoryStore::new();
     let layout = spec.layout(&store);
-    let all = Selection::all(&spec.shape);
+    let all = spec.all();
     let stop = || true;
     let options = WriteOptions { interrupt: Some(&stop), threads: Some(1), ..WriteOptions::default() };
     let outcome = write(&layout, &all, &Source::repeat(&[1], &[1000]), options);
@@ -167,7 +156,7 @@ fn interruption_stops_between_chunks() {
 fn any_number_of_chunks_can_be_planned() {
     let spec = Spec::plain(&[1 << 62], &[1], "|u1");
     let layout = spec.layout(&MemoryStore::new());
-    let all = Selection::all(&spec.shape);
+    let all = spec.all();
     assert_eq!(Plan::new(&layout, &all).unwrap().len(), 1 << 62);
     let told = explain_read(&layout, &all, 2).unwrap();
     assert_eq!((told.chunks, told.examined, told.tasks.len()), (1 << 62, Explain::MOST_CHUNKS, 2));
@@ -175,15 +164,15 @@ fn any_number_of_chunks_can_be_planned() {
     assert!(matches!(read(&layout, &all, ReadOptions::default()), Err(ArrayError::Memory { .. })));
     let square = Spec::plain(&[1 << 62, 1 << 62], &[1, 1], "|u1");
     let layout = square.layout(&MemoryStore::new());
-    assert!(Plan::new(&layout, &Selection::all(&square.shape)).is_none());
+    assert!(Plan::new(&layout, &square.all()).is_none());
     // More chunks than can be counted: the first are told.
-    let told = explain_write(&layout, &Selection::all(&square.shape), 2).unwrap();
+    let told = explain_write(&layout, &square.all(), 2).unwrap();
     assert_eq!((told.chunks, told.examined, told.tasks.len()), (usize::MAX, Explain::MOST_CHUNKS, 2));
     let axes = Spec::plain(&[2; 64], &[1; 64], "|u1");
-    let told = explain_read(&axes.layout(&MemoryStore::new()), &Selection::all(&axes.shape), 1).unwrap();
+    let told = explain_read(&axes.layout(&MemoryStore::new()), &axes.all(), 1).unwrap();
     assert_eq!((told.chunks, told.examined), (usize::MAX, Explain::MOST_CHUNKS / 8));
     let step = Index::Slice { start: Some(5), stop: None, step: 1 << 61 };
-    let few = Selection::new("test", &square.shape, &[step, Index::At(-1)]).unwrap();
+    let few = select(&square.shape, &[step, Index::At(-1)]);
     let plan = Plan::new(&layout, &few).unwrap();
     let mut task = Task::default();
     plan.task(&layout, 1, &mut task);
@@ -207,7 +196,7 @@ fn formats_that_tell_too_little_are_refused() {
     for chunk in [1, 5000] {
         let spec = Spec::plain(&[10_000], &[chunk], "|u1");
         let layout = spec.layout_with(Arc::new(MemoryStore::new()), Arc::new(Silent));
-        let error = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap_err();
+        let error = read(&layout, &spec.all(), ReadOptions::default()).unwrap_err();
         assert!(matches!(error, ArrayError::Locate { .. }), "{error}");
     }
 }

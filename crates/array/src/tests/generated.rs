@@ -1,6 +1,7 @@
 //! Reading and writing generated arrays by generated selections.
 
-use super::model::{Model, Packed, Spec};
+use super::model::{Model, Packed, Spec, elements, filled, get, put, put_repeated, select, stored};
+use super::points::{odd, offsets};
 use crate::plan::strategy::Strategy;
 use crate::*;
 use hyperslab_codec::{ByteOrder, DataType, Scratch};
@@ -46,7 +47,7 @@ pub(crate) fn index(len: u64) -> impl Gen<Value = Index<'static>> {
 
 fn selection(shape: Vec<u64>) -> impl Gen<Value = Selection> {
     let indices: Vec<_> = shape.iter().map(|len| index(*len)).collect();
-    indices.prop_map(move |indices| Selection::new("test", &shape, &indices).unwrap())
+    indices.prop_map(move |indices| select(&shape, &indices))
 }
 
 pub(super) fn case() -> impl Gen<Value = (Spec, Vec<(Selection, bool, u8)>, Vec<Selection>)> {
@@ -67,21 +68,24 @@ pub(super) fn values(selection: &Selection, element: usize, seed: u8, fill: &[u8
     }
 }
 
+/// What of the array lies in the chunk of a task.
+fn inside(spec: &Spec, task: &Task) -> Selection {
+    let axes = task.chunk.iter().zip(&spec.chunk).zip(&spec.shape);
+    let ranges: Vec<Index<'_>> = axes
+        .map(|((at, chunk), len)| Index::range((at * chunk) as i64, ((at + 1) * chunk).min(*len) as i64))
+        .collect();
+    select(&spec.shape, &ranges)
+}
+
 /// Whether the chunk with this key is stored, against whether it holds anything but fill value.
 pub(super) fn check_elision(spec: &Spec, layout: &ArrayLayout, store: &MemoryStore, model: &Model) {
-    let plan = Plan::new(layout, &Selection::all(&spec.shape)).unwrap();
+    let plan = Plan::new(layout, &spec.all()).unwrap();
     let mut task = Task::default();
     for number in 0..plan.len() {
         plan.task(layout, number, &mut task);
         let mut key = String::new();
         layout.locate(&task.chunk, &mut key).unwrap();
-        let inside: Vec<Index<'_>> = (0..spec.shape.len())
-            .map(|k| {
-                let from = task.chunk[k] * spec.chunk[k];
-                Index::range(from as i64, (from + spec.chunk[k]).min(spec.shape[k]) as i64)
-            })
-            .collect();
-        let part = model.read(&Selection::new("test", &spec.shape, &inside).unwrap());
+        let part = model.read(&inside(spec, &task));
         let empty = part.chunks(spec.fill.len()).all(|element| element == spec.fill);
         assert_eq!(store.exists(Key::new(&key).unwrap()).unwrap(), !empty, "chunk {key}");
     }
@@ -122,34 +126,18 @@ proptest! {
             prop_assert_eq!(turned.as_slice(), transposed.as_slice());
             // Into memory of another order, with gaps: first axis fastest.
             let shape = selection.shape();
-            let mut strides = Strides::new();
-            let mut size = element as isize;
-            for len in &shape {
-                strides.push(size);
-                size *= *len as isize + 1;
-            }
-            let mut memory = vec![0xA5u8; size.max(0) as usize + element];
+            let (strides, size) = odd(&shape, element);
+            let mut memory = vec![0xA5u8; size];
             // SAFETY: the memory was made for these strides.
             let mut target = unsafe { Target::from_raw(memory.as_mut_ptr(), &shape, &strides) };
             read_into(&layout, selection, &mut target, options).unwrap();
-            let mut flat = 0;
-            let mut index = vec![0u64; shape.len()];
-            'all: while !shape.contains(&0) {
-                let at: isize = index.iter().zip(&strides).map(|(i, s)| *i as isize * s).sum();
-                prop_assert_eq!(&memory[at as usize..at as usize + element], &wanted[flat..flat + element]);
-                flat += element;
-                for k in (0..index.len()).rev() {
-                    index[k] += 1;
-                    if index[k] < shape[k] { continue 'all; }
-                    index[k] = 0;
-                }
-                break;
+            for (offset, value) in offsets(&shape, &strides).iter().zip(wanted.chunks(element)) {
+                prop_assert_eq!(&memory[*offset..offset + element], value);
             }
             // The plan that is shown is the one that ran: every selected element is in exactly one
             // task.
-            let explained = explain_read(&layout, selection, usize::MAX).unwrap();
-            let told: u64 = explained.tasks.iter().map(|task| task.elements).sum();
-            prop_assert_eq!(told, shape.iter().product::<u64>());
+            let told = explain_read(&layout, selection, usize::MAX).unwrap();
+            prop_assert_eq!(elements(&told), shape.iter().product::<u64>());
         }
     }
 
@@ -159,7 +147,7 @@ proptest! {
         let apart = MemoryStore::new();
         let layout = spec.layout(&apart);
         let element = layout.dtype().size();
-        let all = Selection::all(&spec.shape);
+        let all = spec.all();
         let values: Vec<u8> = (0..spec.shape.iter().product::<u64>() as usize * element).map(|i| (i as u8) ^ seed).collect();
         let keep = WriteOptions { write_empty_chunks: Some(true), ..WriteOptions::default() };
         write(&layout, &all, &Source::dense(&values, &spec.shape, element).unwrap(), keep).unwrap();
@@ -170,8 +158,7 @@ proptest! {
             plan.task(&layout, number, &mut task);
             let mut key = String::new();
             layout.locate(&task.chunk, &mut key).unwrap();
-            let mut bytes = Vec::new();
-            prop_assert!(apart.read_all(Key::new(&key).unwrap(), &mut bytes, usize::MAX >> 1).unwrap());
+            let mut bytes = stored(&apart, &key);
             if number % 2 == 1 {
                 ranges.push(None);
                 continue;
@@ -186,12 +173,8 @@ proptest! {
             chain.without(skipped).encode(&decoded, &mut bytes, &mut scratch).unwrap();
             ranges.push(Some((object.len() as u64, bytes.len() as u64, skipped)));
             object.extend_from_slice(&bytes);
-            let inside: Vec<Index<'_>> = (0..spec.shape.len()).map(|k| {
-                let from = task.chunk[k] * spec.chunk[k];
-                Index::range(from as i64, (from + spec.chunk[k]).min(spec.shape[k]) as i64)
-            }).collect();
-            let part = Selection::new("test", &spec.shape, &inside).unwrap();
-            let found = read(&layout, &part, ReadOptions::default()).unwrap();
+            let part = inside(&spec, &task);
+            let found = get(&layout, &part);
             model.write(&part, found.as_slice());
         }
         let store = MemoryStore::new();
@@ -222,24 +205,14 @@ fn strategies_as_documented() {
     let check = |spec: &Spec, indices: &[Index<'_>], wanted: Strategy| {
         let layout = spec.layout(&store);
         let element = layout.dtype().size();
-        let values: Vec<u8> =
-            (0..spec.shape.iter().product::<u64>() as usize * element).map(|i| i as u8 | 1).collect();
-        let everything = Selection::all(&spec.shape);
-        write(
-            &layout,
-            &everything,
-            &Source::dense(&values, &spec.shape, element).unwrap(),
-            WriteOptions::default(),
-        )
-        .unwrap();
-        let selection = Selection::new("test", &spec.shape, indices).unwrap();
+        let values = filled(&layout);
+        let selection = select(&spec.shape, indices);
         let explained = explain_read(&layout, &selection, 100).unwrap();
         for task in &explained.tasks {
             assert_eq!(task.strategy, wanted, "{explained}");
         }
         let model = Model { shape: spec.shape.clone(), element, bytes: values };
-        let found = read(&layout, &selection, ReadOptions::default()).unwrap();
-        assert_eq!(found.as_slice(), model.read(&selection));
+        assert_eq!(get(&layout, &selection).as_slice(), model.read(&selection));
         explained
     };
     let spec = |codecs, order: Vec<usize>| Spec { codecs, order, ..Spec::plain(&[64, 64], &[16, 64], "<f4") };
@@ -272,7 +245,7 @@ fn strategies_as_documented() {
     // Writing.
     let chosen = |spec: &Spec, indices: &[Index<'_>]| {
         let layout = spec.layout(&store);
-        let selection = Selection::new("test", &spec.shape, indices).unwrap();
+        let selection = select(&spec.shape, indices);
         explain_write(&layout, &selection, 1).unwrap().tasks[0].strategy
     };
     assert_eq!(chosen(&spec(0, vec![]), &all), Strategy("write-from"));
@@ -302,7 +275,7 @@ fn codecs_left_out() {
     store.write(Key::new("packed").unwrap(), &[&object]).unwrap();
     let counts: Dims = [6, 1].as_slice().into();
     let layout = spec.layout_with(store.clone(), Arc::new(Packed { counts, ranges: ranges.clone() }));
-    let all = Selection::all(&spec.shape);
+    let all = spec.all();
     let cache = ChunkCache::new(1 << 20);
     for round in 0..3 {
         let options = ReadOptions { cache: Some(&cache), threads: Some(1), ..ReadOptions::default() };
@@ -317,7 +290,7 @@ fn codecs_left_out() {
     let told = explain_read_cached(&layout, &all, 10, Some(&cache)).unwrap();
     assert_eq!(told.strategies, [(Strategy("cached"), 4), (Strategy("read-into"), 2)]);
     // A part of a chunk without codecs is a part of the bytes; of another size it is refused.
-    let one = Selection::new("test", &spec.shape, &[Index::At(3), Index::range(5, 7)]).unwrap();
+    let one = select(&spec.shape, &[Index::At(3), Index::range(5, 7)]);
     assert_eq!(explain_read(&layout, &one, 1).unwrap().tasks[0].ranges, [(ranges[3].unwrap().0 + 10, 4)]);
     ranges[3] = ranges[3].map(|(offset, len, skipped)| (offset, len - 1, skipped));
     // The same bytes under another mask are another chunk, also for the cache.
@@ -326,7 +299,7 @@ fn codecs_left_out() {
     let other = spec.layout_with(store, Arc::new(Packed { counts, ranges }));
     let options = ReadOptions { cache: Some(&cache), ..ReadOptions::default() };
     assert!(matches!(read(&other, &one, options), Err(ArrayError::Store { .. })));
-    let row = Selection::new("test", &spec.shape, &[Index::At(1)]).unwrap();
+    let row = select(&spec.shape, &[Index::At(1)]);
     assert!(read(&other, &row, options).is_err());
 }
 
@@ -336,12 +309,12 @@ fn absent_chunks_cost_nothing_where_zero() {
     // 256 chunks of 256 KiB, one of them present.
     let spec = Spec { codecs: 1, ..Spec::plain(&[4096, 4096], &[256, 256], "<f4") };
     let layout = spec.layout(&store);
-    let one = Selection::new("test", &spec.shape, &[Index::At(300), Index::At(700)]).unwrap();
-    write(&layout, &one, &Source::repeat(&[1, 2, 3, 4], &[]), WriteOptions::default()).unwrap();
-    let all = Selection::all(&spec.shape);
+    let one = select(&spec.shape, &[Index::At(300), Index::At(700)]);
+    put_repeated(&layout, &one, &[1, 2, 3, 4]);
+    let all = spec.all();
     let told = explain_read(&layout, &all, 0).unwrap();
     assert_eq!(told.strategies, [(Strategy("decode-scatter"), 1), (Strategy("fill"), 255)]);
-    let found = read(&layout, &all, ReadOptions::default()).unwrap();
+    let found = get(&layout, &all);
     let at = (300 * 4096 + 700) * 4;
     assert_eq!(&found.as_slice()[at..at + 4], [1, 2, 3, 4]);
     assert_eq!(found.as_slice().iter().filter(|b| **b != 0).count(), 4);
@@ -360,17 +333,16 @@ fn minus_zero_and_nan_are_not_the_fill_value() {
         let spec = Spec { fill: fill.to_vec(), ..Spec::plain(&[8], &[4], "<f8") };
         let layout = spec.layout(&store);
         let all = Selection::all(&[8]);
-        write(&layout, &all, &Source::repeat(&value, &[8]), WriteOptions::default()).unwrap();
+        put_repeated(&layout, &all, &value);
         assert_eq!(store.list(None).unwrap().len(), if kept { 2 } else { 0 });
-        let found = read(&layout, &all, ReadOptions::default()).unwrap();
-        assert_eq!(found.as_slice(), value.repeat(8));
+        assert_eq!(get(&layout, &all).as_slice(), value.repeat(8));
         // What was stored goes when it becomes fill value, unless that is not wanted.
-        write(&layout, &all, &Source::repeat(&[9; 8], &[8]), WriteOptions::default()).unwrap();
+        put_repeated(&layout, &all, &[9; 8]);
         assert_eq!(store.list(None).unwrap().len(), 2);
         let keep = WriteOptions { write_empty_chunks: Some(true), ..WriteOptions::default() };
         write(&layout, &all, &Source::repeat(&fill, &[8]), keep).unwrap();
         assert_eq!(store.list(None).unwrap().len(), 2);
-        write(&layout, &all, &Source::repeat(&fill, &[8]), WriteOptions::default()).unwrap();
+        put_repeated(&layout, &all, &fill);
         assert_eq!(store.list(None).unwrap().len(), 0);
     }
 }
@@ -391,8 +363,8 @@ fn codec_scratch_is_shared_by_nothing() {
         for (layout, n) in [(&big, 100u64), (&small, 7)] {
             let all = Selection::all(&[n]);
             let values: Vec<u8> = (0..n * 2).map(|i| i as u8 ^ round | 1).collect();
-            write(layout, &all, &Source::dense(&values, &[n], 2).unwrap(), WriteOptions::default()).unwrap();
-            assert_eq!(read(layout, &all, ReadOptions::default()).unwrap().as_slice(), values);
+            put(layout, &all, &values);
+            assert_eq!(get(layout, &all).as_slice(), values);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod barrier;
 mod cached;
+mod counting;
 mod counts;
 mod explained;
 mod failures;

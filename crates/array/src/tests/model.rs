@@ -2,9 +2,10 @@
 
 use crate::*;
 use hyperslab_codec::{ByteOrder, Codec, Crc32c, DataType, Gzip, Zstd};
-use hyperslab_store::{MemoryStore, Store};
+use hyperslab_store::{Key, MemoryStore, Store};
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One object per chunk: `name/1.2.3`.
 #[derive(Debug)]
@@ -116,9 +117,18 @@ impl Spec {
     }
 
     pub(crate) fn layout_with(&self, store: Arc<dyn Store>, locator: Arc<dyn ChunkLocator>) -> ArrayLayout {
+        self.layout_of(self.codec_list(), store, locator)
+    }
+
+    /// With these codecs instead of the spec's.
+    pub(crate) fn layout_of(
+        &self,
+        codecs: Vec<Arc<dyn Codec>>,
+        store: Arc<dyn Store>,
+        locator: Arc<dyn ChunkLocator>,
+    ) -> ArrayLayout {
         let dtype: DataType = self.dtype.parse().unwrap();
-        let encoding =
-            ChunkEncoding::new(&self.chunk, dtype, self.stored, &self.order, self.codec_list()).unwrap();
+        let encoding = ChunkEncoding::new(&self.chunk, dtype, self.stored, &self.order, codecs).unwrap();
         let grid = ChunkGrid::regular(self.chunk.as_slice().into()).unwrap();
         let fill = FillValue::new(&self.fill);
         ArrayLayout::new("test", self.shape.as_slice().into(), dtype, grid, encoding, fill, locator, store)
@@ -128,6 +138,80 @@ impl Spec {
     pub(crate) fn layout(&self, store: &MemoryStore) -> ArrayLayout {
         self.layout_with(Arc::new(store.clone()), Arc::new(PerChunk("a")))
     }
+
+    /// The layout, and `seen` is called when a thread begins a chunk.
+    pub(crate) fn watched(
+        &self,
+        store: &MemoryStore,
+        seen: impl Fn(&[u64]) + Send + Sync + 'static,
+    ) -> Arc<ArrayLayout> {
+        Arc::new(self.layout_with(Arc::new(store.clone()), Arc::new(Watched(seen))))
+    }
+
+    pub(crate) fn all(&self) -> Selection {
+        Selection::all(&self.shape)
+    }
+}
+
+/// A part of an array of this shape.
+pub(crate) fn select(shape: &[u64], indices: &[Index<'_>]) -> Selection {
+    Selection::new("test", shape, indices).unwrap()
+}
+
+/// What a read without options gives.
+pub(crate) fn get(layout: &ArrayLayout, selection: &Selection) -> Memory {
+    read(layout, selection, ReadOptions::default()).unwrap()
+}
+
+/// The options of a read on so many threads.
+pub(crate) fn on(threads: usize) -> ReadOptions<'static> {
+    ReadOptions { threads: Some(threads), ..ReadOptions::default() }
+}
+
+/// How many elements an explanation tells of.
+pub(crate) fn elements(told: &Explain) -> u64 {
+    told.tasks.iter().map(|task| task.elements).sum()
+}
+
+/// Writes elements that lie one behind the other in the selection's order.
+pub(crate) fn put(layout: &ArrayLayout, selection: &Selection, values: &[u8]) {
+    let source = Source::dense(values, &selection.shape(), layout.dtype().size()).unwrap();
+    write(layout, selection, &source, WriteOptions::default()).unwrap();
+}
+
+/// Fills the whole array. Neighbouring elements are different.
+pub(crate) fn filled(layout: &ArrayLayout) -> Vec<u8> {
+    let (count, size) = (layout.shape().iter().product::<u64>() as usize, layout.dtype().size());
+    let element = |n: usize| (0..size).map(move |k| (n >> (8 * (k % 4))) as u8 ^ k as u8);
+    let values: Vec<u8> = (1..=count).flat_map(element).collect();
+    put(layout, &Selection::all(layout.shape()), &values);
+    values
+}
+
+/// Writes one element everywhere.
+pub(crate) fn put_repeated(layout: &ArrayLayout, selection: &Selection, element: &[u8]) {
+    let source = Source::repeat(element, &selection.shape());
+    write(layout, selection, &source, WriteOptions::default()).unwrap();
+}
+
+/// The bytes of an object that is there.
+pub(crate) fn stored(store: &dyn Store, key: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    assert!(store.read_all(Key::new(key).unwrap(), &mut bytes, usize::MAX >> 1).unwrap(), "{key}");
+    bytes
+}
+
+/// Elements of four bytes.
+pub(crate) fn numbers(memory: &Memory) -> Vec<u32> {
+    memory.as_slice().as_chunks::<4>().0.iter().map(|bytes| u32::from_ne_bytes(*bytes)).collect()
+}
+
+/// Waits until something has happened, or far too long. Whether it has.
+pub(crate) fn happens(what: impl Fn() -> bool) -> bool {
+    (0..10_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        what()
+    })
 }
 
 /// An array in plain memory: dense, C order.
@@ -179,11 +263,7 @@ impl Model {
             let step: u64 = self.shape[k + 1..].iter().product();
             places = places.iter().flat_map(|head| (0..*len).map(move |i| head + i * step)).collect();
         }
-        places
-            .iter()
-            .flat_map(|at| &self.bytes[*at as usize * self.element..][..self.element])
-            .copied()
-            .collect()
+        self.read_at(&places)
     }
 
     pub(super) fn read(&self, selection: &Selection) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! Arrays made of parts of others, against the definition: the k-th element of one pattern is the
 //! k-th of the other.
 
-use super::model::{Model, Packed, PerChunk, Spec};
+use super::model::{Model, Packed, PerChunk, Spec, elements, get, numbers, on, put, select};
 use crate::plan::strategy::Strategy;
 use crate::*;
 use hyperslab_store::MemoryStore;
@@ -148,8 +148,7 @@ fn source(dice: &mut Dice, shape: &[u64], base: i32, other_type: bool) -> Arc<Ar
         .flat_map(|n| if other_type { f64::from(n).to_be_bytes().to_vec() } else { n.to_le_bytes().to_vec() })
         .collect();
     let all = Selection::all(shape);
-    let values = Source::dense(&values, shape, layout.dtype().size()).unwrap();
-    write(&layout, &all, &values, WriteOptions::default()).unwrap();
+    put(&layout, &all, &values);
     Arc::new(layout)
 }
 
@@ -232,7 +231,7 @@ proptest! {
                     _ => Index::ALL,
                 })
                 .collect();
-            let selection = Selection::new("test", &shape, &indices).unwrap();
+            let selection = select(&shape, &indices);
             let options = ReadOptions { threads: Some(threads), ..ReadOptions::default() };
             let wanted = model.read(&selection);
             let found = read(&layout, &selection, options).unwrap();
@@ -257,11 +256,11 @@ proptest! {
                 _ => (0..*len).collect(),
             })
             .collect();
-        let selection = Selection::new("test", &shape, &indices).unwrap();
+        let selection = select(&shape, &indices);
         let numbers = |coordinates: Coordinates| -> Vec<u64> {
             coordinates.iter().map(|at| place(at, &shape)).collect()
         };
-        let found = read(&layout, &selection, ReadOptions::default()).unwrap();
+        let found = get(&layout, &selection);
         prop_assert_eq!(found.as_slice(), model.read_at(&numbers(product(&axes))));
         explain_read(&layout, &selection, 10).unwrap();
         let points: Vec<Vec<i64>> =
@@ -269,7 +268,7 @@ proptest! {
         let indices: Vec<Index<'_>> = points.iter().map(|list| Index::List(list)).collect();
         let selection = Selection::pointwise("test", &shape, &indices, &[7]).unwrap();
         let wanted = (0..7).map(|n| points.iter().map(|list| list[n] as u64).collect()).collect();
-        let found = read(&layout, &selection, ReadOptions::default()).unwrap();
+        let found = get(&layout, &selection);
         prop_assert_eq!(found.as_slice(), model.read_at(&numbers(wanted)));
         // As rows.
         let rows = Stream::new(Arc::new(layout), 0, 0..shape[0], StreamOptions::default()).unwrap();
@@ -299,38 +298,33 @@ fn only_what_is_touched_is_opened_and_read() {
             let spec = Spec { codecs: 1, ..Spec::plain(&[10, 8, 8], &[1, 8, 8], "<i4") };
             let layout = spec.layout(&MemoryStore::new());
             let values: Vec<u8> = (n * 640..(n + 1) * 640).flat_map(|i: i32| i.to_le_bytes()).collect();
-            let values = Source::dense(&values, &[10, 8, 8], 4).unwrap();
-            write(&layout, &Selection::all(&[10, 8, 8]), &values, WriteOptions::default()).unwrap();
+            put(&layout, &Selection::all(&[10, 8, 8]), &values);
             let frames = [Blocks::run(10 * n as u64, 10), Blocks::run(0, 8), Blocks::run(0, 8)];
             let source = Arc::new(Counted(Arc::new(layout), opened.clone()));
             Piece::new(Pattern::regular(&frames).unwrap(), Pattern::all(), source).unwrap()
         })
         .collect();
     let layout = mosaic(&[200, 8, 8], -1, pieces);
-    let frames = Selection::new("test", &[200, 8, 8], &[Index::range(38, 52)]).unwrap();
+    let frames = select(&[200, 8, 8], &[Index::range(38, 52)]);
     let told = explain_read(&layout, &frames, 100).unwrap();
     assert_eq!(opened.swap(0, Ordering::Relaxed), 3);
     assert_eq!((told.chunks, told.examined, told.objects), (14, 14, 14));
     assert_eq!(told.strategies, [(Strategy("decode-into"), 14)]);
     assert_eq!(told.bytes_decoded, 14 * 256);
     for threads in [1, 3] {
-        let options = ReadOptions { threads: Some(threads), ..ReadOptions::default() };
-        let found = read(&layout, &frames, options).unwrap();
+        let found = read(&layout, &frames, on(threads)).unwrap();
         assert_eq!(opened.swap(0, Ordering::Relaxed), 3);
-        let expected: Vec<u8> = (38 * 64..52 * 64).flat_map(|n: i32| n.to_le_bytes()).collect();
-        assert_eq!(found.as_slice(), expected);
-        let all = read(&layout, &Selection::all(&[200, 8, 8]), options).unwrap();
-        let expected: Vec<u8> = (0..200 * 64).flat_map(|n: i32| n.to_le_bytes()).collect();
-        assert_eq!(all.as_slice(), expected);
+        assert_eq!(numbers(&found), (38 * 64..52 * 64).collect::<Vec<u32>>());
+        let all = read(&layout, &Selection::all(&[200, 8, 8]), on(threads)).unwrap();
+        assert_eq!(numbers(&all), (0..200 * 64).collect::<Vec<u32>>());
         opened.store(0, Ordering::Relaxed);
     }
     // A part of what a piece has, in another form: only the rows that are needed are gathered.
     let long = source(dice, &[100, 5], 0, false);
     let flat = Piece::new(Pattern::regular(&[Blocks::run(0, 500)]).unwrap(), Pattern::all(), given(&long));
     let flat = mosaic(&[500], -1, vec![flat.unwrap()]);
-    let some = Selection::new("test", &[500], &[Index::range(52, 61)]).unwrap();
-    let told: u64 = explain_read(&flat, &some, 100).unwrap().tasks.iter().map(|task| task.elements).sum();
-    assert_eq!(told, 15);
+    let some = select(&[500], &[Index::range(52, 61)]);
+    assert_eq!(elements(&explain_read(&flat, &some, 100).unwrap()), 15);
 }
 
 #[test]
@@ -347,10 +341,7 @@ fn what_no_part_has_is_told_as_filled() {
     let filled: u64 =
         told.tasks.iter().filter(|task| task.strategy == Strategy("fill")).map(|task| task.elements).sum();
     assert_eq!(filled, 8, "{told}");
-    let found = read(&layout, &all, ReadOptions::default()).unwrap();
-    let values: Vec<u8> =
-        [5, 5, 7, 8, 9, 10, 5, 5, 5, 5, 5, 5].iter().flat_map(|n: &i32| n.to_le_bytes()).collect();
-    assert_eq!(found.as_slice(), values);
+    assert_eq!(numbers(&get(&layout, &all)), [5, 5, 7, 8, 9, 10, 5, 5, 5, 5, 5, 5]);
 }
 
 /// Opens an array that is a part of itself.
@@ -375,14 +366,13 @@ fn mosaics_of_mosaics() {
             Piece::new(target, from, given(&layout)).unwrap()
         });
         layout = Arc::new(mosaic(&[6, 6], 0, pieces.collect()));
-        let row = Selection::new("test", &[6, 6], &[Index::At(1)]).unwrap();
+        let row = select(&[6, 6], &[Index::At(1)]);
         let outcome = read(&layout, &row, ReadOptions::default());
         let told = explain_read(&layout, &row, 10);
         if depth <= 16 {
             let first = if depth % 2 == 0 { 6 } else { 24 };
-            let expected: Vec<u8> = (first..first + 6).flat_map(|n: i32| n.to_le_bytes()).collect();
-            assert_eq!(outcome.unwrap().as_slice(), expected);
-            assert_eq!(told.unwrap().tasks.iter().map(|task| task.elements).sum::<u64>(), 6);
+            assert_eq!(numbers(&outcome.unwrap()), (first..first + 6).collect::<Vec<u32>>());
+            assert_eq!(elements(&told.unwrap()), 6);
         } else {
             assert!(matches!(outcome, Err(ArrayError::Layout { .. })));
             assert!(matches!(told, Err(ArrayError::Layout { .. })));

@@ -1,6 +1,6 @@
 //! Reads while another array takes the place of the one that is read.
 
-use super::model::{Spec, Watched};
+use super::model::{Spec, Watched, select};
 use crate::error::ArrayError;
 use crate::error::LocateError;
 use crate::layout::ArrayLayout;
@@ -99,7 +99,7 @@ fn read_again_where_an_array_that_is_alike_took_the_place() {
     // The same into memory of the caller.
     let layout = swapped(Script::new(true, &[Seen::Alike]), 4);
     let mut memory = [0u8; 160];
-    let selection = Selection::new("test", layout.shape(), &[]).unwrap();
+    let selection = select(layout.shape(), &[]);
     let mut target = Target::dense(&mut memory, &selection.shape(), 4).unwrap();
     read_into(&layout, &selection, &mut target, OPTIONS).unwrap();
     assert_eq!(memory.to_vec(), 2i32.to_le_bytes().repeat(40));

@@ -1,11 +1,12 @@
 //! Lists, masks and coordinates: generated requests on generated arrays, with and without shards.
 
+use super::counting::Counting;
 use super::generated::{check_elision, index, spec, values};
-use super::model::{Model, PerChunk, Spec};
-use super::shards::{Counting, Level, layout as sharded, level};
+use super::model::{Model, PerChunk, Spec, elements, filled, get, numbers, put, select};
+use super::shards::{Level, layout as sharded, level};
 use crate::plan::strategy::Strategy;
 use crate::*;
-use hyperslab_store::{MemoryStore, Store};
+use hyperslab_store::MemoryStore;
 use proptest::prelude::*;
 use proptest::strategy::Strategy as Gen;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ impl Item {
     fn resolved(&self, len: u64) -> Vec<u64> {
         match self {
             Item::Plain(index) => {
-                let selection = Selection::new("a", &[len], &[*index]).unwrap();
+                let selection = select(&[len], &[*index]);
                 let axis = selection.axes()[0];
                 (0..axis.len as i128).map(|k| (axis.first as i128 + k * axis.step as i128) as u64).collect()
             }
@@ -111,7 +112,7 @@ fn orthogonal(shape: Vec<u64>) -> impl Gen<Value = Chosen> {
         .collect();
     items.prop_map(move |items| {
         let indices: Vec<Index<'_>> = items.iter().map(Item::index).collect();
-        let selection = Selection::new("test", &shape, &indices).unwrap();
+        let selection = select(&shape, &indices);
         let (mut factors, mut fixed) = (Vec::new(), Vec::new());
         for (axis, item) in items.iter().enumerate() {
             let all: Factor = item.resolved(shape[axis]).into_iter().map(|at| vec![(axis, at)]).collect();
@@ -202,7 +203,7 @@ fn case() -> impl Gen<Value = (Spec, Vec<(Chosen, bool, u8)>, Vec<Chosen>)> {
 }
 
 /// Strides of memory with the first axis fastest, and gaps; and its size.
-fn odd(shape: &[u64], element: usize) -> (Strides, usize) {
+pub(super) fn odd(shape: &[u64], element: usize) -> (Strides, usize) {
     let mut strides = Strides::new();
     let mut size = element as isize;
     for len in shape {
@@ -213,7 +214,7 @@ fn odd(shape: &[u64], element: usize) -> (Strides, usize) {
 }
 
 /// For each element of `shape` in C order, where it is in memory of these strides.
-fn offsets(shape: &[u64], strides: &[isize]) -> Vec<usize> {
+pub(super) fn offsets(shape: &[u64], strides: &[isize]) -> Vec<usize> {
     let mut offsets = vec![0usize];
     for (len, stride) in shape.iter().zip(strides) {
         offsets = offsets
@@ -272,8 +273,7 @@ fn check_reads(layout: &ArrayLayout, model: &Model, reads: &[Chosen], options: R
             assert_eq!(&memory[*offset..offset + element], value);
         }
         let explained = explain_read(layout, selection, usize::MAX).unwrap();
-        let told: u64 = explained.tasks.iter().map(|task| task.elements).sum();
-        assert_eq!(told, shape.iter().product::<u64>());
+        assert_eq!(elements(&explained), shape.iter().product::<u64>());
         let mut chunks: Vec<&[u64]> = explained.tasks.iter().map(|task| task.chunk.as_slice()).collect();
         chunks.sort_unstable();
         chunks.dedup();
@@ -293,7 +293,7 @@ proptest! {
         check_elision(&spec, &layout, &store, &model);
         let options = ReadOptions { threads: Some(threads), ..ReadOptions::default() };
         let all = Chosen {
-            selection: Selection::all(&spec.shape),
+            selection: spec.all(),
             shape: spec.shape.clone(),
             places: (0..spec.shape.iter().product()).collect(),
         };
@@ -311,13 +311,12 @@ proptest! {
         levels in prop::collection::vec(level(), 1..3),
         threads in 1usize..4,
     ) {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let layout = sharded(&spec, &levels, &store);
+        let layout = sharded(&spec, &levels, Arc::new(MemoryStore::new()));
         let mut model = Model::full(&spec.shape, &spec.fill);
         check_writes(&layout, &mut model, &spec.fill, &writes, threads);
         let options = ReadOptions { threads: Some(threads), ..ReadOptions::default() };
         check_reads(&layout, &model, &reads, options);
-        let all = Selection::all(&spec.shape);
+        let all = spec.all();
         let found = read(&layout, &all, options).unwrap();
         prop_assert_eq!(found.as_slice(), model.bytes.as_slice());
         let cache = ChunkCache::new(1 << 20);
@@ -325,15 +324,6 @@ proptest! {
             check_reads(&layout, &model, &reads, ReadOptions { cache: Some(&cache), ..options });
         }
     }
-}
-
-fn numbered(layout: &ArrayLayout) -> Vec<u8> {
-    let count = layout.shape().iter().product::<u64>();
-    let values: Vec<u8> = (0..count as u32).flat_map(|n| (n + 1).to_ne_bytes()).collect();
-    let all = Selection::all(layout.shape());
-    write(layout, &all, &Source::dense(&values, layout.shape(), 4).unwrap(), WriteOptions::default())
-        .unwrap();
-    values
 }
 
 fn at(values: &[u8], index: usize) -> [u8; 4] {
@@ -345,30 +335,31 @@ fn at(values: &[u8], index: usize) -> [u8; 4] {
 fn only_what_is_wanted_is_read() {
     let memory = MemoryStore::new();
     let spec = Spec::plain(&[8, 100_000], &[4, 50_000], "<u4");
-    let values = numbered(&spec.layout(&memory));
+    let values = filled(&spec.layout(&memory));
     let counting = Arc::new(Counting::new(&memory, true));
     let layout = spec.layout_with(counting.clone(), Arc::new(PerChunk("a")));
     let points: [&[i64]; 2] = [&[0, 3, 0, 7, 0], &[5, 49_999, 6, 99_999, 40_000]];
     let lists = [Index::List(points[0]), Index::List(points[1])];
     let selection = Selection::pointwise("a", &spec.shape, &lists, &[5]).unwrap();
-    let found = read(&layout, &selection, ReadOptions::default()).unwrap();
+    let found = get(&layout, &selection);
     for (n, element) in found.as_slice().as_chunks::<4>().0.iter().enumerate() {
         assert_eq!(*element, at(&values, (points[0][n] * 100_000 + points[1][n]) as usize));
     }
     // Elements 5 and 6 lie together, the other two of that chunk apart; one of the other chunk.
-    assert_eq!((counting.opened(), counting.bytes()), (2, 8 + 4 + 4 + 4));
+    let [opens, _, bytes] = counting.counts();
+    assert_eq!((opens, bytes), (2, 8 + 4 + 4 + 4));
     let told = explain_read(&layout, &selection, 10).unwrap();
     assert_eq!(told.tasks[0].ranges, [(20, 8), (160_000, 4), (3 * 200_000 + 199_996, 4)]);
     assert_eq!((told.tasks[0].strategy, told.tasks[0].elements), (Strategy("read-rows"), 4));
     // One point of a chunk, or a row of them, is a request like that of a slice.
     assert_eq!((told.tasks[1].strategy, told.bytes_read), (Strategy("read-into"), 20));
     // Long rows are read where they belong.
-    let rows = Selection::new("a", &spec.shape, &[Index::List(&[0, 3, 2]), Index::range(0, 50_000)]).unwrap();
+    let rows = select(&spec.shape, &[Index::List(&[0, 3, 2]), Index::range(0, 50_000)]);
     let told = explain_read(&layout, &rows, 10).unwrap();
     assert_eq!(told.tasks[0].ranges.iter().map(|(_, len)| len).sum::<u64>(), 600_000);
     // Columns that lie close together are read with what is between them.
     let columns = [Index::range(1, 3), Index::List(&[1, 2, 300])];
-    let columns = Selection::new("a", &spec.shape, &columns).unwrap();
+    let columns = select(&spec.shape, &columns);
     let told = explain_read(&layout, &columns, 10).unwrap();
     assert_eq!(told.tasks[0].ranges, [1, 2].map(|row| (row * 200_000 + 4, 1200)));
 }
@@ -384,7 +375,7 @@ fn large_plain_chunks() {
     ] {
         let spec = Spec { stored, order, ..Spec::plain(&[5, 60, 1500], &[5, 40, 1100], "<u4") };
         let layout = spec.layout(&MemoryStore::new());
-        let values = numbered(&layout);
+        let values = filled(&layout);
         let model = Model { shape: spec.shape.clone(), element: 4, bytes: values };
         let lists: [&[i64]; 3] =
             [&[0, 3, 2, 3], &[1, 50, 39, 40, 2, 2], &[7, 1099, 1100, 0, 1, 2, 1499, 900]];
@@ -394,7 +385,7 @@ fn large_plain_chunks() {
                 _ => Item::Plain(Index::ALL),
             });
             let indices = [items[0].index(), items[1].index(), items[2].index()];
-            let selection = Selection::new("a", &spec.shape, &indices).unwrap();
+            let selection = select(&spec.shape, &indices);
             let factors: Vec<Factor> = (items.iter().enumerate())
                 .map(|(k, item)| item.resolved(spec.shape[k]).into_iter().map(|at| vec![(k, at)]).collect())
                 .collect();
@@ -411,20 +402,18 @@ fn one_open_for_each_shard() {
     for codecs in [0, 1] {
         let spec = Spec { codecs, ..Spec::plain(&[64, 64], &[4, 4], "<u4") };
         let levels = [Level::simple(&[4, 4])];
-        let store: Arc<dyn Store> = Arc::new(memory.clone());
-        let values = numbered(&sharded(&spec, &levels, &store));
+        let values = filled(&sharded(&spec, &levels, Arc::new(memory.clone())));
         let counting = Arc::new(Counting::new(&memory, true));
-        let store: Arc<dyn Store> = counting.clone();
-        let layout = sharded(&spec, &levels, &store);
+        let layout = sharded(&spec, &levels, counting.clone());
         // Three shards, four chunks of the first; in no order.
         let (rows, columns): (&[i64], &[i64]) = (&[0, 40, 1, 15, 0, 63, 5, 0], &[0, 40, 1, 15, 15, 0, 5, 0]);
         let lists = [Index::List(rows), Index::List(columns)];
         let selection = Selection::pointwise("a", &spec.shape, &lists, &[8]).unwrap();
-        let found = read(&layout, &selection, ReadOptions::default()).unwrap();
+        let found = get(&layout, &selection);
         for (n, element) in found.as_slice().as_chunks::<4>().0.iter().enumerate() {
             assert_eq!(*element, at(&values, (rows[n] * 64 + columns[n]) as usize));
         }
-        assert_eq!(counting.opened(), 3);
+        assert_eq!(counting.counts()[0], 3);
         let told = explain_read(&layout, &selection, 10).unwrap();
         assert_eq!((told.chunks, told.objects), (6, 3));
     }
@@ -436,30 +425,18 @@ fn whole_chunks_are_known() {
     let memory = MemoryStore::new();
     let spec = Spec { codecs: 1, ..Spec::plain(&[8, 6], &[4, 6], "<u4") };
     let layout = spec.layout(&memory);
-    let told = |indices: &[Index<'_>]| {
-        let selection = Selection::new("a", &spec.shape, indices).unwrap();
-        explain_write(&layout, &selection, 9)
-            .unwrap()
-            .tasks
-            .iter()
-            .map(|task| task.strategy)
-            .collect::<Vec<_>>()
+    let by_selection = |selection: &Selection| {
+        let told = explain_write(&layout, selection, 9).unwrap();
+        told.tasks.iter().map(|task| task.strategy).collect::<Vec<_>>()
     };
+    let told = |indices: &[Index<'_>]| by_selection(&select(&spec.shape, indices));
     let (gather, modify) = (Strategy("gather"), Strategy("modify"));
     assert_eq!(told(&[Index::List(&[2, 0, 1, 3])]), [gather]);
     assert_eq!(told(&[Index::List(&[2, 0, 1, 3]), Index::range(0, 5)]), [modify]);
     assert_eq!(told(&[Index::List(&[2, 0, 1, 3, 7])]), [gather, modify]);
     assert_eq!(told(&[Index::List(&[2, 0, 1, 0])]), [modify]);
     let mut mask = vec![true; 48];
-    let chosen = |mask: &[bool]| {
-        let selection = Selection::mask("a", &spec.shape, mask).unwrap();
-        explain_write(&layout, &selection, 9)
-            .unwrap()
-            .tasks
-            .iter()
-            .map(|task| task.strategy)
-            .collect::<Vec<_>>()
-    };
+    let chosen = |mask: &[bool]| by_selection(&Selection::mask("a", &spec.shape, mask).unwrap());
     assert_eq!(chosen(&mask), [Strategy("encode-from"), Strategy("encode-from")]);
     mask[3] = false;
     assert_eq!(chosen(&mask), [modify, Strategy("encode-from")]);
@@ -470,12 +447,11 @@ fn what_is_written_last_stays() {
     let spec = Spec { codecs: 1, ..Spec::plain(&[10], &[8], "<u4") };
     let layout = spec.layout(&MemoryStore::new());
     let list = [6, 5, 6, 7, 9, 5, 9];
-    let selection = Selection::new("a", &spec.shape, &[Index::List(&list)]).unwrap();
+    let selection = select(&spec.shape, &[Index::List(&list)]);
     let values: Vec<u8> = (1u32..8).flat_map(u32::to_ne_bytes).collect();
-    write(&layout, &selection, &Source::dense(&values, &[7], 4).unwrap(), WriteOptions::default()).unwrap();
-    let found = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap();
-    let found: Vec<u32> =
-        found.as_slice().as_chunks::<4>().0.iter().map(|e| u32::from_ne_bytes(*e)).collect();
+    put(&layout, &selection, &values);
+    let found = get(&layout, &spec.all());
+    let found = numbers(&found);
     assert_eq!(found, [0, 0, 0, 0, 0, 6, 3, 4, 0, 7]);
 }
 
@@ -500,8 +476,8 @@ fn an_array_that_has_shrunk_is_not_read_beyond_its_end() {
         let list = [1, 0, last];
         Selection::pointwise("a", &[10, 10], &[Index::List(&list), Index::List(&list)], &[3]).unwrap()
     };
-    read(&large, &lists(9), ReadOptions::default()).unwrap();
-    read(&small, &lists(8), ReadOptions::default()).unwrap();
+    get(&large, &lists(9));
+    get(&small, &lists(8));
     let refused = read(&small, &lists(9), ReadOptions::default());
     assert!(matches!(refused, Err(ArrayError::Index { .. })));
 }
@@ -512,15 +488,14 @@ fn a_writer_takes_points_in_their_turn() {
     let layout = Arc::new(spec.layout(&MemoryStore::new()));
     let writer = Writer::new(layout.clone(), WriterOptions::default());
     let value = |n: u32| n.to_ne_bytes();
-    let all = Selection::all(&spec.shape);
-    let points = Selection::new("a", &spec.shape, &[Index::List(&[5, 50, 6])]).unwrap();
+    let all = spec.all();
+    let points = select(&spec.shape, &[Index::List(&[5, 50, 6])]);
     writer.write(&all, &Source::repeat(&value(1), &[100]), None).unwrap();
     writer.write(&points, &Source::repeat(&value(2), &[3]), None).unwrap();
-    let part = Selection::new("a", &spec.shape, &[Index::range(6, 60)]).unwrap();
+    let part = select(&spec.shape, &[Index::range(6, 60)]);
     writer.write(&part, &Source::repeat(&value(3), &[54]), None).unwrap();
     writer.flush(None).unwrap();
-    let found = read(&layout, &all, ReadOptions::default()).unwrap();
-    let found: Vec<u32> =
-        found.as_slice().as_chunks::<4>().0.iter().map(|e| u32::from_ne_bytes(*e)).collect();
+    let found = get(&layout, &all);
+    let found = numbers(&found);
     assert_eq!((found[4], found[5], found[6], found[50], found[60]), (1, 2, 3, 3, 1));
 }

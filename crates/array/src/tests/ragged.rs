@@ -2,7 +2,7 @@
 //! strings.
 
 use super::generated::{index, spec};
-use super::model::{PerChunk, Spec};
+use super::model::{PerChunk, Spec, get, on, put, select, stored};
 use super::shards::{Level, level, sharding};
 use crate::*;
 use hyperslab_codec::{Blosc, Cell, ChunkCodecs, Codec, DataType, Vlen, VlenKind};
@@ -101,11 +101,10 @@ fn list(ragged: &Ragged, item: usize) -> Vec<Vec<u8>> {
 fn places(spec: &Spec, selection: &Selection) -> Vec<usize> {
     let plain = Spec { codecs: 0, order: vec![], ..Spec::plain(&spec.shape, &spec.chunk, "<u8") };
     let layout = plain.layout(&MemoryStore::new());
-    let all = Selection::all(&spec.shape);
+    let all = spec.all();
     let numbers: Vec<u8> = (0..spec.shape.iter().product::<u64>()).flat_map(u64::to_le_bytes).collect();
-    let source = Source::dense(&numbers, &spec.shape, 8).unwrap();
-    write(&layout, &all, &source, WriteOptions::default()).unwrap();
-    let found = read(&layout, selection, ReadOptions::default()).unwrap();
+    put(&layout, &all, &numbers);
+    let found = get(&layout, selection);
     found.as_slice().chunks(8).map(|number| u64::from_le_bytes(number.try_into().unwrap()) as usize).collect()
 }
 
@@ -121,10 +120,10 @@ fn selection(shape: Vec<u64>) -> impl Gen<Value = Selection> {
     (ranges, lists, mask, 0usize..4).prop_map(move |(ranges, lists, mask, form)| match form {
         2 => {
             let lists: Vec<Index<'_>> = lists.iter().map(|list| Index::List(list)).collect();
-            Selection::new("test", &shape, &lists).unwrap()
+            select(&shape, &lists)
         }
         3 if !shape.is_empty() => Selection::mask("test", &shape, &mask).unwrap(),
-        _ => Selection::new("test", &shape, &ranges).unwrap(),
+        _ => select(&shape, &ranges),
     })
 }
 
@@ -168,9 +167,8 @@ proptest! {
         if model.iter().all(|value| *value == case.fill_bytes()) {
             prop_assert_eq!(store.list(None).unwrap().len(), 0);
         }
-        let options = ReadOptions { threads: Some(threads), ..ReadOptions::default() };
-        for selection in case.reads.iter().chain([&Selection::all(&case.spec.shape)]) {
-            let found = read_ragged(&layout, selection, options).unwrap();
+        for selection in case.reads.iter().chain([&case.spec.all()]) {
+            let found = read_ragged(&layout, selection, on(threads)).unwrap();
             prop_assert_eq!(&found.shape, &selection.shape());
             let wanted: Vec<Vec<u8>> =
                 places(&case.spec, selection).into_iter().map(|place| model[place].clone()).collect();
@@ -186,7 +184,7 @@ fn line(len: u64, chunk: u64, codecs: u8) -> Case {
 
 fn write_all(case: &Case, layout: &ArrayLayout, values: &[Vec<u8>]) {
     let values = ragged(&case.spec.shape, values, case.kind.item_size());
-    write_ragged(layout, &Selection::all(&case.spec.shape), &values, WriteOptions::default()).unwrap();
+    write_ragged(layout, &case.spec.all(), &values, WriteOptions::default()).unwrap();
 }
 
 #[test]
@@ -199,12 +197,10 @@ fn many_batches() {
             .collect();
         write_all(&case, &layout, &values);
         for threads in [1, 3] {
-            let options = ReadOptions { threads: Some(threads), ..ReadOptions::default() };
-            let found = read_ragged(&layout, &Selection::all(&[300_000]), options).unwrap();
+            let found = read_ragged(&layout, &Selection::all(&[300_000]), on(threads)).unwrap();
             assert!(list(&found, 1) == values);
             let every = [Index::Slice { start: None, stop: None, step: -7 }];
-            let found =
-                read_ragged(&layout, &Selection::new("test", &[300_000], &every).unwrap(), options).unwrap();
+            let found = read_ragged(&layout, &select(&[300_000], &every), on(threads)).unwrap();
             assert!(list(&found, 1).iter().eq(values.iter().rev().step_by(7)));
         }
     }
@@ -222,7 +218,7 @@ fn whole_chunks_are_written_without_reading_the_old_ones() {
             store.write(Key::new(&key).unwrap(), &[b"damaged"]).unwrap();
         }
         assert!(read_ragged(&layout, &Selection::all(&[40]), ReadOptions::default()).is_err());
-        let part = Selection::new("test", &[40], &[Index::range(5, 40)]).unwrap();
+        let part = select(&[40], &[Index::range(5, 40)]);
         let source = ragged(&[35], &values[5..], 1);
         assert!(write_ragged(&layout, &part, &source, WriteOptions::default()).is_err());
         write_all(&case, &layout, &values);
@@ -240,8 +236,7 @@ fn damaged_chunks_are_errors_or_other_values() {
             let layout = case.layout(&store);
             write_all(&case, &layout, &case.values(8, 1));
             let key = Key::new("a/0").unwrap();
-            let mut stored = Vec::new();
-            assert!(store.read_all(key, &mut stored, 10_000).unwrap());
+            let mut stored = stored(&store, "a/0");
             let read = || read_ragged(&layout, &Selection::all(&[8]), ReadOptions::default());
             for at in 0..stored.len() {
                 store.write(key, &[&stored[..at]]).unwrap();

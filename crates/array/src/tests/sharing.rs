@@ -1,6 +1,6 @@
 //! Threads: writers of one chunk, results whose pages were used before.
 
-use super::model::Spec;
+use super::model::{Spec, get, numbers, put_repeated, select};
 use crate::*;
 use hyperslab_store::MemoryStore;
 
@@ -15,18 +15,16 @@ fn writers_of_one_chunk_lose_nothing() {
             scope.spawn(move || {
                 for round in 1..=20i32 {
                     for i in (t..64).step_by(8) {
-                        let one = Selection::new("test", &[64], &[Index::At(i as i64)]).unwrap();
+                        let one = select(&[64], &[Index::At(i as i64)]);
                         let value = (round * 100 + i as i32).to_le_bytes();
-                        write(&layout, &one, &Source::repeat(&value, &[]), WriteOptions::default()).unwrap();
+                        put_repeated(&layout, &one, &value);
                     }
                 }
             });
         }
     });
-    let found = read(&spec.layout(&store), &Selection::all(&[64]), ReadOptions::default()).unwrap();
-    let values: Vec<i32> =
-        found.as_slice().as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b)).collect();
-    assert_eq!(values, (0..64).map(|i| 2000 + i).collect::<Vec<i32>>());
+    let found = get(&spec.layout(&store), &Selection::all(&[64]));
+    assert_eq!(numbers(&found), (2000..2064).collect::<Vec<u32>>());
 }
 
 #[test]
@@ -36,17 +34,14 @@ fn results_own_their_pages() {
     let store = MemoryStore::new();
     let layout = spec.layout(&store);
     for row in 0..8i32 {
-        let at = Selection::new("test", &spec.shape, &[Index::At(row.into())]).unwrap();
-        write(&layout, &at, &Source::repeat(&(row + 1).to_le_bytes(), &[65_536]), WriteOptions::default())
-            .unwrap();
+        let at = select(&spec.shape, &[Index::At(row.into())]);
+        put_repeated(&layout, &at, &(row + 1).to_le_bytes());
     }
     let row = |n: usize| {
-        let at = Selection::new("test", &spec.shape, &[Index::At(n as i64)]).unwrap();
-        read(&layout, &at, ReadOptions::default()).unwrap()
+        let at = select(&spec.shape, &[Index::At(n as i64)]);
+        get(&layout, &at)
     };
-    let holds = |memory: &Memory, n: usize| {
-        memory.as_slice().as_chunks::<4>().0.iter().all(|b| i32::from_le_bytes(*b) == n as i32 + 1)
-    };
+    let holds = |memory: &Memory, n: usize| numbers(memory).iter().all(|found| *found == n as u32 + 1);
     std::thread::scope(|scope| {
         for t in 0..4 {
             scope.spawn(move || {

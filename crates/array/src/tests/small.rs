@@ -1,7 +1,7 @@
 //! Small chunks that are ranges of one object.
 
-use super::model::{Packed, Spec};
-use super::shards::Counting;
+use super::counting::Counting;
+use super::model::{Packed, Spec, get, on, select};
 use crate::*;
 use hyperslab_codec::Scratch;
 use hyperslab_store::{Key, LocalOptions, LocalStore, MemoryStore, Store};
@@ -77,9 +77,8 @@ proptest! {
                 (slice(-1), &back),
                 (Index::List(&list), &list),
             ] {
-                let selection = Selection::new("test", &spec.shape, &[index]).unwrap();
-                let options = ReadOptions { threads: Some(threads), ..ReadOptions::default() };
-                let found = read(&layout, &selection, options).unwrap();
+                let selection = select(&spec.shape, &[index]);
+                let found = read(&layout, &selection, on(threads)).unwrap();
                 let wanted = wanted.iter().flat_map(|at| &expected[*at as usize * 2..][..2]);
                 prop_assert!(found.as_slice().iter().eq(wanted));
             }
@@ -95,10 +94,9 @@ fn neighbours_are_one_read() {
     let (object, ranges) = stored(&spec, &rows, &vec![(0, 3); 1000]);
     let store = Arc::new(Counting::new(&MemoryStore::new(), true));
     let layout = layout(&spec, store.clone(), &object, ranges);
-    let one = ReadOptions { threads: Some(1), ..ReadOptions::default() };
-    assert_eq!(read(&layout, &Selection::all(&spec.shape), one).unwrap().as_slice(), values);
+    assert_eq!(read(&layout, &spec.all(), on(1)).unwrap().as_slice(), values);
     // One thread takes half of them at a time.
-    assert_eq!((store.opened(), store.reads(), store.bytes()), (2, 2, values.len()));
+    assert_eq!(store.counts(), [2, 2, values.len() as u64]);
 }
 
 #[test]
@@ -117,14 +115,14 @@ fn the_chunk_at_fault_is_named() {
         let mut ranges = good.clone();
         ranges[57] = Some(wrong);
         let layout = layout(&spec, store.clone(), &object, ranges);
-        let error = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap_err();
+        let error = read(&layout, &spec.all(), ReadOptions::default()).unwrap_err();
         assert!(error.to_string().contains("[57]"), "{wrong:?}: {error}");
-        let before = Selection::new("test", &spec.shape, &[Index::range(0, 570)]).unwrap();
-        assert_eq!(read(&layout, &before, ReadOptions::default()).unwrap().as_slice(), &values[..2280]);
+        let before = select(&spec.shape, &[Index::range(0, 570)]);
+        assert_eq!(get(&layout, &before).as_slice(), &values[..2280]);
     }
     // No such object: the index vouches for it.
     let layout = layout(&spec, store.clone(), &object, good);
     store.delete(Key::new("packed").unwrap()).unwrap();
-    let error = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap_err();
+    let error = read(&layout, &spec.all(), ReadOptions::default()).unwrap_err();
     assert!(matches!(error, ArrayError::Store { .. }), "{error}");
 }

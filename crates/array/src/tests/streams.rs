@@ -1,6 +1,6 @@
 //! Read-ahead: rows in order, chunks decoded once, memory bounded, errors in their place.
 
-use super::model::{Model, Spec, Watched};
+use super::model::{Model, Spec, filled, happens, select};
 use crate::*;
 use hyperslab_store::{Key, MemoryStore, Store};
 use proptest::prelude::*;
@@ -14,30 +14,18 @@ fn options(ahead: Option<u64>, threads: usize) -> StreamOptions {
 }
 
 /// An array of known values, and the same in plain memory.
-fn filled(spec: &Spec) -> (MemoryStore, Arc<ArrayLayout>, Model) {
+fn known(spec: &Spec) -> (MemoryStore, Arc<ArrayLayout>, Model) {
     let store = MemoryStore::new();
     let layout = Arc::new(spec.layout(&store));
-    let mut model = Model::full(&spec.shape, &spec.fill);
-    let all = Selection::all(&spec.shape);
-    let values: Vec<u8> = (0..model.bytes.len()).map(|i| (i * 7 + i / 251) as u8).collect();
-    model.write(&all, &values);
-    let source = Source::dense(&values, &spec.shape, layout.dtype().size()).unwrap();
-    write(&layout, &all, &source, WriteOptions::default()).unwrap();
+    let (shape, element) = (spec.shape.clone(), layout.dtype().size());
+    let model = Model { shape, element, bytes: filled(&layout) };
     (store, layout, model)
 }
 
 fn row_of(spec: &Spec, axis: usize, index: u64) -> Selection {
     let mut indices = vec![Index::ALL; spec.shape.len()];
     indices[axis] = Index::At(index as i64);
-    Selection::new("test", &spec.shape, &indices).unwrap()
-}
-
-fn watched(
-    spec: &Spec,
-    store: &MemoryStore,
-    seen: impl Fn(&[u64]) + Send + Sync + 'static,
-) -> Arc<ArrayLayout> {
-    Arc::new(spec.layout_with(Arc::new(store.clone()), Arc::new(Watched(seen))))
+    select(&spec.shape, &indices)
 }
 
 proptest! {
@@ -56,7 +44,7 @@ proptest! {
         let axis = axis % shape.len();
         let order = (0..shape.len()).rev().collect();
         let spec = Spec { codecs, order, ..Spec::plain(&shape, &chunk[..shape.len()], "<i4") };
-        let (_, layout, model) = filled(&spec);
+        let (_, layout, model) = known(&spec);
         let stop = bounds.0.max(bounds.1).min(shape[axis]);
         let start = bounds.0.min(bounds.1).min(stop);
         let mut stream = Stream::new(layout, axis, start..stop, options(ahead, threads)).unwrap();
@@ -77,11 +65,11 @@ proptest! {
 #[test]
 fn every_chunk_is_read_once_and_workers_take_part() {
     let spec = Spec { codecs: 1, ..Spec::plain(&[64, 90_000], &[3, 30_000], "<i4") };
-    let (store, _, _) = filled(&spec);
+    let (store, _, _) = known(&spec);
     let seen: Arc<Mutex<HashMap<Vec<u64>, usize>>> = Arc::default();
     let threads: Arc<Mutex<std::collections::HashSet<std::thread::ThreadId>>> = Arc::default();
     let (chunks, who) = (seen.clone(), threads.clone());
-    let layout = watched(&spec, &store, move |chunk| {
+    let layout = spec.watched(&store, move |chunk| {
         *chunks.lock().unwrap().entry(chunk.to_vec()).or_default() += 1;
         who.lock().unwrap().insert(std::thread::current().id());
         std::thread::sleep(Duration::from_millis(1));
@@ -97,7 +85,7 @@ fn what_is_under_way_is_bounded() {
     // Blocks of 512 KiB and more: chunks of 40 kB together, and chunks of 1 MB.
     for (shape, chunk) in [([600, 10_000], [1, 10_000]), ([40, 500_000], [2, 125_000])] {
         let spec = Spec { codecs: 1, ..Spec::plain(&shape, &chunk, "<i4") };
-        let (_, layout, _) = filled(&spec);
+        let (_, layout, _) = known(&spec);
         for (ahead, bound) in [(Some(9 << 20), 9 << 20), (Some(0), 4_000_000), (None, 64 << 20)] {
             let mut stream = Stream::new(layout.clone(), 0, 0..shape[0], options(ahead, 4)).unwrap();
             for n in 0..shape[0] {
@@ -115,18 +103,14 @@ fn what_is_under_way_is_bounded() {
 #[test]
 fn a_stream_ahead_of_a_slow_consumer_has_read_everything() {
     let spec = Spec { codecs: 1, ..Spec::plain(&[8, 200_000], &[1, 200_000], "<i4") };
-    let (store, _, _) = filled(&spec);
+    let (store, _, _) = known(&spec);
     let begun = Arc::new(AtomicUsize::new(0));
     let count = begun.clone();
-    let layout = watched(&spec, &store, move |_| {
+    let layout = spec.watched(&store, move |_| {
         count.fetch_add(1, Relaxed);
     });
     let stream = Stream::new(layout, 0, 0..8, options(None, 2)).unwrap();
-    let ready = (0..5000).any(|_| {
-        std::thread::sleep(Duration::from_millis(1));
-        begun.load(Relaxed) == 8
-    });
-    assert!(ready);
+    assert!(happens(|| begun.load(Relaxed) == 8));
     assert_eq!(stream.map(|row| row.unwrap().index).collect::<Vec<_>>(), (0..8).collect::<Vec<_>>());
     assert_eq!(begun.load(Relaxed), 8);
 }
@@ -134,7 +118,7 @@ fn a_stream_ahead_of_a_slow_consumer_has_read_everything() {
 #[test]
 fn errors_come_in_their_place_and_end_the_stream() {
     let spec = Spec { codecs: 1, ..Spec::plain(&[30, 150_000], &[2, 150_000], "<i4") };
-    let (store, layout, _) = filled(&spec);
+    let (store, layout, _) = known(&spec);
     for chunk in ["a/9.0", "a/12.0"] {
         store.write(Key::new(chunk).unwrap(), &[b"damaged"]).unwrap();
     }
@@ -156,7 +140,7 @@ fn dropping_cancels() {
     let store = MemoryStore::new();
     let begun = Arc::new(AtomicUsize::new(0));
     let count = begun.clone();
-    let layout = watched(&spec, &store, move |_| {
+    let layout = spec.watched(&store, move |_| {
         count.fetch_add(1, Relaxed);
         std::thread::sleep(Duration::from_millis(1));
     });
@@ -165,18 +149,14 @@ fn dropping_cancels() {
     assert_eq!(stream.next().unwrap().unwrap().index, 0);
     drop(stream);
     // A worker inside a block leaves at its next chunk and lets go of everything.
-    let gone = (0..5000).any(|_| {
-        std::thread::sleep(Duration::from_millis(1));
-        weak.strong_count() == 0
-    });
-    assert!(gone);
+    assert!(happens(|| weak.strong_count() == 0));
     assert!(begun.load(Relaxed) < 300, "{begun:?}");
 }
 
 #[test]
 fn a_panic_is_the_consumers() {
     let spec = Spec { codecs: 1, ..Spec::plain(&[12, 200_000], &[1, 200_000], "<i4") };
-    let layout = watched(&spec, &MemoryStore::new(), |chunk| assert!(chunk[0] != 7, "boom"));
+    let layout = spec.watched(&MemoryStore::new(), |chunk| assert!(chunk[0] != 7, "boom"));
     let mut stream = Stream::new(layout, 0, 0..12, options(None, 2)).unwrap();
     for n in 0..7 {
         assert_eq!(stream.next().unwrap().unwrap().index, n);
@@ -190,7 +170,7 @@ fn a_panic_is_the_consumers() {
 #[test]
 fn interruption_ends_it() {
     let spec = Spec { codecs: 1, ..Spec::plain(&[12, 200_000], &[1, 200_000], "<i4") };
-    let (_, layout, _) = filled(&spec);
+    let (_, layout, _) = known(&spec);
     let mut stream = Stream::new(layout, 0, 0..12, options(None, 1)).unwrap();
     assert_eq!(stream.next_row(Some(&|| false)).unwrap().unwrap().index, 0);
     assert!(matches!(stream.next_row(Some(&|| true)), Some(Err(ArrayError::Interrupted { .. }))));
@@ -200,7 +180,7 @@ fn interruption_ends_it() {
 #[test]
 fn a_child_goes_on_by_itself() {
     let spec = Spec { codecs: 1, ..Spec::plain(&[40, 150_000], &[3, 150_000], "<i4") };
-    let (_, layout, model) = filled(&spec);
+    let (_, layout, model) = known(&spec);
     // One thread: workers of this process would wait for the lock for ever.
     for after in [0, 1, 7, 39] {
         let mut stream = Stream::new(layout.clone(), 0, 0..40, options(None, 1)).unwrap();

@@ -1,13 +1,10 @@
 //! Write-behind: what is stored is what direct writes would have stored, in order; memory bounded;
 //! no error lost.
 
-use super::model::{Model, Spec, Watched};
+use super::model::{Model, Spec, get, numbers, select};
 use crate::error::ArrayError;
 use crate::error::LocateError;
-use crate::layout::ArrayLayout;
 use crate::layout::locate::{ChunkList, ChunkLocator, Found, Location};
-use crate::read;
-use crate::read::options::ReadOptions;
 use crate::select::view::Source;
 use crate::select::{Index, Selection};
 use crate::write::write_behind::{Writer, WriterOptions};
@@ -19,18 +16,6 @@ use std::time::Duration;
 
 fn options(buffer: Option<u64>, threads: usize) -> WriterOptions {
     WriterOptions { buffer, threads: Some(threads), write_empty_chunks: None }
-}
-
-fn watched(
-    spec: &Spec,
-    store: &MemoryStore,
-    seen: impl Fn(&[u64]) + Send + Sync + 'static,
-) -> Arc<ArrayLayout> {
-    Arc::new(spec.layout_with(Arc::new(store.clone()), Arc::new(Watched(seen))))
-}
-
-fn part(spec: &Spec, indices: &[Index<'_>]) -> Selection {
-    Selection::new("test", &spec.shape, indices).unwrap()
 }
 
 fn index() -> impl Strategy<Value = Index<'static>> {
@@ -59,7 +44,7 @@ proptest! {
         let mut model = Model::full(&spec.shape, &spec.fill);
         let writer = Writer::new(layout.clone(), options(buffer, threads));
         for (number, (first, second, seed, kind)) in writes.iter().enumerate() {
-            let selection = part(&spec, &[*first, *second]);
+            let selection = select(&spec.shape, &[*first, *second]);
             let shape = selection.shape();
             let count = shape.iter().product::<u64>() as usize;
             let mut values: Vec<u8> = (0..count * 4).map(|i| (i as u8).wrapping_mul(31).wrapping_add(*seed)).collect();
@@ -90,12 +75,12 @@ proptest! {
             values.fill(0xEE);
             if flush && number % 7 == 3 {
                 writer.flush(None).unwrap();
-                let found = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap();
+                let found = get(&layout, &spec.all());
                 prop_assert_eq!(found.as_slice(), model.bytes.as_slice());
             }
         }
         drop(writer);
-        let found = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap();
+        let found = get(&layout, &spec.all());
         prop_assert_eq!(found.as_slice(), model.bytes.as_slice());
     }
 }
@@ -107,21 +92,20 @@ fn writes_to_one_chunk_keep_their_order_under_stress() {
     let layout = Arc::new(spec.layout(&store));
     let writer = Writer::new(layout.clone(), options(Some(4000), 5));
     for round in 0..3000i32 {
-        let row = part(&spec, &[Index::At((round * 7 % 16).into())]);
+        let row = select(&spec.shape, &[Index::At((round * 7 % 16).into())]);
         writer.write(&row, &Source::repeat(&round.to_le_bytes(), &[8]), None).unwrap();
         if round % 10 == 0 {
-            let all = Selection::all(&spec.shape);
+            let all = spec.all();
             writer.write(&all, &Source::repeat(&round.to_le_bytes(), &spec.shape), None).unwrap();
         }
     }
     writer.flush(None).unwrap();
-    let found = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap();
-    let found: Vec<i32> =
-        found.as_slice().as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b)).collect();
+    let found = get(&layout, &spec.all());
+    let found = numbers(&found);
     for row in 0..16 {
         // The last round that wrote it, or the last that wrote all.
         let last = (0..3000).rev().find(|round| round * 7 % 16 == row).unwrap().max(2990);
-        assert!(found[row as usize * 8..][..8].iter().all(|n| *n == last), "row {row}: {found:?}");
+        assert!(found[row as usize * 8..][..8].iter().all(|n| *n == last as u32), "row {row}: {found:?}");
     }
 }
 
@@ -131,7 +115,7 @@ fn bounded_and_behind() {
     let store = MemoryStore::new();
     let active = Arc::new(AtomicUsize::new(0));
     let count = active.clone();
-    let layout = watched(&spec, &store, move |_| {
+    let layout = spec.watched(&store, move |_| {
         count.fetch_add(1, Relaxed);
         std::thread::sleep(Duration::from_millis(1));
     });
@@ -142,7 +126,7 @@ fn bounded_and_behind() {
         for row in 0..200i32 {
             let values = row.to_le_bytes().repeat(25_000);
             let source = Source::dense(&values, &[25_000], 4).unwrap();
-            writer.write(&part(&spec, &[Index::At(row.into())]), &source, None).unwrap();
+            writer.write(&select(&spec.shape, &[Index::At(row.into())]), &source, None).unwrap();
         }
         writer.flush(None).unwrap();
         assert!(writer.most_bytes() <= bound, "{} bytes of {bound}", writer.most_bytes());
@@ -179,7 +163,7 @@ fn errors_are_raised_once_and_stop_nothing_else() {
     let writer = Writer::new(layout.clone(), options(None, 3));
     let mut raised = Vec::new();
     for row in 0..20i32 {
-        let at = part(&spec, &[Index::At(row.into())]);
+        let at = select(&spec.shape, &[Index::At(row.into())]);
         let write = || writer.write(&at, &Source::repeat(&(row + 1).to_le_bytes(), &[10]), None);
         if let Err(error) = write() {
             raised.push(error.to_string());
@@ -192,7 +176,7 @@ fn errors_are_raised_once_and_stop_nothing_else() {
     assert_eq!((told("chunk [3, 0]"), told("chunk [12, 0]")), (1, raised.len() - 1), "{raised:?}");
     writer.flush(None).unwrap();
     broken.store(false, Relaxed);
-    let found = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap();
+    let found = get(&layout, &spec.all());
     for row in 0..20i32 {
         let expected = if damaged(&[row as u64]) { 0 } else { row + 1 };
         assert_eq!(
@@ -209,7 +193,7 @@ fn requests_that_do_not_fit_are_refused_at_once() {
     let spec = Spec::plain(&[4, 6], &[2, 3], "<f4");
     let layout = Arc::new(spec.layout(&MemoryStore::new()));
     let writer = Writer::new(layout, options(None, 2));
-    let all = Selection::all(&spec.shape);
+    let all = spec.all();
     let outcome = writer.write(&all, &Source::repeat(&[0; 4], &[6, 4]), None);
     assert!(matches!(outcome, Err(ArrayError::Shape { .. })));
     let other = Selection::all(&[9, 9]);
@@ -224,7 +208,7 @@ fn rows_of_one_chunk_are_joined() {
     let store = MemoryStore::new();
     let begun = Arc::new(AtomicUsize::new(0));
     let count = begun.clone();
-    let layout = watched(&spec, &store, move |_| {
+    let layout = spec.watched(&store, move |_| {
         count.fetch_add(1, Relaxed);
         std::thread::sleep(Duration::from_millis(5));
     });
@@ -234,7 +218,7 @@ fn rows_of_one_chunk_are_joined() {
         for row in 0..100i64 {
             // Columns backwards; every third row is one element repeated.
             let columns = Index::Slice { start: None, stop: None, step: -1 };
-            let at = part(&spec, &[Index::At(plane), Index::At(row), columns]);
+            let at = select(&spec.shape, &[Index::At(plane), Index::At(row), columns]);
             let mut values: Vec<u8> = (0..4000).map(|i| (i / 4 + row * 3 + plane) as u8).collect();
             if row % 3 == 0 {
                 values = values[..4].repeat(1000);
@@ -249,7 +233,7 @@ fn rows_of_one_chunk_are_joined() {
     // 40 chunks, each written in a few goes, not 10.
     let begun = begun.load(Relaxed);
     assert!((40..200).contains(&begun), "{begun}");
-    let found = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap();
+    let found = get(&layout, &spec.all());
     assert!(found.as_slice() == model.bytes);
 }
 
@@ -261,11 +245,11 @@ fn an_array_that_grows() {
     let writer = Writer::new(layout.clone(), options(None, 3));
     for row in 0..50u64 {
         layout = Arc::new(layout.with_shape([row + 1, 5].as_slice().into()).unwrap());
-        let at = Selection::new("test", layout.shape(), &[Index::At(row as i64)]).unwrap();
+        let at = select(layout.shape(), &[Index::At(row as i64)]);
         writer.write_resized(&layout, &at, &Source::repeat(&(row as i32).to_le_bytes(), &[5]), None).unwrap();
     }
     writer.flush(None).unwrap();
-    let found = read(&layout, &Selection::all(layout.shape()), ReadOptions::default()).unwrap();
+    let found = get(&layout, &Selection::all(layout.shape()));
     let expected: Vec<u8> = (0..50i32).flat_map(|row| row.to_le_bytes().repeat(5)).collect();
     assert_eq!(found.as_slice(), expected);
 }
@@ -281,7 +265,9 @@ fn many_threads_with_one_writer() {
             scope.spawn(move || {
                 for i in (thread..64).step_by(4).cycle().take(400) {
                     let value = (i as i32 * 3).to_le_bytes();
-                    writer.write(&part(spec, &[Index::At(i)]), &Source::repeat(&value, &[]), None).unwrap();
+                    writer
+                        .write(&select(&spec.shape, &[Index::At(i)]), &Source::repeat(&value, &[]), None)
+                        .unwrap();
                     if i == 17 {
                         writer.flush(None).unwrap();
                     }
@@ -290,17 +276,21 @@ fn many_threads_with_one_writer() {
         }
     });
     writer.flush(None).unwrap();
-    let found = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap();
+    let found = get(&layout, &spec.all());
     assert_eq!(found.as_slice(), (0..64i32).flat_map(|i| (i * 3).to_le_bytes()).collect::<Vec<u8>>());
 }
 
 #[test]
 fn a_panic_is_the_callers_and_interruption_gives_up() {
     let spec = Spec { codecs: 1, ..Spec::plain(&[8, 10], &[1, 10], "<i4") };
-    let layout = watched(&spec, &MemoryStore::new(), |chunk| assert!(chunk[0] != 5, "boom"));
+    let layout = spec.watched(&MemoryStore::new(), |chunk| assert!(chunk[0] != 5, "boom"));
     let writer = Writer::new(layout, options(None, 2));
     let write = |row: i64, stop: bool| {
-        writer.write(&part(&spec, &[Index::At(row)]), &Source::repeat(&[1; 4], &[10]), Some(&move || stop))
+        writer.write(
+            &select(&spec.shape, &[Index::At(row)]),
+            &Source::repeat(&[1; 4], &[10]),
+            Some(&move || stop),
+        )
     };
     write(5, false).unwrap();
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| writer.flush(None)));
@@ -319,8 +309,7 @@ fn a_child_writes_at_once() {
     let layout = Arc::new(spec.layout(&MemoryStore::new()));
     let mut writer = Writer::new(layout.clone(), options(None, 2));
     writer.as_in_a_child();
-    writer.write(&part(&spec, &[Index::At(3)]), &Source::repeat(&[9], &[]), None).unwrap();
-    let found = read(&layout, &Selection::all(&spec.shape), ReadOptions::default()).unwrap();
-    assert_eq!(found.as_slice(), [0, 0, 0, 9, 0, 0, 0, 0]);
+    writer.write(&select(&spec.shape, &[Index::At(3)]), &Source::repeat(&[9], &[]), None).unwrap();
+    assert_eq!(get(&layout, &spec.all()).as_slice(), [0, 0, 0, 9, 0, 0, 0, 0]);
     writer.flush(None).unwrap();
 }

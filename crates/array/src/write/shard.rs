@@ -93,17 +93,11 @@ impl WriteRequest<'_> {
         let limit = limit.min(settings::decodes_in_flight());
         let work = tasks::work(self.layout, self.plan.len(), bytes);
         if shards.len() > 1 && self.plan.len() / shards.len() < costs::FEW_SHARDS * limit {
-            return tasks::run_tasks(
-                self.layout,
-                shards.len(),
-                work,
-                (limit, limit),
-                interrupt,
-                &|number, scratch, ask| {
-                    while !self.write_shard(&shards, number, Workers::This(scratch), ask)? {}
-                    Ok(())
-                },
-            );
+            let each = |number: usize, scratch: &mut Scratch, ask: Ask<'_>| {
+                while !self.write_shard(&shards, number, Workers::This(scratch), ask)? {}
+                Ok(())
+            };
+            return tasks::run_tasks(self.layout, shards.len(), work, (limit, limit), interrupt, &each);
         }
         // Nothing is waited for but in the end: more threads than cores would only wait for their
         // turns.
@@ -243,11 +237,7 @@ impl WriteRequest<'_> {
                 let stored = match (finder, range) {
                     (Some(finder), Some((opened, range))) if !scratch.task.whole => {
                         let most = self.layout.encoding().chain().max_encoded() as u64;
-                        if range.1 > most {
-                            let why =
-                                format!("it has {} bytes; {most} are the most that can be right", range.1);
-                            return Err(finder.wrong(Some(*number), why));
-                        }
+                        finder.check_len(Some(*number), range.1, most)?;
                         Some(finder.bytes(opened, range)?)
                     }
                     _ => None,

@@ -386,7 +386,7 @@ impl Shared {
                 // Asking may wait for another thread, which may need the lock.
                 drop(state);
                 if ask() {
-                    return Err(ArrayError::Interrupted { array: layout.name().to_owned() });
+                    return Err(tasks::interrupted(layout));
                 }
                 state = lock(&self.state);
             }

@@ -14,7 +14,7 @@ use crate::layout::pattern::{
 };
 use crate::select::Selection;
 use crate::select::axis::AxisSelection;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
 /// The selected elements of a piece.
@@ -270,64 +270,44 @@ impl Overlap<'_> {
                 let along = |other: &Blocks| match other.len {
                     1 => single(other.start),
                     _ => match matched.next() {
-                        Some((runs, stride)) => Along {
-                            runs: runs.iter().flat_map(|run| through(other, *run)).collect(),
-                            stride,
-                            dropped: false,
-                        },
+                        Some((runs, stride)) => {
+                            Along::kept(runs.iter().flat_map(|run| through(other, *run)).collect(), stride)
+                        }
                         None => single(other.start),
                     },
                 };
-                sub_reads(&others.iter().map(along).collect::<SmallVec<[Along; 4]>>(), base, each)
+                sub_reads(others.iter().map(along).collect(), base, each)
             }
             (How::Gather(range), Kind::Regular(axes), _) => {
                 let mut slowest = true;
                 let along = |(axis, step): (&Blocks, u64)| {
-                    let mut run = Interval { out: 0, out_step: 1, at: 0, at_step: 1, len: axis.len };
+                    let mut run = consecutive(0, axis.len);
                     if axis.len == 1 {
                         return single(axis.start);
                     }
                     if std::mem::take(&mut slowest) {
-                        run =
-                            Interval { at: range.start / step, len: (range.end - range.start) / step, ..run };
+                        run = consecutive(range.start / step, (range.end - range.start) / step);
                     }
-                    Along {
-                        runs: through(axis, run),
-                        stride: step.wrapping_mul(element as u64) as isize,
-                        dropped: false,
-                    }
+                    Along::kept(through(axis, run), step.wrapping_mul(element as u64) as isize)
                 };
-                sub_reads(
-                    &axes.iter().zip(numbers(axes)).map(along).collect::<SmallVec<[Along; 4]>>(),
-                    0,
-                    each,
-                )
+                sub_reads(axes.iter().zip(numbers(axes)).map(along).collect(), 0, each)
             }
             (How::Box(_, bounds), _, _) => {
                 let lens: Dims = bounds.iter().map(|(start, end)| end - start).collect();
                 let steps = crate::dims::c_strides(&lens, element);
-                let along = |((start, end), stride): (&(u64, u64), &isize)| Along {
-                    runs: [Interval { out: 0, out_step: 1, at: *start, at_step: 1, len: end - start }]
-                        .into_iter()
-                        .collect(),
-                    stride: *stride,
-                    dropped: false,
+                let along = |((start, end), stride): (&(u64, u64), &isize)| {
+                    Along::kept(smallvec![consecutive(*start, end - start)], *stride)
                 };
-                sub_reads(&bounds.iter().zip(&steps).map(along).collect::<SmallVec<[Along; 4]>>(), 0, each)
+                sub_reads(bounds.iter().zip(&steps).map(along).collect(), 0, each)
             }
             (How::IndexRows(range), Kind::IndexRows(rows), _) => {
                 let base = rows.iter(range.clone()).next().map_or(0, |row| row.before);
                 rows.iter(range.clone()).try_for_each(|row| {
                     let Some((last, outer)) = row.start.split_last() else { return Ok(()) };
                     let mut along: SmallVec<[Along; 4]> = outer.iter().map(|at| single(*at)).collect();
-                    let run =
-                        Interval { out: row.before - base, out_step: 1, at: *last, at_step: 1, len: row.len };
-                    along.push(Along {
-                        runs: [run].into_iter().collect(),
-                        stride: element as isize,
-                        dropped: false,
-                    });
-                    sub_reads(&along, 0, each)
+                    let run = Interval { out: row.before - base, ..consecutive(*last, row.len) };
+                    along.push(Along::kept(smallvec![run], element as isize));
+                    sub_reads(along, 0, each)
                 })
             }
             _ => Ok(()),
@@ -343,13 +323,23 @@ struct Along {
     dropped: bool,
 }
 
+impl Along {
+    fn kept(runs: Intervals, stride: isize) -> Self {
+        Along { runs, stride, dropped: false }
+    }
+}
+
+/// Positions that follow each other, put at the start of the memory.
+fn consecutive(at: u64, len: u64) -> Interval {
+    Interval { out: 0, out_step: 1, at, at_step: 1, len }
+}
+
 fn single(at: u64) -> Along {
-    let run = Interval { out: 0, out_step: 1, at, at_step: 1, len: 1 };
-    Along { runs: [run].into_iter().collect(), stride: 0, dropped: true }
+    Along { runs: smallvec![consecutive(at, 1)], stride: 0, dropped: true }
 }
 
 fn sub_reads(
-    axes: &[Along],
+    axes: SmallVec<[Along; 4]>,
     base: isize,
     each: &mut dyn FnMut(SubRead) -> Result<(), ArrayError>,
 ) -> Result<(), ArrayError> {

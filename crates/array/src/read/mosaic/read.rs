@@ -59,9 +59,13 @@ pub(crate) fn covers(layout: &ArrayLayout, mosaic: &Mosaic, selection: &Selectio
     is_covered(mosaic, selection, &touched(layout, mosaic, selection))
 }
 
+/// What is selected along each axis of the mosaic.
+fn counts(selection: &Selection) -> Dims {
+    selection.axes().iter().map(|axis| axis.len).collect()
+}
+
 fn is_covered(mosaic: &Mosaic, selection: &Selection, parts: &[Overlap<'_>]) -> bool {
-    let all = selection.axes().iter().map(|axis| axis.len).collect::<Dims>();
-    mosaic.disjoint && element_count(&all) == Some(parts.iter().map(Overlap::count).sum())
+    mosaic.disjoint && element_count(&counts(selection)) == Some(parts.iter().map(Overlap::count).sum())
 }
 
 impl MosaicRequest<'_> {
@@ -83,7 +87,7 @@ impl MosaicRequest<'_> {
         };
         let covered = is_covered(self.mosaic, self.selection, &parts);
         if !covered && !self.filled {
-            let counts: Dims = self.selection.axes().iter().map(|axis| axis.len).collect();
+            let counts = counts(self.selection);
             // SAFETY: the target covers the selection.
             unsafe { strided::fill(&counts, self.target.strides(), self.layout.fill().bytes(), self.base()) };
         }
@@ -93,10 +97,7 @@ impl MosaicRequest<'_> {
             true => tasks::worthwhile(work, costs::INLINE_WORK, parts.len(), limit),
             false => 1,
         };
-        let interrupted = || {
-            let error = || ArrayError::Interrupted { array: self.layout.name().into() };
-            interrupt.is_some_and(|ask| ask()).then(error)
-        };
+        let interrupted = || interrupt.is_some_and(|ask| ask()).then(|| tasks::interrupted(self.layout));
         if several > 1 {
             let read = |number: usize, ask: Interrupt<'_>| {
                 self.read_part(&parts[number], covered, &nesting, Some(1), Some(ask))
@@ -253,7 +254,7 @@ fn converted(
             None => convert::elements(from, src, to, dst),
         }
         if interrupt.is_some_and(|ask| ask()) {
-            return Err(ArrayError::Interrupted { array: layout.name().into() });
+            return Err(tasks::interrupted(layout));
         }
     }
     Ok(converted)
@@ -310,8 +311,7 @@ pub(crate) fn explain(
         return Ok(());
     }
     let parts = touched(layout, mosaic, selection);
-    let all =
-        element_count(&selection.axes().iter().map(|axis| axis.len).collect::<Dims>()).unwrap_or(u64::MAX);
+    let all = element_count(&counts(selection)).unwrap_or(u64::MAX);
     let mut filled = all.saturating_sub(parts.iter().map(Overlap::count).fold(0, u64::saturating_add));
     for part in &parts {
         let Some(opened) = open(layout, part)? else {
