@@ -12,13 +12,13 @@ use std::sync::Arc;
 /// What is known of the tasks of a lot, once they are located.
 #[derive(Default)]
 pub(crate) struct Lot<'s> {
-    pub(crate) objects: SmallVec<[Object<'s>; 1]>,
+    pub(crate) objects: SmallVec<[FoundObject<'s>; 1]>,
     /// Chunks that are read by runs, or together. Sorted by where they are once there are steps.
-    pub(crate) chunks: Vec<Chunk>,
+    pub(crate) chunks: Vec<FoundChunk>,
     /// Chunks that are read one by one.
     pub(crate) alone: Vec<Alone>,
     /// Chunks that a cache holds, decoded, and the numbers of their tasks.
-    pub(crate) held: Vec<(Chunk, Arc<Memory>)>,
+    pub(crate) held: Vec<(FoundChunk, Arc<Memory>)>,
     /// The numbers of tasks whose chunks do not exist, and the object that they would be in.
     pub(crate) absent: Vec<(usize, usize)>,
     /// Bytes of indexes that had to be read to know this.
@@ -26,7 +26,7 @@ pub(crate) struct Lot<'s> {
 }
 
 /// An object that holds chunks of a lot.
-pub(crate) struct Object<'s> {
+pub(crate) struct FoundObject<'s> {
     pub(crate) key: String,
     pub(crate) opened: Option<Box<dyn Opened + 's>>,
     /// Which contents it had when it was opened.
@@ -37,7 +37,7 @@ pub(crate) struct Object<'s> {
 
 /// A chunk that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Chunk {
+pub(crate) struct FoundChunk {
     /// Which of the objects its bytes are in, from where, and how many.
     pub(crate) object: usize,
     pub(crate) offset: u64,
@@ -107,7 +107,7 @@ impl<'s> Lot<'s> {
 
 /// Sorts chunks by where they are and joins those with at most `gap` bytes between them, up to
 /// `most` bytes in all.
-fn runs(chunks: &mut [Chunk], gap: u64, most: u64, each: &mut dyn FnMut(Run)) {
+fn runs(chunks: &mut [FoundChunk], gap: u64, most: u64, each: &mut dyn FnMut(Run)) {
     chunks.sort_unstable();
     let mut last: Option<Run> = None;
     for (n, chunk) in chunks.iter().enumerate() {
@@ -120,7 +120,7 @@ fn runs(chunks: &mut [Chunk], gap: u64, most: u64, each: &mut dyn FnMut(Run)) {
             run.len = run.len.max(end - run.offset);
             run.chunks.end = n + 1;
         } else {
-            let Chunk { object, offset, len, .. } = *chunk;
+            let FoundChunk { object, offset, len, .. } = *chunk;
             last.replace(Run { chunks: n..n + 1, object, offset, len }).into_iter().for_each(&mut *each);
         }
     }
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn runs_join_neighbours_up_to_a_gap_and_a_size() {
-        let chunk = |number: usize, object, offset, len| Chunk { object, offset, len, number };
+        let chunk = |number: usize, object, offset, len| FoundChunk { object, offset, len, number };
         let mut chunks = [
             chunk(0, 0, 100, 10),
             chunk(1, 0, 0, 10),

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 /// The entries of one chunk, or one shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Span {
+struct PointSpan {
     entries: Range<usize>,
     /// First byte of an entry, and of the point that lies furthest, from the start of the chunk.
     reach: Range<u64>,
@@ -39,7 +39,7 @@ struct Span {
 pub(crate) struct PointPlan {
     axes: Axes,
     entries: Arc<Vec<PlacedStretch>>,
-    spans: Vec<Span>,
+    spans: Vec<PointSpan>,
     /// Bytes of places of a chunk (a shard).
     size: u64,
     /// Chunks (shards) of an object per axis, of those that the points are on; and objects of the
@@ -194,7 +194,7 @@ impl PointPlan {
     pub(crate) fn by_object(&self) -> (Self, Vec<usize>) {
         let chunks: u64 = self.per_object.iter().product();
         let (size, mut firsts) = (self.size * chunks, Vec::new());
-        let mut spans: Vec<Span> = Vec::new();
+        let mut spans: Vec<PointSpan> = Vec::new();
         for (n, span) in self.spans.iter().enumerate() {
             let object = self.start(span) / size;
             match spans.last_mut() {
@@ -214,7 +214,7 @@ impl PointPlan {
     }
 
     /// The place where the chunk of a span starts.
-    fn start(&self, span: &Span) -> u64 {
+    fn start(&self, span: &PointSpan) -> u64 {
         let place = self.entries.get(span.entries.start).map_or(0, |entry| entry.place);
         place - place % self.size
     }
@@ -313,8 +313,8 @@ impl Pick {
 }
 
 /// The spans of sorted entries. `None` if there is no memory.
-fn spans(entries: &[PlacedStretch], size: u64, step: u64) -> Option<Vec<Span>> {
-    let mut spans: Vec<Span> = Vec::new();
+fn spans(entries: &[PlacedStretch], size: u64, step: u64) -> Option<Vec<PointSpan>> {
+    let mut spans: Vec<PointSpan> = Vec::new();
     // Behind the last byte that is known to be taken.
     let (mut start, mut taken) = (0, 0);
     for (n, entry) in entries.iter().enumerate() {
@@ -332,7 +332,7 @@ fn spans(entries: &[PlacedStretch], size: u64, step: u64) -> Option<Vec<Span>> {
                 taken = last + 1;
                 let reach = entry.place - start..last - start;
                 spans.try_reserve(1).ok()?;
-                spans.push(Span { entries: n..n + 1, reach, points: entry.len(), repeats: false });
+                spans.push(PointSpan { entries: n..n + 1, reach, points: entry.len(), repeats: false });
             }
         }
     }

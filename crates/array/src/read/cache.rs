@@ -58,7 +58,7 @@ struct CacheState {
 #[derive(Default)]
 struct KeptChunks {
     places: HashMap<ChunkPlace, usize>,
-    slots: Vec<Option<Chunk>>,
+    slots: Vec<Option<KeptChunk>>,
     free: Vec<usize>,
     /// The slot that is looked at next when there is no room.
     hand: usize,
@@ -78,7 +78,7 @@ struct ChunkPlace {
     verified: bool,
 }
 
-struct Chunk {
+struct KeptChunk {
     place: ChunkPlace,
     stamp: Stamp,
     decoding: Arc<str>,
@@ -89,7 +89,7 @@ struct Chunk {
 /// Counted for each chunk besides its bytes: very small chunks must not take many times the bound.
 const OVERHEAD: usize = 512;
 
-impl Chunk {
+impl KeptChunk {
     fn cost(&self) -> usize {
         cost(self.memory.len())
     }
@@ -137,7 +137,7 @@ impl ChunkCache {
 
     /// The decoded chunk, if it is kept and its object has not changed. `stamp`: which contents the
     /// object has; `None`: the store is asked. `count`: it is then counted as used, or as missed.
-    pub(crate) fn get(&self, wanted: &Wanted<'_>, stamp: Option<Stamp>, count: bool) -> Option<Arc<Memory>> {
+    pub(crate) fn get(&self, wanted: &ChunkId<'_>, stamp: Option<Stamp>, count: bool) -> Option<Arc<Memory>> {
         let found = match count {
             true => self.lock().take_note(wanted),
             false => self.lock().find(wanted).map(|chunk| (chunk.stamp, chunk.memory.clone())),
@@ -156,12 +156,12 @@ impl ChunkCache {
     }
 
     /// Keeps a chunk that was decoded from bytes that came with `stamp`.
-    pub(crate) fn keep(&self, wanted: &Wanted<'_>, stamp: Stamp, memory: Arc<Memory>) {
+    pub(crate) fn keep(&self, wanted: &ChunkId<'_>, stamp: Stamp, memory: Arc<Memory>) {
         if cost(memory.len()) > self.limit {
             return;
         }
         let decoding = wanted.layout.decoding().clone();
-        let chunk = Chunk { place: wanted.place, stamp, decoding, memory, used: false };
+        let chunk = KeptChunk { place: wanted.place, stamp, decoding, memory, used: false };
         let removed = self.lock().insert(chunk, self.limit);
         // Giving memory back takes long: not under the lock.
         drop(removed);
@@ -227,25 +227,25 @@ impl std::fmt::Debug for ChunkCache {
 }
 
 /// A chunk that is looked for, and how it is read.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct ChunkId<'a> {
     layout: &'a ArrayLayout,
     key: Key<'a>,
     place: ChunkPlace,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> ChunkId<'a> {
     pub(crate) fn new(layout: &'a ArrayLayout, key: Key<'a>, location: Location, verified: bool) -> Self {
         let range = match location {
             Location::Range { offset, len, .. } => Some((offset, len)),
             _ => None,
         };
         let place = ChunkPlace { object: layout.store().lock_id(key), range, verified };
-        Wanted { layout, key, place }
+        ChunkId { layout, key, place }
     }
 }
 
 impl KeptChunks {
-    fn find(&mut self, wanted: &Wanted<'_>) -> Option<&mut Chunk> {
+    fn find(&mut self, wanted: &ChunkId<'_>) -> Option<&mut KeptChunk> {
         let chunk = self.slots.get_mut(*self.places.get(&wanted.place)?)?.as_mut()?;
         let same = Arc::ptr_eq(&chunk.decoding, wanted.layout.decoding())
             || chunk.decoding == *wanted.layout.decoding();
@@ -255,7 +255,7 @@ impl KeptChunks {
     }
 
     /// What is kept at a place, counted as found and used; or counted as missed.
-    fn take_note(&mut self, wanted: &Wanted<'_>) -> Option<(Stamp, Arc<Memory>)> {
+    fn take_note(&mut self, wanted: &ChunkId<'_>) -> Option<(Stamp, Arc<Memory>)> {
         let found = self.find(wanted).map(|chunk| {
             chunk.used = true;
             (chunk.stamp, chunk.memory.clone())
@@ -269,7 +269,7 @@ impl KeptChunks {
 
     /// What was counted as found is outdated. Removes it, if no other thread has put something
     /// newer in its place.
-    fn forget(&mut self, place: &ChunkPlace, stamp: Stamp) -> Option<Chunk> {
+    fn forget(&mut self, place: &ChunkPlace, stamp: Stamp) -> Option<KeptChunk> {
         self.hits -= 1;
         self.misses += 1;
         let slot = *self.places.get(place)?;
@@ -277,7 +277,7 @@ impl KeptChunks {
         outdated.then(|| self.remove(slot)).flatten()
     }
 
-    fn remove(&mut self, slot: usize) -> Option<Chunk> {
+    fn remove(&mut self, slot: usize) -> Option<KeptChunk> {
         let chunk = self.slots.get_mut(slot)?.take()?;
         self.places.remove(&chunk.place);
         self.free.push(slot);
@@ -286,8 +286,8 @@ impl KeptChunks {
     }
 
     /// Puts a chunk in the place of what is there, and returns what goes for it.
-    fn insert(&mut self, chunk: Chunk, limit: usize) -> Vec<Chunk> {
-        let mut removed: Vec<Chunk> = Vec::new();
+    fn insert(&mut self, chunk: KeptChunk, limit: usize) -> Vec<KeptChunk> {
+        let mut removed: Vec<KeptChunk> = Vec::new();
         removed.extend(self.places.get(&chunk.place).copied().and_then(|slot| self.remove(slot)));
         let room = limit.saturating_sub(chunk.cost());
         while self.bytes > room {
@@ -321,8 +321,8 @@ mod tests {
 
     const CHUNK: usize = 1000;
 
-    fn chunk(object: u64, version: u64) -> Chunk {
-        Chunk {
+    fn chunk(object: u64, version: u64) -> KeptChunk {
+        KeptChunk {
             place: ChunkPlace { object, range: None, verified: true },
             stamp: Stamp::new([version, 0, 0, 0, 0, 0, 0]),
             decoding: "zstd".into(),

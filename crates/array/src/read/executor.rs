@@ -20,7 +20,7 @@ use crate::error::ArrayError;
 use crate::execute::scratch::{Scratch, with_ranges};
 use crate::execute::tasks::{self, Interrupt, memory_error, store_error};
 use crate::layout::locate::{ChunkList, Found, Location};
-use crate::plan::lot::{Alone, Chunk, Lot, Object, Run, Step};
+use crate::plan::lot::{Alone, FoundChunk, FoundObject, Lot, Run, Step};
 use crate::plan::task::Task;
 use crate::read::chunk::ChunkReader;
 use crate::read::fetch::{self, Stored};
@@ -174,7 +174,12 @@ impl<'a> Request<'a> {
             if last != Some(found.object_of(n)) {
                 last = Some(found.object_of(n));
                 if lot.objects.last().is_none_or(|object| object.key != key) {
-                    lot.objects.push(Object { key: key.into(), opened: None, stamp: None, in_memory: false });
+                    lot.objects.push(FoundObject {
+                        key: key.into(),
+                        opened: None,
+                        stamp: None,
+                        in_memory: false,
+                    });
                 }
             }
             let object = lot.objects.len().saturating_sub(1);
@@ -183,7 +188,7 @@ impl<'a> Request<'a> {
                 Location::Range { offset, len, skipped: 0 }
                     if self.fits(&mut lot, wanted.get(n), offset, len)? =>
                 {
-                    lot.chunks.push(Chunk { object, offset, len, number });
+                    lot.chunks.push(FoundChunk { object, offset, len, number });
                 }
                 _ => lot.alone.push(Alone { object, location, number }),
             }
@@ -223,7 +228,7 @@ impl<'a> Request<'a> {
             true => lot.alone.extend((0..tasks).map(|number| Alone { object: 0, location, number })),
             false => lot.absent.extend((0..tasks).map(|number| (number, 0))),
         }
-        lot.objects.push(Object { key: scratch.key.clone(), opened, stamp: None, in_memory: false });
+        lot.objects.push(FoundObject { key: scratch.key.clone(), opened, stamp: None, in_memory: false });
         Ok(lot)
     }
 
@@ -257,7 +262,12 @@ impl<'a> Request<'a> {
             Some(finder) => finder.find(touched, &mut lot)?,
             None if self.dry => {
                 lot.absent.extend(touched.map(|touched| (touched.number, 0)));
-                lot.objects.push(Object { key: key.clone(), opened: None, stamp: None, in_memory: false });
+                lot.objects.push(FoundObject {
+                    key: key.clone(),
+                    opened: None,
+                    stamp: None,
+                    in_memory: false,
+                });
             }
             // All of it at once.
             None => self.fill(shards.plan(), task),
@@ -272,7 +282,7 @@ impl<'a> Request<'a> {
         }
         let mut left = Vec::new();
         for chunk in std::mem::take(&mut lot.chunks) {
-            let Some(Object { key, stamp: Some(stamp), .. }) = lot.objects.get(chunk.object) else {
+            let Some(FoundObject { key, stamp: Some(stamp), .. }) = lot.objects.get(chunk.object) else {
                 left.push(chunk);
                 continue;
             };
@@ -367,7 +377,7 @@ impl<'a> Request<'a> {
         scratch: &mut Scratch,
     ) -> Result<(), ArrayError> {
         let (layout, chunks) = (self.layout, lot.chunks.get(run.chunks.clone()).unwrap_or_default());
-        let (Some(Object { key, opened: Some(opened), stamp, .. }), Some(first)) =
+        let (Some(FoundObject { key, opened: Some(opened), stamp, .. }), Some(first)) =
             (lot.objects.get(run.object), chunks.first())
         else {
             return Ok(());
@@ -395,15 +405,20 @@ impl<'a> Request<'a> {
 
     /// Reads chunks of one object that have no codecs: only the bytes that are wanted, all that go
     /// straight to the target in one call.
-    fn read_direct(&self, lot: &Lot<'_>, chunks: &[Chunk], scratch: &mut Scratch) -> Result<(), ArrayError> {
+    fn read_direct(
+        &self,
+        lot: &Lot<'_>,
+        chunks: &[FoundChunk],
+        scratch: &mut Scratch,
+    ) -> Result<(), ArrayError> {
         let layout = self.layout;
         let object = chunks.first().and_then(|chunk| lot.objects.get(chunk.object));
-        let Some(Object { key, opened: Some(opened), .. }) = object else { return Ok(()) };
+        let Some(FoundObject { key, opened: Some(opened), .. }) = object else { return Ok(()) };
         scratch.key.clone_from(key);
         let mut task = std::mem::take(&mut scratch.task);
         // Chunks of one request have rows of one kind, but for those at its edges.
         let mut direct = true;
-        let mut others: Vec<Chunk> = Vec::new();
+        let mut others: Vec<FoundChunk> = Vec::new();
         let (list, ..) = scratch.split_ranges();
         let outcome = with_ranges(list, |list| {
             for (n, chunk) in chunks.iter().enumerate() {
@@ -435,6 +450,6 @@ impl<'a> Request<'a> {
 }
 
 /// Where a chunk is, as a format would say it.
-pub(crate) fn location(chunk: &Chunk) -> Location {
+pub(crate) fn location(chunk: &FoundChunk) -> Location {
     Location::Range { offset: chunk.offset, len: chunk.len, skipped: 0 }
 }

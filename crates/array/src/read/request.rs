@@ -8,7 +8,7 @@ use crate::layout::locate::Location;
 use crate::plan::Plan;
 use crate::plan::mapped::Mapped;
 use crate::plan::task::Task;
-use crate::read::cache::{ChunkCache, Wanted};
+use crate::read::cache::{ChunkCache, ChunkId};
 use crate::runtime::memory::Memory;
 use crate::runtime::settings;
 use hyperslab_store::Stamp;
@@ -72,7 +72,7 @@ impl<'a> Request<'a> {
         let Some(cache) = self.cache.filter(|_| !layout.encoding().chain().is_identity()) else {
             return Ok(None);
         };
-        let wanted = Wanted::new(layout, tasks::key(layout, task, key)?, location, self.verify);
+        let wanted = ChunkId::new(layout, tasks::key(layout, task, key)?, location, self.verify);
         Ok(cache.get(&wanted, stamp, !self.dry))
     }
 

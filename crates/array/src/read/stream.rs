@@ -77,7 +77,7 @@ pub struct Stream {
     /// Blocks that were delivered.
     delivered: u64,
     /// The block being handed out, and how much of `ahead` it takes.
-    current: Option<Block>,
+    current: Option<RowBlock>,
     ended: bool,
 }
 
@@ -116,13 +116,13 @@ struct Shared {
     threads: Option<usize>,
     verify: Option<bool>,
     /// Per process: a child makes another, see [`Stream::follow_fork`].
-    state: Mutex<State>,
+    state: Mutex<StreamState>,
     /// A block was read.
     ready: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct StreamState {
     /// Blocks begun, delivered ones included.
     begun: u64,
     /// Blocks begun and not delivered, in order; `None`: being read.
@@ -138,11 +138,11 @@ struct State {
 }
 
 /// A panic of a worker is the consumer's.
-type Outcome = std::thread::Result<Result<Block, ArrayError>>;
+type Outcome = std::thread::Result<Result<RowBlock, ArrayError>>;
 
 /// Rows to be handed out.
 #[derive(Debug)]
-struct Block {
+struct RowBlock {
     rows: Range<u64>,
     /// Index of the first row in memory.
     first: u64,
@@ -307,7 +307,7 @@ impl Stream {
     }
 
     /// The next block. Reads it or others while it is not there.
-    fn advance(&mut self, interrupt: Option<Interrupt<'_>>) -> Result<Option<Block>, ArrayError> {
+    fn advance(&mut self, interrupt: Option<Interrupt<'_>>) -> Result<Option<RowBlock>, ArrayError> {
         self.follow_fork();
         let shared = &*self.shared;
         let done = self.current.take().map_or(0, |block| block.bytes);
@@ -395,7 +395,7 @@ impl Shared {
         Shared {
             layout: self.layout.clone(),
             rows: self.rows.clone(),
-            state: Mutex::new(State { begun, bytes, ..State::default() }),
+            state: Mutex::new(StreamState { begun, bytes, ..StreamState::default() }),
             ready: Condvar::new(),
             ..*self
         }
@@ -420,7 +420,7 @@ impl Shared {
     }
 
     /// Whether another block may be begun: there is one, and it fits, or nothing else is under way.
-    fn may_begin(&self, state: &State) -> bool {
+    fn may_begin(&self, state: &StreamState) -> bool {
         // Of blocks larger than anything can be, more bytes than there are numbers for: they do not
         // fit, however far ahead is allowed.
         let fits = |block| state.bytes.checked_add(block).is_some_and(|bytes| bytes <= self.ahead);
@@ -430,7 +430,7 @@ impl Shared {
     }
 
     /// Begins the next block. The caller must read it and [`Shared::put`] it.
-    fn begin(&self, state: &mut State) -> Option<u64> {
+    fn begin(&self, state: &mut StreamState) -> Option<u64> {
         if !self.may_begin(state) {
             return None;
         }
@@ -445,7 +445,7 @@ impl Shared {
         Some(number)
     }
 
-    fn put(&self, state: &mut State, number: u64, outcome: Outcome) {
+    fn put(&self, state: &mut StreamState, number: u64, outcome: Outcome) {
         if state.stopped {
             return;
         }
@@ -459,7 +459,7 @@ impl Shared {
     }
 
     /// Calls workers for what may be begun.
-    fn call(self: &Arc<Self>, state: &mut State) {
+    fn call(self: &Arc<Self>, state: &mut StreamState) {
         while state.called < self.helpers && self.may_begin(state) {
             state.called += 1;
             // One more than helpers: where a block is read by several threads, one of them may be
@@ -468,7 +468,7 @@ impl Shared {
         }
     }
 
-    fn read(&self, number: u64, interrupt: Option<Interrupt<'_>>) -> Result<Block, ArrayError> {
+    fn read(&self, number: u64, interrupt: Option<Interrupt<'_>>) -> Result<RowBlock, ArrayError> {
         let rows = self.block_rows(number);
         let bytes = self.block_bytes(number);
         let options =
@@ -489,7 +489,7 @@ impl Shared {
         // Rows that are chunks need not be taken apart.
         let apart = self.row_bytes > 0 && self.layout.grid().chunk_shape()[self.axis] == 1;
         let elements = if apart { each()? } else { together()? };
-        Ok(Block { first: rows.start, rows, bytes, elements })
+        Ok(RowBlock { first: rows.start, rows, bytes, elements })
     }
 
     /// A row of a block.

@@ -13,11 +13,11 @@ use memmap2::MmapMut;
 /// it holds stale bytes that its new owner overwrites. Dropping it returns the pages to the
 /// recycler.
 pub struct Memory {
-    block: Block,
+    block: Backing,
     len: usize,
 }
 
-enum Block {
+enum Backing {
     /// Below the size where whole pages pay. `u128` for its alignment.
     Small(Vec<u128>),
     /// `None` only while being dropped.
@@ -29,24 +29,24 @@ impl Memory {
     /// `None` if there is none.
     pub fn dirty(len: usize) -> Option<Self> {
         if len < costs::PAGES_FROM {
-            return Some(Memory { block: Block::Small(small(len)), len });
+            return Some(Memory { block: Backing::Small(small(len)), len });
         }
         let class = recycler::class_of(len)?;
         let pages = match RECYCLER.get().take(class) {
             Some(pages) => pages,
             None => fresh(class, true)?,
         };
-        Some(Memory { block: Block::Pages(Some(pages)), len })
+        Some(Memory { block: Backing::Pages(Some(pages)), len })
     }
 
     /// Memory of zeros. Large ones cost nothing until they are touched: the system zeroes pages on
     /// first use. `None` if there is none.
     pub fn zeroed(len: usize) -> Option<Self> {
         if len < costs::PAGES_FROM {
-            return Some(Memory { block: Block::Small(small(len)), len });
+            return Some(Memory { block: Backing::Small(small(len)), len });
         }
         let pages = fresh(recycler::class_of(len)?, false)?;
-        Some(Memory { block: Block::Pages(Some(pages)), len })
+        Some(Memory { block: Backing::Pages(Some(pages)), len })
     }
 
     /// Makes it longer or shorter, contents kept; new bytes are unspecified (but initialised).
@@ -73,7 +73,7 @@ impl Memory {
             return self.grow(len);
         };
         let Some(pages) = RECYCLER.get().take_about(class) else { return self.grow(len) };
-        let mut other = Memory { block: Block::Pages(Some(pages)), len: self.len };
+        let mut other = Memory { block: Backing::Pages(Some(pages)), len: self.len };
         other.as_mut_slice().copy_from_slice(self.as_slice());
         *self = other;
         true
@@ -83,13 +83,13 @@ impl Memory {
     /// what is used: blocks of any other size would not be used again.
     pub fn shrink(&mut self) {
         match (&mut self.block, recycler::class_of(self.len)) {
-            (Block::Small(words), _) => words.truncate(self.len.div_ceil(size_of::<u128>())),
-            (Block::Pages(_), _) if self.len < costs::PAGES_FROM => {
+            (Backing::Small(words), _) => words.truncate(self.len.div_ceil(size_of::<u128>())),
+            (Backing::Pages(_), _) if self.len < costs::PAGES_FROM => {
                 let mut words = small(self.len);
                 bytemuck::cast_slice_mut(&mut words)[..self.len].copy_from_slice(self.as_slice());
-                *self = Memory { block: Block::Small(words), len: self.len };
+                *self = Memory { block: Backing::Small(words), len: self.len };
             }
-            (Block::Pages(Some(pages)), Some(class)) if class + class / 4 < pages.len() => {
+            (Backing::Pages(Some(pages)), Some(class)) if class + class / 4 < pages.len() => {
                 // Where it cannot be made smaller it stays as it is: only addresses are lost.
                 remap(pages, class);
             }
@@ -100,20 +100,20 @@ impl Memory {
     /// Bytes that it could have without another block.
     pub(crate) fn room(&self) -> usize {
         match &self.block {
-            Block::Small(words) => words.len() * size_of::<u128>(),
-            Block::Pages(pages) => pages.as_ref().map_or(0, |pages| pages.len()),
+            Backing::Small(words) => words.len() * size_of::<u128>(),
+            Backing::Pages(pages) => pages.as_ref().map_or(0, |pages| pages.len()),
         }
     }
 
     /// Makes room for `len` bytes; at least as many as there are. Returns whether there is.
     fn grow(&mut self, len: usize) -> bool {
-        if let Block::Small(words) = &mut self.block
+        if let Backing::Small(words) = &mut self.block
             && len < costs::PAGES_FROM
         {
             words.resize(len.div_ceil(size_of::<u128>()), 0);
             return true;
         }
-        if let Block::Pages(Some(pages)) = &mut self.block
+        if let Backing::Pages(Some(pages)) = &mut self.block
             && let Some(class) = recycler::class_of(len)
             && remap(pages, class)
         {
@@ -139,8 +139,8 @@ impl Memory {
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
         let all: &[u8] = match &self.block {
-            Block::Small(words) => bytemuck::cast_slice(words),
-            Block::Pages(pages) => pages.as_deref().unwrap_or(&[]),
+            Backing::Small(words) => bytemuck::cast_slice(words),
+            Backing::Pages(pages) => pages.as_deref().unwrap_or(&[]),
         };
         &all[..self.len]
     }
@@ -148,8 +148,8 @@ impl Memory {
     /// The bytes, to be written.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         let all: &mut [u8] = match &mut self.block {
-            Block::Small(words) => bytemuck::cast_slice_mut(words),
-            Block::Pages(pages) => pages.as_deref_mut().unwrap_or(&mut []),
+            Backing::Small(words) => bytemuck::cast_slice_mut(words),
+            Backing::Pages(pages) => pages.as_deref_mut().unwrap_or(&mut []),
         };
         &mut all[..self.len]
     }
@@ -203,7 +203,7 @@ impl AsMut<[u8]> for Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if let Block::Pages(pages) = &mut self.block
+        if let Backing::Pages(pages) = &mut self.block
             && let Some(pages) = pages.take()
         {
             RECYCLER.get().give(pages);

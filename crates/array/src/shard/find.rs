@@ -20,7 +20,7 @@ use crate::layout::shard_index::ShardIndex;
 use crate::layout::sharding::Touched;
 use crate::layout::sharding::{ShardLevel, Sharding};
 use crate::plan::Plan;
-use crate::plan::lot::{Chunk, Lot, Object};
+use crate::plan::lot::{FoundChunk, FoundObject, Lot};
 use crate::plan::task::Task;
 use crate::runtime::settings;
 use hyperslab_codec::{Scratch, decode_bounded, vlen_limit};
@@ -165,7 +165,7 @@ impl<'a, 's> Finder<'a, 's> {
             depth = deeper;
         }
         lot.index_bytes = self.read;
-        lot.objects.extend(self.opened.into_iter().enumerate().map(|(n, opened)| Object {
+        lot.objects.extend(self.opened.into_iter().enumerate().map(|(n, opened)| FoundObject {
             key: self.key.into(),
             opened: Some(opened),
             stamp: self.stamp.filter(|_| n == 0),
@@ -193,7 +193,7 @@ impl<'a, 's> Finder<'a, 's> {
                 }
                 Some((offset, len)) => {
                     self.check_len(Some(number), len, most)?;
-                    lot.chunks.push(Chunk { object, offset: range.0 + offset, len, number });
+                    lot.chunks.push(FoundChunk { object, offset: range.0 + offset, len, number });
                 }
                 None => lot.absent.push((number, 0)),
             }

@@ -71,23 +71,28 @@ impl Codec for CountedCodec {
 
 /// How the chunks of an array are stored.
 #[derive(Clone, Debug)]
-enum Stored {
+enum Storage {
     Objects,
     /// All in one object, so far apart.
     Packed(usize),
     Shards(Vec<Level>),
 }
 
-fn stored() -> impl Gen<Value = Stored> {
+fn stored() -> impl Gen<Value = Storage> {
     prop_oneof![
-        Just(Stored::Objects),
-        prop_oneof![Just(0usize), Just(9), Just(50)].prop_map(Stored::Packed),
-        prop::collection::vec(level(), 1..3).prop_map(Stored::Shards),
+        Just(Storage::Objects),
+        prop_oneof![Just(0usize), Just(9), Just(50)].prop_map(Storage::Packed),
+        prop::collection::vec(level(), 1..3).prop_map(Storage::Shards),
     ]
 }
 
 /// The layout of a case, with all its chunks stored.
-fn made(spec: &Spec, stored: &Stored, blosc: bool, decoded: &Arc<AtomicU64>) -> (Arc<Counting>, ArrayLayout) {
+fn made(
+    spec: &Spec,
+    stored: &Storage,
+    blosc: bool,
+    decoded: &Arc<AtomicU64>,
+) -> (Arc<Counting>, ArrayLayout) {
     let store = Arc::new(Counting::stamped());
     let mut codecs = spec.codec_list();
     if blosc {
@@ -98,11 +103,11 @@ fn made(spec: &Spec, stored: &Stored, blosc: bool, decoded: &Arc<AtomicU64>) -> 
     }
     let objects = spec.layout_of(codecs.clone(), store.clone(), Arc::new(PerChunk("a")));
     let layout = match stored {
-        Stored::Shards(levels) => objects.clone().with_sharding(sharding(spec, levels)).unwrap(),
+        Storage::Shards(levels) => objects.clone().with_sharding(sharding(spec, levels)).unwrap(),
         _ => objects.clone(),
     };
     filled(&layout);
-    let Stored::Packed(gap) = stored else { return (store, layout) };
+    let Storage::Packed(gap) = stored else { return (store, layout) };
     // The chunks of objects, one behind the other in one.
     let counts: Dims = spec.shape.iter().zip(&spec.chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
     let (mut object, mut ranges, mut key) = (vec![0xEE; 3], Vec::new(), String::new());
@@ -216,7 +221,7 @@ proptest! {
                 let points = select(layout.shape(), &[Index::List(&list)]);
                 same(&layout, &points, None, &store, &decoded)?;
             }
-            if matches!(stored, Stored::Objects) {
+            if matches!(stored, Storage::Objects) {
                 same_write(&layout, selection, &store, &decoded)?;
             }
         }

@@ -22,13 +22,13 @@ use std::time::Duration;
 
 /// An object under construction, begun when the first bytes come: a shard that turns out to hold
 /// nothing makes no file.
-pub(crate) struct Object<'s> {
+pub(crate) struct NewObject<'s> {
     store: &'s dyn Store,
     key: Key<'s>,
     begun: Option<Box<dyn Replacement + 's>>,
 }
 
-impl<'s> Object<'s> {
+impl<'s> NewObject<'s> {
     fn begin(&mut self) -> Result<&mut Box<dyn Replacement + 's>, StoreError> {
         let begun = match self.begun.take() {
             Some(begun) => begun,
@@ -41,14 +41,14 @@ impl<'s> Object<'s> {
 /// Where the bytes of a shard go.
 pub(crate) enum Sink<'s> {
     /// To an object.
-    Object(Object<'s>),
+    Object(NewObject<'s>),
     /// To memory: a shard within a shard, or one that goes through codecs as a whole.
     Memory(Vec<u8>),
 }
 
 impl<'s> Sink<'s> {
     pub(crate) fn object(store: &'s dyn Store, key: Key<'s>) -> Self {
-        Sink::Object(Object { store, key, begun: None })
+        Sink::Object(NewObject { store, key, begun: None })
     }
 
     fn len(&self) -> u64 {
@@ -108,7 +108,7 @@ impl<'s> Sink<'s> {
     /// Puts the object in its place, if what is there is as expected; `false`: it is not.
     pub(crate) fn commit(self, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool, StoreError> {
         match self {
-            Sink::Object(Object { begun: Some(begun), .. }) => begun.commit_over(expected, ask),
+            Sink::Object(NewObject { begun: Some(begun), .. }) => begun.commit_over(expected, ask),
             _ => Ok(true),
         }
     }
@@ -210,12 +210,12 @@ pub(crate) fn finish(
 /// Takes inner chunks from several threads.
 pub(crate) struct ShardOutput<'s> {
     /// Local: only threads of this request know it.
-    state: Mutex<State<'s>>,
+    state: Mutex<OutputState<'s>>,
     turned: Condvar,
     window: usize,
 }
 
-struct State<'s> {
+struct OutputState<'s> {
     sink: Sink<'s>,
     index: ShardIndex,
     /// Whose turn it is.
@@ -226,7 +226,7 @@ struct State<'s> {
     abandoned: bool,
 }
 
-impl State<'_> {
+impl OutputState<'_> {
     fn take(&mut self, n: usize, bytes: Option<&[u8]>) -> Result<(), StoreError> {
         let range = match bytes {
             None => None,
@@ -245,7 +245,7 @@ impl State<'_> {
 impl<'s> ShardOutput<'s> {
     /// `window`: how many may come too early before they wait.
     pub(crate) fn new(sink: Sink<'s>, index: ShardIndex, window: usize) -> Self {
-        let state = State { sink, index, next: 0, early: BTreeMap::new(), abandoned: false };
+        let state = OutputState { sink, index, next: 0, early: BTreeMap::new(), abandoned: false };
         ShardOutput { state: Mutex::new(state), turned: Condvar::new(), window }
     }
 
@@ -283,11 +283,11 @@ impl<'s> ShardOutput<'s> {
     }
 
     pub(crate) fn end(self) -> (Sink<'s>, ShardIndex) {
-        let State { sink, index, .. } = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let OutputState { sink, index, .. } = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         (sink, index)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<'s>> {
+    fn lock(&self) -> MutexGuard<'_, OutputState<'s>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -92,13 +92,13 @@ pub(crate) struct Shared {
     threads: Option<usize>,
     write_empty_chunks: Option<bool>,
     /// Per process: in a child the writer does not touch it.
-    state: Mutex<State>,
+    state: Mutex<WriterState>,
     /// A job was done.
     done: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WriterState {
     /// What is not done, in the order of the calls.
     jobs: VecDeque<Job>,
     /// Number of the next job.
@@ -279,7 +279,7 @@ impl Queue for Shared {
     fn finish(self: Arc<Self>, ask: Option<Interrupt<'_>>, layout: &ArrayLayout) -> Result<(), ArrayError> {
         let state = lock(&self.state);
         let until = state.next;
-        let pending = |state: &State| state.jobs.front().is_some_and(|job| job.number < until);
+        let pending = |state: &WriterState| state.jobs.front().is_some_and(|job| job.number < until);
         drop(self.work_while(state, &pending, ask, layout)?);
         Ok(())
     }
@@ -338,7 +338,7 @@ impl Shared {
         interrupt: Option<Interrupt<'_>>,
         layout: &ArrayLayout,
     ) -> Result<(), ArrayError> {
-        let full = |state: &State| state.bytes > 0 && state.bytes.saturating_add(bytes) > self.buffer;
+        let full = |state: &WriterState| state.bytes > 0 && state.bytes.saturating_add(bytes) > self.buffer;
         let mut state = self.work_while(lock(&self.state), &full, interrupt, layout)?;
         // Taken now: another thread must not fill the room meanwhile.
         state.bytes += bytes;
@@ -352,11 +352,11 @@ impl Shared {
     /// Executes jobs, or waits where there is none to execute, until `pending` is false.
     fn work_while<'s>(
         self: &'s Arc<Self>,
-        mut state: MutexGuard<'s, State>,
-        pending: &dyn Fn(&State) -> bool,
+        mut state: MutexGuard<'s, WriterState>,
+        pending: &dyn Fn(&WriterState) -> bool,
         interrupt: Option<Interrupt<'_>>,
         layout: &ArrayLayout,
-    ) -> Result<MutexGuard<'s, State>, ArrayError> {
+    ) -> Result<MutexGuard<'s, WriterState>, ArrayError> {
         // In the middle of a chunk, in a signal handler: what waits for this chunk is left to the
         // workers, and not waited for.
         let inside = tasks::is_inside();
@@ -404,7 +404,7 @@ impl Shared {
     }
 
     /// Calls a worker, if there may be something for it.
-    fn call(self: &Arc<Self>, state: &mut State) {
+    fn call(self: &Arc<Self>, state: &mut WriterState) {
         if state.called < self.helpers && state.jobs.iter().any(|job| job.work.is_some()) {
             state.called += 1;
             POOL.get().background(self.clone(), self.helpers);
@@ -415,11 +415,11 @@ impl Shared {
     /// are queued as before.
     fn execute<'s>(
         self: &'s Arc<Self>,
-        state: MutexGuard<'s, State>,
+        state: MutexGuard<'s, WriterState>,
         number: u64,
         batch: Batch,
         interrupt: Option<Interrupt<'_>>,
-    ) -> (MutexGuard<'s, State>, bool) {
+    ) -> (MutexGuard<'s, WriterState>, bool) {
         drop(state);
         let work = || batch::execute(&batch, self.write_empty_chunks, interrupt);
         let outcome = catch_unwind(AssertUnwindSafe(work));
@@ -459,7 +459,7 @@ impl Shared {
     }
 }
 
-impl State {
+impl WriterState {
     /// The first job that may start, and those that it is joined with; they are the `number`th and
     /// following ones.
     fn take(&mut self) -> Option<(u64, Batch)> {

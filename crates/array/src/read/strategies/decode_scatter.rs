@@ -5,7 +5,7 @@ use crate::error::ArrayError;
 use crate::execute::scratch::Scratch;
 use crate::execute::tasks::{self, codec_error};
 use crate::layout::locate::Location;
-use crate::read::cache::Wanted;
+use crate::read::cache::ChunkId;
 use crate::read::chunk::ChunkReader;
 use crate::read::fetch::decoded;
 use crate::runtime::memory::Memory;
@@ -35,6 +35,6 @@ pub(super) fn place(
     done.map_err(|source| codec_error(layout, &scratch.task, &scratch.key, source))?;
     chunk.scatter(memory.as_slice());
     let key = tasks::key(layout, &scratch.task, &scratch.key)?;
-    cache.keep(&Wanted::new(layout, key, location, verify), stamp, Arc::new(memory));
+    cache.keep(&ChunkId::new(layout, key, location, verify), stamp, Arc::new(memory));
     Ok(())
 }

@@ -49,13 +49,16 @@ pub(crate) struct ReadStrategy {
     pub(crate) place: Place,
     /// The ranges that `read` asks for of a chunk, of which start and length are given. `explain`
     /// shows them: they are what is read, byte for byte.
-    pub(crate) ranges: fn(&ChunkReader<'_>, &Task, (u64, u64)) -> Vec<(u64, u64)>,
+    pub(crate) ranges: Ranges,
     /// How many bytes come out of decoders.
     pub(crate) decodes: fn(&ChunkReader<'_>, &Task) -> u64,
 }
 
 /// See [`ReadStrategy::place`].
 type Place = fn(&ChunkReader<'_>, &mut Scratch, &[u8], Location, Option<Stamp>) -> Result<(), ArrayError>;
+
+/// See [`ReadStrategy::ranges`].
+type Ranges = fn(&ChunkReader<'_>, &Task, (u64, u64)) -> Vec<(u64, u64)>;
 
 /// Reads all of a chunk, decodes it to scratch, and scatters. Strategies say what they do otherwise.
 const WHOLE: ReadStrategy = ReadStrategy {
