@@ -71,10 +71,8 @@ fn complaint(directory: &TempDir, args: &[&str], code: i32) -> String {
 }
 
 fn names(directory: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    let mut names: Vec<String> = fs::read_dir(directory).unwrap().map(name).collect();
     names.sort();
     names
 }

@@ -3,7 +3,7 @@
 
 use super::{Compressors, CopyOptions, Order, Shards, ragged};
 use crate::element::swap_bytes;
-use crate::{Array, Error, Format};
+use crate::{Array, Error, Format, Result};
 use hyperslab_array::Dims;
 use hyperslab_codec::{ByteOrder, BytesCodec, Codec, Transpose, VlenKind};
 use hyperslab_zarr::{ArraySpec, Choice, IndexLocation, Json, KeyEncoding};
@@ -80,7 +80,7 @@ pub(crate) enum CopiedCodecs {
 }
 
 /// The specification of the copy of `array`.
-pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArraySpec, Error> {
+pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArraySpec> {
     let (name, options, format) = (copying.name, copying.options, copying.format());
     let same_format = format == array.format();
     let facts = array.node().copied(copying)?;
@@ -176,7 +176,7 @@ fn set_shards(
     array: &Array,
     codec: Option<(Vec<Json>, Json, Vec<Json>)>,
     copying: &mut Copying<'_>,
-) -> Result<(), Error> {
+) -> Result<()> {
     let options = copying.options;
     let v2 = options.format == Some(Format::ZarrV2);
     let chunks = spec.chunks.clone().unwrap_or_default();
@@ -295,7 +295,7 @@ mod tests {
         zarr::Array::create(store, "a", spec, false).unwrap().into()
     }
 
-    fn specified(array: &Array, options: &CopyOptions<'_>, notes: &mut Notes) -> Result<ArraySpec, Error> {
+    fn specified(array: &Array, options: &CopyOptions<'_>, notes: &mut Notes) -> Result<ArraySpec> {
         convert(array, &mut Copying { name: "a", options, is_netcdf: false, notes })
     }
 
