@@ -85,12 +85,7 @@ impl Node {
     pub fn into_array(self) -> Result<Array> {
         match self {
             Node::Array(array) => Ok(array),
-            Node::Group(group) => Err(Error::NodeKind {
-                name: group.name(),
-                url: group.url(),
-                found: "a group",
-                wanted: "an array",
-            }),
+            ref node => Err(node.not_the_kind("a group", "an array")),
         }
     }
 
@@ -98,13 +93,12 @@ impl Node {
     pub fn into_group(self) -> Result<Group> {
         match self {
             Node::Group(group) => Ok(group),
-            Node::Array(array) => Err(Error::NodeKind {
-                name: array.name(),
-                url: array.url(),
-                found: "an array",
-                wanted: "a group",
-            }),
+            ref node => Err(node.not_the_kind("an array", "a group")),
         }
+    }
+
+    fn not_the_kind(&self, found: &'static str, wanted: &'static str) -> Error {
+        Error::NodeKind { name: self.name(), url: self.url(), found, wanted }
     }
 
     /// What every format answers of both kinds.

@@ -314,22 +314,19 @@ mod tests {
     #[test]
     fn there_and_back_is_the_same() {
         let blosc = r#"[{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}]"#;
+        let attributes = r#"{"units": "m", "huge": 12345678901234567890123, "none": NaN}"#;
         let original = stored(Format::ZarrV2, |spec| {
             spec.dtype = ">i2".parse().unwrap();
             spec.fill = Some(vec![1, 2]);
             spec.fortran_order = true;
-            spec.attributes =
-                Json::parse(br#"{"units": "m", "huge": 12345678901234567890123, "none": NaN}"#).unwrap();
+            spec.attributes = Json::parse(attributes.as_bytes()).unwrap();
             spec.dimension_names = Some(vec![Some("y".into()), Some("x".into())]);
             spec.compressors =
                 Choice::Set(Json::parse(blosc.as_bytes()).unwrap().as_array().unwrap().to_vec());
         });
         let (v3, notes) = converted(&original, &to(Format::ZarrV3));
         assert!(notes.is_empty());
-        assert_eq!(
-            v3.attributes().unwrap().to_text(None),
-            r#"{"units": "m", "huge": 12345678901234567890123, "none": NaN}"#
-        );
+        assert_eq!(v3.attributes().unwrap().to_text(None), attributes);
         assert_eq!(v3.dimension_names().unwrap(), original.dimension_names().unwrap());
         assert_eq!(v3.as_zarr().unwrap().to_json().get("fill_value"), Some(&Json::from(0x0102_u32)));
         assert!(v3.as_zarr().unwrap().fortran_order());

@@ -263,9 +263,8 @@ mod tests {
             ("link/b.zarr", "inside the source"),
             ("", "the source lies inside it"),
         ] {
-            let error = Destination::prepare(&root.path().join(destination), Some(&source), true, false)
-                .unwrap_err()
-                .to_string();
+            let refused = Destination::prepare(&root.path().join(destination), Some(&source), true, false);
+            let error = refused.unwrap_err().to_string();
             assert!(error.contains(why), "{destination}: {error}");
         }
         assert!(Destination::prepare(&root.path().join("a.zarr2"), Some(&source), false, false).is_ok());
