@@ -113,7 +113,8 @@ impl Array {
     passed_on! {
         to node:
 
-        /// Elements per axis of a chunk, where there are shards in shards, of a chunk of the outermost.
+        /// Elements per axis of a chunk; where there are shards in shards, of a chunk of the
+        /// outermost.
         pub fn outer_chunk_shape(&self) -> &[u64];
 
         /// Elements of a shard per axis; `None` where each chunk is an object of its own.
