@@ -71,10 +71,8 @@ fn complaint(directory: &TempDir, args: &[&str], code: i32) -> String {
 }
 
 fn names(directory: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    let mut names: Vec<String> = fs::read_dir(directory).unwrap().map(name).collect();
     names.sort();
     names
 }
@@ -498,12 +496,8 @@ fn a_second_ctrl_c_ends_at_once() {
 fn in_process() {
     let directory = ocean();
     let at = |name: &str| directory.path().join(name).into_os_string();
-    let copied =
-        hyperslab_cli::run(["hyperslab".into(), "copy".into(), "-q".into(), at("ocean.zarr"), at("b.zarr")]);
-    assert_eq!(copied, 0);
+    let line = ["hyperslab".into(), "copy".into(), "-q".into(), at("ocean.zarr"), at("b.zarr")];
+    assert_eq!(hyperslab_cli::run(line.clone()), 0);
     assert_eq!(names(directory.path()), ["b.zarr", "ocean.zarr"]);
-    assert_eq!(
-        hyperslab_cli::run(["hyperslab".into(), "copy".into(), "-q".into(), at("ocean.zarr"), at("b.zarr")]),
-        1
-    );
+    assert_eq!(hyperslab_cli::run(line), 1);
 }

@@ -2,10 +2,10 @@
 
 use crate::element::swap_bytes;
 use crate::hdf5_array::Hdf5Array;
-use crate::interface::{ArrayNode, Inner, Missing, ResultOrder, node_methods};
+use crate::interface::{ArrayNode, Inner, Missing, ResultOrder, node_methods, passed_on};
 use crate::netcdf_array::NetcdfArray;
 use crate::stores::{Reached, reach_new};
-use crate::{DataFile, Element, Error, Format, Info, Json};
+use crate::{DataFile, Element, Error, Format, Info, Json, Result};
 use hyperslab_array::{
     self as engine, ArrayError, ArrayLayout, Explain, Index, Memory, ReadOptions, Selection, Source, Stream,
     StreamOptions, Target, WriteOptions, Writer, WriterOptions,
@@ -28,7 +28,7 @@ impl TryFrom<netcdf::Variable> for Array {
     type Error = Error;
 
     /// Errors where the variable is larger than any file.
-    fn try_from(variable: netcdf::Variable) -> Result<Self, Error> {
+    fn try_from(variable: netcdf::Variable) -> Result<Self> {
         Ok(Array(Inner::Read(Arc::new(NetcdfArray::new(variable)?))))
     }
 }
@@ -38,19 +38,19 @@ impl TryFrom<hdf5::Dataset> for Array {
 
     /// Errors where the dataset contradicts itself. One that asks for what is not supported (a
     /// filter) becomes an array that has facts, but whose elements cannot be read.
-    fn try_from(dataset: hdf5::Dataset) -> Result<Self, Error> {
+    fn try_from(dataset: hdf5::Dataset) -> Result<Self> {
         Ok(Array(Inner::Read(Arc::new(Hdf5Array::new(dataset)?))))
     }
 }
 
 impl Array {
     /// Opens the array at a path or `file://` URL.
-    pub fn open(location: &str) -> Result<Array, Error> {
+    pub fn open(location: &str) -> Result<Array> {
         crate::open(location)?.into_array()
     }
 
     /// Creates an array at a path or `file://` URL. An array or group that is there is an error.
-    pub fn create(location: &str, spec: &ArraySpec) -> Result<Array, Error> {
+    pub fn create(location: &str, spec: &ArraySpec) -> Result<Array> {
         let Reached { store, path, .. } = reach_new(location)?;
         Ok(zarr::Array::create(store, &path, spec.clone(), false)?.into())
     }
@@ -80,8 +80,8 @@ impl Array {
     pub fn replace(
         location: &str,
         spec: &ArraySpec,
-        fill: impl FnOnce(&Array) -> Result<(), Error>,
-    ) -> Result<Array, Error> {
+        fill: impl FnOnce(&Array) -> Result<()>,
+    ) -> Result<Array> {
         let Reached { store, path, .. } = reach_new(location)?;
         Self::replaced(store, &path, spec, fill).map(Array::from)
     }
@@ -90,8 +90,8 @@ impl Array {
         store: Arc<dyn Store>,
         path: &str,
         spec: &ArraySpec,
-        fill: impl FnOnce(&Array) -> Result<(), Error>,
-    ) -> Result<zarr::Array, Error> {
+        fill: impl FnOnce(&Array) -> Result<()>,
+    ) -> Result<zarr::Array> {
         zarr::Array::replace_with(store, path, spec.clone(), None, |new| fill(&new.clone().into()))
     }
 
@@ -110,14 +110,39 @@ impl Array {
         self.layout().grid().chunk_shape()
     }
 
-    /// Elements per axis of a chunk, where there are shards in shards, of a chunk of the outermost.
-    pub fn outer_chunk_shape(&self) -> &[u64] {
-        self.node().outer_chunk_shape()
-    }
+    passed_on! {
+        to node:
 
-    /// Elements of a shard per axis; `None` where each chunk is an object of its own.
-    pub fn shard_shape(&self) -> Option<&[u64]> {
-        self.node().shard_shape()
+        /// Elements per axis of a chunk; where there are shards in shards, of a chunk of the
+        /// outermost.
+        pub fn outer_chunk_shape(&self) -> &[u64];
+
+        /// Elements of a shard per axis; `None` where each chunk is an object of its own.
+        pub fn shard_shape(&self) -> Option<&[u64]>;
+
+        /// Names of the axes, if they have any.
+        pub fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>>;
+
+        /// Whether it is cut into chunks. Otherwise (contiguous and compact HDF5 datasets, virtual
+        /// ones) the engine sees one chunk, which is never read as a whole unless it is wanted.
+        pub fn has_chunks(&self) -> bool;
+
+        /// The names of the compressors, checksums and filters that chunks go through when they are
+        /// written.
+        pub fn codec_names(&self) -> Vec<String>;
+
+        /// The element type in words, as NumPy names it where NumPy has it: `float32`, `string`,
+        /// `enum of uint8`. Names of members come from the file: they may hold any character.
+        pub fn type_words(&self) -> String;
+
+        /// The bytes of the fill value; `None`: metadata leaves it open.
+        pub fn fill(&self) -> Option<&[u8]>;
+
+        /// What chunks mean that are not stored.
+        pub fn missing(&self) -> Missing;
+
+        /// In which order in memory front ends give results, unless the user says otherwise.
+        pub fn result_order(&self) -> ResultOrder;
     }
 
     /// Everything that the engine knows about the array.
@@ -129,54 +154,16 @@ impl Array {
         }
     }
 
-    /// Names of the axes, if they have any.
-    pub fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>, Error> {
-        self.node().dimension_names()
-    }
-
-    /// Whether it is cut into chunks. Otherwise (contiguous and compact HDF5 datasets, virtual
-    /// ones) the engine sees one chunk, which is never read as a whole unless it is wanted.
-    pub fn has_chunks(&self) -> bool {
-        self.node().has_chunks()
-    }
-
-    /// The names of the compressors, checksums and filters that chunks go through when they are
-    /// written.
-    pub fn codec_names(&self) -> Vec<String> {
-        self.node().codec_names()
-    }
-
-    /// The element type in words, as NumPy names it where NumPy has it: `float32`, `string`,
-    /// `enum of uint8`. Names of members come from the file: they may hold any character.
-    pub fn type_words(&self) -> String {
-        self.node().type_words()
-    }
-
-    /// The bytes of the fill value; `None`: metadata leaves it open.
-    pub fn fill(&self) -> Option<&[u8]> {
-        self.node().fill()
-    }
-
-    /// What chunks mean that are not stored.
-    pub fn missing(&self) -> Missing {
-        self.node().missing()
-    }
-
-    /// In which order in memory front ends give results, unless the user says otherwise.
-    pub fn result_order(&self) -> ResultOrder {
-        self.node().result_order()
-    }
-
     /// Number of objects (chunks, or shards) that are stored, and their bytes. A dataset of HDF5
     /// without chunks counts as one. `ask` is asked now and then, `true` gives up with
     /// [`Error::Interrupted`].
-    pub fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), Error> {
+    pub fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64)> {
         self.node().chunks_stored(ask)
     }
 
     /// Reads the metadata again: what others have changed becomes visible. Errors with
     /// [`Error::Copy`] where a file has elements of another type now.
-    pub fn refresh(&mut self) -> Result<(), Error> {
+    pub fn refresh(&mut self) -> Result<()> {
         let Some(file) = self.file() else { return Ok(self.as_zarr_mut()?.refresh()?) };
         let new = file.refreshed()?.open(self.path())?.into_array()?;
         if !self.node().has_elements_of(&new) {
@@ -188,12 +175,12 @@ impl Array {
     }
 
     /// Deletes the array.
-    pub fn delete(&self) -> Result<(), Error> {
+    pub fn delete(&self) -> Result<()> {
         Ok(self.written()?.clone().delete()?)
     }
 
     /// The array as Zarr sees it. Errors with [`Error::OnlyRead`] for other formats.
-    fn written(&self) -> Result<&zarr::Array, Error> {
+    fn written(&self) -> Result<&zarr::Array> {
         self.as_zarr().ok_or_else(|| Error::OnlyRead { format: self.format() })
     }
 
@@ -213,13 +200,13 @@ impl Array {
 
     /// All facts about the array. Counts its chunks, which lists the store. `ask` is asked now and
     /// then, `true` gives up with [`Error::Interrupted`].
-    pub fn info(&self, ask: Option<Ask<'_>>) -> Result<Info, Error> {
+    pub fn info(&self, ask: Option<Ask<'_>>) -> Result<Info> {
         Info::new(self, ask)
     }
 
     /// What indices select. Missing ones at the end mean everything along their axes; lists and
     /// masks pick along their own axis each.
-    pub fn select(&self, indices: &[Index<'_>]) -> Result<Selection, Error> {
+    pub fn select(&self, indices: &[Index<'_>]) -> Result<Selection> {
         Ok(Selection::new(self.layout().name(), self.shape(), indices)?)
     }
 
@@ -244,7 +231,7 @@ impl Array {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn select_points(&self, coordinates: &[&[i64]]) -> Result<Selection, Error> {
+    pub fn select_points(&self, coordinates: &[&[i64]]) -> Result<Selection> {
         let lists: Vec<Index<'_>> = coordinates.iter().map(|list| Index::List(list)).collect();
         let count = coordinates.first().map_or(0, |list| list.len() as u64);
         if lists.len() != self.shape().len() {
@@ -256,12 +243,12 @@ impl Array {
 
     /// The elements where `mask`, which has the array's shape, in C order, is true: a result of one
     /// axis, in C order.
-    pub fn select_mask(&self, mask: &[bool]) -> Result<Selection, Error> {
+    pub fn select_mask(&self, mask: &[bool]) -> Result<Selection> {
         Ok(Selection::mask(self.layout().name(), self.shape(), mask)?)
     }
 
     /// Reads a selection into new memory: dense, in C order, elements as [`Array::dtype`] says.
-    pub fn read(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Memory, Error> {
+    pub fn read(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Memory> {
         self.check_fixed()?;
         Ok(engine::read(self.layout(), selection, options)?)
     }
@@ -273,19 +260,14 @@ impl Array {
         selection: &Selection,
         target: &mut Target<'_>,
         options: ReadOptions<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         self.check_fixed()?;
         Ok(engine::read_into(self.layout(), selection, target, options)?)
     }
 
     /// Writes a selection. Each chunk is replaced atomically, the request as a whole is not: after
     /// an error some chunks are new, the others as they were.
-    pub fn write(
-        &self,
-        selection: &Selection,
-        source: &Source<'_>,
-        options: WriteOptions<'_>,
-    ) -> Result<(), Error> {
+    pub fn write(&self, selection: &Selection, source: &Source<'_>, options: WriteOptions<'_>) -> Result<()> {
         self.check_writable()?;
         self.check_fixed()?;
         Ok(engine::write(self.layout(), selection, source, options)?)
@@ -319,7 +301,7 @@ impl Array {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn stream(&self, axis: usize, options: StreamOptions) -> Result<Stream, Error> {
+    pub fn stream(&self, axis: usize, options: StreamOptions) -> Result<Stream> {
         self.check_fixed()?;
         let len = self.shape().get(axis).copied().unwrap_or(0);
         Ok(Stream::new(self.layout().clone(), axis, 0..len, options)?)
@@ -332,19 +314,19 @@ impl Array {
     }
 
     /// What reading a selection would do, and for the first `list` chunks, one by one.
-    pub fn explain_read(&self, selection: &Selection, list: usize) -> Result<Explain, Error> {
+    pub fn explain_read(&self, selection: &Selection, list: usize) -> Result<Explain> {
         Ok(engine::explain_read(self.layout(), selection, list)?)
     }
 
     /// What writing a selection would do, and for the first `list` chunks, one by one.
-    pub fn explain_write(&self, selection: &Selection, list: usize) -> Result<Explain, Error> {
+    pub fn explain_write(&self, selection: &Selection, list: usize) -> Result<Explain> {
         Ok(engine::explain_write(self.layout(), selection, list)?)
     }
 
     /// Reads numbers, in C order, in the machine's byte order.
     ///
     /// Errors with [`Error::ElementType`] if the array's elements are of another type.
-    pub fn read_vec<T: Element>(&self, indices: &[Index<'_>]) -> Result<Vec<T>, Error> {
+    pub fn read_vec<T: Element>(&self, indices: &[Index<'_>]) -> Result<Vec<T>> {
         self.check_element::<T>()?;
         let selection = self.select(indices)?;
         let shape = selection.shape();
@@ -371,7 +353,7 @@ impl Array {
     ///
     /// Errors with [`Error::ElementType`] if the array's elements are of another type, and with
     /// [`ArrayError::Shape`] if there are more or fewer numbers than selected.
-    pub fn write_slice<T: Element>(&self, indices: &[Index<'_>], elements: &[T]) -> Result<(), Error> {
+    pub fn write_slice<T: Element>(&self, indices: &[Index<'_>], elements: &[T]) -> Result<()> {
         self.check_element::<T>()?;
         let selection = self.select(indices)?;
         let bytes = self.in_array_order(elements);
@@ -387,21 +369,21 @@ impl Array {
     /// Gives back the bytes of shards that nothing refers to any more; returns how many. `dry`:
     /// only counts them. `interrupt` is asked before each shard whether to stop
     /// ([`Error::Interrupted`]); those done stay done.
-    pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64, Error> {
+    pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64> {
         self.as_zarr().map_or(Ok(0), |array| Ok(array.compact(dry, interrupt)?))
     }
 
     /// Changes the extent. Chunks (shards) that are wholly outside are deleted. What a resize cuts
     /// off never comes back: elements that come into view later are fill value. `ask` is asked
     /// while this waits for others and before each object, `true` stops it.
-    pub fn resize(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<(), Error> {
+    pub fn resize(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<()> {
         Ok(self.as_zarr_mut()?.resize(shape, ask)?)
     }
 
     /// Makes an axis longer by as many steps as `elements` fill (given in C order), and writes them
     /// there. Handles, threads and processes that append at once get steps of their own. If writing
     /// fails, or is killed, the axis is as long as before.
-    pub fn append<T: Element>(&mut self, axis: usize, elements: &[T]) -> Result<(), Error> {
+    pub fn append<T: Element>(&mut self, axis: usize, elements: &[T]) -> Result<()> {
         self.check_element::<T>()?;
         let refuse = |why: String| Error::Zarr(ZarrError::Invalid { path: self.path().to_owned(), why });
         let others = self.shape().iter().enumerate().filter(|(k, _)| *k != axis).map(|(_, n)| *n);
@@ -449,18 +431,18 @@ impl Array {
 
     /// Refuses arrays that are read and written as [`Ragged`] only: the engine's cells mean nothing
     /// without the heap of their request.
-    fn check_fixed(&self) -> Result<(), Error> {
+    fn check_fixed(&self) -> Result<()> {
         match self.node().vlen_only() {
             None => Ok(()),
             Some(found) => Err(Error::VariableLength { array: self.layout().name().to_owned(), found }),
         }
     }
 
-    pub(crate) fn check_writable(&self) -> Result<(), Error> {
+    pub(crate) fn check_writable(&self) -> Result<()> {
         self.written().map(drop)
     }
 
-    fn check_element<T: Element>(&self) -> Result<(), Error> {
+    fn check_element<T: Element>(&self) -> Result<()> {
         self.check_fixed()?;
         if T::is_element_of(self.dtype()) {
             return Ok(());

@@ -1,6 +1,6 @@
 //! Arrays whose elements are of variable length.
 
-use crate::{Array, Error};
+use crate::{Array, Error, Result};
 use hyperslab_array::{self as engine, ArrayError, Ragged, ReadOptions, Selection, WriteOptions};
 use hyperslab_codec::VlenKind;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Array {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn read_ragged(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Ragged, Error> {
+    pub fn read_ragged(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Ragged> {
         self.check_vlen()?;
         self.node().read_ragged(selection, options)
     }
@@ -46,7 +46,7 @@ impl Array {
         selection: &Selection,
         values: &Arc<Ragged>,
         options: WriteOptions<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         self.check_writable()?;
         self.check_vlen()?;
         Ok(engine::write_ragged(self.layout(), selection, values, options)?)
@@ -54,7 +54,7 @@ impl Array {
 
     /// Makes an axis longer by as much as `values` are along it, and writes them there; their other
     /// axes are those of the array. If writing fails, the axis is as long as before.
-    pub fn append_ragged(&mut self, axis: usize, values: &Arc<Ragged>) -> Result<(), Error> {
+    pub fn append_ragged(&mut self, axis: usize, values: &Arc<Ragged>) -> Result<()> {
         self.check_vlen()?;
         let mut expected = self.shape().to_vec();
         if let (Some(place), Some(more)) = (expected.get_mut(axis), values.shape.get(axis)) {
@@ -70,7 +70,7 @@ impl Array {
         })
     }
 
-    fn check_vlen(&self) -> Result<(), Error> {
+    fn check_vlen(&self) -> Result<()> {
         match self.vlen() {
             Some(_) => Ok(()),
             None => {

@@ -1,13 +1,13 @@
 //! Objects that hold a whole hierarchy, whatever their format: HDF5, NetCDF.
 
 use crate::interface::{FileNode, Object};
-use crate::{Error, Format, Node, hdf5_file, netcdf_file};
+use crate::{Error, Format, Node, Result, hdf5_file, netcdf_file};
 use hyperslab_store::{Key, RangeRead, Store, StoreError};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Opens an object, if it is of one format.
-type Opener = fn(&Arc<dyn Store>, &str) -> Result<Option<DataFile>, Error>;
+type Opener = fn(&Arc<dyn Store>, &str) -> Result<Option<DataFile>>;
 
 /// The formats. One that shows in the first bytes comes before one whose signature is searched for.
 const FORMATS: [Opener; 2] = [netcdf_file::open, hdf5_file::open];
@@ -25,7 +25,7 @@ impl<F: FileNode + 'static> From<F> for DataFile {
 
 impl DataFile {
     /// Opens an object. `None`: it is neither HDF5 nor NetCDF, or there is none.
-    pub fn open_object(store: &Arc<dyn Store>, key: &str) -> Result<Option<DataFile>, Error> {
+    pub fn open_object(store: &Arc<dyn Store>, key: &str) -> Result<Option<DataFile>> {
         for open in FORMATS {
             if let Some(file) = open(store, key)? {
                 return Ok(Some(file));
@@ -36,7 +36,7 @@ impl DataFile {
 
     /// The file that a path in a store leads to or into, and the path in that file. `None`: no
     /// object is there, or it is of another format.
-    pub fn find(store: &Arc<dyn Store>, path: &str) -> Result<Option<(DataFile, String)>, Error> {
+    pub fn find(store: &Arc<dyn Store>, path: &str) -> Result<Option<(DataFile, String)>> {
         let mut above = path;
         while !above.is_empty() {
             // What no key can be leads to no object.
@@ -54,7 +54,7 @@ impl DataFile {
     }
 
     /// The error about an object of another format: what it begins with.
-    pub(crate) fn not_data(store: &Arc<dyn Store>, key: &str, name: &Path) -> Result<Error, Error> {
+    pub(crate) fn not_data(store: &Arc<dyn Store>, key: &str, name: &Path) -> Result<Error> {
         let key = Key::new(key)?;
         let mut bytes = vec![0; store.size(key)?.unwrap_or_default().min(8) as usize];
         store.read_ranges(key, None, &mut [RangeRead { offset: 0, buf: &mut bytes }])?;
@@ -91,7 +91,7 @@ impl DataFile {
     }
 
     /// Errors where it was closed.
-    pub fn check_open(&self) -> Result<(), Error> {
+    pub fn check_open(&self) -> Result<()> {
         if self.is_open() {
             return Ok(());
         }
@@ -110,24 +110,24 @@ impl DataFile {
     }
 
     /// Whether it follows the conventions of NetCDF-4.
-    pub(crate) fn is_netcdf4(&self) -> Result<bool, Error> {
+    pub(crate) fn is_netcdf4(&self) -> Result<bool> {
         self.0.is_netcdf4()
     }
 
     /// Opens what is at a path (`""`: the root). Links are followed.
-    pub fn open(&self, path: &str) -> Result<Node, Error> {
+    pub fn open(&self, path: &str) -> Result<Node> {
         self.object(path)?.into_node()
     }
 
     /// As [`DataFile::open`]; finds committed datatypes too.
-    pub fn object(&self, path: &str) -> Result<Object, Error> {
+    pub fn object(&self, path: &str) -> Result<Object> {
         self.check_open()?;
         self.0.object(path.trim_matches('/'))
     }
 
     /// The file as it is now: the same open file, with nothing kept of what was read, where nothing
     /// was put in its place, else [`DataFile::reopened`].
-    pub fn refreshed(&self) -> Result<DataFile, Error> {
+    pub fn refreshed(&self) -> Result<DataFile> {
         if self.store().is_current() && self.0.forget()? {
             return Ok(self.clone());
         }
@@ -135,7 +135,7 @@ impl DataFile {
     }
 
     /// The same file as it is now: opened anew, with nothing kept of what was read.
-    pub fn reopened(&self) -> Result<DataFile, Error> {
+    pub fn reopened(&self) -> Result<DataFile> {
         if let Some((store, key)) = self.store().hold(Key::new(self.key())?)?
             && let Some(file) = Self::open_object(&store, &key)?
         {

@@ -11,6 +11,9 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
+/// A result, usually with an [`enum@Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// An error of any layer. Messages name the array, chunk and object concerned, what was expected
 /// and what was found, in one line.
 #[derive(Debug, Error)]
@@ -159,7 +162,7 @@ impl From<ZarrError> for Error {
 }
 
 /// [`Error::Interrupted`] where the answer is `true`.
-pub(crate) fn check(ask: Option<Ask<'_>>) -> Result<(), Error> {
+pub(crate) fn check(ask: Option<Ask<'_>>) -> Result<()> {
     if ask.is_some_and(|ask| ask()) { Err(Error::Interrupted) } else { Ok(()) }
 }
 

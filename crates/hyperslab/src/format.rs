@@ -1,6 +1,6 @@
 //! The formats.
 
-use crate::Error;
+use crate::{Error, Result};
 use hyperslab_zarr as zarr;
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub enum Format {
 impl Format {
     /// The version of Zarr, for what is to be written. Errors with [`Error::OnlyRead`] for other
     /// formats.
-    pub fn zarr(self) -> Result<zarr::Format, Error> {
+    pub fn zarr(self) -> Result<zarr::Format> {
         match self {
             Format::ZarrV2 => Ok(zarr::Format::V2),
             Format::ZarrV3 => Ok(zarr::Format::V3),

@@ -2,7 +2,7 @@
 
 use crate::interface::{Below, GroupNode, Inner, Object, node_methods};
 use crate::stores::{Reached, reach_new};
-use crate::{Array, DataFile, Error, Format, GroupInfo, Json, Node, NodeKind};
+use crate::{Array, DataFile, Error, Format, GroupInfo, Json, Node, NodeKind, Result};
 use hyperslab_hdf5 as hdf5;
 use hyperslab_netcdf as netcdf;
 use hyperslab_store::{Ask, Store};
@@ -30,18 +30,18 @@ impl From<netcdf::File> for Group {
 
 impl Group {
     /// Opens the group at a path or `file://` URL.
-    pub fn open(location: &str) -> Result<Group, Error> {
+    pub fn open(location: &str) -> Result<Group> {
         crate::open(location)?.into_group()
     }
 
     /// Creates a group at a path or `file://` URL. An array or group that is there is an error.
-    pub fn create(location: &str, format: Format) -> Result<Group, Error> {
+    pub fn create(location: &str, format: Format) -> Result<Group> {
         let (Reached { store, path, .. }, format) = (reach_new(location)?, format.zarr()?);
         Ok(zarr::Group::create(store, &path, format, Json::object(), false)?.into())
     }
 
     /// The names of what is directly below (of Zarr, sorted), and what it is.
-    pub fn children(&self) -> Result<Vec<(String, NodeKind)>, Error> {
+    pub fn children(&self) -> Result<Vec<(String, NodeKind)>> {
         self.walk(Some(1))
     }
 
@@ -49,19 +49,19 @@ impl Group {
     /// what it is. A group is followed by what is in it.
     ///
     /// Links by path are not followed, and neither is a second hard link to a group.
-    pub fn walk(&self, max_depth: Option<usize>) -> Result<Vec<(String, NodeKind)>, Error> {
+    pub fn walk(&self, max_depth: Option<usize>) -> Result<Vec<(String, NodeKind)>> {
         let found = self.below(max_depth, None)?;
         Ok(found.into_iter().map(|below| (below.path, below.kind)).collect())
     }
 
     /// As [`Group::walk`], with what [`Group::open_below`] needs. `ask` is asked between nodes,
     /// `true` gives up with [`Error::Interrupted`].
-    pub fn below(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error> {
+    pub fn below(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>> {
         self.node().walk(max_depth, ask)
     }
 
     /// Opens what [`Group::below`] found.
-    pub fn open_below(&self, below: &Below) -> Result<Object, Error> {
+    pub fn open_below(&self, below: &Below) -> Result<Object> {
         match below.id {
             Some(id) => self.object_by_id(id, &below.path),
             None => self.object(&below.path),
@@ -69,23 +69,23 @@ impl Group {
     }
 
     /// What has this [`Below::id`]; `path` is what it is called, relative to this group.
-    pub fn object_by_id(&self, id: u64, path: &str) -> Result<Object, Error> {
+    pub fn object_by_id(&self, id: u64, path: &str) -> Result<Object> {
         self.node().object_by_id(id, path)
     }
 
     /// Where the names directly below lead, in a file that has links. (Variables of NetCDF-3 are
     /// told as hard links.)
-    pub fn links(&self) -> Result<Vec<(String, hdf5::LinkTarget)>, Error> {
+    pub fn links(&self) -> Result<Vec<(String, hdf5::LinkTarget)>> {
         self.node().links()
     }
 
     /// Where a name directly below leads; see [`Group::links`].
-    pub fn link(&self, name: &str) -> Result<Option<hdf5::LinkTarget>, Error> {
+    pub fn link(&self, name: &str) -> Result<Option<hdf5::LinkTarget>> {
         self.node().link(name)
     }
 
     /// The kind of what has this name or relative path; `None`: there is nothing.
-    pub fn child_kind(&self, name: &str) -> Result<Option<NodeKind>, Error> {
+    pub fn child_kind(&self, name: &str) -> Result<Option<NodeKind>> {
         self.node().child_kind(name)
     }
 
@@ -95,7 +95,7 @@ impl Group {
     }
 
     /// Reads the metadata again: what others have changed becomes visible.
-    pub fn refresh(&mut self) -> Result<(), Error> {
+    pub fn refresh(&mut self) -> Result<()> {
         match self.file() {
             None => self.as_zarr_mut()?.refresh()?,
             Some(file) => *self = file.refreshed()?.open(self.path())?.into_group()?,
@@ -104,28 +104,28 @@ impl Group {
     }
 
     /// The node of this name or relative path. Links are followed.
-    pub fn child(&self, name: &str) -> Result<Node, Error> {
+    pub fn child(&self, name: &str) -> Result<Node> {
         self.object(name)?.into_node()
     }
 
     /// As [`Group::child`]; finds committed datatypes too.
-    pub fn object(&self, name: &str) -> Result<Object, Error> {
+    pub fn object(&self, name: &str) -> Result<Object> {
         self.node().object(name)
     }
 
     /// The array of this name or relative path.
-    pub fn array(&self, name: &str) -> Result<Array, Error> {
+    pub fn array(&self, name: &str) -> Result<Array> {
         self.child(name)?.into_array()
     }
 
     /// The group of this name or relative path.
-    pub fn group(&self, name: &str) -> Result<Group, Error> {
+    pub fn group(&self, name: &str) -> Result<Group> {
         self.child(name)?.into_group()
     }
 
     /// Creates a group below this one, of the same format. An array or group of that name is an
     /// error.
-    pub fn create_group(&self, name: &str, attributes: Json) -> Result<Group, Error> {
+    pub fn create_group(&self, name: &str, attributes: Json) -> Result<Group> {
         let (path, format) = (self.path_of(name)?, self.format().zarr()?);
         let made = zarr::Group::create(self.store().clone(), &path, format, attributes, false)?;
         match self.as_zarr().filter(|group| group.is_consolidated()) {
@@ -138,7 +138,7 @@ impl Group {
     }
 
     /// Creates an array below this group. An array or group of that name is an error.
-    pub fn create_array(&self, name: &str, spec: &ArraySpec) -> Result<Array, Error> {
+    pub fn create_array(&self, name: &str, spec: &ArraySpec) -> Result<Array> {
         self.format().zarr()?;
         let path = self.path_of(name)?;
         self.adopt(zarr::Array::create(self.store().clone(), &path, spec.clone(), false)?)
@@ -150,13 +150,13 @@ impl Group {
         &self,
         name: &str,
         spec: &ArraySpec,
-        fill: impl FnOnce(&Array) -> Result<(), Error>,
-    ) -> Result<Array, Error> {
+        fill: impl FnOnce(&Array) -> Result<()>,
+    ) -> Result<Array> {
         self.format().zarr()?;
         self.adopt(Array::replaced(self.store().clone(), &self.path_of(name)?, spec, fill)?)
     }
 
-    fn adopt(&self, mut made: zarr::Array) -> Result<Array, Error> {
+    fn adopt(&self, mut made: zarr::Array) -> Result<Array> {
         if let Some(group) = self.as_zarr() {
             group.adopt(&mut made)?;
         }
@@ -165,7 +165,7 @@ impl Group {
 
     /// All facts about the group. Visits all nodes below it and counts their chunks, which lists
     /// the store. `ask` is asked between nodes, `true` gives up with [`Error::Interrupted`].
-    pub fn info(&self, ask: Option<Ask<'_>>) -> Result<GroupInfo, Error> {
+    pub fn info(&self, ask: Option<Ask<'_>>) -> Result<GroupInfo> {
         GroupInfo::new(self, ask)
     }
 
@@ -179,7 +179,7 @@ impl Group {
         self.downcast()
     }
 
-    fn path_of(&self, name: &str) -> Result<String, Error> {
+    fn path_of(&self, name: &str) -> Result<String> {
         Ok(zarr::join(self.path(), &zarr::normalize_path(name)?))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::copy::{Copied, Copying, Paths, hdf5 as copying};
 use crate::interface::{ArrayNode, FileNode, StoredNode, stored_in_file};
-use crate::{Array, DataFile, Dims, Error, Format, Json, hdf5_json, words};
+use crate::{Array, DataFile, Dims, Error, Format, Json, Result, hdf5_json, words};
 use hyperslab_array::{
     ArrayLayout, ChunkEncoding, ChunkGrid, ChunkList, ChunkLocator, FillValue, Found, LocateError, Ragged,
     ReadOptions, Selection, element_count,
@@ -69,7 +69,7 @@ impl Problem {
 }
 
 impl Hdf5Array {
-    pub(crate) fn new(dataset: Dataset) -> Result<Self, Error> {
+    pub(crate) fn new(dataset: Dataset) -> Result<Self> {
         let problem = match (dataset.dataspace(), dataset.layout()) {
             (Dataspace::Null, _) => Problem::Unsupported("a dataset without a shape".to_owned()),
             (_, Err(error)) => Problem::of(error)?,
@@ -99,7 +99,7 @@ impl ArrayNode for Hdf5Array {
         &self.layout
     }
 
-    fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>, Error> {
+    fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>> {
         Ok(netcdf4::dimension_names(&self.dataset)?)
     }
 
@@ -111,7 +111,7 @@ impl ArrayNode for Hdf5Array {
         self.dataset.filters().iter().map(filter_name).collect()
     }
 
-    fn fill_value(&self) -> Result<Json, Error> {
+    fn fill_value(&self) -> Result<Json> {
         let Some(fill) = self.dataset.fill_value() else { return Ok(Json::Null) };
         Ok(hdf5_json::shown(Value::of(self.dataset.file(), self.dataset.element(), fill), "")?)
     }
@@ -129,7 +129,7 @@ impl ArrayNode for Hdf5Array {
             && other.as_hdf5().is_some_and(|other| other.element() == self.dataset.element())
     }
 
-    fn copied(&self, copying: &mut Copying<'_>) -> Result<Copied, Error> {
+    fn copied(&self, copying: &mut Copying<'_>) -> Result<Copied> {
         copying::copied(self, copying)
     }
 
@@ -138,7 +138,7 @@ impl ArrayNode for Hdf5Array {
         selection: &Selection,
         options: ReadOptions<'_>,
         paths: &mut Paths,
-    ) -> Result<Ragged, Error> {
+    ) -> Result<Ragged> {
         copying::read(self, selection, options, paths)
     }
 
@@ -156,13 +156,13 @@ impl ArrayNode for Hdf5Array {
         }
     }
 
-    fn read_ragged(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Ragged, Error> {
+    fn read_ragged(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Ragged> {
         Ok(vlen::read(&self.dataset, &self.layout, selection, options)?)
     }
 
     /// Number of chunks that are stored (one, where there are no chunks), and their bytes. What
     /// lies in other files is not counted.
-    fn chunks_stored(&self, _: Option<Ask<'_>>) -> Result<(u64, u64), Error> {
+    fn chunks_stored(&self, _: Option<Ask<'_>>) -> Result<(u64, u64)> {
         if let Some(index) = self.dataset.chunk_index()? {
             let bytes = index.records.iter().fold(0, |sum: u64, record| sum.saturating_add(record.size));
             return Ok((index.records.len() as u64, bytes));
@@ -176,7 +176,7 @@ impl ArrayNode for Hdf5Array {
         })
     }
 
-    fn stored_objects(&self, _: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>, Error> {
+    fn stored_objects(&self, _: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>> {
         let Some(index) = self.dataset.chunk_index()? else {
             let data = self.dataset.data_layout();
             let unwritten = matches!(data, DataLayout::Contiguous { address: None, .. });
@@ -232,7 +232,7 @@ pub(crate) fn filter_name(filter: &Filter) -> String {
 
 /// The layout of an array whose elements cannot be read: it has a shape, an element type and a grid
 /// of chunks, and every chunk is an error.
-fn unreadable(dataset: &Dataset, problem: Problem) -> Result<Arc<ArrayLayout>, Error> {
+fn unreadable(dataset: &Dataset, problem: Problem) -> Result<Arc<ArrayLayout>> {
     let file = dataset.file().source();
     let invalid = |why: &str| Error::Hdf5(file.invalid(why).within(dataset.path()));
     let dtype = dataset.element().engine_type().or(DataType::new(Kind::Raw, 0, ByteOrder::NATIVE));

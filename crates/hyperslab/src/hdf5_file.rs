@@ -1,14 +1,14 @@
 //! Files of HDF5.
 
 use crate::interface::{FileNode, Object};
-use crate::{DataFile, Error, Format, local_files, settings};
+use crate::{DataFile, Format, Result, local_files, settings};
 use hyperslab_hdf5::{self as hdf5, File, FileOptions};
 use hyperslab_netcdf::netcdf4;
 use hyperslab_store::Store;
 use std::sync::Arc;
 
 /// Opens an object if it is HDF5. Other files are found beside it where it is a local file.
-pub(crate) fn open(store: &Arc<dyn Store>, key: &str) -> Result<Option<DataFile>, Error> {
+pub(crate) fn open(store: &Arc<dyn Store>, key: &str) -> Result<Option<DataFile>> {
     if !File::is_hdf5(&**store, key)? {
         return Ok(None);
     }
@@ -35,12 +35,12 @@ impl FileNode for File {
         std::ptr::from_ref(self.source()).addr()
     }
 
-    fn object(&self, path: &str) -> Result<Object, Error> {
+    fn object(&self, path: &str) -> Result<Object> {
         let found = if path.is_empty() { hdf5::Node::Group(self.root()?) } else { self.node(path)? };
         Object::of_hdf5(self, found)
     }
 
-    fn forget(&self) -> Result<bool, Error> {
+    fn forget(&self) -> Result<bool> {
         Ok(self.refresh()?)
     }
 
@@ -48,7 +48,7 @@ impl FileNode for File {
         File::close(self);
     }
 
-    fn is_netcdf4(&self) -> Result<bool, Error> {
+    fn is_netcdf4(&self) -> Result<bool> {
         Ok(netcdf4::is_netcdf4(self)?)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::copy::{Copying, hdf5 as copying};
 use crate::interface::{Below, FileNode, GroupNode, Object, StoredNode, stored_in_file};
-use crate::{DataFile, Error, Format, Json, NodeKind, error::check, hdf5_json};
+use crate::{DataFile, Error, Format, Json, NodeKind, Result, error::check, hdf5_json};
 use hyperslab_hdf5::{self as hdf5, Hdf5Error, Link, LinkTarget};
 use hyperslab_store::{Ask, Store};
 use hyperslab_zarr::join;
@@ -16,21 +16,21 @@ stored_in_file!(hdf5::Group, |group|
     attributes: hdf5_json::attributes(&group.attributes()?)?);
 
 impl GroupNode for hdf5::Group {
-    fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error> {
+    fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>> {
         walk(self, max_depth, ask)
     }
 
-    fn object(&self, path: &str) -> Result<Object, Error> {
+    fn object(&self, path: &str) -> Result<Object> {
         DataFile::from(self.file().clone()).check_open()?;
         Object::of_hdf5(self.file(), self.child(path)?)
     }
 
-    fn object_by_id(&self, id: u64, path: &str) -> Result<Object, Error> {
+    fn object_by_id(&self, id: u64, path: &str) -> Result<Object> {
         DataFile::from(self.file().clone()).check_open()?;
         Object::of_hdf5(self.file(), self.file().object_at(id, &join(self.path(), path))?)
     }
 
-    fn child_kind(&self, path: &str) -> Result<Option<NodeKind>, Error> {
+    fn child_kind(&self, path: &str) -> Result<Option<NodeKind>> {
         match self.object(path) {
             Ok(Object::Array(_)) => Ok(Some(NodeKind::Array)),
             Ok(Object::Group(_)) => Ok(Some(NodeKind::Group)),
@@ -40,22 +40,22 @@ impl GroupNode for hdf5::Group {
         }
     }
 
-    fn links(&self) -> Result<Vec<(String, LinkTarget)>, Error> {
+    fn links(&self) -> Result<Vec<(String, LinkTarget)>> {
         Ok(self.links()?.into_iter().map(|link| (link.name, link.target)).collect())
     }
 
-    fn link(&self, name: &str) -> Result<Option<LinkTarget>, Error> {
+    fn link(&self, name: &str) -> Result<Option<LinkTarget>> {
         Ok(self.link(name)?.map(|link| link.target))
     }
 
-    fn copied_attributes(&self, copying: &mut Copying<'_>) -> Result<Json, Error> {
+    fn copied_attributes(&self, copying: &mut Copying<'_>) -> Result<Json> {
         copying::attributes(&self.attributes()?, copying)
     }
 }
 
 /// What is below a group. Links by path are not followed; nor is a second hard link to a group,
 /// which is shown as a link to the first: so there are no circles.
-fn walk(group: &hdf5::Group, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error> {
+fn walk(group: &hdf5::Group, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>> {
     let mut found = Vec::new();
     let mut seen = HashMap::from([(group.address(), group.path().to_owned())]);
     // Groups under way, from the outermost: a path may be deeper than the stack.
@@ -91,7 +91,7 @@ fn walk(group: &hdf5::Group, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> 
 
 /// What a link of `group` (or of one below, then with a longer path) leads to; the group, if it is
 /// one.
-fn kind(group: &hdf5::Group, path: &str, link: &Link) -> Result<(NodeKind, Option<hdf5::Group>), Error> {
+fn kind(group: &hdf5::Group, path: &str, link: &Link) -> Result<(NodeKind, Option<hdf5::Group>)> {
     let address = match &link.target {
         LinkTarget::Hard(address) => *address,
         LinkTarget::Soft(target) => return Ok((NodeKind::Link(target.clone()), None)),

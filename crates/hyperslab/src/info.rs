@@ -1,6 +1,6 @@
 //! Facts about arrays and groups, to be shown or stored.
 
-use crate::{Array, Error, Format, Group, Json, Node, NodeKind, error::check};
+use crate::{Array, Error, Format, Group, Json, Node, NodeKind, Result, error::check};
 use hyperslab_array::element_count;
 use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_store::Ask;
@@ -128,7 +128,7 @@ impl ShardInfo {
 }
 
 impl Info {
-    pub(crate) fn new(array: &Array, ask: Option<Ask<'_>>) -> Result<Self, Error> {
+    pub(crate) fn new(array: &Array, ask: Option<Ask<'_>>) -> Result<Self> {
         let (objects, bytes_stored) = array.chunks_stored(ask)?;
         let shards = ShardInfo::new(array, objects);
         let layout = array.layout();
@@ -178,6 +178,7 @@ impl Info {
     /// list.)
     pub fn to_json(&self) -> Json {
         let name = |name: &Option<String>| name.as_deref().map_or(Json::Null, Json::from);
+        let names = |names: &[Option<String>]| Json::Array(names.iter().map(name).collect());
         Json::from([
             ("kind", "array".into()),
             ("url", self.url.as_str().into()),
@@ -192,12 +193,7 @@ impl Info {
             ("codecs", Json::Array(self.codecs.clone())),
             ("shards", self.shards.as_ref().map_or(Json::Null, ShardInfo::to_json)),
             ("fill_value", self.fill_value.clone()),
-            (
-                "dimension_names",
-                self.dimension_names
-                    .as_ref()
-                    .map_or(Json::Null, |names| Json::Array(names.iter().map(name).collect())),
-            ),
+            ("dimension_names", self.dimension_names.as_deref().map_or(Json::Null, names)),
             ("attributes", self.attributes.clone()),
             ("bytes", self.bytes.into()),
             ("chunk_bytes", self.chunk_bytes.into()),
@@ -253,7 +249,7 @@ pub struct GroupInfo {
 }
 
 impl GroupInfo {
-    pub(crate) fn new(group: &Group, ask: Option<Ask<'_>>) -> Result<Self, Error> {
+    pub(crate) fn new(group: &Group, ask: Option<Ask<'_>>) -> Result<Self> {
         let mut info = GroupInfo {
             url: group.url(),
             name: group.name(),
@@ -270,13 +266,9 @@ impl GroupInfo {
         for below in group.below(None, ask)? {
             let path = below.path;
             check(ask)?;
-            match below.kind {
-                NodeKind::Array => {}
-                NodeKind::Group => {
-                    info.groups += 1;
-                    continue;
-                }
-                _ => continue,
+            if below.kind != NodeKind::Array {
+                info.groups += u64::from(below.kind == NodeKind::Group);
+                continue;
             }
             let opened = match group.child(&path) {
                 Ok(Node::Array(array)) => array.info(ask),

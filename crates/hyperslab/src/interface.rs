@@ -6,7 +6,7 @@
 //! [`Array::as_zarr`], [`Array::as_hdf5`], and the same of [`Group`].
 
 use crate::copy::{Copied, Copying, Paths};
-use crate::{Array, DataFile, Dims, Error, Format, Group, Json, Node, NodeKind, words};
+use crate::{Array, DataFile, Dims, Error, Format, Group, Json, Node, NodeKind, Result, words};
 use hyperslab_array::{self as engine, ArrayLayout, Ragged, ReadOptions, Selection};
 use hyperslab_codec::VlenKind;
 use hyperslab_hdf5::{self as hdf5, LinkTarget, NamedDatatype};
@@ -29,7 +29,7 @@ pub enum Object {
 
 impl Object {
     /// What was found in a file of HDF5. Errors where that contradicts itself.
-    pub fn of_hdf5(file: &hdf5::File, found: hdf5::Node) -> Result<Object, Error> {
+    pub fn of_hdf5(file: &hdf5::File, found: hdf5::Node) -> Result<Object> {
         Ok(match found {
             hdf5::Node::Group(group) => Object::Group(group.into()),
             hdf5::Node::Dataset(dataset) => Object::Array(Array::try_from(dataset)?),
@@ -38,7 +38,7 @@ impl Object {
     }
 
     /// The array or group. Errors with [`Error::NodeKind`] for a committed datatype.
-    pub fn into_node(self) -> Result<Node, Error> {
+    pub fn into_node(self) -> Result<Node> {
         match self {
             Object::Array(array) => Ok(Node::Array(array)),
             Object::Group(group) => Ok(Node::Group(group)),
@@ -105,10 +105,10 @@ pub(crate) trait FileNode: Debug + Send + Sync {
     fn id(&self) -> usize;
 
     /// What is at a path without slashes around it; `""`: the root group.
-    fn object(&self, path: &str) -> Result<Object, Error>;
+    fn object(&self, path: &str) -> Result<Object>;
 
     /// Drops what is kept of what was read. `false`: that cannot be done; open the file anew.
-    fn forget(&self) -> Result<bool, Error> {
+    fn forget(&self) -> Result<bool> {
         Ok(false)
     }
 
@@ -117,7 +117,7 @@ pub(crate) trait FileNode: Debug + Send + Sync {
     }
 
     /// Whether it follows the conventions of NetCDF-4.
-    fn is_netcdf4(&self) -> Result<bool, Error> {
+    fn is_netcdf4(&self) -> Result<bool> {
         Ok(false)
     }
 }
@@ -137,7 +137,7 @@ pub(crate) trait StoredNode: Any + Debug + Send + Sync {
     }
 
     /// The user's attributes, an object.
-    fn attributes(&self) -> Result<Cow<'_, Json>, Error>;
+    fn attributes(&self) -> Result<Cow<'_, Json>>;
 }
 
 /// Implements [`StoredNode`] for a node of a file. Attributes are read when somebody asks.
@@ -165,7 +165,7 @@ macro_rules! stored_in_file {
                 Some($file.clone().into())
             }
 
-            fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
+            fn attributes(&self) -> Result<Cow<'_, Json>> {
                 let $this = self;
                 Ok(Cow::Owned($attributes))
             }
@@ -182,6 +182,19 @@ pub(crate) enum Inner<Z, R> {
     /// A format that is only read.
     Read(R),
 }
+
+/// Methods that ask the result of `$inner` by the same name.
+macro_rules! passed_on {
+    (to $inner:ident: $($(#[$doc:meta])* $vis:vis fn $name:ident(&self) -> $answer:ty;)*) => {
+        $(
+            $(#[$doc])*
+            $vis fn $name(&self) -> $answer {
+                self.$inner().$name()
+            }
+        )*
+    };
+}
+pub(crate) use passed_on;
 
 /// What [`Array`], [`Group`] and [`Node`] answer in the same way; `$stored` gives the [`StoredNode`].
 macro_rules! node_methods {
@@ -218,7 +231,7 @@ macro_rules! node_methods {
             }
 
             /// The user's attributes, an object. (HDF5's are read now; references are paths.)
-            pub fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
+            pub fn attributes(&self) -> Result<Cow<'_, Json>> {
                 self.$stored().attributes()
             }
         }
@@ -244,7 +257,7 @@ macro_rules! node_methods {
             }
 
             /// As Zarr sees it, to be changed. Errors with [`Error::OnlyRead`] for other formats.
-            pub fn as_zarr_mut(&mut self) -> Result<&mut $zarr, Error> {
+            pub fn as_zarr_mut(&mut self) -> Result<&mut $zarr> {
                 match &mut self.0 {
                     Inner::Zarr(node) => Ok(node),
                     Inner::Read(node) => Err(Error::OnlyRead { format: node.format() }),
@@ -253,7 +266,7 @@ macro_rules! node_methods {
 
             /// Replaces the attributes, atomically. (To change some of them as they are stored now:
             /// `as_zarr_mut`.)
-            pub fn set_attributes(&mut self, attributes: Json) -> Result<(), Error> {
+            pub fn set_attributes(&mut self, attributes: Json) -> Result<()> {
                 Ok(self.as_zarr_mut()?.set_attributes(attributes)?)
             }
 
@@ -275,26 +288,26 @@ pub(crate) use node_methods;
 
 /// A group.
 pub(crate) trait GroupNode: StoredNode {
-    fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error>;
+    fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>>;
 
     /// What has this name or relative path. Links are followed.
-    fn object(&self, path: &str) -> Result<Object, Error>;
+    fn object(&self, path: &str) -> Result<Object>;
 
     /// What has this [`Below::id`]; `path` is its path in the group.
-    fn object_by_id(&self, _: u64, path: &str) -> Result<Object, Error> {
+    fn object_by_id(&self, _: u64, path: &str) -> Result<Object> {
         self.object(path)
     }
 
     /// The kind of what has this name or relative path; `None`: there is nothing.
-    fn child_kind(&self, path: &str) -> Result<Option<NodeKind>, Error>;
+    fn child_kind(&self, path: &str) -> Result<Option<NodeKind>>;
 
     /// Names directly below and where they lead, in a file that has links.
-    fn links(&self) -> Result<Vec<(String, LinkTarget)>, Error> {
+    fn links(&self) -> Result<Vec<(String, LinkTarget)>> {
         Ok(Vec::new())
     }
 
     /// Where a name directly below leads.
-    fn link(&self, name: &str) -> Result<Option<LinkTarget>, Error> {
+    fn link(&self, name: &str) -> Result<Option<LinkTarget>> {
         Ok(self.links()?.into_iter().find(|(found, _)| found == name).map(|(_, target)| target))
     }
 
@@ -304,12 +317,12 @@ pub(crate) trait GroupNode: StoredNode {
     }
 
     /// The group as it is stored, if it came from a copy of its metadata, which may be out of date.
-    fn as_stored(&self) -> Result<Option<Group>, Error> {
+    fn as_stored(&self) -> Result<Option<Group>> {
         Ok(None)
     }
 
     /// The attributes that a copy gets.
-    fn copied_attributes(&self, _: &mut Copying<'_>) -> Result<Json, Error> {
+    fn copied_attributes(&self, _: &mut Copying<'_>) -> Result<Json> {
         Ok(self.attributes()?.into_owned())
     }
 }
@@ -318,22 +331,22 @@ pub(crate) trait GroupNode: StoredNode {
 pub(crate) trait ArrayNode: StoredNode {
     fn layout(&self) -> &Arc<ArrayLayout>;
 
-    fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>, Error>;
+    fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>>;
 
-    fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), Error>;
+    fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64)>;
 
     /// The indices of the objects (chunks, or shards) that are stored. `None`: not known, any may
     /// be.
-    fn stored_objects(&self, ask: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>, Error>;
+    fn stored_objects(&self, ask: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>>;
 
     /// The fill value as metadata has it.
-    fn fill_value(&self) -> Result<Json, Error>;
+    fn fill_value(&self) -> Result<Json>;
 
     /// The bytes of the fill value; `None`: metadata leaves it open.
     fn fill(&self) -> Option<&[u8]>;
 
     /// What a copy takes over. Errors with [`Error::Copy`] where Zarr has no such array.
-    fn copied(&self, copying: &mut Copying<'_>) -> Result<Copied, Error>;
+    fn copied(&self, copying: &mut Copying<'_>) -> Result<Copied>;
 
     fn has_chunks(&self) -> bool {
         true
@@ -388,17 +401,12 @@ pub(crate) trait ArrayNode: StoredNode {
     }
 
     /// Reads elements of variable length.
-    fn read_ragged(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Ragged, Error> {
+    fn read_ragged(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Ragged> {
         Ok(engine::read_ragged(self.layout(), selection, options)?)
     }
 
     /// Reads what a copy stores of elements of variable length. Pass each call the same [`Paths`].
-    fn read_copied(
-        &self,
-        selection: &Selection,
-        options: ReadOptions<'_>,
-        _: &mut Paths,
-    ) -> Result<Ragged, Error> {
+    fn read_copied(&self, selection: &Selection, options: ReadOptions<'_>, _: &mut Paths) -> Result<Ragged> {
         self.read_ragged(selection, options)
     }
 

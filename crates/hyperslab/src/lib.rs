@@ -69,7 +69,7 @@ pub use hyperslab_zarr as zarr;
 pub use array_node::Array;
 pub use data_file::DataFile;
 pub use element::Element;
-pub use error::Error;
+pub use error::{Error, Result};
 pub use format::Format;
 pub use group::Group;
 pub use info::{GroupInfo, Info, ShardInfo, ShardLevelInfo};

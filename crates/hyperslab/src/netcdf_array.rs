@@ -2,7 +2,7 @@
 
 use crate::copy::{Copied, CopiedCodecs, Copying};
 use crate::interface::{ArrayNode, FileNode, StoredNode, stored_in_file};
-use crate::{DataFile, Dims, Error, Format, Json};
+use crate::{DataFile, Dims, Format, Json, Result};
 use hyperslab_array::{ArrayLayout, element_count};
 use hyperslab_codec::Kind;
 use hyperslab_netcdf::{Attribute, Variable};
@@ -18,7 +18,7 @@ pub(crate) struct NetcdfArray {
 }
 
 impl NetcdfArray {
-    pub(crate) fn new(variable: Variable) -> Result<Self, Error> {
+    pub(crate) fn new(variable: Variable) -> Result<Self> {
         let layout = variable.layout()?;
         Ok(NetcdfArray { variable, layout })
     }
@@ -38,7 +38,7 @@ impl ArrayNode for NetcdfArray {
         &self.layout
     }
 
-    fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>, Error> {
+    fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>> {
         let names: Vec<_> =
             self.variable.dimensions().map(|dimension| Some(dimension.name.clone())).collect();
         Ok((!names.is_empty()).then_some(names))
@@ -49,14 +49,14 @@ impl ArrayNode for NetcdfArray {
     }
 
     /// Number of chunks (one, where records do not alternate), and their bytes: all are stored.
-    fn chunks_stored(&self, _: Option<Ask<'_>>) -> Result<(u64, u64), Error> {
+    fn chunks_stored(&self, _: Option<Ask<'_>>) -> Result<(u64, u64)> {
         let count = |shape: &[u64]| element_count(shape).unwrap_or(u64::MAX);
         let bytes = count(self.layout.shape()).saturating_mul(self.layout.dtype().size() as u64);
         let counts: Dims = self.layout.grid().counts(self.layout.shape());
         Ok((count(&counts), bytes))
     }
 
-    fn stored_objects(&self, _: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>, Error> {
+    fn stored_objects(&self, _: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>> {
         Ok(None)
     }
 
@@ -67,7 +67,7 @@ impl ArrayNode for NetcdfArray {
         })
     }
 
-    fn fill_value(&self) -> Result<Json, Error> {
+    fn fill_value(&self) -> Result<Json> {
         Ok(self.attributes()?.get("_FillValue").cloned().unwrap_or(Json::Null))
     }
 
@@ -76,7 +76,7 @@ impl ArrayNode for NetcdfArray {
     }
 
     /// NetCDF-3 has nothing that Zarr has not.
-    fn copied(&self, _: &mut Copying<'_>) -> Result<Copied, Error> {
+    fn copied(&self, _: &mut Copying<'_>) -> Result<Copied> {
         Ok(Copied {
             order: self.layout.dtype().order(),
             fill: Some(self.layout.fill().bytes().to_vec()),

@@ -2,7 +2,7 @@
 
 use crate::interface::{Below, FileNode, GroupNode, Object, StoredNode, stored_in_file};
 use crate::netcdf_array::attributes;
-use crate::{Array, DataFile, Error, Format, Group, Json, NodeKind};
+use crate::{Array, DataFile, Error, Format, Group, Json, NodeKind, Result};
 use hyperslab_hdf5::LinkTarget;
 use hyperslab_netcdf::{File, Variable};
 use hyperslab_store::{Ask, Store};
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Opens an object if it is NetCDF-3.
-pub(crate) fn open(store: &Arc<dyn Store>, key: &str) -> Result<Option<DataFile>, Error> {
+pub(crate) fn open(store: &Arc<dyn Store>, key: &str) -> Result<Option<DataFile>> {
     match File::is_netcdf3(&**store, key)? {
         true => Ok(Some(File::open(store.clone(), key)?.into())),
         false => Ok(None),
@@ -35,7 +35,7 @@ impl FileNode for File {
         std::ptr::from_ref(File::store(self)).addr()
     }
 
-    fn object(&self, path: &str) -> Result<Object, Error> {
+    fn object(&self, path: &str) -> Result<Object> {
         if path.is_empty() {
             Ok(Object::Group(Group::from(self.clone())))
         } else {
@@ -50,7 +50,7 @@ stored_in_file!(File, |file|
     attributes: attributes(File::attributes(file)));
 
 impl GroupNode for File {
-    fn walk(&self, max_depth: Option<usize>, _: Option<Ask<'_>>) -> Result<Vec<Below>, Error> {
+    fn walk(&self, max_depth: Option<usize>, _: Option<Ask<'_>>) -> Result<Vec<Below>> {
         let below = |(variable, id): (Variable, u64)| Below {
             path: variable.name().to_owned(),
             kind: NodeKind::Array,
@@ -62,7 +62,7 @@ impl GroupNode for File {
         })
     }
 
-    fn object(&self, path: &str) -> Result<Object, Error> {
+    fn object(&self, path: &str) -> Result<Object> {
         match self.variable(path.trim_start_matches('/')) {
             Some(variable) => Ok(Object::Array(Array::try_from(variable)?)),
             None => {
@@ -71,12 +71,12 @@ impl GroupNode for File {
         }
     }
 
-    fn child_kind(&self, path: &str) -> Result<Option<NodeKind>, Error> {
+    fn child_kind(&self, path: &str) -> Result<Option<NodeKind>> {
         Ok(self.variable(path.trim_matches('/')).map(|_| NodeKind::Array))
     }
 
     /// As if of HDF5: a hard link for each variable, to its number.
-    fn links(&self) -> Result<Vec<(String, LinkTarget)>, Error> {
+    fn links(&self) -> Result<Vec<(String, LinkTarget)>> {
         let links = self.variables().zip(0..);
         Ok(links.map(|(variable, id)| (variable.name().to_owned(), LinkTarget::Hard(id))).collect())
     }

@@ -2,7 +2,7 @@
 
 use crate::interface::{StoredNode, node_methods};
 use crate::stores::{self, StoreOptions};
-use crate::{Array, DataFile, Error, Format, Group, Json};
+use crate::{Array, DataFile, Error, Format, Group, Json, Result};
 use hyperslab_store::Store;
 use hyperslab_zarr::{self as zarr, ZarrError};
 use std::borrow::Cow;
@@ -56,13 +56,13 @@ pub enum Node {
 /// `ocean.zarr/sst`, `ocean.h5/forcing/wind`.
 ///
 /// An object may be a file of HDF5 or NetCDF. It stays open as long as any node of it lives.
-pub fn open(location: &str) -> Result<Node, Error> {
+pub fn open(location: &str) -> Result<Node> {
     stores::reach(location, StoreOptions::default())?.open()
 }
 
 /// Opens what is stored at `path` (`""`: the root) in a store: a node of Zarr, or an object that
 /// is a file of HDF5 or NetCDF, or a node inside such a file. With a `format`, only that of Zarr.
-pub fn open_node(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Node, Error> {
+pub fn open_node(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Node> {
     let zarr_format = format.map(Format::zarr).transpose()?;
     let error = match zarr::open(store, path, zarr_format) {
         Ok(node) => return Ok(node.into()),
@@ -82,29 +82,23 @@ node_methods!(Node, stored);
 
 impl Node {
     /// The array. Errors with [`Error::NodeKind`] if it is a group.
-    pub fn into_array(self) -> Result<Array, Error> {
+    pub fn into_array(self) -> Result<Array> {
         match self {
             Node::Array(array) => Ok(array),
-            Node::Group(group) => Err(Error::NodeKind {
-                name: group.name(),
-                url: group.url(),
-                found: "a group",
-                wanted: "an array",
-            }),
+            ref node => Err(node.not_the_kind("a group", "an array")),
         }
     }
 
     /// The group. Errors with [`Error::NodeKind`] if it is an array.
-    pub fn into_group(self) -> Result<Group, Error> {
+    pub fn into_group(self) -> Result<Group> {
         match self {
             Node::Group(group) => Ok(group),
-            Node::Array(array) => Err(Error::NodeKind {
-                name: array.name(),
-                url: array.url(),
-                found: "an array",
-                wanted: "a group",
-            }),
+            ref node => Err(node.not_the_kind("an array", "a group")),
         }
+    }
+
+    fn not_the_kind(&self, found: &'static str, wanted: &'static str) -> Error {
+        Error::NodeKind { name: self.name(), url: self.url(), found, wanted }
     }
 
     /// What every format answers of both kinds.

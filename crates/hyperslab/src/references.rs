@@ -9,7 +9,7 @@ use crate::copy::{CopyOptions, Copying, hdf5 as source};
 use crate::error::check;
 use crate::hdf5_array::{filter_name, place};
 use crate::interface::ArrayNode;
-use crate::{Array, Below, Dims, Error, Format, Group, Json, MemoryStore, Node, NodeKind, zarr};
+use crate::{Array, Below, Dims, Error, Format, Group, Json, MemoryStore, Node, NodeKind, Result, zarr};
 use hyperslab_hdf5::data_layout::DataLayout;
 use hyperslab_hdf5::element::ElementKind;
 use hyperslab_hdf5::filter::Filter;
@@ -45,11 +45,7 @@ type StoredChunk = (Dims, u64, u64, u32);
 
 /// The references of a dataset or group of HDF5, which becomes the root. `ask` is asked between
 /// datasets and between chunks, `true` gives up with [`Error::Interrupted`].
-pub fn references(
-    node: &Node,
-    options: &ReferenceOptions,
-    ask: Option<Ask<'_>>,
-) -> Result<References, Error> {
+pub fn references(node: &Node, options: &ReferenceOptions, ask: Option<Ask<'_>>) -> Result<References> {
     let mut refs = vec![(".zgroup".to_owned(), r#"{"zarr_format": 2}"#.into())];
     let mut skipped = Vec::new();
     let is_netcdf = node.file().map_or(Ok(false), |file| file.is_netcdf4())?;
@@ -103,7 +99,7 @@ fn dataset_references(
     options: &ReferenceOptions,
     is_netcdf: bool,
     ask: Option<Ask<'_>>,
-) -> Result<Vec<(String, Json)>, Error> {
+) -> Result<Vec<(String, Json)>> {
     let name = format!("/{path}");
     let refuse = |why: String| Error::Copy { array: name.clone(), why };
     let Some(hdf5) = array.hdf5() else { return Err(not_hdf5()) };
@@ -168,7 +164,7 @@ fn dataset_references(
 }
 
 /// Bytes of the file.
-fn read(dataset: &Dataset, offset: u64, len: u64) -> Result<hdf5::Bytes, Error> {
+fn read(dataset: &Dataset, offset: u64, len: u64) -> Result<hdf5::Bytes> {
     let source = dataset.file().source();
     Ok(source.read("a chunk", offset.saturating_sub(source.base()), len)?)
 }
@@ -178,7 +174,7 @@ fn not_hdf5() -> Error {
 }
 
 /// The stored chunks, where they are ranges of the file; `None`: they are elsewhere.
-fn stored_chunks(dataset: &Dataset) -> Result<Option<Vec<StoredChunk>>, Error> {
+fn stored_chunks(dataset: &Dataset) -> Result<Option<Vec<StoredChunk>>> {
     let base = dataset.file().source().base();
     let offset = |address: u64| address.saturating_add(base);
     if let Some(index) = dataset.chunk_index()? {
@@ -242,7 +238,7 @@ fn blosc(filter: &Filter) -> Json {
 /// For each dataset where its chunks are: their place in the grid, offset in the file, bytes, and a
 /// mask of the filters that were left out. `ask` is asked between datasets, `true` gives up with
 /// [`Error::Interrupted`].
-pub fn chunks(node: &Node, ask: Option<Ask<'_>>) -> Result<Json, Error> {
+pub fn chunks(node: &Node, ask: Option<Ask<'_>>) -> Result<Json> {
     let mut datasets = Vec::new();
     match node {
         Node::Array(array) => datasets.push((array.name(), dataset_chunks(array)?)),
@@ -261,7 +257,7 @@ pub fn chunks(node: &Node, ask: Option<Ask<'_>>) -> Result<Json, Error> {
     ]))
 }
 
-fn dataset_chunks(array: &Array) -> Result<Json, Error> {
+fn dataset_chunks(array: &Array) -> Result<Json> {
     let Some(hdf5) = array.hdf5() else { return Err(not_hdf5()) };
     let dataset = hdf5.dataset();
     let list = |numbers: &[u64]| Json::from(numbers);

@@ -2,7 +2,7 @@
 
 use crate::copy::{Copied, CopiedCodecs, Copying};
 use crate::interface::{ArrayNode, Below, GroupNode, Missing, Object, ResultOrder, StoredNode};
-use crate::{Dims, Error, Format, Group, Json, Node, NodeKind};
+use crate::{Dims, Format, Group, Json, Node, NodeKind, Result};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::registry;
 use hyperslab_codec::{ByteOrder, VlenKind};
@@ -27,7 +27,7 @@ macro_rules! stored {
                 self.format().into()
             }
 
-            fn attributes(&self) -> Result<Cow<'_, Json>, Error> {
+            fn attributes(&self) -> Result<Cow<'_, Json>> {
                 Ok(Cow::Borrowed(self.attributes()))
             }
         }
@@ -38,16 +38,16 @@ stored!(zarr::Array);
 stored!(zarr::Group);
 
 impl GroupNode for zarr::Group {
-    fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>, Error> {
+    fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>> {
         let found = zarr::Group::walk(self, max_depth, ask)?;
         Ok(found.into_iter().map(|(path, kind)| Below { path, kind: kind.into(), id: None }).collect())
     }
 
-    fn object(&self, path: &str) -> Result<Object, Error> {
+    fn object(&self, path: &str) -> Result<Object> {
         Ok(Node::from(self.child(path)?).into())
     }
 
-    fn child_kind(&self, path: &str) -> Result<Option<NodeKind>, Error> {
+    fn child_kind(&self, path: &str) -> Result<Option<NodeKind>> {
         Ok(zarr::Group::child_kind(self, path)?.map(NodeKind::from))
     }
 
@@ -55,7 +55,7 @@ impl GroupNode for zarr::Group {
         zarr::Group::is_consolidated(self)
     }
 
-    fn as_stored(&self) -> Result<Option<Group>, Error> {
+    fn as_stored(&self) -> Result<Option<Group>> {
         let format = Some(zarr::Group::format(self));
         let (store, path) = (zarr::Group::store(self), zarr::Group::path(self));
         Ok(Some(zarr::Group::open(store, path, format, Consolidation::Ignore)?.into()))
@@ -67,19 +67,19 @@ impl ArrayNode for zarr::Array {
         self.layout()
     }
 
-    fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>, Error> {
+    fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>> {
         Ok(self.dimension_names().map(<[_]>::to_vec))
     }
 
-    fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), Error> {
+    fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64)> {
         Ok(zarr::Array::chunks_stored(self, ask)?)
     }
 
-    fn stored_objects(&self, ask: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>, Error> {
+    fn stored_objects(&self, ask: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>> {
         Ok(Some(self.stored_places(ask)?))
     }
 
-    fn fill_value(&self) -> Result<Json, Error> {
+    fn fill_value(&self) -> Result<Json> {
         Ok(self.to_json().get("fill_value").cloned().unwrap_or(Json::Null))
     }
 
@@ -87,7 +87,7 @@ impl ArrayNode for zarr::Array {
         self.fill()
     }
 
-    fn copied(&self, copying: &mut Copying<'_>) -> Result<Copied, Error> {
+    fn copied(&self, copying: &mut Copying<'_>) -> Result<Copied> {
         let (layout, dtype) = (self.layout(), self.layout().dtype());
         Ok(Copied {
             order: if layout.encoding().swap() > 1 { other(dtype.order()) } else { dtype.order() },

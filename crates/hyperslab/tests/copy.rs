@@ -7,7 +7,7 @@ use common::{created, memory, noise, opened, spec};
 use hyperslab::array::ArrayError;
 use hyperslab::copy::{CopyOptions, Order, Phase, Progress, copy, copy_to_store};
 use hyperslab::prelude::*;
-use hyperslab::store::{Entry, Opened, RangeRead, StoreError};
+use hyperslab::store::{self, Entry, Opened, RangeRead};
 use hyperslab::zarr::{self, KeyEncoding, ZarrError};
 use hyperslab::{
     ByteOrder, Choice, Error, Json, Key, MemoryStore, ReadOptions, Source, Store, WriteOptions, open_node,
@@ -255,10 +255,8 @@ fn verification_finds_a_flipped_bit() {
 
 /// Names in a directory.
 fn names(directory: &Path) -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    let mut names: Vec<String> = std::fs::read_dir(directory).unwrap().map(name).collect();
     names.sort();
     names
 }
@@ -358,41 +356,37 @@ impl Store for Counting {
         key: Key<'_>,
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
-    ) -> Result<bool, StoreError> {
+    ) -> store::Result<bool> {
         self.ask();
         self.inner.read_ranges(key, size, ranges)
     }
-    fn open<'s>(
-        &'s self,
-        key: Key<'_>,
-        size: Option<u64>,
-    ) -> Result<Option<Box<dyn Opened + 's>>, StoreError> {
+    fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> store::Result<Option<Box<dyn Opened + 's>>> {
         self.ask();
         self.inner.open(key, size)
     }
-    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool, StoreError> {
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> store::Result<bool> {
         self.ask();
         self.inner.read_all(key, buf, limit)
     }
-    fn size(&self, key: Key<'_>) -> Result<Option<u64>, StoreError> {
+    fn size(&self, key: Key<'_>) -> store::Result<Option<u64>> {
         self.ask();
         self.inner.size(key)
     }
-    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<(), StoreError> {
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<()> {
         self.ask();
         *self.writes.lock().unwrap().entry(key.as_str().to_owned()).or_default() += 1;
         self.inner.write(key, parts)
     }
-    fn delete(&self, key: Key<'_>) -> Result<bool, StoreError> {
+    fn delete(&self, key: Key<'_>) -> store::Result<bool> {
         self.inner.delete(key)
     }
-    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<(), StoreError> {
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> store::Result<()> {
         self.inner.delete_prefix(prefix)
     }
-    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> store::Result<Vec<Entry>> {
         self.inner.list_dir(prefix)
     }
-    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>, StoreError> {
+    fn list(&self, prefix: Option<Key<'_>>) -> store::Result<Vec<String>> {
         self.inner.list(prefix)
     }
     fn lock_id(&self, key: Key<'_>) -> u64 {

@@ -39,6 +39,14 @@ fn object(store: &Arc<dyn Store>, key: &str) -> Option<Vec<u8>> {
 
 const ROWS: [&str; 9] = ["a", "", "čapek", "žžž", "none", "b", "x", "y", "none"];
 
+/// A new array of elements of variable length in these chunks, without compressor.
+fn ragged(format: zarr::Format, shape: &[u64], chunks: &[u64], kind: VlenKind) -> ArraySpec {
+    let mut spec = ArraySpec::of_vlen(format, shape, kind);
+    spec.chunks = Some(chunks.into());
+    spec.compressors = Choice::Set(Vec::new());
+    spec
+}
+
 /// Objects without compressor, as zarr-python 3.4 stores `ROWS` in an array of 3 × 3.
 type Stored = &'static [(&'static str, &'static [u8])];
 
@@ -50,9 +58,7 @@ const F_ORDER: [&[u8]; 3] = [
 
 fn by_zarr_python() -> Vec<(ArraySpec, Stored)> {
     let spec = |format: Format, kind| {
-        let mut spec = ArraySpec::of_vlen(format.zarr().unwrap(), &[3, 3], kind);
-        spec.chunks = Some([2, 2].as_slice().into());
-        spec.compressors = Choice::Set(Vec::new());
+        let mut spec = ragged(format.zarr().unwrap(), &[3, 3], &[2, 2], kind);
         spec.fill = Some(b"none".to_vec());
         spec
     };
@@ -133,10 +139,7 @@ fn what_zarr_python_stores_is_read_and_stored_alike() {
 fn arrays_as_elements() {
     let store = memory();
     let kind = VlenKind::Array("<i4".parse().unwrap());
-    let mut spec = ArraySpec::of_vlen(zarr::Format::V2, &[3], kind);
-    spec.chunks = Some([2].as_slice().into());
-    spec.compressors = Choice::Set(Vec::new());
-    let array = created(&store, "a", spec);
+    let array = created(&store, "a", ragged(zarr::Format::V2, &[3], &[2], kind));
     assert_eq!(array.vlen(), Some(kind));
     let mut values = Ragged::of(&[2], [&[0, 0, 0, 0, 1, 0, 0, 0][..], &[]].into_iter()).unwrap();
     // Offsets count items.
@@ -240,9 +243,7 @@ fn consolidated_metadata_and_facts() {
 #[test]
 fn chunks_that_are_not_right_are_refused() {
     let store = memory();
-    let mut spec = ArraySpec::of_vlen(zarr::Format::V3, &[2], VlenKind::Text);
-    spec.compressors = Choice::Set(Vec::new());
-    let array = created(&store, "a", spec);
+    let array = created(&store, "a", ragged(zarr::Format::V3, &[2], &[2], VlenKind::Text));
     for bytes in [
         &b""[..],
         b"\x02\0\0",

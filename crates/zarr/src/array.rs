@@ -7,7 +7,7 @@ use crate::metadata::Metadata;
 use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::origin::OpenedAt;
 use crate::path::{join, normalize_path};
-use crate::{ArraySpec, Format, KeyEncoding, ZarrError, locked, walk};
+use crate::{ArraySpec, Format, KeyEncoding, Result, ZarrError, locked, walk};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::VlenKind;
 use hyperslab_store::{Ask, Identity, Key, Store};
@@ -28,7 +28,7 @@ pub struct Array {
 
 impl Array {
     /// Opens an array. Without a `format`, v3 is looked for first.
-    pub fn open(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Self, ZarrError> {
+    pub fn open(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Self> {
         node::open_array(store, path, format)
     }
 
@@ -39,12 +39,7 @@ impl Array {
     ///
     /// The new array is empty. To replace an array together with its elements, use
     /// [`Array::replace_with`].
-    pub fn create(
-        store: Arc<dyn Store>,
-        path: &str,
-        spec: ArraySpec,
-        overwrite: bool,
-    ) -> Result<Self, ZarrError> {
+    pub fn create(store: Arc<dyn Store>, path: &str, spec: ArraySpec, overwrite: bool) -> Result<Self> {
         let how = if overwrite { Creation::Replace } else { Creation::New };
         Self::create_with(store, path, spec, how, None)
     }
@@ -56,7 +51,7 @@ impl Array {
         spec: ArraySpec,
         how: Creation,
         ask: Option<Ask<'_>>,
-    ) -> Result<Self, ZarrError> {
+    ) -> Result<Self> {
         let (array, documents) = Self::planned(&store, path, spec)?;
         create::node(&store, &array.path, array.format(), &documents, how, ask)?;
         Ok(array)
@@ -92,11 +87,7 @@ impl Array {
     }
 
     /// An array that is not stored yet, and its documents.
-    fn planned(
-        store: &Arc<dyn Store>,
-        path: &str,
-        spec: ArraySpec,
-    ) -> Result<(Self, Vec<create::Document>), ZarrError> {
+    fn planned(store: &Arc<dyn Store>, path: &str, spec: ArraySpec) -> Result<(Self, Vec<create::Document>)> {
         let path = normalize_path(path)?;
         let invalid = |why: String| ZarrError::Invalid { path: path.clone(), why };
         let (document, attributes) = spec.document().map_err(|problem| invalid(problem.text()))?;
@@ -133,7 +124,7 @@ impl Array {
         stored: StoredNode,
         consolidated: bool,
         seen: Option<Identity>,
-    ) -> Result<Self, ZarrError> {
+    ) -> Result<Self> {
         if stored.kind != NodeKind::Array {
             return Err(ZarrError::WrongNode {
                 url: store.url(),
@@ -155,7 +146,7 @@ impl Array {
         key: &str,
         consolidated: bool,
         seen: Option<Identity>,
-    ) -> Result<Self, ZarrError> {
+    ) -> Result<Self> {
         let place = OpenedAt::new(store.clone(), path.clone(), metadata.clone(), seen);
         let layout = Arc::new(metadata.layout(&store, &path, key)?.with_origin(Arc::new(place)));
         Ok(Array { store, path, metadata, layout, consolidated, copy: None })
@@ -283,7 +274,7 @@ impl Array {
         path: String,
         stored: StoredNode,
         copy: Copied,
-    ) -> Result<Self, ZarrError> {
+    ) -> Result<Self> {
         let mut array = Self::from_stored(store, path, stored, true, None)?;
         array.copy = Some(copy);
         Ok(array)
@@ -305,7 +296,7 @@ impl Array {
 
     /// Reads the metadata again (from the array's own object, also where it came from consolidated
     /// metadata).
-    pub fn refresh(&mut self) -> Result<(), ZarrError> {
+    pub fn refresh(&mut self) -> Result<()> {
         let stored = self.read()?;
         let now = self.of_stored(&stored)?;
         self.become_stored(&stored, now);
@@ -313,12 +304,12 @@ impl Array {
     }
 
     /// What is at this array's path, by its metadata.
-    pub(crate) fn of_stored(&self, stored: &StoredNode) -> Result<Self, ZarrError> {
+    pub(crate) fn of_stored(&self, stored: &StoredNode) -> Result<Self> {
         Self::from_stored(self.store.clone(), self.path.clone(), stored.clone(), false, None)
     }
 
     /// The array's metadata as it is stored now.
-    pub(crate) fn read(&self) -> Result<StoredNode, ZarrError> {
+    pub(crate) fn read(&self) -> Result<StoredNode> {
         let missing =
             || ZarrError::NotFound { what: "array", url: self.store.url(), path: self.path.clone() };
         node::read(&self.store, &self.path, Some(self.format()))?.ok_or_else(missing)
@@ -326,7 +317,7 @@ impl Array {
 
     /// How many chunks (where there are shards: shards) are stored, and their bytes. Lists the
     /// store. `ask` is asked now and then, `true` gives up with [`ZarrError::Interrupted`].
-    pub fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64), ZarrError> {
+    pub fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64)> {
         let counts = self.layout.object_grid().counts(self.layout.shape());
         let (mut chunks, mut bytes) = (0, 0u64);
         for (key, chunk) in self.chunk_keys(ask)? {
@@ -344,7 +335,7 @@ impl Array {
     /// Gives back the bytes of shards that nothing refers to any more, shard by shard; returns how
     /// many. `dry`: only counts them. `interrupt` is asked before each shard whether to stop. Each
     /// shard is complete at every instant, also when this is killed.
-    pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64, ZarrError> {
+    pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64> {
         if !dry {
             // What killed writers left, also of arrays without shards.
             self.store.sweep(locked::prefix(&self.path)?, interrupt)?;
@@ -366,7 +357,7 @@ impl Array {
 
     /// Deletes the array with all its chunks, in one step where the store can do that; an array at
     /// the root: everything in the store.
-    pub fn delete(self) -> Result<(), ZarrError> {
+    pub fn delete(self) -> Result<()> {
         create::remove(&self.store, &self.path, None)
     }
 }

@@ -8,7 +8,7 @@ use crate::locked;
 use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::objects::Beyond;
 use crate::path::join;
-use crate::{Array, Format, ZarrError};
+use crate::{Array, Format, Result, ZarrError};
 use hyperslab_array::{
     self as engine, ArrayError, Index, Ragged, ReadOptions, Selection, Source, WriteOptions,
 };
@@ -18,7 +18,7 @@ use std::sync::Arc;
 impl Array {
     /// Replaces the attributes, atomically. What else the metadata says is kept as it is stored
     /// now.
-    pub fn set_attributes(&mut self, attributes: Json) -> Result<(), ZarrError> {
+    pub fn set_attributes(&mut self, attributes: Json) -> Result<()> {
         self.change_attributes(None, |all| *all = attributes)
     }
 
@@ -28,7 +28,7 @@ impl Array {
         &mut self,
         ask: Option<Ask<'_>>,
         change: impl FnOnce(&mut Json) -> R,
-    ) -> Result<R, ZarrError> {
+    ) -> Result<R> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
         let _lock = locked::lock(&store, &path, ask)?;
         let mut stored = self.read()?;
@@ -61,7 +61,7 @@ impl Array {
     /// objects at its edge are overwritten with the fill value; then the metadata is replaced. So
     /// leftovers of a killed resize or append, or of other software, never become visible. When the
     /// array shrinks, the metadata is replaced first, then objects are deleted.
-    pub fn resize(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+    pub fn resize(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<()> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
         let _lock = locked::lock(&store, &path, ask)?;
         let old = self.of_stored(&self.read()?)?;
@@ -125,7 +125,7 @@ impl Array {
     }
 
     /// The array with another extent, not stored yet, and its metadata.
-    pub(crate) fn reshaped(&self, shape: &[u64]) -> Result<(Array, StoredNode), ZarrError> {
+    pub(crate) fn reshaped(&self, shape: &[u64]) -> Result<(Array, StoredNode)> {
         let invalid = |why: String| ZarrError::Invalid { path: self.path().to_owned(), why };
         let old = self.layout().shape();
         if shape.len() != old.len() {
@@ -154,12 +154,12 @@ impl Array {
         if self.format() == Format::V2 { ZARRAY } else { ZARR_JSON }
     }
 
-    fn write_document(&self) -> Result<(), ZarrError> {
+    fn write_document(&self) -> Result<()> {
         node::write_document(self.store(), &join(self.path(), self.document_name()), self.to_json())
     }
 
     /// Deletes objects along axes that are shorter than in `old`, beyond their end.
-    fn delete_outside(&self, old: &Array, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+    fn delete_outside(&self, old: &Array, ask: Option<Ask<'_>>) -> Result<()> {
         let counts = |array: &Array| array.layout().object_grid().counts(array.layout().shape());
         let (before, now) = (counts(old), counts(self));
         let from = before.iter().zip(&now).map(|(before, now)| (before > now).then_some(*now)).collect();
@@ -172,7 +172,7 @@ impl Array {
 
     /// Removes all that would come into view by growing from `old`, which is stored, to this array,
     /// which is not yet.
-    fn clear_new(&self, old: &Array, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+    fn clear_new(&self, old: &Array, ask: Option<Ask<'_>>) -> Result<()> {
         let grid = self.layout().object_grid();
         let (before, now) = (old.layout().shape(), self.layout().shape());
         let (counts, inside) = (grid.counts(now), grid.counts(before));
@@ -193,7 +193,7 @@ impl Array {
     }
 
     /// Overwrites what lies in an object and beyond an extent with fill value, unless it is that.
-    fn blank(&self, extent: &[u64], object: &[u64], ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+    fn blank(&self, extent: &[u64], object: &[u64], ask: Option<Ask<'_>>) -> Result<()> {
         let (layout, grid) = (self.layout(), self.layout().object_grid());
         let starts: Vec<u64> =
             object.iter().zip(grid.chunk_shape()).map(|(index, size)| index.saturating_mul(*size)).collect();
@@ -215,7 +215,7 @@ impl Array {
         Ok(())
     }
 
-    fn blank_selection(&self, selection: &Selection, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+    fn blank_selection(&self, selection: &Selection, ask: Option<Ask<'_>>) -> Result<()> {
         let layout = self.layout();
         let reading = ReadOptions { interrupt: ask, ..ReadOptions::default() };
         let writing = WriteOptions { interrupt: ask, ..WriteOptions::default() };
@@ -235,7 +235,7 @@ impl Array {
     }
 
     /// One element of variable length that is the fill value, of a shape of ones.
-    fn ragged_fill(&self, fill: &[u8], ones: &[u64]) -> Result<Ragged, ZarrError> {
+    fn ragged_fill(&self, fill: &[u8], ones: &[u64]) -> Result<Ragged> {
         let invalid = || ZarrError::Invalid { path: self.path().to_owned(), why: "resize: no memory".into() };
         let mut value = Ragged::of(ones, std::iter::once(fill)).ok_or_else(invalid)?;
         if let Some(hyperslab_codec::VlenKind::Array(item)) = self.vlen()

@@ -138,7 +138,7 @@ fn a_resize_can_be_stopped() {
     assert_eq!(read(&array, [4, 6], [6, 8]), [3, 7, 7, 7]);
 }
 
-fn append(array: &mut Array, rows: u64, value: i32) -> Result<(), ZarrError> {
+fn append(array: &mut Array, rows: u64, value: i32) -> Result<()> {
     let like = array.layout().shape().to_vec();
     array.append_with(0, rows, &like, None, |array, first| {
         let columns = array.layout().shape()[1] as i64;
@@ -168,7 +168,7 @@ fn failed_appends_leave_nothing_that_shows() {
     for encoding in ENCODINGS {
         let mut array = array_of(encoding, &[1, 4]);
         set(&array, [0, 0], [1, 4], 1);
-        let failed: Result<(), ZarrError> = array.append_with(0, 5, &[1, 4], None, |array, _| {
+        let failed: Result<()> = array.append_with(0, 5, &[1, 4], None, |array, _| {
             set(array, [1, 0], [6, 4], 8);
             Err(ZarrError::Invalid { path: "g/a".into(), why: "no".into() })
         });
@@ -182,7 +182,7 @@ fn failed_appends_leave_nothing_that_shows() {
         assert_eq!(read(&array, [0, 0], [2, 4]), [1, 1, 1, 1, 2, 2, 2, 2]);
         array.resize(&[6, 4], None).unwrap();
         assert_eq!(read(&array, [2, 0], [6, 4]), [7; 16]);
-        let other: Result<(), ZarrError> = array.append_with(0, 1, &[6, 5], None, |_, _| Ok(()));
+        let other: Result<()> = array.append_with(0, 1, &[6, 5], None, |_, _| Ok(()));
         assert!(matches!(other, Err(ZarrError::Array(ArrayError::Shape { .. }))));
     }
 }
@@ -191,7 +191,7 @@ fn failed_appends_leave_nothing_that_shows() {
 fn a_handler_is_told_that_its_thread_changes_the_array() {
     let mut array = array_of(ENCODINGS[0], &[0, 4]);
     let mut other = array.clone();
-    let within: Result<(), ZarrError> =
+    let within: Result<()> =
         array.append_with(0, 1, &[0, 4], None, |_, _| other.set_attributes(Json::object()));
     assert!(matches!(within, Err(ZarrError::Store(StoreError::Busy { .. }))));
     other.set_attributes(Json::object()).unwrap();

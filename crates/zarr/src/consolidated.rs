@@ -11,7 +11,7 @@
 //! A group that was opened with it keeps it in memory ([`Shared`]), shared with all nodes that are
 //! reached from the group. What they change is changed there, too; what others change is not seen.
 
-use crate::error::{Problem, ZarrError, expected, invalid};
+use crate::error::{Problem, Result, expected, invalid};
 use crate::format::v3;
 use crate::json::Json;
 use crate::locked;
@@ -31,11 +31,7 @@ pub(crate) type Nodes = BTreeMap<String, StoredNode>;
 
 /// Reads the consolidated metadata of a group; takes v3's out of the document. `None` if there is
 /// none, or none of a known kind.
-pub(crate) fn read(
-    store: &Arc<dyn Store>,
-    path: &str,
-    stored: &mut StoredNode,
-) -> Result<Option<Nodes>, ZarrError> {
+pub(crate) fn read(store: &Arc<dyn Store>, path: &str, stored: &mut StoredNode) -> Result<Option<Nodes>> {
     let (key, parsed) = match stored.format {
         Format::V3 => {
             let member = stored.document.remove(MEMBER).unwrap_or(Json::Null);
@@ -170,7 +166,7 @@ fn members(json: Json) -> Result<Vec<(String, Json)>, Problem> {
     match json {
         Json::Object(members) => Ok(members),
         other => {
-            invalid(format!("consolidated metadata: metadata: expected an object, found {}", other.brief()))
+            invalid!("consolidated metadata: metadata: expected an object, found {}", other.brief())
         }
     }
 }
@@ -179,10 +175,9 @@ fn members(json: Json) -> Result<Vec<(String, Json)>, Problem> {
 fn checked(path: &str) -> Result<(), Problem> {
     match normalize_path(path) {
         Ok(plain) if plain == path => Ok(()),
-        _ => invalid(format!(
-            "consolidated metadata: expected the path of a node, found {}",
-            Json::from(path).brief()
-        )),
+        _ => {
+            invalid!("consolidated metadata: expected the path of a node, found {}", Json::from(path).brief())
+        }
     }
 }
 
@@ -196,7 +191,7 @@ fn from_v3(mut member: Json, key: &str) -> Result<Option<Nodes>, Problem> {
         let kind = match v3::is_array(&document) {
             Ok(true) => NodeKind::Array,
             Ok(false) => NodeKind::Group,
-            Err(problem) => return invalid(format!("consolidated metadata: {path}: {}", problem.text())),
+            Err(problem) => return invalid!("consolidated metadata: {path}: {}", problem.text()),
         };
         // Errors about this document name it as the part of the object that it is in.
         let key = format!("{key}: {path}");
@@ -211,7 +206,7 @@ fn from_v2(mut document: Json, key: &str) -> Result<Nodes, Problem> {
         Some(other) => {
             return expected("zarr_consolidated_format", "1", other);
         }
-        None => return invalid("zarr_consolidated_format is missing"),
+        None => return invalid!("zarr_consolidated_format is missing"),
     }
     let (mut documents, mut attributes) = (Vec::new(), BTreeMap::new());
     for (name, document) in members(document.remove("metadata").unwrap_or(Json::Null))? {
@@ -224,10 +219,7 @@ fn from_v2(mut document: Json, key: &str) -> Result<Nodes, Problem> {
                 attributes.insert(path.to_owned(), document);
             }
             _ => {
-                return invalid(format!(
-                    "consolidated metadata: found {}",
-                    Json::from(name.as_str()).brief()
-                ));
+                return invalid!("consolidated metadata: found {}", Json::from(name.as_str()).brief());
             }
         }
     }
@@ -247,7 +239,7 @@ fn from_v2(mut document: Json, key: &str) -> Result<Nodes, Problem> {
 }
 
 /// Collects the metadata of all nodes below a group from the store, and stores it with the group.
-pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<()> {
     let (store, base) = (group.store(), group.path());
     let mut nodes = Vec::new();
     for (path, _) in walk::stored_nodes(group, None, ask)? {
@@ -305,7 +297,7 @@ pub(crate) fn write_without(
     format: Format,
     path: &str,
     ask: Option<Ask<'_>>,
-) -> Result<(), ZarrError> {
+) -> Result<()> {
     let _lock = locked::lock(store, owner, ask)?;
     let key = join(owner, if format == Format::V3 { ZARR_JSON } else { ZMETADATA });
     let Some(mut document) = node::read_document(store, &key)? else { return Ok(()) };
@@ -330,7 +322,7 @@ pub(crate) fn with_own_attributes(
     store: &Arc<dyn Store>,
     path: &str,
     attributes: &Json,
-) -> Result<Option<(String, Json)>, ZarrError> {
+) -> Result<Option<(String, Json)>> {
     let key = join(path, ZMETADATA);
     let Some(mut document) = node::read_document(store, &key)? else { return Ok(None) };
     let Some(metadata) = document.get_mut("metadata") else { return Ok(None) };

@@ -4,7 +4,7 @@ use crate::json::Json;
 use crate::locked::{self, Locked};
 use crate::node::{self, NodeKind, ZARR_JSON, ZATTRS, ZGROUP};
 use crate::path::{check_node_name, join, parents};
-use crate::{Format, ZarrError};
+use crate::{Format, Result, ZarrError};
 use hyperslab_array as engine;
 use hyperslab_store::{Ask, Key, Store};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(crate) fn node(
     documents: &Documents,
     how: Creation,
     ask: Option<Ask<'_>>,
-) -> Result<(), ZarrError> {
+) -> Result<()> {
     if how == Creation::Replace {
         return replacing(store, path, format, documents, ask, |_| Ok(()));
     }
@@ -98,14 +98,14 @@ pub(crate) fn replacing<E: From<ZarrError>>(
 }
 
 /// Checks documents, and the name of the node.
-fn check(path: &str, format: Format, documents: &Documents) -> Result<(), ZarrError> {
+fn check(path: &str, format: Format, documents: &Documents) -> Result<()> {
     for (name, document) in documents {
         node::check_document(&join(path, name), document)?;
     }
     check_name(path, format)
 }
 
-fn check_name(path: &str, format: Format) -> Result<(), ZarrError> {
+fn check_name(path: &str, format: Format) -> Result<()> {
     match path.rsplit('/').next() {
         None | Some("") => Ok(()),
         Some(name) => check_node_name(name, format),
@@ -118,7 +118,7 @@ fn make_parents(
     missing: Vec<&str>,
     format: Format,
     ask: Option<Ask<'_>>,
-) -> Result<(), ZarrError> {
+) -> Result<()> {
     for parent in missing {
         let lock = locked::lock(store, parent, ask)?;
         // Somebody else may have been faster. Only a group can hold the node.
@@ -147,7 +147,7 @@ pub(crate) fn group(format: Format, attributes: Json) -> Vec<Document> {
 }
 
 /// Removes a node and all below it, in one step where the store can do that.
-pub(crate) fn remove(store: &Arc<dyn Store>, path: &str, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+pub(crate) fn remove(store: &Arc<dyn Store>, path: &str, ask: Option<Ask<'_>>) -> Result<()> {
     let _lock = locked::lock(store, path, ask)?;
     let _settled = engine::settle_below(&**store, path, ask)?;
     // Nothing takes its place.
@@ -161,7 +161,7 @@ fn put_new(
     documents: &Documents,
     lock: &Locked<'_>,
     ask: Option<Ask<'_>>,
-) -> Result<bool, ZarrError> {
+) -> Result<bool> {
     let Some(((name, last), before)) = documents.split_last() else { return Ok(true) };
     let mut later = None;
     // Two processes that create one node must not mix their documents. One document decides by
@@ -191,7 +191,7 @@ fn put_new(
     Ok(put)
 }
 
-fn refuse_existing(store: &Arc<dyn Store>, path: &str) -> Result<(), ZarrError> {
+fn refuse_existing(store: &Arc<dyn Store>, path: &str) -> Result<()> {
     for format in [Format::V3, Format::V2] {
         if let Some(kind) = node::kind(store, path, format)? {
             return Err(ZarrError::Exists { what: kind.name(), url: store.url(), path: path.to_owned() });
@@ -206,11 +206,7 @@ fn in_the_way(store: &Arc<dyn Store>, parent: &str) -> ZarrError {
 
 /// The groups above a node that are not there, outermost first. Errors where what is there cannot
 /// hold the node, or where a group cannot have such a name.
-fn missing_parents<'p>(
-    store: &Arc<dyn Store>,
-    path: &'p str,
-    format: Format,
-) -> Result<Vec<&'p str>, ZarrError> {
+fn missing_parents<'p>(store: &Arc<dyn Store>, path: &'p str, format: Format) -> Result<Vec<&'p str>> {
     let mut missing = Vec::new();
     for parent in parents(path) {
         match node::kind(store, parent, format)? {
@@ -236,7 +232,7 @@ fn missing_parents<'p>(
 
 #[cfg(test)]
 mod tests {
-    use crate::{Array, ArraySpec, Format, Group, Json, ZarrError};
+    use crate::{Array, ArraySpec, Format, Group, Json, Result, ZarrError};
     use hyperslab_array::{self as engine, ReadOptions, Selection, Source, WriteOptions};
     use hyperslab_store::{LocalOptions, LocalStore, MemoryStore, Store};
     use std::sync::Arc;
@@ -257,7 +253,7 @@ mod tests {
         Selection::all(array.layout().shape())
     }
 
-    fn write(array: &Array, value: u8) -> Result<(), ZarrError> {
+    fn write(array: &Array, value: u8) -> Result<()> {
         let values = [value; 5];
         let source = Source::dense(&values, &[5], 1).unwrap();
         Ok(engine::write(array.layout(), &all(array), &source, WriteOptions::default())?)

@@ -7,7 +7,7 @@
 //! `raw_bytes`, and those of [`hyperslab_codec::SMALL`] (<https://github.com/zarr-developers/zarr-extensions/tree/main/data-types>). v2:
 //! NumPy's type strings.
 
-use crate::error::{Problem, expected, invalid};
+use crate::error::{Problem, expected, invalid, unsupported};
 use crate::format::extension::Extension;
 use crate::json::Json;
 use hyperslab_codec::{ByteOrder, DataType, Kind, SMALL, TimeUnit};
@@ -68,14 +68,14 @@ pub(crate) fn from_v3(json: &Json) -> Result<DataType, Problem> {
                     extension.only(&[])?;
                     (Kind::Raw, bits / 8)
                 }
-                _ => return invalid(format!("data_type: raw bits come in multiples of 8, found \"{name}\"")),
+                _ => return invalid!("data_type: raw bits come in multiples of 8, found \"{name}\""),
             },
             None => {
                 let (plain, small) =
                     (PLAIN.map(|plain| plain.0).join(", "), SMALL.map(|small| small.name).join(", "));
-                return Err(Problem::Unsupported(format!(
+                return unsupported!(
                     "data type \"{name}\" is not supported (supported: {plain}, {OTHERS}, {small})"
-                )));
+                );
             }
         },
     };
@@ -90,7 +90,7 @@ fn time_unit(extension: &Extension<'_>) -> Result<TimeUnit, Problem> {
         // Both letters for "micro" are in use.
         Json::String(unit) if unit == "μs" || unit == "µs" => "us",
         Json::String(unit) => unit,
-        other => return invalid(format!("data_type: unit is text, found {}", other.brief())),
+        other => return invalid!("data_type: unit is text, found {}", other.brief()),
     };
     let scale = extension.require("scale_factor")?;
     scale.as_integer().and_then(|scale| TimeUnit::new(unit, scale)).ok_or_else(|| {
@@ -108,7 +108,7 @@ fn length(extension: &Extension<'_>) -> Result<usize, Problem> {
     let length = extension.require("length_bytes")?;
     match length.as_integer::<usize>() {
         Some(bytes) if bytes > 0 => Ok(bytes),
-        _ => invalid(format!("data_type: length_bytes is a positive integer, found {}", length.brief())),
+        _ => invalid!("data_type: length_bytes is a positive integer, found {}", length.brief()),
     }
 }
 
@@ -137,15 +137,12 @@ pub(crate) fn from_v2(json: &Json) -> Result<DataType, Problem> {
     let name = match json {
         Json::String(name) => name,
         Json::Array(_) => {
-            return Err(Problem::Unsupported(format!(
-                "structured data type {} is not supported",
-                json.brief()
-            )));
+            return unsupported!("structured data type {} is not supported", json.brief());
         }
         other => return expected("dtype", "NumPy's type string", other),
     };
     if SMALL.iter().any(|small| small.name == name) {
-        return Err(Problem::Unsupported(format!("data type \"{name}\" is not one of Zarr v2")));
+        return unsupported!("data type \"{name}\" is not one of Zarr v2");
     }
     let mut chars = name.chars();
     let (order, code) = (chars.next(), chars.next());
@@ -160,7 +157,7 @@ pub(crate) fn from_v2(json: &Json) -> Result<DataType, Problem> {
     })?;
     let explicit = if dtype.has_order() { "<>" } else { "<>|" };
     if !order.is_some_and(|order| explicit.contains(order)) {
-        return invalid(format!("dtype: expected a byte order ('<' or '>') in front, found \"{name}\""));
+        return invalid!("dtype: expected a byte order ('<' or '>') in front, found \"{name}\"");
     }
     sized("dtype", dtype)
 }
@@ -168,11 +165,9 @@ pub(crate) fn from_v2(json: &Json) -> Result<DataType, Problem> {
 /// Refuses elements of no bytes, and of absurdly many.
 fn sized(field: &str, dtype: DataType) -> Result<DataType, Problem> {
     match dtype.size() {
-        0 => invalid(format!("{field}: \"{dtype}\" has no bytes")),
+        0 => invalid!("{field}: \"{dtype}\" has no bytes"),
         1..=MAX_ELEMENT => Ok(dtype),
-        size => Err(Problem::Unsupported(format!(
-            "{field}: elements of {size} bytes are not supported (at most {MAX_ELEMENT})"
-        ))),
+        size => unsupported!("{field}: elements of {size} bytes are not supported (at most {MAX_ELEMENT})"),
     }
 }
 

@@ -88,6 +88,9 @@ pub enum ZarrError {
     Array(#[from] ArrayError),
 }
 
+/// A result, usually with a [`ZarrError`].
+pub type Result<T, E = ZarrError> = std::result::Result<T, E>;
+
 /// What is wrong with a metadata document, before it is known which one it is.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
@@ -115,12 +118,19 @@ impl Problem {
     }
 }
 
-/// Shorthand for a refusal.
-pub(crate) fn invalid<T>(why: impl Into<String>) -> Result<T, Problem> {
-    Err(Problem::Invalid(why.into()))
+/// Refuses a document that is not valid: an error with this message, as `format!` takes it.
+macro_rules! invalid {
+    ($($why:tt)*) => { Err($crate::error::Problem::Invalid(std::fmt::format(format_args!($($why)*)))) };
 }
+pub(crate) use invalid;
+
+/// Refuses an extension that is not supported.
+macro_rules! unsupported {
+    ($($what:tt)*) => { Err($crate::error::Problem::Unsupported(std::fmt::format(format_args!($($what)*)))) };
+}
+pub(crate) use unsupported;
 
 /// Refuses a value of a metadata field.
 pub(crate) fn expected<T>(field: &str, what: &str, found: &Json) -> Result<T, Problem> {
-    invalid(format!("{field}: expected {what}, found {}", found.brief()))
+    invalid!("{field}: expected {what}, found {}", found.brief())
 }

@@ -50,7 +50,7 @@ pub(crate) fn parse(dtype: DataType, json: &Json, format: Format) -> Result<Vec<
     };
     match parsed {
         Some(bytes) if bytes.len() == dtype.size() => Ok(bytes),
-        _ => invalid(format!("fill_value: expected {}, found {}", expected(dtype, format), json.brief())),
+        _ => invalid!("fill_value: expected {}, found {}", expected(dtype, format), json.brief()),
     }
 }
 
@@ -234,11 +234,7 @@ fn text(dtype: DataType, json: &Json, format: Format) -> Option<Vec<u8>> {
 /// The JSON of a fill value. `bytes` is one element in the type's byte order.
 pub(crate) fn write(dtype: DataType, bytes: &[u8], format: Format) -> Result<Json, Problem> {
     if bytes.len() != dtype.size() {
-        return invalid(format!(
-            "fill_value: expected {} bytes of {dtype}, found {}",
-            dtype.size(),
-            bytes.len()
-        ));
+        return invalid!("fill_value: expected {} bytes of {dtype}, found {}", dtype.size(), bytes.len());
     }
     let little = |part: &[u8]| {
         let mut buffer = [0; 8];
@@ -279,7 +275,7 @@ pub(crate) fn write(dtype: DataType, bytes: &[u8], format: Format) -> Result<Jso
             for code in bytes.chunks(4).map(little) {
                 match u32::try_from(code).ok().and_then(char::from_u32) {
                     Some(c) => text.push(c),
-                    None => return invalid(format!("fill_value: {code:#x} is not a Unicode character")),
+                    None => return invalid!("fill_value: {code:#x} is not a Unicode character"),
                 }
             }
             text.truncate(text.trim_end_matches('\0').len());

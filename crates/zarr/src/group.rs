@@ -6,7 +6,7 @@ use crate::json::Json;
 use crate::locked;
 use crate::node::{self, Node, NodeKind, StoredNode, ZATTRS};
 use crate::path::{join, normalize_path, parents};
-use crate::{Array, Format, ZarrError, walk};
+use crate::{Array, Format, Result, ZarrError, walk};
 use hyperslab_store::{Ask, Store};
 use std::fmt;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Group {
         path: &str,
         format: Option<Format>,
         consolidation: Consolidation,
-    ) -> Result<Self, ZarrError> {
+    ) -> Result<Self> {
         let path = normalize_path(path)?;
         match node::read(store, &path, format)? {
             None => Err(ZarrError::NotFound { what: "group", url: store.url(), path }),
@@ -64,7 +64,7 @@ impl Group {
         format: Format,
         attributes: Json,
         overwrite: bool,
-    ) -> Result<Self, ZarrError> {
+    ) -> Result<Self> {
         let how = if overwrite { Creation::Replace } else { Creation::New };
         Self::create_with(store, path, format, attributes, how, None)
     }
@@ -77,7 +77,7 @@ impl Group {
         attributes: Json,
         how: Creation,
         ask: Option<Ask<'_>>,
-    ) -> Result<Self, ZarrError> {
+    ) -> Result<Self> {
         let group = Self::planned(store, path, format, attributes)?;
         let documents = create::group(format, group.attributes.clone());
         create::node(&group.store, &group.path, format, &documents, how, ask)?;
@@ -104,12 +104,7 @@ impl Group {
     }
 
     /// A group that is not stored yet.
-    fn planned(
-        store: Arc<dyn Store>,
-        path: &str,
-        format: Format,
-        attributes: Json,
-    ) -> Result<Self, ZarrError> {
+    fn planned(store: Arc<dyn Store>, path: &str, format: Format, attributes: Json) -> Result<Self> {
         let path = normalize_path(path)?;
         node::check_attributes(&path, &attributes)?;
         Ok(Group { store, path, format, attributes, consolidated: None })
@@ -120,7 +115,7 @@ impl Group {
         path: String,
         mut stored: StoredNode,
         consolidation: Consolidation,
-    ) -> Result<Self, ZarrError> {
+    ) -> Result<Self> {
         let all = match consolidation {
             Consolidation::Ignore => None,
             _ => consolidated::read(&store, &path, &mut stored)?,
@@ -137,7 +132,7 @@ impl Group {
         path: String,
         stored: &StoredNode,
         consolidated: Option<View>,
-    ) -> Result<Self, ZarrError> {
+    ) -> Result<Self> {
         let url = store.url();
         if stored.kind == NodeKind::Array {
             return Err(ZarrError::WrongNode { url, path, expected: "a group", found: "an array" });
@@ -178,7 +173,7 @@ impl Group {
 
     /// Replaces the attributes, atomically. Consolidated metadata stored with this group keeps up;
     /// that of groups above does not.
-    pub fn set_attributes(&mut self, attributes: Json) -> Result<(), ZarrError> {
+    pub fn set_attributes(&mut self, attributes: Json) -> Result<()> {
         self.change_attributes(None, |all| *all = attributes)
     }
 
@@ -188,7 +183,7 @@ impl Group {
         &mut self,
         ask: Option<Ask<'_>>,
         change: impl FnOnce(&mut Json) -> R,
-    ) -> Result<R, ZarrError> {
+    ) -> Result<R> {
         let _lock = locked::lock(&self.store, &self.path, ask)?;
         let mut stored =
             node::read(&self.store, &self.path, Some(self.format))?.ok_or_else(|| self.not_found())?;
@@ -221,13 +216,13 @@ impl Group {
     }
 
     /// Reads the group's metadata again.
-    pub fn refresh(&mut self) -> Result<(), ZarrError> {
+    pub fn refresh(&mut self) -> Result<()> {
         let consolidation = if self.is_consolidated() { Consolidation::Auto } else { Consolidation::Ignore };
         self.reopen(consolidation)
     }
 
     /// The nodes directly below, sorted by name.
-    pub fn children(&self) -> Result<Vec<(String, NodeKind)>, ZarrError> {
+    pub fn children(&self) -> Result<Vec<(String, NodeKind)>> {
         self.walk(Some(1), None)
     }
 
@@ -237,11 +232,7 @@ impl Group {
     /// A group that a symbolic link leads back to is listed, but what is in it is not listed again.
     /// A node whose document cannot be read is listed as an array. `ask` is asked between nodes,
     /// `true` gives up with [`ZarrError::Interrupted`].
-    pub fn walk(
-        &self,
-        max_depth: Option<usize>,
-        ask: Option<Ask<'_>>,
-    ) -> Result<Vec<(String, NodeKind)>, ZarrError> {
+    pub fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<(String, NodeKind)>> {
         let Some(view) = &self.consolidated else { return walk::stored_nodes(self, max_depth, ask) };
         let mut nodes = view.below();
         nodes.retain(|(path, _)| max_depth.is_none_or(|depth| path.matches('/').count() < depth));
@@ -251,7 +242,7 @@ impl Group {
     }
 
     /// Opens a node below this group, by its name or by a path relative to the group.
-    pub fn child(&self, name: &str) -> Result<Node, ZarrError> {
+    pub fn child(&self, name: &str) -> Result<Node> {
         let relative = normalize_path(name)?;
         let path = join(&self.path, &relative);
         if relative.is_empty() {
@@ -274,7 +265,7 @@ impl Group {
 
     /// Whether there is a node below this group, and what it is listed as: an array where its
     /// document cannot be read.
-    pub fn child_kind(&self, name: &str) -> Result<Option<NodeKind>, ZarrError> {
+    pub fn child_kind(&self, name: &str) -> Result<Option<NodeKind>> {
         let relative = normalize_path(name)?;
         match &self.consolidated {
             Some(_) if relative.is_empty() => return Ok(Some(NodeKind::Group)),
@@ -286,7 +277,7 @@ impl Group {
 
     /// If this group was opened with consolidated metadata: reads a node below it, and the groups
     /// on the way, as they are stored now. For callers that have just created the node.
-    pub fn notice(&self, name: &str) -> Result<(), ZarrError> {
+    pub fn notice(&self, name: &str) -> Result<()> {
         let Some(view) = &self.consolidated else { return Ok(()) };
         let relative = normalize_path(name)?;
         view.forget(&relative);
@@ -302,7 +293,7 @@ impl Group {
     }
 
     /// [`Group::notice`] of a new array, whose later changes are seen, too.
-    pub fn adopt(&self, array: &mut Array) -> Result<(), ZarrError> {
+    pub fn adopt(&self, array: &mut Array) -> Result<()> {
         let Some(view) = &self.consolidated else { return Ok(()) };
         let inside = if self.path.is_empty() { Some(array.path()) } else { None };
         let below = format!("{}/", self.path);
@@ -317,7 +308,7 @@ impl Group {
     /// Deletes a node below this group, and all below that. Consolidated metadata that this group
     /// was opened with forgets it, also where it is stored. `ask` is asked while this waits for
     /// others and deletes, `true` gives up.
-    pub fn delete_child(&mut self, name: &str, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+    pub fn delete_child(&mut self, name: &str, ask: Option<Ask<'_>>) -> Result<()> {
         let relative = normalize_path(name)?;
         let path = join(&self.path, &relative);
         if relative.is_empty() || self.child_kind(&relative)?.is_none() {
@@ -333,18 +324,18 @@ impl Group {
     }
 
     /// Deletes the group and all below it; the group of the root: everything in the store.
-    pub fn delete(self) -> Result<(), ZarrError> {
+    pub fn delete(self) -> Result<()> {
         create::remove(&self.store, &self.path, None)
     }
 
     /// Stores the metadata of all nodes below with this group, as it is in the store now, and uses
     /// it from here on. `ask` is asked while this waits for others, `true` gives up.
-    pub fn consolidate(&mut self, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+    pub fn consolidate(&mut self, ask: Option<Ask<'_>>) -> Result<()> {
         consolidated::write(self, ask)?;
         self.reopen(Consolidation::Require)
     }
 
-    fn reopen(&mut self, consolidation: Consolidation) -> Result<(), ZarrError> {
+    fn reopen(&mut self, consolidation: Consolidation) -> Result<()> {
         let mut now = Self::open(&self.store, &self.path, Some(self.format), consolidation)?;
         now.consolidated = match (self.consolidated.take(), now.consolidated.take()) {
             (Some(old), Some(new)) => Some(old.renewed(new)),

@@ -126,10 +126,8 @@ fn consolidated_metadata_goes_stale_and_is_renewed() {
     for format in [Format::V2, Format::V3] {
         let store = hierarchy(format);
         let mut group = root(&store);
-        assert!(matches!(
-            Group::open(&store, "", None, Consolidation::Require),
-            Err(ZarrError::NotFound { what: "consolidated metadata", .. })
-        ));
+        let missing = Group::open(&store, "", None, Consolidation::Require);
+        assert!(matches!(missing, Err(ZarrError::NotFound { what: "consolidated metadata", .. })));
         group.consolidate(None).unwrap();
         // A node that another handle has made since then is not listed and not found.
         Array::create(store.clone(), "new", spec(format), false).unwrap();
@@ -198,10 +196,8 @@ fn deleted_children_are_gone_from_copies_too() {
         assert!(matches!(group.delete_child("", None), Err(ZarrError::NotFound { .. })));
         let Node::Group(b) = group.child("b").unwrap() else { panic!("a group") };
         b.delete().unwrap();
-        assert!(matches!(
-            Group::open(&store, "b", None, Consolidation::Auto),
-            Err(ZarrError::NotFound { .. })
-        ));
+        let deleted = Group::open(&store, "b", None, Consolidation::Auto);
+        assert!(matches!(deleted, Err(ZarrError::NotFound { .. })));
     }
 }
 
@@ -209,32 +205,23 @@ fn deleted_children_are_gone_from_copies_too() {
 fn groups_are_made_with_their_parents() {
     for format in [Format::V2, Format::V3] {
         let store = memory();
+        let open = |path: &str| Group::open(&store, path, Some(format), Consolidation::Auto);
+        let attributes = |path: &str| open(path).unwrap().attributes().clone();
         Group::create(store.clone(), "a/b/c", format, json(r#"{"k": 1}"#), false).unwrap();
         for path in ["", "a", "a/b"] {
-            assert_eq!(
-                Group::open(&store, path, Some(format), Consolidation::Auto).unwrap().attributes(),
-                &Json::object()
-            );
+            assert_eq!(attributes(path), Json::object());
         }
-        assert_eq!(
-            Group::open(&store, "a/b/c", None, Consolidation::Auto).unwrap().attributes(),
-            &json(r#"{"k": 1}"#)
-        );
+        assert_eq!(attributes("a/b/c"), json(r#"{"k": 1}"#));
         let error = Group::create(store.clone(), "a", format, Json::object(), false).unwrap_err();
         assert!(matches!(error, ZarrError::Exists { what: "group", .. }), "{error}");
         Group::create(store.clone(), "a", format, Json::object(), true).unwrap();
         assert!(Group::open(&store, "a/b", None, Consolidation::Auto).is_err());
-        assert!(matches!(
-            Group::create(store.clone(), "x", format, Json::Null, false),
-            Err(ZarrError::Invalid { .. })
-        ));
+        let refused = Group::create(store.clone(), "x", format, Json::Null, false);
+        assert!(matches!(refused, Err(ZarrError::Invalid { .. })));
         // Attributes that a deleted group left behind do not come back.
         put(&store, "old/.zattrs", r#"{"stale": 1}"#);
         Group::create(store.clone(), "old", format, Json::object(), false).unwrap();
-        assert_eq!(
-            Group::open(&store, "old", Some(format), Consolidation::Auto).unwrap().attributes(),
-            &Json::object()
-        );
+        assert_eq!(attributes("old"), Json::object());
     }
 }
 

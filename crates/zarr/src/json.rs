@@ -108,18 +108,13 @@ impl Json {
 
     /// The value of a member; `None` also where this is no object.
     pub fn get(&self, name: &str) -> Option<&Json> {
-        match self {
-            Json::Object(members) => members.iter().find(|(key, _)| key == name).map(|(_, value)| value),
-            _ => None,
-        }
+        self.as_object()?.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
     /// The value of a member, to be changed.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Json> {
-        match self {
-            Json::Object(members) => members.iter_mut().find(|(key, _)| key == name).map(|(_, value)| value),
-            _ => None,
-        }
+        let Json::Object(members) = self else { return None };
+        members.iter_mut().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
     /// Sets a member, at its present place or at the end. Nothing happens where this is no object.
@@ -134,46 +129,30 @@ impl Json {
 
     /// Removes a member and returns it.
     pub fn remove(&mut self, name: &str) -> Option<Json> {
-        match self {
-            Json::Object(members) => {
-                let at = members.iter().position(|(key, _)| key == name)?;
-                Some(members.remove(at).1)
-            }
-            _ => None,
-        }
+        let Json::Object(members) = self else { return None };
+        let at = members.iter().position(|(key, _)| key == name)?;
+        Some(members.remove(at).1)
     }
 
     /// The text, where this is text.
     pub fn as_str(&self) -> Option<&str> {
-        match self {
-            Json::String(text) => Some(text),
-            _ => None,
-        }
+        if let Json::String(text) = self { Some(text) } else { None }
     }
 
     /// The elements, where this is an array.
     pub fn as_array(&self) -> Option<&[Json]> {
-        match self {
-            Json::Array(items) => Some(items),
-            _ => None,
-        }
+        if let Json::Array(items) = self { Some(items) } else { None }
     }
 
     /// The members, where this is an object.
     pub fn as_object(&self) -> Option<&[(String, Json)]> {
-        match self {
-            Json::Object(members) => Some(members),
-            _ => None,
-        }
+        if let Json::Object(members) = self { Some(members) } else { None }
     }
 
     /// The value, where this is an integer (written without fraction and exponent) within the range
     /// of `T`.
     pub fn as_integer<T: std::str::FromStr>(&self) -> Option<T> {
-        match self {
-            Json::Number(text) => text.parse().ok(),
-            _ => None,
-        }
+        if let Json::Number(text) = self { text.parse().ok() } else { None }
     }
 
     /// At most about sixty characters of the text, for messages.
@@ -201,11 +180,10 @@ impl Json {
             Json::String(text) => Value::String(text.clone()),
             Json::Array(items) => Value::Array(items.iter().map(Json::to_serde).collect::<Result<_, _>>()?),
             Json::Object(members) => Value::Object(
-                members.iter().map(|(key, value)| Ok((key.clone(), value.to_serde()?))).collect::<Result<
-                    _,
-                    JsonError,
-                >>(
-                )?,
+                members
+                    .iter()
+                    .map(|(key, value)| Ok((key.clone(), value.to_serde()?)))
+                    .collect::<Result<_, _>>()?,
             ),
         })
     }

@@ -58,7 +58,7 @@ mod walk;
 pub use array::Array;
 pub use base64::encode as base64;
 pub use create::Creation;
-pub use error::ZarrError;
+pub use error::{Result, ZarrError};
 pub use format::Format;
 pub use group::{Consolidation, Group};
 pub use json::{Json, JsonError};

@@ -6,7 +6,7 @@
 //! without a directory cannot be locked: if several processes create it, one wins
 //! ([`Store::write_new`]).
 
-use crate::ZarrError;
+use crate::Result;
 use crate::path::join;
 use hyperslab_store::{Ask, Key, ObjectLock, Store, turn, turns::Turn};
 use std::sync::Arc;
@@ -33,11 +33,7 @@ impl Locked<'_> {
 /// Waits for the lock of the node at `path`. A thread that has it already (a signal handler) gets
 /// [`StoreError::Busy`](hyperslab_store::StoreError::Busy). `ask` is asked while this waits; `true`
 /// gives up.
-pub(crate) fn lock<'s>(
-    store: &'s Arc<dyn Store>,
-    path: &str,
-    ask: Option<Ask<'_>>,
-) -> Result<Locked<'s>, ZarrError> {
+pub(crate) fn lock<'s>(store: &'s Arc<dyn Store>, path: &str, ask: Option<Ask<'_>>) -> Result<Locked<'s>> {
     let key = join(path, NODE);
     let threads = turn(&**store, Key::new(&key)?, ask)?;
     let processes = store.lock_prefix(prefix(path)?, ask)?;
@@ -45,6 +41,6 @@ pub(crate) fn lock<'s>(
 }
 
 /// What everything of a node lies below; `None`: it is the root.
-pub(crate) fn prefix(path: &str) -> Result<Option<Key<'_>>, ZarrError> {
+pub(crate) fn prefix(path: &str) -> Result<Option<Key<'_>>> {
     Ok(if path.is_empty() { None } else { Some(Key::new(path)?) })
 }

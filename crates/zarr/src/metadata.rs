@@ -5,7 +5,7 @@ use crate::format::sharding::Shards;
 use crate::json::Json;
 use crate::keys::{ChunkKeys, KeyEncoding};
 use crate::vlen::Element;
-use crate::{Format, ZarrError};
+use crate::{Format, Result};
 use hyperslab_array::{ArrayLayout, ChunkEncoding, ChunkGrid, Dims, FillValue};
 use hyperslab_codec::{ChunkCodecs, CodecError};
 use hyperslab_store::Store;
@@ -41,12 +41,7 @@ pub(crate) struct Metadata {
 
 impl Metadata {
     /// Binds the array to its place in a store.
-    pub(crate) fn layout(
-        &self,
-        store: &Arc<dyn Store>,
-        path: &str,
-        key: &str,
-    ) -> Result<ArrayLayout, ZarrError> {
+    pub(crate) fn layout(&self, store: &Arc<dyn Store>, path: &str, key: &str) -> Result<ArrayLayout> {
         let refuse = |why: String| Problem::Invalid(why).at(&store.url(), key);
         let dtype = self.element.engine_type();
         let fill = match (&self.codecs.vlen, &self.fill) {
@@ -121,17 +116,17 @@ pub(crate) fn sizes(field: &str, json: &Json) -> Result<Dims, Problem> {
         return expected(field, "a list of integers", json);
     };
     if items.len() > MAX_RANK {
-        return invalid(format!("{field}: expected at most {MAX_RANK} axes, found {}", items.len()));
+        return invalid!("{field}: expected at most {MAX_RANK} axes, found {}", items.len());
     }
     let mut sizes = Dims::new();
     for (axis, item) in items.iter().enumerate() {
         match item.as_integer::<i64>().and_then(|n| u64::try_from(n).ok()) {
             Some(size) => sizes.push(size),
             None => {
-                return invalid(format!(
+                return invalid!(
                     "{field}: axis {axis}: expected an integer from 0 to 2⁶³ - 1, found {}",
                     item.brief()
-                ));
+                );
             }
         }
     }
@@ -143,12 +138,12 @@ pub(crate) fn sizes(field: &str, json: &Json) -> Result<Dims, Problem> {
 pub(crate) fn chunk_sizes(field: &str, json: &Json, shape: &[u64]) -> Result<Dims, Problem> {
     let mut chunk = sizes(field, json)?;
     if chunk.len() != shape.len() {
-        return invalid(format!("{field}: expected {} axes as in shape, found {}", shape.len(), chunk.len()));
+        return invalid!("{field}: expected {} axes as in shape, found {}", shape.len(), chunk.len());
     }
     for (axis, (size, extent)) in chunk.iter_mut().zip(shape).enumerate() {
         match (*size, *extent) {
             (0, 0) => *size = 1,
-            (0, _) => return invalid(format!("{field}: axis {axis}: expected a positive integer, found 0")),
+            (0, _) => return invalid!("{field}: axis {axis}: expected a positive integer, found 0"),
             _ => {}
         }
     }

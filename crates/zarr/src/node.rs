@@ -6,7 +6,7 @@ use crate::format::{v2, v3};
 use crate::json::Json;
 use crate::metadata::{Metadata, attributes};
 use crate::path::{join, normalize_path};
-use crate::{Array, Consolidation, Format, Group, ZarrError, origin};
+use crate::{Array, Consolidation, Format, Group, Result, ZarrError, origin};
 use hyperslab_store::{Key, Store};
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ pub enum Node {
 
 /// Opens what is stored at `path` (`""`: the root). Without a `format`, v3 is looked for first.
 /// A group uses its consolidated metadata if it has any.
-pub fn open(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Node, ZarrError> {
+pub fn open(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Node> {
     open_with(store, path, format, Consolidation::Auto)
 }
 
@@ -70,7 +70,7 @@ pub fn open_with(
     path: &str,
     format: Option<Format>,
     consolidation: Consolidation,
-) -> Result<Node, ZarrError> {
+) -> Result<Node> {
     match open_any(store, path, format, "array or group")? {
         Ok(array) => Ok(Node::Array(array)),
         Err((path, stored)) => {
@@ -80,11 +80,7 @@ pub fn open_with(
 }
 
 /// Opens an array. Errors with [`ZarrError::NotFound`] and [`ZarrError::WrongNode`].
-pub(crate) fn open_array(
-    store: &Arc<dyn Store>,
-    path: &str,
-    format: Option<Format>,
-) -> Result<Array, ZarrError> {
+pub(crate) fn open_array(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Array> {
     match open_any(store, path, format, "array")? {
         Ok(array) => Ok(array),
         // Says that it is none.
@@ -99,7 +95,7 @@ fn open_any(
     path: &str,
     format: Option<Format>,
     what: &'static str,
-) -> Result<Result<Array, (String, StoredNode)>, ZarrError> {
+) -> Result<Result<Array, (String, StoredNode)>> {
     let path = normalize_path(path)?;
     let seen = origin::seen(store, &path);
     let Some(found) = find(store, &path, format)? else {
@@ -133,7 +129,7 @@ pub(crate) struct StoredNode {
 
 impl StoredNode {
     /// The metadata of an array.
-    pub(crate) fn array(&self, store: &Arc<dyn Store>) -> Result<Metadata, ZarrError> {
+    pub(crate) fn array(&self, store: &Arc<dyn Store>) -> Result<Metadata> {
         let parsed = match self.format {
             Format::V2 => self.v2_attributes().and_then(|attributes| v2::parse(&self.document, attributes)),
             Format::V3 => v3::parse(&self.document),
@@ -142,7 +138,7 @@ impl StoredNode {
     }
 
     /// The attributes of a group.
-    pub(crate) fn group(&self, url: &str) -> Result<Json, ZarrError> {
+    pub(crate) fn group(&self, url: &str) -> Result<Json> {
         let parsed = match self.format {
             Format::V2 => v2::check_format(&self.document).and_then(|()| self.v2_attributes()),
             Format::V3 => v3::parse_group(&self.document),
@@ -151,7 +147,7 @@ impl StoredNode {
     }
 
     /// The attributes of a node.
-    pub(crate) fn attributes(&self, store: &Arc<dyn Store>) -> Result<Json, ZarrError> {
+    pub(crate) fn attributes(&self, store: &Arc<dyn Store>) -> Result<Json> {
         let found = match self.format {
             Format::V2 => self.attributes.as_ref(),
             Format::V3 => self.document.get("attributes"),
@@ -166,7 +162,7 @@ impl StoredNode {
         store: &Arc<dyn Store>,
         path: &str,
         change: impl FnOnce(&mut Json) -> R,
-    ) -> Result<(Json, bool, R), ZarrError> {
+    ) -> Result<(Json, bool, R)> {
         let old = self.attributes(store)?;
         let mut attributes = old.clone();
         let result = change(&mut attributes);
@@ -190,7 +186,7 @@ struct FoundNode {
 }
 
 impl FoundNode {
-    fn parse(&self, store: &Arc<dyn Store>, path: &str) -> Result<StoredNode, ZarrError> {
+    fn parse(&self, store: &Arc<dyn Store>, path: &str) -> Result<StoredNode> {
         let document = parse_document(store, &self.key, &self.texts.document)?;
         let kind = match self.kind {
             Some(kind) => kind,
@@ -208,7 +204,7 @@ impl FoundNode {
 }
 
 /// Finds the metadata at a path, of this format or of any.
-fn find(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Option<FoundNode>, ZarrError> {
+fn find(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Option<FoundNode>> {
     if format != Some(Format::V2) {
         let key = join(path, ZARR_JSON);
         if let Some(document) = read_text(store, &key)? {
@@ -230,20 +226,12 @@ fn find(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Op
 }
 
 /// Reads the metadata at a path, of this format or of any.
-pub(crate) fn read(
-    store: &Arc<dyn Store>,
-    path: &str,
-    format: Option<Format>,
-) -> Result<Option<StoredNode>, ZarrError> {
+pub(crate) fn read(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Option<StoredNode>> {
     find(store, path, format)?.map(|found| found.parse(store, path)).transpose()
 }
 
 /// What kind of node of this format is at a path. Reads no more than that takes.
-pub(crate) fn kind(
-    store: &Arc<dyn Store>,
-    path: &str,
-    format: Format,
-) -> Result<Option<NodeKind>, ZarrError> {
+pub(crate) fn kind(store: &Arc<dyn Store>, path: &str, format: Format) -> Result<Option<NodeKind>> {
     match format {
         Format::V3 => Ok(read(store, path, Some(Format::V3))?.map(|stored| stored.kind)),
         Format::V2 => {
@@ -261,12 +249,12 @@ pub(crate) fn kind(
 const USUAL_DOCUMENT: usize = 4 << 10;
 
 /// Reads a metadata object; `None` if there is none.
-fn read_text(store: &Arc<dyn Store>, key: &str) -> Result<Option<Vec<u8>>, ZarrError> {
+fn read_text(store: &Arc<dyn Store>, key: &str) -> Result<Option<Vec<u8>>> {
     let mut text = Vec::with_capacity(USUAL_DOCUMENT);
     Ok(store.read_all(Key::new(key)?, &mut text, MAX_DOCUMENT)?.then_some(text))
 }
 
-fn parse_document(store: &Arc<dyn Store>, key: &str, text: &[u8]) -> Result<Json, ZarrError> {
+fn parse_document(store: &Arc<dyn Store>, key: &str, text: &[u8]) -> Result<Json> {
     Json::parse(text).map_err(|error| ZarrError::Metadata {
         url: store.url(),
         key: key.to_owned(),
@@ -275,7 +263,7 @@ fn parse_document(store: &Arc<dyn Store>, key: &str, text: &[u8]) -> Result<Json
 }
 
 /// Reads and parses a metadata object; `None` if there is none.
-pub(crate) fn read_document(store: &Arc<dyn Store>, key: &str) -> Result<Option<Json>, ZarrError> {
+pub(crate) fn read_document(store: &Arc<dyn Store>, key: &str) -> Result<Option<Json>> {
     read_text(store, key)?.map(|text| parse_document(store, key, &text)).transpose()
 }
 
@@ -285,14 +273,14 @@ pub(crate) fn document_text(document: &Json) -> String {
 }
 
 /// Writes a metadata object. What could not be read again is refused, and nothing is changed.
-pub(crate) fn write_document(store: &Arc<dyn Store>, key: &str, document: &Json) -> Result<(), ZarrError> {
+pub(crate) fn write_document(store: &Arc<dyn Store>, key: &str, document: &Json) -> Result<()> {
     let text = check_document(key, document)?;
     Ok(store.write(Key::new(key)?, &[text.as_bytes()])?)
 }
 
 /// The text of a metadata object, if it can be read again: bounds of the reader are bounds of the
 /// writer.
-pub(crate) fn check_document(key: &str, document: &Json) -> Result<String, ZarrError> {
+pub(crate) fn check_document(key: &str, document: &Json) -> Result<String> {
     let refuse = |why: String| {
         let path = key.rsplit_once('/').map_or("", |(path, _)| path).to_owned();
         let name = key.rsplit('/').next().unwrap_or(key);
@@ -307,7 +295,7 @@ pub(crate) fn check_document(key: &str, document: &Json) -> Result<String, ZarrE
 }
 
 /// Checks attributes that a caller gives.
-pub(crate) fn check_attributes(path: &str, attributes: &Json) -> Result<(), ZarrError> {
+pub(crate) fn check_attributes(path: &str, attributes: &Json) -> Result<()> {
     let checked: Result<(), Problem> = match attributes {
         Json::Object(_) => Ok(()),
         other => expected("attributes", "an object", other),

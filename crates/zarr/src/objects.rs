@@ -2,7 +2,7 @@
 //! be: a grid may have 2⁶⁰ chunks, and one object.
 
 use crate::path::join;
-use crate::{Array, KeyEncoding, ZarrError, walk};
+use crate::{Array, KeyEncoding, Result, walk};
 use hyperslab_array::{ArrayError, Dims};
 use hyperslab_store::{Ask, Key};
 
@@ -18,7 +18,7 @@ pub(crate) struct Beyond {
 }
 
 /// What is done with an object, by its key and index.
-pub(crate) type Visit<'v> = &'v mut dyn FnMut(Key<'_>, &[u64]) -> Result<(), ZarrError>;
+pub(crate) type Visit<'v> = &'v mut dyn FnMut(Key<'_>, &[u64]) -> Result<()>;
 
 impl Beyond {
     fn is_beyond(&self, axis: usize, index: u64) -> bool {
@@ -51,12 +51,7 @@ impl Array {
     /// Calls `visit` with the key and index of each object that is looked for and may be stored:
     /// each that is, perhaps others. `ask` is asked before each; `true` stops with
     /// [`ArrayError::Interrupted`].
-    pub(crate) fn each_beyond(
-        &self,
-        beyond: &Beyond,
-        ask: Option<Ask<'_>>,
-        visit: Visit<'_>,
-    ) -> Result<(), ZarrError> {
+    pub(crate) fn each_beyond(&self, beyond: &Beyond, ask: Option<Ask<'_>>, visit: Visit<'_>) -> Result<()> {
         let mut asking = |key: &str, chunk: &[u64]| {
             self.go_on(ask)?;
             visit(Key::new(key)?, chunk)
@@ -79,7 +74,7 @@ impl Array {
     }
 
     /// Errors with [`ArrayError::Interrupted`] if `ask` says so.
-    pub(crate) fn go_on(&self, ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+    pub(crate) fn go_on(&self, ask: Option<Ask<'_>>) -> Result<()> {
         match ask {
             Some(ask) if ask() => {
                 Err(ArrayError::Interrupted { array: self.layout().name().to_owned() }.into())
@@ -100,7 +95,7 @@ impl Array {
     }
 
     /// The stored objects that are looked for. Lists only directories in which there may be some.
-    fn stored_beyond(&self, beyond: &Beyond, ask: Option<Ask<'_>>) -> Result<Vec<(String, Dims)>, ZarrError> {
+    fn stored_beyond(&self, beyond: &Beyond, ask: Option<Ask<'_>>) -> Result<Vec<(String, Dims)>> {
         let (folder, start) = self.folder();
         let (rank, encoding) = (self.layout().shape().len(), self.key_encoding());
         let mut found = Vec::new();
@@ -147,13 +142,13 @@ impl Array {
         Ok(found)
     }
 
-    fn children(&self, folder: &str) -> Result<Vec<hyperslab_store::Entry>, ZarrError> {
+    fn children(&self, folder: &str) -> Result<Vec<hyperslab_store::Entry>> {
         Ok(self.store().list_dir(crate::locked::prefix(folder)?)?)
     }
 
     /// All stored objects that are named like chunks (or shards) of this array, also outside its
     /// grid.
-    pub(crate) fn chunk_keys(&self, ask: Option<Ask<'_>>) -> Result<Vec<(String, Dims)>, ZarrError> {
+    pub(crate) fn chunk_keys(&self, ask: Option<Ask<'_>>) -> Result<Vec<(String, Dims)>> {
         let (folder, start) = self.folder();
         let rank = self.layout().shape().len();
         let keys = self.store().list_asking(crate::locked::prefix(&folder)?, ask).map_err(walk::stopped)?;
@@ -167,7 +162,7 @@ impl Array {
     }
 
     /// The indices of the chunks (where there are shards: shards) that are stored. Lists the store.
-    pub fn stored_places(&self, ask: Option<Ask<'_>>) -> Result<Vec<Dims>, ZarrError> {
+    pub fn stored_places(&self, ask: Option<Ask<'_>>) -> Result<Vec<Dims>> {
         let counts = self.layout().object_grid().counts(self.layout().shape());
         let places = self.chunk_keys(ask)?.into_iter().map(|(_, place)| place);
         Ok(places.filter(|place| place.iter().zip(&counts).all(|(at, count)| at < count)).collect())
@@ -186,8 +181,8 @@ fn parse_index(name: &str) -> Option<u64> {
 pub(crate) fn for_each_lost(
     old: &[u64],
     new: &[u64],
-    visit: &mut dyn FnMut(&[u64]) -> Result<(), ZarrError>,
-) -> Result<(), ZarrError> {
+    visit: &mut dyn FnMut(&[u64]) -> Result<()>,
+) -> Result<()> {
     for lost in 0..old.len() {
         let ranges: Vec<(u64, u64)> = (old.iter().zip(new).enumerate())
             .map(|(axis, (old, new))| match axis.cmp(&lost) {
@@ -218,7 +213,7 @@ pub(crate) fn for_each_lost(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ArraySpec, Format};
+    use crate::{ArraySpec, Format, ZarrError};
     use hyperslab_store::MemoryStore;
     use std::collections::BTreeSet;
     use std::sync::Arc;

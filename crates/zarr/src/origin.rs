@@ -1,7 +1,7 @@
 //! Whether what is stored at an array's path still is that array.
 
 use crate::metadata::Metadata;
-use crate::{Json, ZarrError, locked, node};
+use crate::{Json, Result, ZarrError, locked, node};
 use hyperslab_array::{LocateError, Origin, Seen};
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{Identity, Store};
@@ -34,7 +34,7 @@ pub(crate) fn seen(store: &Arc<dyn Store>, path: &str) -> Option<Identity> {
     identity(store, path).ok().flatten()
 }
 
-fn identity(store: &Arc<dyn Store>, path: &str) -> Result<Option<Identity>, ZarrError> {
+fn identity(store: &Arc<dyn Store>, path: &str) -> Result<Option<Identity>> {
     Ok(store.identity(locked::prefix(path)?)?)
 }
 

@@ -1,13 +1,13 @@
 //! Paths of nodes and names of children.
 
-use crate::{Format, ZarrError};
+use crate::{Format, Result, ZarrError};
 use hyperslab_store::{Key, StoreError};
 
 /// The plain form of a path: components joined by single slashes, none in front or behind; `""` is
 /// the root.
 ///
 /// Refuses what no node may be called: `.` and `..`, NUL, backslashes.
-pub fn normalize_path(path: &str) -> Result<String, ZarrError> {
+pub fn normalize_path(path: &str) -> Result<String> {
     let plain = path.split('/').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
     if !plain.is_empty()
         && let Err(error) = Key::new(&plain)
@@ -23,7 +23,7 @@ pub fn normalize_path(path: &str) -> Result<String, ZarrError> {
 
 /// Checks the name of a new node: not empty, no slash, not `.` or `..`, no name of a metadata
 /// object; in v3 no leading `__`, which is reserved.
-pub fn check_node_name(name: &str, format: Format) -> Result<(), ZarrError> {
+pub fn check_node_name(name: &str, format: Format) -> Result<()> {
     let why = if name.is_empty() {
         "a name has at least one character"
     } else if name.contains('/') {

@@ -120,7 +120,7 @@ impl ArraySpec {
     /// is checked by parsing it.
     pub(crate) fn document(&self) -> Result<(Json, Json), Problem> {
         if self.shape.len() > MAX_RANK {
-            return invalid(format!("shape: expected at most {MAX_RANK} axes, found {}", self.shape.len()));
+            return invalid!("shape: expected at most {MAX_RANK} axes, found {}", self.shape.len());
         }
         if !matches!(self.attributes, Json::Object(_)) {
             return expected("attributes", "an object", &self.attributes);
@@ -176,11 +176,11 @@ impl ArraySpec {
         if let Some(shards) = shards
             && shards.iter().zip(&chunk).any(|(shard, chunk)| shard % chunk != 0)
         {
-            return invalid(format!(
+            return invalid!(
                 "shards: expected multiples of the chunks {:?}, found {:?}",
                 chunk.as_slice(),
                 shards.as_slice()
-            ));
+            );
         }
         Ok((chunk.as_slice().into(), shards.map(|shards| shards.as_slice().into())))
     }
@@ -189,14 +189,14 @@ impl ArraySpec {
     /// readers refuse them.
     fn checked<'a>(&self, field: &str, chunk: &'a Dims) -> Result<&'a Dims, Problem> {
         if chunk.len() != self.shape.len() {
-            return invalid(format!(
+            return invalid!(
                 "{field}: expected {} axes as in shape, found {}",
                 self.shape.len(),
                 chunk.len()
-            ));
+            );
         }
         if chunk.contains(&0) {
-            return invalid(format!("{field}: expected positive integers, found {:?}", chunk.as_slice()));
+            return invalid!("{field}: expected positive integers, found {:?}", chunk.as_slice());
         }
         Ok(chunk)
     }

@@ -12,7 +12,7 @@
 //!   filter says. `null` stands for the empty element, and so does the 0 that zarr-python 2 wrote
 //!   where no fill value was given; but of text it is read as `"0"`, as zarr-python does.
 
-use crate::error::{Problem, invalid};
+use crate::error::{Problem, invalid, unsupported};
 use crate::format::extension::Extension;
 use crate::json::Json;
 use crate::{Format, base64, dtypes, fill};
@@ -126,39 +126,37 @@ pub(crate) fn from_v2<'a>(dtype: &Json, filters: &'a [Json]) -> Result<(Element,
     let object = matches!(dtype.as_str(), Some("|O" | "O"));
     let misplaced = filters.iter().skip(usize::from(object)).filter_map(id).find(|id| is_object_codec(id));
     if let Some(id) = misplaced {
-        return invalid(format!(
+        return invalid!(
             "filters: \"{id}\" makes bytes of objects; it must be the first filter, of dtype \"|O\", found dtype {}",
             dtype.brief()
-        ));
+        );
     }
     if !object {
         return Ok((Element::Fixed(dtypes::from_v2(dtype)?), filters));
     }
     const SUPPORTED: &str = "vlen-utf8, vlen-bytes, vlen-array";
     let Some((first, behind)) = filters.split_first() else {
-        return invalid(format!(
+        return invalid!(
             "dtype: \"|O\" needs a first filter that makes bytes of objects ({SUPPORTED}), found none"
-        ));
+        );
     };
     let (kind, known): (VlenKind, &[&str]) = match id(first) {
         Some("vlen-utf8") => (VlenKind::Text, &["id"]),
         Some("vlen-bytes") => (VlenKind::Bytes, &["id"]),
         Some("vlen-array") => (VlenKind::Array(item(first)?), &["id", "dtype"]),
         Some(id) if is_object_codec(id) => {
-            return Err(Problem::Unsupported(format!(
-                "filters: object codec \"{id}\" is not supported (supported: {SUPPORTED})"
-            )));
+            return unsupported!("filters: object codec \"{id}\" is not supported (supported: {SUPPORTED})");
         }
         _ => {
-            return invalid(format!(
+            return invalid!(
                 "filters: expected a first filter that makes bytes of objects ({SUPPORTED}), found {}",
                 first.brief()
-            ));
+            );
         }
     };
     let members = first.as_object().unwrap_or_default();
     if let Some((member, _)) = members.iter().find(|(member, _)| !known.contains(&member.as_str())) {
-        return invalid(format!("filters: \"{}\" has an unknown member \"{member}\"", kind.codec_name()));
+        return invalid!("filters: \"{}\" has an unknown member \"{member}\"", kind.codec_name());
     }
     Ok((Element::Vlen(kind), behind))
 }
@@ -213,15 +211,14 @@ pub(crate) fn write_fill(kind: VlenKind, bytes: &[u8]) -> Result<Json, Problem> 
     match kind {
         VlenKind::Text => match std::str::from_utf8(bytes) {
             Ok(text) => Ok(text.into()),
-            Err(error) => invalid(format!(
-                "fill_value: expected text in UTF-8, found another byte at {}",
-                error.valid_up_to()
-            )),
+            Err(error) => {
+                invalid!("fill_value: expected text in UTF-8, found another byte at {}", error.valid_up_to())
+            }
         },
         VlenKind::Bytes => Ok(Json::String(base64::encode(bytes))),
         // What zarr-python 2 writes.
         VlenKind::Array(_) if bytes.is_empty() => Ok(0u32.into()),
-        VlenKind::Array(_) => invalid("fill_value: of arrays only the empty one can be stored"),
+        VlenKind::Array(_) => invalid!("fill_value: of arrays only the empty one can be stored"),
     }
 }
 

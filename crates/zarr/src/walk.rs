@@ -8,7 +8,7 @@
 
 use crate::node::{self, NodeKind};
 use crate::path::join;
-use crate::{Format, Group, ZarrError, locked};
+use crate::{Format, Group, Result, ZarrError, locked};
 use hyperslab_store::{Ask, Identity, Key, Store, StoreError};
 use std::collections::HashMap;
 use std::io;
@@ -22,7 +22,7 @@ const MOST_VISITS: u32 = 2000;
 pub(crate) type Listed = (String, NodeKind);
 
 /// [`ZarrError::Interrupted`] where the answer is `true`.
-pub(crate) fn check(ask: Option<Ask<'_>>) -> Result<(), ZarrError> {
+pub(crate) fn check(ask: Option<Ask<'_>>) -> Result<()> {
     if ask.is_some_and(|ask| ask()) { Err(ZarrError::Interrupted) } else { Ok(()) }
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn stored_nodes(
     group: &Group,
     max_depth: Option<usize>,
     ask: Option<Ask<'_>>,
-) -> Result<Vec<Listed>, ZarrError> {
+) -> Result<Vec<Listed>> {
     let mut walk = Walk { group, ask, visits: HashMap::new() };
     let mut found = Vec::new();
     let mut levels = Vec::new();
@@ -73,7 +73,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// Lists a group. `None`: it is one of those above it.
-    fn enter(&mut self, below: &str, above: &[Level]) -> Result<Option<Level>, ZarrError> {
+    fn enter(&mut self, below: &str, above: &[Level]) -> Result<Option<Level>> {
         check(self.ask)?;
         let parent = join(self.group.path(), below);
         let prefix = locked::prefix(&parent)?;
@@ -109,11 +109,7 @@ impl Walk<'_> {
 }
 
 /// What a node is listed as: as an array where its document cannot be read.
-pub(crate) fn listed_kind(
-    store: &Arc<dyn Store>,
-    path: &str,
-    format: Format,
-) -> Result<Option<NodeKind>, ZarrError> {
+pub(crate) fn listed_kind(store: &Arc<dyn Store>, path: &str, format: Format) -> Result<Option<NodeKind>> {
     match node::kind(store, path, format) {
         Err(error) if is_unreadable(&error) => Ok(Some(NodeKind::Array)),
         kind => kind,

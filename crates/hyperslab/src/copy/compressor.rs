@@ -1,6 +1,6 @@
 //! Which compressors a copy gets, in words that belong to no format.
 
-use crate::{Error, Json};
+use crate::{Error, Json, Result};
 use hyperslab_codec::{AnyCodec, Context, DataType, Kind, registry};
 use hyperslab_codec::{ByteOrder, Codec};
 use std::str::FromStr;
@@ -33,7 +33,7 @@ pub struct Compressors(Vec<Json>);
 impl FromStr for Compressors {
     type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self> {
         let text = text.trim();
         let list = if text.starts_with(['{', '[']) {
             match Json::parse(text.as_bytes())? {
@@ -53,7 +53,7 @@ impl FromStr for Compressors {
 
 impl Compressors {
     /// The codecs for elements of `element_size` bytes.
-    pub(super) fn codecs(&self, element_size: usize) -> Result<Vec<Arc<dyn Codec>>, Error> {
+    pub(super) fn codecs(&self, element_size: usize) -> Result<Vec<Arc<dyn Codec>>> {
         self.0.iter().map(|json| codec(json, element_size)).collect()
     }
 }
@@ -63,7 +63,7 @@ fn refuse(why: String) -> Error {
 }
 
 /// The v2 metadata of a short form.
-fn short(text: &str) -> Result<Vec<Json>, Error> {
+fn short(text: &str) -> Result<Vec<Json>> {
     let refuse_part = |part: &str, why: &str| refuse(format!("in {text:?}, {part:?} is {why}"));
     let mut parts = text.split(':');
     let name = parts.next().unwrap_or_default();
@@ -111,7 +111,7 @@ fn short(text: &str) -> Result<Vec<Json>, Error> {
 }
 
 /// The codec of an object of v2 (`id`) or v3 (`name`) metadata.
-fn codec(json: &Json, element_size: usize) -> Result<Arc<dyn Codec>, Error> {
+fn codec(json: &Json, element_size: usize) -> Result<Arc<dyn Codec>> {
     let value = json.to_serde()?;
     let bytes = DataType::new(Kind::Raw, element_size, ByteOrder::NATIVE)
         .ok_or_else(|| refuse(format!("elements of {element_size} bytes are too large")))?;

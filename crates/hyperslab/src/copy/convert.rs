@@ -3,7 +3,7 @@
 
 use super::{Compressors, CopyOptions, Order, Shards, ragged};
 use crate::element::swap_bytes;
-use crate::{Array, Error, Format};
+use crate::{Array, Error, Format, Result};
 use hyperslab_array::Dims;
 use hyperslab_codec::{ByteOrder, BytesCodec, Codec, Transpose, VlenKind};
 use hyperslab_zarr::{ArraySpec, Choice, IndexLocation, Json, KeyEncoding};
@@ -80,7 +80,7 @@ pub(crate) enum CopiedCodecs {
 }
 
 /// The specification of the copy of `array`.
-pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArraySpec, Error> {
+pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArraySpec> {
     let (name, options, format) = (copying.name, copying.options, copying.format());
     let same_format = format == array.format();
     let facts = array.node().copied(copying)?;
@@ -176,7 +176,7 @@ fn set_shards(
     array: &Array,
     codec: Option<(Vec<Json>, Json, Vec<Json>)>,
     copying: &mut Copying<'_>,
-) -> Result<(), Error> {
+) -> Result<()> {
     let options = copying.options;
     let v2 = options.format == Some(Format::ZarrV2);
     let chunks = spec.chunks.clone().unwrap_or_default();
@@ -295,7 +295,7 @@ mod tests {
         zarr::Array::create(store, "a", spec, false).unwrap().into()
     }
 
-    fn specified(array: &Array, options: &CopyOptions<'_>, notes: &mut Notes) -> Result<ArraySpec, Error> {
+    fn specified(array: &Array, options: &CopyOptions<'_>, notes: &mut Notes) -> Result<ArraySpec> {
         convert(array, &mut Copying { name: "a", options, is_netcdf: false, notes })
     }
 
@@ -314,22 +314,19 @@ mod tests {
     #[test]
     fn there_and_back_is_the_same() {
         let blosc = r#"[{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}]"#;
+        let attributes = r#"{"units": "m", "huge": 12345678901234567890123, "none": NaN}"#;
         let original = stored(Format::ZarrV2, |spec| {
             spec.dtype = ">i2".parse().unwrap();
             spec.fill = Some(vec![1, 2]);
             spec.fortran_order = true;
-            spec.attributes =
-                Json::parse(br#"{"units": "m", "huge": 12345678901234567890123, "none": NaN}"#).unwrap();
+            spec.attributes = Json::parse(attributes.as_bytes()).unwrap();
             spec.dimension_names = Some(vec![Some("y".into()), Some("x".into())]);
             spec.compressors =
                 Choice::Set(Json::parse(blosc.as_bytes()).unwrap().as_array().unwrap().to_vec());
         });
         let (v3, notes) = converted(&original, &to(Format::ZarrV3));
         assert!(notes.is_empty());
-        assert_eq!(
-            v3.attributes().unwrap().to_text(None),
-            r#"{"units": "m", "huge": 12345678901234567890123, "none": NaN}"#
-        );
+        assert_eq!(v3.attributes().unwrap().to_text(None), attributes);
         assert_eq!(v3.dimension_names().unwrap(), original.dimension_names().unwrap());
         assert_eq!(v3.as_zarr().unwrap().to_json().get("fill_value"), Some(&Json::from(0x0102_u32)));
         assert!(v3.as_zarr().unwrap().fortran_order());

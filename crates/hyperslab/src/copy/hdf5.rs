@@ -4,7 +4,7 @@ use super::Compressors;
 use super::convert::{Copied, CopiedCodecs, Copying};
 use crate::hdf5_array::Hdf5Array;
 use crate::interface::ArrayNode;
-use crate::{Error, Json, hdf5_json};
+use crate::{Json, Result, hdf5_json};
 use hyperslab_array::{self as engine, ArrayError, Ragged, ReadOptions, Selection, element_count};
 use hyperslab_codec::VlenKind;
 use hyperslab_hdf5::element::ElementKind;
@@ -29,7 +29,7 @@ const FLETCHER32: u16 = 3;
 const BITSHUFFLE: u16 = 32008;
 
 /// What the copy of a dataset takes over. Errors with [`Error::Copy`] where Zarr has no such array.
-pub(crate) fn copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Copied, Error> {
+pub(crate) fn copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Copied> {
     let dataset = array.dataset();
     if let Some(problem) = array.problem() {
         return Err(copying.refuse(problem));
@@ -74,7 +74,7 @@ pub(crate) fn copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Cop
 }
 
 /// The bytes of what absent elements of a dataset of strings are.
-fn absent_text(dataset: &Dataset, copying: &Copying<'_>) -> Result<Vec<u8>, Error> {
+fn absent_text(dataset: &Dataset, copying: &Copying<'_>) -> Result<Vec<u8>> {
     let Some(absent) = dataset.absent_value() else { return Ok(Vec::new()) };
     match Value::of(dataset.file(), dataset.element(), absent)? {
         Value::Text(text) => Ok(text.into_bytes()),
@@ -96,7 +96,7 @@ pub(crate) fn read(
     selection: &Selection,
     options: ReadOptions<'_>,
     paths: &mut Paths,
-) -> Result<Ragged, Error> {
+) -> Result<Ragged> {
     let (dataset, file) = (array.dataset(), array.dataset().file());
     let element = dataset.element();
     if element.kind != ElementKind::ObjectReference {
@@ -125,7 +125,7 @@ pub(crate) fn read(
 
 /// The attributes, without those that say what dimension names say, or that a file is of NetCDF. In
 /// NetCDF a list of one number is that number.
-pub(crate) fn attributes(found: &[Attribute], copying: &mut Copying<'_>) -> Result<Json, Error> {
+pub(crate) fn attributes(found: &[Attribute], copying: &mut Copying<'_>) -> Result<Json> {
     let class = found.iter().find(|attribute| attribute.name == "CLASS").map(Attribute::value).transpose()?;
     let is_scale = match class {
         Some(Value::Text(class)) => class == "DIMENSION_SCALE",
@@ -169,7 +169,7 @@ fn flags(attributes: &mut Json, members: &[(String, i128)], copying: &mut Copyin
 }
 
 /// Compressors in place of the filters: as good or better, and shuffling where they shuffle.
-fn compressors(dataset: &Dataset, copying: &mut Copying<'_>) -> Result<Compressors, Error> {
+fn compressors(dataset: &Dataset, copying: &mut Copying<'_>) -> Result<Compressors> {
     let ids: Vec<u16> = dataset.filters().iter().map(|filter| filter.id).collect();
     if ids.iter().all(|id| *id == FLETCHER32) {
         return "none".parse();

@@ -30,7 +30,7 @@ pub(crate) use convert::{Copied, CopiedCodecs, Copying};
 pub(crate) use hdf5::Paths;
 
 use crate::stores::{Intent, Reached, StoreOptions, local_path, reach, refuse_file_name};
-use crate::{Array, Below, Error, Format, Group, Json, Node, NodeKind, info, settings};
+use crate::{Array, Below, Error, Format, Group, Json, Node, NodeKind, Result, info, settings};
 use convert::{Notes, convert};
 use hyperslab_hdf5::Hdf5Error;
 use hyperslab_store::{Ask, Key, Store};
@@ -150,7 +150,7 @@ impl CopyOptions<'_> {
         self.progress.is_some_and(Progress::cancelled)
     }
 
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<()> {
         if self.stops() { Err(Error::Interrupted) } else { Ok(()) }
     }
 }
@@ -189,7 +189,7 @@ pub struct CopyReport {
 /// [`Error::Destination`] where a copy cannot be (something is there, and `overwrite` is not set;
 /// it is the source, inside it or around it), [`Error::Mismatch`] where verification finds another
 /// value, [`Error::Interrupted`] where [`Progress::cancelled`] said so.
-pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<CopyReport, Error> {
+pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<CopyReport> {
     let Some(target) = local_path(destination)? else {
         if options.overwrite {
             return Err(Error::Options(format!(
@@ -229,7 +229,7 @@ pub fn copy_to_store(
     store: &Arc<dyn Store>,
     path: &str,
     options: &CopyOptions<'_>,
-) -> Result<CopyReport, Error> {
+) -> Result<CopyReport> {
     let path = zarr::normalize_path(path)?;
     let within = |outer: &str, inner: &str| {
         let rest = inner.strip_prefix(outer);
@@ -275,7 +275,7 @@ struct Walked<'o> {
 
 impl<'o> Walked<'o> {
     /// `room`: what paths have in the destination, if it is a directory.
-    fn new(source: &Node, room: Option<Room>, options: &'o CopyOptions<'o>) -> Result<Self, Error> {
+    fn new(source: &Node, room: Option<Room>, options: &'o CopyOptions<'o>) -> Result<Self> {
         let mut walked = Walked {
             options,
             groups: Vec::new(),
@@ -303,7 +303,7 @@ impl<'o> Walked<'o> {
     }
 
     /// Refuses a shape that fits none of the arrays.
-    fn check_rank(&self, what: &str, rank: usize) -> Result<(), Error> {
+    fn check_rank(&self, what: &str, rank: usize) -> Result<()> {
         let ranks: BTreeSet<usize> = self.arrays.iter().map(|(_, array, _)| array.shape().len()).collect();
         if ranks.contains(&rank) {
             return Ok(());
@@ -315,7 +315,7 @@ impl<'o> Walked<'o> {
         Err(Error::Options(format!("{what}: {rank} sizes are given, but the source has {ranks}")))
     }
 
-    fn format(&self) -> Result<zarr::Format, Error> {
+    fn format(&self) -> Result<zarr::Format> {
         self.options.format.unwrap_or(Format::ZarrV3).zarr()
     }
 
@@ -326,7 +326,7 @@ impl<'o> Walked<'o> {
     }
 
     /// The group, and all below it.
-    fn add_group(&mut self, group: &Group, room: Option<Room>) -> Result<(), Error> {
+    fn add_group(&mut self, group: &Group, room: Option<Room>) -> Result<()> {
         self.consolidated = group.is_consolidated();
         // Consolidated metadata is a copy that may be out of date: what is stored counts.
         let group = group.node().as_stored()?.unwrap_or_else(|| group.clone());
@@ -373,7 +373,7 @@ impl<'o> Walked<'o> {
     }
 
     /// A group without what is below it, or an array.
-    fn add(&mut self, path: &str, node: Node) -> Result<(), Error> {
+    fn add(&mut self, path: &str, node: Node) -> Result<()> {
         match node {
             Node::Array(array) => self.add_array(path.to_owned(), array),
             Node::Group(group) => {
@@ -384,7 +384,7 @@ impl<'o> Walked<'o> {
         }
     }
 
-    fn add_array(&mut self, path: String, array: Array) -> Result<(), Error> {
+    fn add_array(&mut self, path: String, array: Array) -> Result<()> {
         let spec = convert(&array, &mut self.copying(&shown(&path)))?;
         self.report.bytes = self.report.bytes.saturating_add(info::array_bytes(&array));
         self.arrays.push((path, array, spec));
@@ -392,7 +392,7 @@ impl<'o> Walked<'o> {
     }
 
     /// Makes the copy. `unseen`: the store is empty, and nobody else knows it.
-    fn copy(mut self, store: &Arc<dyn Store>, base: &str, unseen: bool) -> Result<CopyReport, Error> {
+    fn copy(mut self, store: &Arc<dyn Store>, base: &str, unseen: bool) -> Result<CopyReport> {
         let start = Instant::now();
         let (options, format) = (self.options, self.format()?);
         let ask: Option<Ask<'_>> = Some(&|| options.stops());
@@ -448,7 +448,7 @@ impl<'o> Walked<'o> {
     }
 }
 
-fn open(group: &Group, below: &Below) -> Result<Node, Error> {
+fn open(group: &Group, below: &Below) -> Result<Node> {
     group.open_below(below)?.into_node()
 }
 

@@ -15,7 +15,7 @@
 //! A reader that opened the old array finds chunks by their names: after the exchange these are the
 //! chunks of the new one.
 
-use crate::{Error, Key};
+use crate::{Error, Key, Result};
 use hyperslab_store::{Ask, LocalOptions, LocalStore, Staged, Store, StoreError};
 use std::fs;
 use std::io;
@@ -86,7 +86,7 @@ impl Destination {
         source: Option<&Path>,
         overwrite: bool,
         fsync: bool,
-    ) -> Result<Destination, Error> {
+    ) -> Result<Destination> {
         let refuse = |why: &str| Error::Destination { path: destination.to_owned(), why: why.to_owned() };
         let fail = |source| Error::Io { what: "make", path: destination.to_owned(), source };
         let destination: PathBuf = std::path::absolute(destination).map_err(fail)?.components().collect();
@@ -124,14 +124,14 @@ impl Destination {
     }
 
     /// Step 2.
-    pub(super) fn stage(&self) -> Result<Box<dyn Staged + '_>, Error> {
+    pub(super) fn stage(&self) -> Result<Box<dyn Staged + '_>> {
         let prefix = self.prefix.as_deref().map(Key::new).transpose()?;
         self.store.stage(prefix).map_err(|error| self.fail("make", error))
     }
 
     /// Step 4. `ask` may stop only the deletion of what was replaced; the rest of that is swept
     /// later.
-    pub(super) fn commit(&self, staged: Box<dyn Staged + '_>, ask: Option<Ask<'_>>) -> Result<(), Error> {
+    pub(super) fn commit(&self, staged: Box<dyn Staged + '_>, ask: Option<Ask<'_>>) -> Result<()> {
         let fail = |error| self.fail("move the finished copy to", error);
         if self.replace {
             return staged.commit(ask).map_err(fail);
@@ -174,16 +174,14 @@ mod tests {
     use super::*;
 
     fn names(directory: &Path) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(directory)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
+        let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+        let mut names: Vec<String> = fs::read_dir(directory).unwrap().map(name).collect();
         names.sort();
         names
     }
 
     /// A copy of one file.
-    fn copy_to(destination: &Path, text: &str, overwrite: bool) -> Result<(), Error> {
+    fn copy_to(destination: &Path, text: &str, overwrite: bool) -> Result<()> {
         let place = Destination::prepare(destination, None, overwrite, false)?;
         let staged = place.stage()?;
         staged.store().write(Key::new("zarr.json")?, &[text.as_bytes()])?;
@@ -265,9 +263,8 @@ mod tests {
             ("link/b.zarr", "inside the source"),
             ("", "the source lies inside it"),
         ] {
-            let error = Destination::prepare(&root.path().join(destination), Some(&source), true, false)
-                .unwrap_err()
-                .to_string();
+            let refused = Destination::prepare(&root.path().join(destination), Some(&source), true, false);
+            let error = refused.unwrap_err().to_string();
             assert!(error.contains(why), "{destination}: {error}");
         }
         assert!(Destination::prepare(&root.path().join("a.zarr2"), Some(&source), false, false).is_ok());

@@ -11,7 +11,7 @@
 
 use super::blocks::Block;
 use super::hdf5::Paths;
-use crate::{Array, Error, Format};
+use crate::{Array, Error, Format, Result};
 use hyperslab_array::{Ragged, ReadOptions, element_count};
 use hyperslab_codec::{Cell, VlenKind};
 use hyperslab_store::Ask;
@@ -21,7 +21,7 @@ const SAMPLE: u64 = 4096;
 
 /// What the elements of a copy are, of `format`; `None`: they have one size. Errors with
 /// [`Error::Copy`] where the format has no such elements.
-pub(super) fn kind(kind: Option<VlenKind>, name: &str, format: Format) -> Result<Option<VlenKind>, Error> {
+pub(super) fn kind(kind: Option<VlenKind>, name: &str, format: Format) -> Result<Option<VlenKind>> {
     match kind {
         Some(VlenKind::Array(dtype)) if format != Format::ZarrV2 => Err(Error::Copy {
             array: name.to_owned(),
@@ -35,7 +35,7 @@ pub(super) fn kind(kind: Option<VlenKind>, name: &str, format: Format) -> Result
 
 /// About how many bytes an element takes: the cell, and what some elements that are stored are on
 /// average, or all of them are as stored.
-pub(super) fn element_bytes(array: &Array, ask: Option<Ask<'_>>) -> Result<u64, Error> {
+pub(super) fn element_bytes(array: &Array, ask: Option<Ask<'_>>) -> Result<u64> {
     let object = array.layout().object_grid().chunk_shape();
     let stored = array.node().stored_objects(ask)?;
     let (objects, bytes) = array.chunks_stored(ask)?;
@@ -67,7 +67,7 @@ pub(super) fn element_bytes(array: &Array, ask: Option<Ask<'_>>) -> Result<u64, 
 }
 
 /// Refuses what is not text in UTF-8.
-pub(super) fn check_text(ragged: &Ragged, block: &Block, name: &str) -> Result<(), Error> {
+pub(super) fn check_text(ragged: &Ragged, block: &Block, name: &str) -> Result<()> {
     let bytes = ragged.values.as_slice();
     // All is text, if all together is, and none begins within a character.
     if let Ok(text) = std::str::from_utf8(bytes)

@@ -7,7 +7,7 @@
 
 use super::blocks::{Block, Blocks};
 use super::transfer::{front, wrong_size};
-use crate::{Array, Dims, Error};
+use crate::{Array, Dims, Result};
 use hyperslab_array::{ReadOptions, Target};
 use std::collections::BTreeMap;
 
@@ -89,7 +89,7 @@ pub(super) fn read<'s>(
     stored: impl Iterator<Item = &'s Dims>,
     bytes: &mut [u8],
     options: ReadOptions<'_>,
-) -> Result<(), Error> {
+) -> Result<()> {
     let (size, fill) = (array.dtype().size().max(1), array.layout().fill().bytes());
     for element in bytes.chunks_exact_mut(size) {
         element.copy_from_slice(fill.get(..size).ok_or_else(wrong_size)?);
@@ -111,7 +111,7 @@ pub(super) fn read<'s>(
 }
 
 /// Copies the elements of a box into those of one around it, row by row.
-fn put(part: &[u8], inner: &Block, whole: &mut [u8], outer: &Block, size: usize) -> Result<(), Error> {
+fn put(part: &[u8], inner: &Block, whole: &mut [u8], outer: &Block, size: usize) -> Result<()> {
     let row = inner.len.last().map_or(1, |n| *n as usize).saturating_mul(size);
     if row == 0 {
         return Ok(());

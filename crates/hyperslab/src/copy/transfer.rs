@@ -6,7 +6,7 @@ use super::{Paths, Phase, Progress, ragged};
 use crate::element::swap_bytes;
 use crate::error::check;
 use crate::info::array_bytes;
-use crate::{Array, Dims, Error};
+use crate::{Array, Dims, Error, Result};
 use hyperslab_array::{ArrayError, Memory, Ragged, ReadOptions, Source, Target, WriteOptions};
 use hyperslab_codec::VlenKind;
 use hyperslab_store::Ask;
@@ -47,7 +47,7 @@ impl<'a> Transfer<'a> {
         threads: usize,
         max_memory: u64,
         progress: Option<&'a dyn Progress>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let mut this = Transfer {
             jobs,
             blocks: Vec::new(),
@@ -120,8 +120,8 @@ impl<'a> Transfer<'a> {
         &self,
         phase: Phase,
         total: u64,
-        failed: &mut dyn FnMut(&Job, Error) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        failed: &mut dyn FnMut(&Job, Error) -> Result<()>,
+    ) -> Result<()> {
         if let Some(progress) = self.progress {
             progress.begin(phase, total);
         }
@@ -144,7 +144,7 @@ impl<'a> Transfer<'a> {
     }
 
     /// Copies or compares one array. `rest`: bytes that are not done yet.
-    fn run_job(&self, phase: Phase, number: usize, job: &Job, rest: &mut u64) -> Result<(), Error> {
+    fn run_job(&self, phase: Phase, number: usize, job: &Job, rest: &mut u64) -> Result<()> {
         let Some([copied, compared]) = self.blocks.get(number) else { return Err(wrong_size()) };
         let sizes = if phase == Phase::Copy { copied } else { compared };
         let threads = self.threads.get(number).copied().unwrap_or(1);
@@ -193,7 +193,7 @@ impl<'a> Transfer<'a> {
     }
 
     /// Makes the buffer long enough for a block.
-    fn make_room(&self, buffer: &mut Memory, len: usize, phase: Phase, name: &str) -> Result<(), Error> {
+    fn make_room(&self, buffer: &mut Memory, len: usize, phase: Phase, name: &str) -> Result<()> {
         let needed = (len as u64).saturating_mul(if phase == Phase::Copy { 1 } else { 2 });
         if needed > buffer.len() as u64 {
             // Given back first.
@@ -214,7 +214,7 @@ impl<'a> Transfer<'a> {
     }
 }
 
-fn memory(bytes: u64, array: &str) -> Result<Memory, Error> {
+fn memory(bytes: u64, array: &str) -> Result<Memory> {
     let memory = usize::try_from(bytes).ok().and_then(Memory::dirty);
     Ok(memory.ok_or_else(|| ArrayError::Memory {
         array: array.to_owned(),
@@ -233,6 +233,9 @@ struct Listed<'a> {
     all: &'a [Dims],
 }
 
+/// What is listed of a block, of the source and of the copy; `None`: any object may be stored.
+type Parts<'a> = [Option<Listed<'a>>; 2];
+
 /// Copies and compares the blocks of one array.
 struct Mover<'a> {
     job: &'a Job,
@@ -242,7 +245,7 @@ struct Mover<'a> {
 
 impl Mover<'_> {
     /// The objects that are stored of the source, and where that matters of the copy. Lists stores.
-    fn stored(&self, phase: Phase) -> Result<[StoredObjects; 2], Error> {
+    fn stored(&self, phase: Phase) -> Result<[StoredObjects; 2]> {
         let (source, target) = (&self.job.source, &self.job.target);
         if source.node().copies_absent() {
             return Ok([None, None]);
@@ -265,13 +268,7 @@ impl Mover<'_> {
         }
     }
 
-    fn copy(
-        &self,
-        block: &Block,
-        [part, _]: [Option<Listed<'_>>; 2],
-        buffer: &mut [u8],
-        len: usize,
-    ) -> Result<(), Error> {
+    fn copy(&self, block: &Block, [part, _]: Parts<'_>, buffer: &mut [u8], len: usize) -> Result<()> {
         let bytes = front(buffer, len)?;
         self.read(&self.job.source, block, part, bytes)?;
         self.to_target_order(bytes);
@@ -281,13 +278,13 @@ impl Mover<'_> {
         target.write(&selection, &source, self.write_options())
     }
 
-    fn read_source_ragged(&self, block: &Block, paths: &mut Paths) -> Result<Ragged, Error> {
+    fn read_source_ragged(&self, block: &Block, paths: &mut Paths) -> Result<Ragged> {
         let source = &self.job.source;
         source.node().read_copied(&source.select(&block.index())?, self.read_options(), paths)
     }
 
     /// Returns the bytes of the values.
-    fn copy_ragged(&self, block: &Block, paths: &mut Paths, kind: VlenKind) -> Result<u64, Error> {
+    fn copy_ragged(&self, block: &Block, paths: &mut Paths, kind: VlenKind) -> Result<u64> {
         let values = self.read_source_ragged(block, paths)?;
         if kind == VlenKind::Text && !self.job.source.node().checks_text() {
             ragged::check_text(&values, block, &self.job.name)?;
@@ -298,7 +295,7 @@ impl Mover<'_> {
         Ok(bytes)
     }
 
-    fn compare_ragged(&self, block: &Block, paths: &mut Paths, kind: VlenKind) -> Result<(), Error> {
+    fn compare_ragged(&self, block: &Block, paths: &mut Paths, kind: VlenKind) -> Result<()> {
         let expected = self.read_source_ragged(block, paths)?;
         let target = &self.job.target;
         let found = target.read_ragged(&target.select(&block.index())?, self.read_options())?;
@@ -317,13 +314,7 @@ impl Mover<'_> {
         }
     }
 
-    fn compare(
-        &self,
-        block: &Block,
-        [part, copied]: [Option<Listed<'_>>; 2],
-        buffer: &mut [u8],
-        len: usize,
-    ) -> Result<(), Error> {
+    fn compare(&self, block: &Block, [part, copied]: Parts<'_>, buffer: &mut [u8], len: usize) -> Result<()> {
         let (expected, rest) = buffer.split_at_mut_checked(len).ok_or_else(wrong_size)?;
         let found = front(rest, len)?;
         self.read(&self.job.source, block, part, expected)?;
@@ -340,13 +331,7 @@ impl Mover<'_> {
         }
     }
 
-    fn read(
-        &self,
-        array: &Array,
-        block: &Block,
-        part: Option<Listed<'_>>,
-        bytes: &mut [u8],
-    ) -> Result<(), Error> {
+    fn read(&self, array: &Array, block: &Block, part: Option<Listed<'_>>, bytes: &mut [u8]) -> Result<()> {
         if let Some(Listed { numbers, all }) = part {
             let places = numbers.iter().filter_map(|number| all.get(*number));
             return stored::read(array, block, places, bytes, self.read_options());
@@ -383,7 +368,7 @@ impl Mover<'_> {
     }
 }
 
-pub(super) fn front(buffer: &mut [u8], len: usize) -> Result<&mut [u8], Error> {
+pub(super) fn front(buffer: &mut [u8], len: usize) -> Result<&mut [u8]> {
     buffer.get_mut(..len).ok_or_else(wrong_size)
 }
 

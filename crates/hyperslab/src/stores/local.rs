@@ -1,7 +1,7 @@
 //! The scheme `file`: paths and `file://` URLs.
 
 use super::{FoundObject, Intent, Reached, Scheme, StoreOptions};
-use crate::{Error, FileStore, LocalOptions, LocalStore, settings};
+use crate::{Error, FileStore, LocalOptions, LocalStore, Result, settings};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,11 +18,11 @@ impl Scheme for File {
         "file"
     }
 
-    fn reach(&self, location: &str, options: StoreOptions) -> Result<Reached, Error> {
+    fn reach(&self, location: &str, options: StoreOptions) -> Result<Reached> {
         reach_path(&path_of(location)?, options)
     }
 
-    fn local_path(&self, location: &str) -> Result<Option<PathBuf>, Error> {
+    fn local_path(&self, location: &str) -> Result<Option<PathBuf>> {
         path_of(location).map(Some)
     }
 }
@@ -31,7 +31,7 @@ impl Scheme for File {
 /// that of the directory, which need not exist yet.
 ///
 /// Errors with [`Error::Store`] where something else is there.
-pub fn reach_path(path: &Path, options: StoreOptions) -> Result<Reached, Error> {
+pub fn reach_path(path: &Path, options: StoreOptions) -> Result<Reached> {
     let local = LocalOptions { fsync: options.fsync, file_locks: settings::file_locks() };
     match options.intent {
         Intent::Unseen => return Ok(Reached::new(Arc::new(LocalStore::unseen(path, local)?), "")),
@@ -65,7 +65,7 @@ pub fn reach_path(path: &Path, options: StoreOptions) -> Result<Reached, Error> 
 /// be a Zarr store. A directory that exists may have any name.
 ///
 /// Errors with [`Error::Location`].
-pub fn refuse_file_name(path: &Path) -> Result<(), Error> {
+pub fn refuse_file_name(path: &Path) -> Result<()> {
     for part in path.ancestors().take_while(|part| !part.as_os_str().is_empty()) {
         let ending = part.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
         if let Some(ending) = ending.filter(|ending| FILE_ENDINGS.contains(&ending.as_str()))
@@ -85,7 +85,7 @@ pub fn refuse_file_name(path: &Path) -> Result<(), Error> {
 
 /// The path that a location means: itself, or that of a `file://` URL with its percent-escapes
 /// decoded. Errors with [`Error::Location`] for other hosts and broken escapes.
-fn path_of(location: &str) -> Result<PathBuf, Error> {
+fn path_of(location: &str) -> Result<PathBuf> {
     let refuse = |why: String| Err(Error::Location { location: location.to_owned(), why });
     let scheme = location.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("file:"));
     let Some(rest) = scheme.and_then(|_| location.get(5..)).filter(|rest| rest.starts_with('/')) else {

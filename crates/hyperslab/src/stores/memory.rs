@@ -1,7 +1,7 @@
 //! The scheme `memory`: stores of this process, by the URL that they say they have.
 
 use super::{Reached, Scheme, StoreOptions};
-use crate::{Error, MemoryStore};
+use crate::{Error, MemoryStore, Result};
 use std::sync::Arc;
 
 /// `memory://NUMBER/PATH`.
@@ -13,7 +13,7 @@ impl Scheme for Memory {
         "memory"
     }
 
-    fn reach(&self, location: &str, _: StoreOptions) -> Result<Reached, Error> {
+    fn reach(&self, location: &str, _: StoreOptions) -> Result<Reached> {
         let rest = location.split_once("://").map_or("", |(_, rest)| rest);
         let (number, path) = rest.split_once('/').unwrap_or((rest, ""));
         match MemoryStore::find(number) {

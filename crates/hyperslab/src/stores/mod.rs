@@ -12,7 +12,7 @@ mod memory;
 
 pub use local::{reach_path, refuse_file_name};
 
-use crate::{DataFile, Error, Node, open_node};
+use crate::{DataFile, Error, Node, Result, open_node};
 use hyperslab_store::Store;
 use hyperslab_store::fork::RwLock;
 use std::fmt::Debug;
@@ -33,11 +33,11 @@ pub trait Scheme: Debug + Send + Sync {
 
     /// The store that a location leads into. Errors with [`Error::Location`] where the location
     /// says nothing that this scheme understands.
-    fn reach(&self, location: &str, options: StoreOptions) -> Result<Reached, Error>;
+    fn reach(&self, location: &str, options: StoreOptions) -> Result<Reached>;
 
     /// The file or directory that a location means, as the user named it. `None`, the default:
     /// locations of this scheme are not on a local disk.
-    fn local_path(&self, location: &str) -> Result<Option<PathBuf>, Error> {
+    fn local_path(&self, location: &str) -> Result<Option<PathBuf>> {
         let _ = location;
         Ok(None)
     }
@@ -95,7 +95,7 @@ impl Reached {
 
     /// Opens what is stored there. Errors with [`Error::NotData`] where the path leads to a file of
     /// an unknown format.
-    pub fn open(&self) -> Result<Node, Error> {
+    pub fn open(&self) -> Result<Node> {
         match self.file()? {
             Some((file, inside)) => file.open(&inside),
             None => open_node(&self.store, &self.path, None),
@@ -104,7 +104,7 @@ impl Reached {
 
     /// The file that the path is known to lead to or into, and the path in that file. `None`: no
     /// file is known to be there.
-    pub fn file(&self) -> Result<Option<(DataFile, String)>, Error> {
+    pub fn file(&self) -> Result<Option<(DataFile, String)>> {
         let Some(FoundObject { key, name }) = &self.object else { return Ok(None) };
         let inside = self.path.get(key.len()..).unwrap_or_default().trim_start_matches('/');
         match DataFile::open_object(&self.store, key)? {
@@ -134,12 +134,12 @@ pub fn schemes() -> Vec<&'static str> {
 ///
 /// Errors with [`Error::Location`] where nobody knows the scheme, or the scheme does not understand
 /// the location, and with [`Error::Store`] where something is in the way of the store.
-pub fn reach(location: &str, options: StoreOptions) -> Result<Reached, Error> {
+pub fn reach(location: &str, options: StoreOptions) -> Result<Reached> {
     scheme_of(location)?.reach(location, options)
 }
 
 /// As [`reach`], for a new node.
-pub(crate) fn reach_new(location: &str) -> Result<Reached, Error> {
+pub(crate) fn reach_new(location: &str) -> Result<Reached> {
     reach(location, StoreOptions { intent: Intent::Create, ..StoreOptions::default() })
 }
 
@@ -147,7 +147,7 @@ pub(crate) fn reach_new(location: &str) -> Result<Reached, Error> {
 /// on a local disk.
 ///
 /// Errors with [`Error::Location`], as [`reach`] does.
-pub fn local_path(location: &str) -> Result<Option<PathBuf>, Error> {
+pub fn local_path(location: &str) -> Result<Option<PathBuf>> {
     scheme_of(location)?.local_path(location)
 }
 
@@ -155,7 +155,7 @@ pub fn local_path(location: &str) -> Result<Option<PathBuf>, Error> {
 ///
 /// Text that looks like a URL of no scheme, or like fsspec's chains of them (`zip::file://a.zip`),
 /// is refused: nobody means a directory `zip::file:`. With `./` in front every text is a path.
-fn scheme_of(location: &str) -> Result<&'static dyn Scheme, Error> {
+fn scheme_of(location: &str) -> Result<&'static dyn Scheme> {
     let refuse = |why: String| Err(Error::Location { location: location.to_owned(), why });
     if location.is_empty() {
         return refuse("it is empty".into());

@@ -3,7 +3,7 @@
 
 use super::extension::Extension;
 use super::sharding;
-use crate::error::{Problem, expected, invalid};
+use crate::error::{Problem, expected, invalid, unsupported};
 use crate::json::Json;
 use crate::metadata::codec_problem;
 use crate::vlen::Element;
@@ -19,9 +19,7 @@ pub(super) const MAX_CODECS: usize = registry::MOST_CODECS;
 pub(super) fn check_count(field: &str, list: &[Json]) -> Result<(), Problem> {
     match list.len() {
         0..=MAX_CODECS => Ok(()),
-        found => Err(Problem::Unsupported(format!(
-            "{field}: at most {MAX_CODECS} codecs are supported, found {found}"
-        ))),
+        found => unsupported!("{field}: at most {MAX_CODECS} codecs are supported, found {found}"),
     }
 }
 
@@ -74,15 +72,13 @@ impl<'a> Chain<'a> {
                         continue;
                     }
                     (AnyCodec::ArrayToArray(_), Some((found, _))) => {
-                        return invalid(format!(
+                        return invalid!(
                             "{field}: \"{name}\" works on arrays; it cannot come after \"{}\"",
                             found.name()
-                        ));
+                        );
                     }
                     (AnyCodec::BytesToBytes(_), None) => {
-                        return invalid(format!(
-                            "{field}: \"{name}\" works on bytes; it must come after \"bytes\""
-                        ));
+                        return invalid!("{field}: \"{name}\" works on bytes; it must come after \"bytes\"");
                     }
                     (AnyCodec::BytesToBytes(codec), Some(_)) => {
                         bytes_to_bytes.push(codec);
@@ -92,17 +88,15 @@ impl<'a> Chain<'a> {
                 }
             };
             if serializer.replace((found, at)).is_some() {
-                return invalid(format!(
-                    "{field}: \"{name}\" is there besides another codec from array to bytes"
-                ));
+                return invalid!("{field}: \"{name}\" is there besides another codec from array to bytes");
             }
         }
         let Some((serializer, at)) = serializer else {
-            return invalid(format!(
+            return invalid!(
                 "{field}: expected a codec from array to bytes (\"{}\", \"{}\"), found none",
                 Element::of(&arrays.array).serializer(),
                 sharding::NAME
-            ));
+            );
         };
         Ok(Chain { arrays, serializer, bytes_to_bytes, field, list, at })
     }
@@ -117,12 +111,12 @@ impl<'a> Chain<'a> {
     pub(super) fn check_before_shards(&self) -> Result<(), Problem> {
         match self.arrays.first() {
             None => Ok(()),
-            Some(codec) => Err(Problem::Unsupported(format!(
+            Some(codec) => unsupported!(
                 "{}: codec \"{}\" before \"{}\" is not supported",
                 self.field,
                 codec.name(),
                 sharding::NAME
-            ))),
+            ),
         }
     }
 
@@ -157,7 +151,7 @@ fn codec(extension: &Extension<'_>, array: &Context<'_>) -> Result<AnyCodec, Pro
     let configuration = match configuration.map(Json::to_serde) {
         None => None,
         Some(Ok(configuration)) => Some(configuration),
-        Some(Err(error)) => return invalid(format!("{field}: \"{name}\": {}", error.why)),
+        Some(Err(error)) => return invalid!("{field}: \"{name}\": {}", error.why),
     };
     registry::CODECS.from_v3(name, configuration.as_ref(), array).map_err(|error| codec_problem(field, error))
 }
@@ -183,7 +177,7 @@ pub(super) fn normalized(
         let codec = codec.codec();
         match codec.to_v3() {
             Some(value) => Ok(Json::from(&value)),
-            None => invalid(format!("{field}: Zarr v3 has no codec \"{}\"", codec.name())),
+            None => invalid!("{field}: Zarr v3 has no codec \"{}\"", codec.name()),
         }
     };
     list.iter().map(one).collect()

@@ -33,27 +33,24 @@ impl<'a> Extension<'a> {
                 ("name", Json::String(text)) => name = Some(text.as_str()),
                 ("configuration", Json::Object(_)) => configuration = Some(value),
                 ("must_understand", Json::Bool(_)) => {}
-                ("name", other) => return invalid(format!("{field}: name is text, found {}", other.brief())),
+                ("name", other) => return invalid!("{field}: name is text, found {}", other.brief()),
                 ("configuration", other) => {
-                    return invalid(format!("{field}: configuration is an object, found {}", other.brief()));
+                    return invalid!("{field}: configuration is an object, found {}", other.brief());
                 }
                 ("must_understand", other) => {
-                    return invalid(format!(
-                        "{field}: must_understand is true or false, found {}",
-                        other.brief()
-                    ));
+                    return invalid!("{field}: must_understand is true or false, found {}", other.brief());
                 }
                 _ => {
-                    return invalid(format!(
+                    return invalid!(
                         "{field}: expected name, configuration and must_understand, found {}",
                         Json::from(key.as_str()).brief()
-                    ));
+                    );
                 }
             }
         }
         match name {
             Some(name) => Ok(Extension { field, name, configuration }),
-            None => invalid(format!("{field}: the name is missing in {}", json.brief())),
+            None => invalid!("{field}: the name is missing in {}", json.brief()),
         }
     }
 
@@ -75,12 +72,12 @@ impl<'a> Extension<'a> {
         let members = self.configuration.and_then(Json::as_object).unwrap_or_default();
         match members.iter().find(|(key, _)| !known.contains(&key.as_str())) {
             None => Ok(()),
-            Some((key, _)) => invalid(format!(
+            Some((key, _)) => invalid!(
                 "{}: the configuration of \"{}\" has an unknown member {}",
                 self.field,
                 self.name,
                 Json::from(key.as_str()).brief()
-            )),
+            ),
         }
     }
 }

@@ -132,7 +132,7 @@ impl Inner {
     ) -> Result<Self, Problem> {
         let field = format!("{}: \"{NAME}\"", sharding.field);
         if levels.len() >= DEEPEST {
-            return invalid(format!("{field}: shards are nested more than {DEEPEST} deep"));
+            return invalid!("{field}: shards are nested more than {DEEPEST} deep");
         }
         sharding.only(&MEMBERS)?;
         around.check_before_shards()?;
@@ -165,14 +165,14 @@ impl Inner {
 fn inner_shape(field: &str, json: &Json, order: &[usize], shape: &[u64]) -> Result<Dims, Problem> {
     let found = sizes(&format!("{field}: chunk_shape"), json)?;
     if found.len() != order.len() {
-        return invalid(format!(
+        return invalid!(
             "{field}: chunk_shape: expected {} axes as in shape, found {}",
             order.len(),
             found.len()
-        ));
+        );
     }
     if let Some(axis) = found.iter().position(|size| *size == 0) {
-        return invalid(format!("{field}: chunk_shape: axis {axis}: expected a positive integer, found 0"));
+        return invalid!("{field}: chunk_shape: axis {axis}: expected a positive integer, found 0");
     }
     let mut inner: Dims = shape.into();
     let mut uneven = false;
@@ -184,10 +184,10 @@ fn inner_shape(field: &str, json: &Json, order: &[usize], shape: &[u64]) -> Resu
     }
     if uneven {
         let here: Vec<u64> = order.iter().filter_map(|axis| shape.get(*axis).copied()).collect();
-        return invalid(format!(
+        return invalid!(
             "{field}: chunk_shape: inner chunks of shape {:?} do not divide shards of shape {here:?} evenly",
             found.as_slice()
-        ));
+        );
     }
     Ok(inner)
 }
@@ -214,7 +214,7 @@ fn index(
         }
         (serializer, first) => {
             let name = first.map_or(serializer.name(), |codec| codec.name());
-            invalid(format!("{within}: \"{name}\" has no fixed size; expected \"bytes\""))
+            invalid!("{within}: \"{name}\" has no fixed size; expected \"bytes\"")
         }
     }
 }
@@ -224,7 +224,7 @@ fn location(field: &str, sharding: &Extension<'_>) -> Result<IndexLocation, Prob
         None | Some((_, Some("end"))) => Ok(IndexLocation::End),
         Some((_, Some("start"))) => Ok(IndexLocation::Start),
         Some((json, _)) => {
-            invalid(format!("{field}: index_location: expected \"start\" or \"end\", found {}", json.brief()))
+            invalid!("{field}: index_location: expected \"start\" or \"end\", found {}", json.brief())
         }
     }
 }
@@ -242,7 +242,7 @@ pub(super) fn normalized(
 ) -> Result<Json, Problem> {
     let field = format!("{}: \"{NAME}\"", sharding.field);
     if depth >= DEEPEST {
-        return invalid(format!("{field}: shards are nested more than {DEEPEST} deep"));
+        return invalid!("{field}: shards are nested more than {DEEPEST} deep");
     }
     sharding.only(&MEMBERS)?;
     let list = |member: &str, array: Context<'_>| -> Result<Option<Json>, Problem> {

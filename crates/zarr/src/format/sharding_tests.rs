@@ -173,6 +173,14 @@ fn created(change: impl FnOnce(&mut ArraySpec)) -> Result<Json, String> {
     Ok(document)
 }
 
+/// [`created`], with these chunks and shards.
+fn created_in(chunks: &[u64], shards: &[u64], change: impl FnOnce(&mut ArraySpec)) -> Result<Json, String> {
+    created(|spec| {
+        (spec.chunks, spec.shards) = (dims(chunks), dims(shards));
+        change(spec);
+    })
+}
+
 #[test]
 fn new_documents() {
     if ByteOrder::NATIVE == ByteOrder::Big {
@@ -181,17 +189,11 @@ fn new_documents() {
     let codecs = |document: Json| document.get("codecs").unwrap().to_text(None);
     let grid =
         |document: &Json| document.get("chunk_grid").unwrap().get("configuration").unwrap().to_text(None);
-    let document = created(|spec| {
-        spec.chunks = dims(&[10, 5]);
-        spec.shards = dims(&[20, 20]);
-    })
-    .unwrap();
+    let document = created_in(&[10, 5], &[20, 20], |_| {}).unwrap();
     assert_eq!(grid(&document), r#"{"chunk_shape": [20, 20]}"#);
     assert_eq!(codecs(document), format!("[{}]", sharding("[10, 5]", &[BYTES, ZSTD])));
 
-    let document = created(|spec| {
-        spec.chunks = dims(&[10, 5]);
-        spec.shards = dims(&[20, 20]);
+    let document = created_in(&[10, 5], &[20, 20], |spec| {
         spec.index_location = IndexLocation::Start;
         spec.fortran_order = true;
         spec.compressors = Choice::Set(Vec::new());
@@ -217,32 +219,20 @@ fn new_documents() {
         spec.serializer = Choice::Set(json(given));
     });
     assert_eq!(codecs(document.unwrap()), format!("[{}]", sharding("[2, 2]", &[BYTES])));
-    let document = created(|spec| {
-        spec.chunks = dims(&[4, 4]);
-        spec.shards = dims(&[20, 20]);
-        spec.serializer = Choice::Set(json(given));
-    });
-    assert_eq!(
-        codecs(document.unwrap()),
-        format!("[{}]", sharding("[4, 4]", &[&sharding("[2, 2]", &[BYTES])]))
-    );
+    let document = created_in(&[4, 4], &[20, 20], |spec| spec.serializer = Choice::Set(json(given)));
+    let wanted = sharding("[4, 4]", &[&sharding("[2, 2]", &[BYTES])]);
+    assert_eq!(codecs(document.unwrap()), format!("[{wanted}]"));
 }
 
 #[test]
 fn new_arrays_that_cannot_be() {
-    let chunks = |chunks: &[u64], shards: &[u64]| {
-        created(|spec| {
-            spec.chunks = dims(chunks);
-            spec.shards = dims(shards);
-        })
-        .unwrap_err()
-    };
-    assert_eq!(
-        chunks(&[10, 10], &[25, 20]),
-        "shards: expected multiples of the chunks [10, 10], found [25, 20]"
-    );
-    assert_eq!(chunks(&[10, 10], &[20]), "shards: expected 2 axes as in shape, found 1");
-    assert_eq!(chunks(&[10, 10], &[0, 20]), "shards: expected positive integers, found [0, 20]");
+    for (shards, why) in [
+        (&[25, 20][..], "shards: expected multiples of the chunks [10, 10], found [25, 20]"),
+        (&[20], "shards: expected 2 axes as in shape, found 1"),
+        (&[0, 20], "shards: expected positive integers, found [0, 20]"),
+    ] {
+        assert_eq!(created_in(&[10, 10], shards, |_| {}).unwrap_err(), why);
+    }
     let v2 = created(|spec| {
         spec.format = Format::V2;
         spec.shards = dims(&[20, 20]);

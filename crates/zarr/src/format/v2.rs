@@ -9,7 +9,7 @@
 //! `dimension_separator` may be absent.
 
 use super::codecs;
-use crate::error::{Problem, expected, invalid};
+use crate::error::{Problem, expected, invalid, unsupported};
 use crate::json::Json;
 use crate::metadata::{Metadata, chunk_sizes, codec_problem, require, separator, sizes};
 use crate::spec::{ArraySpec, Choice};
@@ -26,7 +26,7 @@ const DIMENSIONS: &str = "_ARRAY_DIMENSIONS";
 /// Checks that this is the document of a v2 array or group.
 pub(crate) fn check_format(document: &Json) -> Result<(), Problem> {
     if !matches!(document, Json::Object(_)) {
-        return invalid(format!("expected an object, found {}", document.brief()));
+        return invalid!("expected an object, found {}", document.brief());
     }
     match require(document, "zarr_format")? {
         format if format.as_integer() == Some(2u8) => Ok(()),
@@ -113,16 +113,16 @@ fn codecs(
                 (AnyCodec::ArrayToBytes(codec), last)
                     if codec.vlen().is_some() && (last.is_some() || arrays.array.vlen.is_none()) =>
                 {
-                    return Err(Problem::Unsupported(format!(
+                    return unsupported!(
                         "{field}: codec \"{}\" is not supported but as the first filter, of dtype \"|O\"",
                         codec.name()
-                    )));
+                    );
                 }
                 (_, Some(last)) => {
-                    return invalid(format!(
+                    return invalid!(
                         "{field}: {} works on arrays; it cannot come after \"{last}\"",
                         json.brief()
-                    ));
+                    );
                 }
                 (AnyCodec::ArrayToArray(codec), None) => {
                     arrays.push(codec).map_err(|error| codec_problem(field, error))?;
@@ -153,16 +153,16 @@ fn dimension_names(attributes: &Json, rank: usize) -> Option<Vec<Option<String>>
 /// The documents of a new array: `.zarray` and `.zattrs`.
 pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     if spec.serializer != Choice::Auto {
-        return invalid("serializer: Zarr v2 has none");
+        return invalid!("serializer: Zarr v2 has none");
     }
     if let Some(shards) = &spec.shards {
-        return invalid(format!("shards: Zarr v2 has none, found {:?}", shards.as_slice()));
+        return invalid!("shards: Zarr v2 has none, found {:?}", shards.as_slice());
     }
     let separator = match spec.key_encoding {
         None => '.',
         Some(KeyEncoding::V2 { separator }) => separator,
         Some(KeyEncoding::Default { .. }) => {
-            return invalid("chunk_key_encoding: Zarr v2 has only \"v2\", found \"default\"");
+            return invalid!("chunk_key_encoding: Zarr v2 has only \"v2\", found \"default\"");
         }
     };
     let chunk = sizes("chunks", &spec.grid_json()?.0)?;
@@ -173,7 +173,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
                 let codec = codec(field, json, &array)?.codec();
                 match codec.to_v2() {
                     Some(value) => Ok(Json::from(&value)),
-                    None => invalid(format!("{field}: Zarr v2 has no codec \"{}\"", codec.name())),
+                    None => invalid!("{field}: Zarr v2 has no codec \"{}\"", codec.name()),
                 }
             })
             .collect()
@@ -186,23 +186,19 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     let compressor = match &spec.compressors {
         Choice::Auto => Json::from([("id", "zstd".into()), ("level", 0u32.into())]),
         Choice::Set(list) if list.len() > 1 => {
-            return invalid(format!("compressors: Zarr v2 has one at most, found {}", list.len()));
+            return invalid!("compressors: Zarr v2 has one at most, found {}", list.len());
         }
         Choice::Set(list) => normalized("compressor", list)?.pop().unwrap_or(Json::Null),
     };
     let mut attributes = spec.attributes.clone();
     if let Some(names) = &spec.dimension_names {
         if names.len() != spec.shape.len() {
-            return invalid(format!(
-                "dimension_names: expected {} names, found {}",
-                spec.shape.len(),
-                names.len()
-            ));
+            return invalid!("dimension_names: expected {} names, found {}", spec.shape.len(), names.len());
         }
         let names: Option<Vec<Json>> = names.iter().map(|name| name.as_deref().map(Json::from)).collect();
         match names {
             Some(names) => attributes.set(DIMENSIONS, Json::Array(names)),
-            None => return invalid("dimension_names: Zarr v2 cannot leave a dimension without a name"),
+            None => return invalid!("dimension_names: Zarr v2 cannot leave a dimension without a name"),
         }
     }
     let document = Json::from([
@@ -253,13 +249,10 @@ mod tests {
         assert_eq!(metadata.keys, KeyEncoding::V2 { separator: '.' });
         assert!(metadata.codecs.codecs.is_empty() && metadata.fill.is_none());
         let filters = PLAIN.replace("\"filters\": null", r#""filters": [{"id": "crc32c"}]"#);
-        let names: Vec<_> =
-            parse_text(&filters).unwrap().codecs.codecs.iter().map(|codec| codec.name()).collect();
-        assert_eq!(names, ["crc32c", "zstd"]);
-        assert_eq!(
-            parse_text(&PLAIN.replace("\"filters\": null", "\"filters\": []")).unwrap().codecs.codecs.len(),
-            1
-        );
+        let codecs = parse_text(&filters).unwrap().codecs.codecs;
+        assert!(codecs.iter().map(|codec| codec.name()).eq(["crc32c", "zstd"]));
+        let none = parse_text(&PLAIN.replace("\"filters\": null", "\"filters\": []")).unwrap();
+        assert_eq!(none.codecs.codecs.len(), 1);
         let zero = PLAIN.replace("[4, 5]", "[0, 5]").replace("[2, 2]", "[0, 2]");
         assert_eq!(parse_text(&zero).unwrap().chunk.as_slice(), [1, 2]);
     }
@@ -268,18 +261,12 @@ mod tests {
     fn xarray_names_of_axes() {
         let document = json(PLAIN);
         let names = |text: &str| parse(&document, json(text)).unwrap().dimension_names;
-        assert_eq!(
-            names(r#"{"_ARRAY_DIMENSIONS": ["y", "x"]}"#),
-            Some(vec![Some("y".into()), Some("x".into())])
-        );
-        for other in [
-            r#"{"_ARRAY_DIMENSIONS": ["y"]}"#,
-            r#"{"_ARRAY_DIMENSIONS": ["y", 1]}"#,
-            r#"{"_ARRAY_DIMENSIONS": "yx"}"#,
-            "{}",
-        ] {
-            assert_eq!(names(other), None, "{other}");
+        let both = Some(vec![Some("y".into()), Some("x".into())]);
+        assert_eq!(names(r#"{"_ARRAY_DIMENSIONS": ["y", "x"]}"#), both);
+        for other in [r#"["y"]"#, r#"["y", 1]"#, r#""yx""#] {
+            assert_eq!(names(&format!(r#"{{"_ARRAY_DIMENSIONS": {other}}}"#)), None, "{other}");
         }
+        assert_eq!(names("{}"), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@
 use super::codecs::normalized;
 use super::extension::Extension;
 use super::sharding::{self, Codecs};
-use crate::error::{Problem, expected, invalid};
+use crate::error::{Problem, expected, invalid, unsupported};
 use crate::json::Json;
 use crate::metadata::{Metadata, attributes, chunk_sizes, require, separator, sizes};
 use crate::spec::{ArraySpec, Choice};
@@ -44,7 +44,7 @@ const GROUP_FIELDS: [&str; 4] = ["zarr_format", "node_type", "attributes", "cons
 /// What kind of node a `zarr.json` describes.
 pub(crate) fn is_array(document: &Json) -> Result<bool, Problem> {
     if !matches!(document, Json::Object(_)) {
-        return invalid(format!("expected an object, found {}", document.brief()));
+        return invalid!("expected an object, found {}", document.brief());
     }
     match require(document, "zarr_format")? {
         format if format.as_integer() == Some(3u8) => {}
@@ -60,7 +60,7 @@ pub(crate) fn is_array(document: &Json) -> Result<bool, Problem> {
 /// Checks the `zarr.json` of a group and gives its attributes.
 pub(crate) fn parse_group(document: &Json) -> Result<Json, Problem> {
     if is_array(document)? {
-        return invalid("node_type: expected \"group\", found \"array\"");
+        return invalid!("node_type: expected \"group\", found \"array\"");
     }
     known_fields(document, &GROUP_FIELDS)?;
     attributes(document.get("attributes"))
@@ -69,10 +69,10 @@ pub(crate) fn parse_group(document: &Json) -> Result<Json, Problem> {
 fn known_fields(document: &Json, known: &[&str]) -> Result<(), Problem> {
     for (name, value) in document.as_object().unwrap_or_default() {
         if !known.contains(&name.as_str()) && value.get("must_understand") != Some(&Json::Bool(false)) {
-            return Err(Problem::Unsupported(format!(
+            return unsupported!(
                 "field {} is not known, and not marked \"must_understand\": false",
                 Json::from(name.as_str()).brief()
-            )));
+            );
         }
     }
     Ok(())
@@ -81,7 +81,7 @@ fn known_fields(document: &Json, known: &[&str]) -> Result<(), Problem> {
 /// Parses the `zarr.json` of an array.
 pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
     if !is_array(document)? {
-        return invalid("node_type: expected \"array\", found \"group\"");
+        return invalid!("node_type: expected \"array\", found \"group\"");
     }
     known_fields(document, &ARRAY_FIELDS)?;
     let shape = sizes("shape", require(document, "shape")?)?;
@@ -98,7 +98,7 @@ pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
         Some(Json::Array(transformers)) => {
             if let Some(first) = transformers.first() {
                 let name = Extension::parse("storage_transformers", first)?.name;
-                return Err(Problem::Unsupported(format!("storage transformer \"{name}\" is not supported")));
+                return unsupported!("storage transformer \"{name}\" is not supported");
             }
         }
         Some(other) => {
@@ -127,10 +127,7 @@ pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
 fn chunk_grid(json: &Json, shape: &[u64]) -> Result<Dims, Problem> {
     let grid = Extension::parse("chunk_grid", json)?;
     if grid.name != "regular" {
-        return Err(Problem::Unsupported(format!(
-            "chunk grid \"{}\" is not supported (supported: regular)",
-            grid.name
-        )));
+        return unsupported!("chunk grid \"{}\" is not supported (supported: regular)", grid.name);
     }
     grid.only(&["chunk_shape"])?;
     chunk_sizes("chunk_grid: chunk_shape", grid.require("chunk_shape")?, shape)
@@ -145,9 +142,7 @@ fn key_encoding(json: &Json) -> Result<KeyEncoding, Problem> {
         "default" => |separator| KeyEncoding::Default { separator },
         "v2" => |separator| KeyEncoding::V2 { separator },
         name => {
-            return Err(Problem::Unsupported(format!(
-                "chunk key encoding \"{name}\" is not supported (supported: default, v2)"
-            )));
+            return unsupported!("chunk key encoding \"{name}\" is not supported (supported: default, v2)");
         }
     };
     encoding.only(&["separator"])?;
@@ -164,10 +159,7 @@ fn dimension_names(json: Option<&Json>, rank: usize) -> Result<Option<Vec<Option
         Some(other) => return expected("dimension_names", "a list", other),
     };
     if names.len() != rank {
-        return invalid(format!(
-            "dimension_names: expected {rank} names, one per axis, found {}",
-            names.len()
-        ));
+        return invalid!("dimension_names: expected {rank} names, one per axis, found {}", names.len());
     }
     let names = names.iter().map(|name| match name {
         Json::Null => Ok(None),
@@ -191,7 +183,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         }
         Choice::Auto => {}
         Choice::Set(_) if spec.fortran_order => {
-            return invalid(
+            return invalid!(
                 "order: with explicit filters, give a \"transpose\" filter instead of order \"F\"",
             );
         }

@@ -99,10 +99,7 @@ pub fn python_float(value: f64) -> String {
     let scientific = format!("{value:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     match exponent.parse::<i32>().unwrap_or(0) {
-        exponent @ -4..=15 => {
-            let _ = exponent;
-            format!("{value:?}")
-        }
+        -4..=15 => format!("{value:?}"),
         exponent => {
             format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs())
         }
