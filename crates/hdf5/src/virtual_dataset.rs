@@ -14,7 +14,7 @@ use crate::selection::{Selection, Slab};
 use crate::virtual_extent::{Along, END, Extent, cut, ends, pattern, slices};
 use crate::virtual_mapping::{self, Mapping};
 use crate::virtual_source::{Budget, Chain, Sources};
-use crate::{Dataset, File, Hdf5Error, element::Element};
+use crate::{Dataset, File, Result, element::Element};
 use hyperslab_array::{ArrayLayout, ChunkEncoding, ChunkGrid, Dims, FillValue, Mosaic, MosaicSource, Piece};
 use hyperslab_codec::DataType;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) fn layout(
     dtype: DataType,
     collection: Option<u64>,
     index: u32,
-) -> Result<ArrayLayout, Hdf5Error> {
+) -> Result<ArrayLayout> {
     let fill = dataset.absent_value().map_or(FillValue::zero(dtype.size()), FillValue::new);
     let wanted = Wanted { element: dataset.element(), dtype, fill };
     layout_within(dataset, wanted, (collection, index), None, &Budget::default())
@@ -45,7 +45,7 @@ pub(crate) fn layout_within(
     heap_id: (Option<u64>, u32),
     above: Option<Arc<Chain>>,
     budget: &Budget,
-) -> Result<ArrayLayout, Hdf5Error> {
+) -> Result<ArrayLayout> {
     let file = dataset.file();
     let invalid = |why: String| file.source().invalid(why);
     let mut shape: Dims = dataset.dataspace().shape().into();
@@ -133,7 +133,7 @@ pub struct VirtualSource {
 }
 
 /// The mappings of a virtual dataset, as they are stored.
-pub(crate) fn sources(file: &File, heap_id: (Option<u64>, u32)) -> Result<Vec<VirtualSource>, Hdf5Error> {
+pub(crate) fn sources(file: &File, heap_id: (Option<u64>, u32)) -> Result<Vec<VirtualSource>> {
     let sources = mappings(file, heap_id)?.into_iter().map(|mapping| VirtualSource {
         file: mapping.file.text(),
         dataset: mapping.dataset.text(),
@@ -144,7 +144,7 @@ pub(crate) fn sources(file: &File, heap_id: (Option<u64>, u32)) -> Result<Vec<Vi
 }
 
 /// The mappings in the global heap; none if there is no heap object.
-fn mappings(file: &File, (collection, index): (Option<u64>, u32)) -> Result<Vec<Mapping>, Hdf5Error> {
+fn mappings(file: &File, (collection, index): (Option<u64>, u32)) -> Result<Vec<Mapping>> {
     let Some(address) = collection else { return Ok(Vec::new()) };
     let heap = file.collection(address)?;
     let object = heap.object(index).ok_or_else(|| {
@@ -239,7 +239,7 @@ mod tests {
         save(files, name, file, &[("data", data)]);
     }
 
-    fn layout_of(file: &File, path: &str) -> Result<Arc<ArrayLayout>, Hdf5Error> {
+    fn layout_of(file: &File, path: &str) -> Result<Arc<ArrayLayout>> {
         the_dataset(file, path).unwrap().layout()
     }
 
@@ -353,8 +353,7 @@ mod tests {
         {
             says(format!("{name}: {}", values(&layout(name)).unwrap_err()), said);
         }
-        let error = layout_of(&file, "length").unwrap_err().to_string();
-        assert!(error.contains("a source of itself"), "{error}");
+        fails(layout_of(&file, "length"), "a source of itself");
     }
 
     #[test]
@@ -436,19 +435,15 @@ mod tests {
         save(&files, "v.h5", file, &[("mine", mine), ("v", parts)]);
         let (mut bytes, key) = (Vec::new(), Key::new("v.h5").unwrap());
         files.store.read_all(key, &mut bytes, 1 << 20).unwrap();
-        changes(
-            &bytes,
-            |byte| [0, 1, 0x7f, 0xff, byte ^ 1, byte ^ 0x80],
-            |_, damaged| {
-                files.store.write(key, &[damaged]).unwrap();
-                let options = FileOptions { verify: false, others: Some(files.clone()) };
-                let Ok(file) = File::open(files.store.clone(), "v.h5", options) else { return };
-                let Ok(Node::Dataset(dataset)) = file.node("v") else { return };
-                let Ok(layout) = dataset.layout() else { return };
-                if element_count(layout.shape()).is_some_and(|count| count < 1 << 16) {
-                    let _ = values(&layout);
-                }
-            },
-        );
+        for (_, damaged) in changes(&bytes, |byte| [0, 1, 0x7f, 0xff, byte ^ 1, byte ^ 0x80]) {
+            files.store.write(key, &[&damaged]).unwrap();
+            let options = FileOptions { verify: false, others: Some(files.clone()) };
+            let Ok(file) = File::open(files.store.clone(), "v.h5", options) else { continue };
+            let Ok(Node::Dataset(dataset)) = file.node("v") else { continue };
+            let Ok(layout) = dataset.layout() else { continue };
+            if element_count(layout.shape()).is_some_and(|count| count < 1 << 16) {
+                let _ = values(&layout);
+            }
+        }
     }
 }
