@@ -90,7 +90,7 @@ pub(crate) fn of(dataset: &Dataset) -> Result<Arc<ArrayLayout>> {
         DataLayout::Contiguous { .. } if !dataset.external_files().is_empty() => external(dataset, dtype),
         DataLayout::Contiguous { address, size } => contiguous(dataset, dtype, *address, *size),
         DataLayout::Virtual { collection, index } => {
-            virtual_dataset::layout(dataset, dtype, *collection, *index)
+            virtual_dataset::layout(dataset, dtype, (*collection, *index))
         }
     };
     layout.map(Arc::new)

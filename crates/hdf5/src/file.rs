@@ -88,7 +88,7 @@ impl File {
         let superblock = source.parse("superblock", 0, 128, Superblock::parse)?;
         let source = source.with_format(superblock.sizes, options.verify);
         let extension = superblock.extension.map(|at| ObjectHeader::read(&source, at)).transpose()?;
-        let source = match driver(&source, &superblock, extension.as_ref())? {
+        let source = match driver(&source, superblock.driver, extension.as_ref())? {
             Some(driver) => members::joined(&source, &driver, &options)?.unwrap_or(source),
             None => source,
         };
@@ -332,13 +332,14 @@ impl File {
     }
 }
 
-/// The information of the driver that wrote the file, if there is any.
+/// The information of the driver that wrote the file, if there is any: at an address, or in the
+/// extension of the superblock.
 fn driver(
     source: &Source,
-    superblock: &Superblock,
+    address: Option<u64>,
     extension: Option<&ObjectHeader>,
 ) -> Result<Option<DriverInfo>> {
-    if let Some(address) = superblock.driver {
+    if let Some(address) = address {
         let parse = DriverInfo::parse_block;
         return source.parse("driver information block", address, 128, parse).map(Some);
     }

@@ -19,16 +19,11 @@ use hyperslab_array::{ArrayLayout, ChunkEncoding, ChunkGrid, Dims, FillValue, Mo
 use hyperslab_codec::DataType;
 use std::sync::Arc;
 
-/// The description of a virtual dataset; `collection` and `index` say where its mappings are.
-pub(crate) fn layout(
-    dataset: &Dataset,
-    dtype: DataType,
-    collection: Option<u64>,
-    index: u32,
-) -> Result<ArrayLayout> {
+/// The description of a virtual dataset. Its mappings are in the object of a `heap_id`.
+pub(crate) fn layout(dataset: &Dataset, dtype: DataType, heap_id: (Option<u64>, u32)) -> Result<ArrayLayout> {
     let fill = dataset.absent_value().map_or(FillValue::zero(dtype.size()), FillValue::new);
     let wanted = Wanted { element: dataset.element(), dtype, fill };
-    layout_within(dataset, wanted, (collection, index), None, &Budget::default())
+    layout_within(dataset, wanted, heap_id, None, &Budget::default())
 }
 
 /// What a virtual dataset is read as: its own elements, or those of the one it is a source of.
@@ -249,6 +244,8 @@ mod tests {
     }
 
     const FREE: u64 = u64::MAX;
+    /// One by one, without limit.
+    const ALL: &[[u64; 4]] = &[[0, 1, FREE, 1]];
 
     #[test]
     fn parts_of_this_file_and_of_others() {
@@ -332,8 +329,7 @@ mod tests {
         let next = virtual_dataset(&mut file, &[2], &[(".", "mine", &[], &[])]);
         let itself = virtual_dataset(&mut file, &[2], &[(".", "itself", &[], &[])]);
         let back = virtual_dataset(&mut file, &[2], &[("other.h5", "back", &[], &[])]);
-        let free: &[[u64; 4]] = &[[0, 1, FREE, 1]];
-        let length = virtual_dataset(&mut file, &[2], &[(".", "length", free, free)]);
+        let length = virtual_dataset(&mut file, &[2], &[(".", "length", ALL, ALL)]);
         let mut members = vec![("mine", mine), ("itself", itself), ("back", back), ("length", length)];
         let names: Vec<String> = (0..20).map(|n| format!("v{n}")).collect();
         members.push(("v0", next));
@@ -361,13 +357,12 @@ mod tests {
         let files = Arc::new(Others::default());
         let mut file = Builder::new();
         let mine = numbers(&mut file, 7, &[2]);
-        let free: &[[u64; 4]] = &[[0, 1, FREE, 1]];
         let names: Vec<String> = (0..15).map(|n| format!("v{n}")).collect();
         let mut members = vec![("v0", mine)];
         for pair in names.windows(2) {
             // The same by many names.
             let paths: Vec<String> = (0..20).map(|n| format!("{}{}", "/".repeat(n), pair[0])).collect();
-            let entries: Vec<Given<'_>> = paths.iter().map(|path| (".", path.as_str(), free, free)).collect();
+            let entries: Vec<Given<'_>> = paths.iter().map(|path| (".", path.as_str(), ALL, ALL)).collect();
             members.push((&pair[1], virtual_dataset(&mut file, &[2], &entries)));
         }
         save(&files, "v.h5", file, &members);
@@ -383,14 +378,13 @@ mod tests {
         let mut file = Builder::new();
         let mine = numbers(&mut file, 0, &[4]);
         let group = file.header(&[link_info(false)]);
-        let free: &[[u64; 4]] = &[[0, 1, FREE, 1]];
         let four: &[[u64; 4]] = &[[0, 1, 1, 4]];
         // When it is described, or when it is read.
         let cases: &[(&str, Given<'_>, &str)] = &[
             ("axes", (".", "mine", four, &[[0, 1, 1, 4], [0, 1, 1, 1]]), "other axes than shape [4]"),
             ("count", (".", "mine", &[[0, 1, 1, 3]], four), "3 elements are to be the 4"),
-            ("free", (".", "mine", free, four), "do not fit together"),
-            ("free too", (".", "mine", four, free), "do not fit together"),
+            ("free", (".", "mine", ALL, four), "do not fit together"),
+            ("free too", (".", "mine", four, ALL), "do not fit together"),
             ("number", ("f%b.h5", "mine", four, four), "do not fit together"),
             ("junk", ("junk.h5", "mine", four, four), "is not an HDF5 file"),
             ("no dataset", (".", "group", four, four), "it is no dataset"),

@@ -140,13 +140,11 @@ enum Stretch {
     Records(Range<usize>),
 }
 
+/// Takes a record.
+type Each<'e> = &'e mut dyn FnMut(&mut Cursor<'_>) -> Parsed<()>;
+
 /// Calls `each` with every record, in order; with `kind` the type of records that is expected.
-pub fn records(
-    source: &Source,
-    address: u64,
-    kind: u8,
-    each: &mut dyn FnMut(&mut Cursor<'_>) -> Parsed<()>,
-) -> Result<()> {
+pub fn records(source: &Source, address: u64, kind: u8, each: Each<'_>) -> Result<()> {
     let (tree, root) = Tree::read(source, address, kind)?;
     let record = usize::from(tree.record);
     let mut visited = Visited::new(source);
@@ -203,7 +201,7 @@ pub fn find(
     address: u64,
     kind: u8,
     compare: &mut dyn FnMut(&mut Cursor<'_>) -> Parsed<Ordering>,
-    each: &mut dyn FnMut(&mut Cursor<'_>) -> Parsed<()>,
+    each: Each<'_>,
 ) -> Result<()> {
     let (tree, root) = Tree::read(source, address, kind)?;
     let guess = to_usize(tree.node);
