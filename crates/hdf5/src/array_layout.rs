@@ -8,7 +8,7 @@ use crate::cursor::to_usize;
 use crate::data_layout::DataLayout;
 use crate::dataspace::Dataspace;
 use crate::element::ElementKind;
-use crate::{Dataset, Hdf5Error, Purpose, virtual_dataset};
+use crate::{Dataset, Hdf5Error, Purpose, Result, virtual_dataset};
 use hyperslab_array::{
     ArrayLayout, ChunkEncoding, ChunkGrid, ChunkList, ChunkLocator, Dims, FillValue, Found, LocateError,
     Location, element_count,
@@ -73,7 +73,7 @@ impl ChunkLocator for ContiguousChunks {
 }
 
 /// Makes the description of a dataset.
-pub(crate) fn of(dataset: &Dataset) -> Result<Arc<ArrayLayout>, Hdf5Error> {
+pub(crate) fn of(dataset: &Dataset) -> Result<Arc<ArrayLayout>> {
     let source = dataset.file().source();
     if *dataset.dataspace() == Dataspace::Null {
         return Err(source.invalid("it has no elements and no shape (a null dataspace)"));
@@ -90,13 +90,13 @@ pub(crate) fn of(dataset: &Dataset) -> Result<Arc<ArrayLayout>, Hdf5Error> {
         DataLayout::Contiguous { .. } if !dataset.external_files().is_empty() => external(dataset, dtype),
         DataLayout::Contiguous { address, size } => contiguous(dataset, dtype, *address, *size),
         DataLayout::Virtual { collection, index } => {
-            virtual_dataset::layout(dataset, dtype, *collection, *index)
+            virtual_dataset::layout(dataset, dtype, (*collection, *index))
         }
     };
     layout.map(Arc::new)
 }
 
-fn chunked(dataset: &Dataset, dtype: DataType, chunk: &[u64]) -> Result<ArrayLayout, Hdf5Error> {
+fn chunked(dataset: &Dataset, dtype: DataType, chunk: &[u64]) -> Result<ArrayLayout> {
     let source = dataset.file().source();
     let stored = u64::from(dataset.datatype().size);
     let bytes = element_count(chunk)
@@ -122,7 +122,7 @@ fn contiguous(
     dtype: DataType,
     address: Option<u64>,
     size: Option<u64>,
-) -> Result<ArrayLayout, Hdf5Error> {
+) -> Result<ArrayLayout> {
     let source = dataset.file().source();
     let needed = needed(dataset)?;
     let location = match address {
@@ -145,7 +145,7 @@ fn contiguous(
 }
 
 /// One run of bytes, in other files.
-fn external(dataset: &Dataset, dtype: DataType) -> Result<ArrayLayout, Hdf5Error> {
+fn external(dataset: &Dataset, dtype: DataType) -> Result<ArrayLayout> {
     let file = dataset.file();
     let needed = needed(dataset)?;
     let (mut segments, mut total) = (Vec::new(), 0_u64);
@@ -181,7 +181,7 @@ fn single(
     key: &str,
     location: Location,
     store: Arc<dyn Store>,
-) -> Result<ArrayLayout, Hdf5Error> {
+) -> Result<ArrayLayout> {
     let shape = dataset.dataspace().shape();
     let codecs = conversion(dataset);
     match location {
@@ -229,7 +229,7 @@ fn assemble(
     codecs: Vec<Arc<dyn Codec>>,
     locator: Arc<dyn ChunkLocator>,
     store: Arc<dyn Store>,
-) -> Result<ArrayLayout, Hdf5Error> {
+) -> Result<ArrayLayout> {
     let invalid = |why| dataset.file().source().invalid(why);
     let encoding = ChunkEncoding::new(&chunk, dtype, dtype.order(), &[], codecs).map_err(invalid)?;
     let grid = ChunkGrid::regular(chunk).ok_or_else(|| invalid("chunks without elements".into()))?;
@@ -240,7 +240,7 @@ fn assemble(
 }
 
 /// Bytes of all elements.
-fn needed(dataset: &Dataset) -> Result<u64, Hdf5Error> {
+fn needed(dataset: &Dataset) -> Result<u64> {
     let size = u64::from(dataset.datatype().size);
     let needed = dataset.dataspace().count().and_then(|count| count.checked_mul(size));
     needed.ok_or_else(|| {
@@ -253,7 +253,7 @@ fn needed(dataset: &Dataset) -> Result<u64, Hdf5Error> {
 mod tests {
     use super::rows;
     use crate::testing::{Builder, attribute, contiguous, dataset, elements, fails, only_dataset, structure};
-    use crate::{Hdf5Error, messages};
+    use crate::{Result, messages};
 
     /// Reads a dataset of these messages. `put` may append to the file and change the layout first.
     fn values(
@@ -261,7 +261,7 @@ mod tests {
         mut layout: Vec<u8>,
         more: &[(u16, Vec<u8>)],
         put: impl FnOnce(&mut Builder, &mut Vec<u8>),
-    ) -> Result<Vec<u8>, Hdf5Error> {
+    ) -> Result<Vec<u8>> {
         let mut builder = Builder::new();
         put(&mut builder, &mut layout);
         let dataset = only_dataset(builder, &[dataset(shape, layout), more.to_vec()].concat())?;

@@ -9,7 +9,7 @@ use crate::messages::shared::Shared;
 use crate::messages::{self, Message};
 use crate::object_header::ObjectHeader;
 use crate::trees::btree2;
-use crate::{Bytes, Cursor, File, Hdf5Error, ParseError};
+use crate::{Bytes, Cursor, File, Hdf5Error, ParseError, Result};
 use hyperslab_codec::Scratch;
 use std::sync::Arc;
 
@@ -30,12 +30,12 @@ pub struct Attribute {
 
 impl Attribute {
     /// The type of its elements in memory.
-    pub fn element(&self) -> Result<Element, Hdf5Error> {
+    pub fn element(&self) -> Result<Element> {
         Element::of(&self.datatype, self.file.sizes()).map_err(|why| self.wrong(why))
     }
 
     /// Its elements in memory, in C order. Heap ids are left for [`crate::vlen::resolve`].
-    pub fn values(&self) -> Result<Vec<u8>, Hdf5Error> {
+    pub fn values(&self) -> Result<Vec<u8>> {
         let element = self.element()?;
         let Some(conversion) = element.conversion(&self.datatype) else { return Ok(self.data.to_vec()) };
         // There are no more elements than stored bytes.
@@ -66,7 +66,7 @@ impl Attribute {
     }
 
     /// The attribute of a message.
-    fn of(file: &File, message: &Message) -> Result<Attribute, Hdf5Error> {
+    fn of(file: &File, message: &Message) -> Result<Attribute> {
         let message = &file.unshare(message)?;
         let wrong = |why| file.source().wrong("attribute message", message.address, why);
         let mut cursor = file.source().cursor(&message.data, message.address);
@@ -99,7 +99,7 @@ impl Attribute {
 }
 
 /// All attributes, by name, or by creation order if the object keeps it (as h5py).
-pub(crate) fn all(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>, Hdf5Error> {
+pub(crate) fn all(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>> {
     let mut found: Vec<(u32, Attribute)> = Vec::new();
     for message in header.messages(messages::attribute::KIND) {
         found.push((message.creation.unwrap_or_default().into(), Attribute::of(file, message)?));
@@ -117,7 +117,7 @@ pub(crate) fn all(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>, 
 }
 
 /// Adds those in the fractal heap at `heap`, with their creation orders.
-fn dense(file: &File, heap: u64, names: u64, found: &mut Vec<(u32, Attribute)>) -> Result<(), Hdf5Error> {
+fn dense(file: &File, heap: u64, names: u64, found: &mut Vec<(u32, Attribute)>) -> Result<()> {
     let source = file.source();
     let mut records = Vec::new();
     btree2::records(source, names, NameRecord::KIND, &mut |record| {

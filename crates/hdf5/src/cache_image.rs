@@ -7,7 +7,7 @@
 
 use crate::object_header::ObjectHeader;
 use crate::source::Source;
-use crate::{Bytes, Cursor, Hdf5Error, ParseError};
+use crate::{Bytes, Cursor, Parsed, Result};
 
 pub const KIND: u16 = 0x18;
 
@@ -17,7 +17,7 @@ const IMAGE: &str = "metadata cache image";
 const LEAST: u64 = 4 + 3 * 2 + 4;
 
 /// Reads the image that a superblock extension tells of, if it does: addresses and bytes.
-pub(crate) fn read(source: &Source, extension: &ObjectHeader) -> Result<Vec<(u64, Bytes)>, Hdf5Error> {
+pub(crate) fn read(source: &Source, extension: &ObjectHeader) -> Result<Vec<(u64, Bytes)>> {
     let Some(message) = extension.message(KIND) else { return Ok(Vec::new()) };
     let place = place(source.cursor(&message.data, message.address));
     let place = place.map_err(|why| source.wrong("metadata cache image message", message.address, why))?;
@@ -27,14 +27,14 @@ pub(crate) fn read(source: &Source, extension: &ObjectHeader) -> Result<Vec<(u64
 }
 
 /// Where the image is. `None`: there is none.
-fn place(mut cursor: Cursor<'_>) -> Result<Option<(u64, u64)>, ParseError> {
+fn place(mut cursor: Cursor<'_>) -> Parsed<Option<(u64, u64)>> {
     cursor.version("metadata cache image message", &[0])?;
     let (address, len) = (cursor.offset()?, cursor.length()?);
     Ok(address.map(|address| (address, len)))
 }
 
 /// The entries of an image; `cursor` is over its `bytes`.
-fn entries(bytes: &Bytes, mut cursor: Cursor<'_>) -> Result<Vec<(u64, Bytes)>, ParseError> {
+fn entries(bytes: &Bytes, mut cursor: Cursor<'_>) -> Parsed<Vec<(u64, Bytes)>> {
     cursor.signature(b"MDCI")?;
     cursor.version(IMAGE, &[0])?;
     cursor.skip(1)?;
@@ -74,7 +74,7 @@ mod tests {
         summed(bytes)
     }
 
-    fn parsed(bytes: &[u8], verify: bool) -> Result<Vec<(u64, Bytes)>, ParseError> {
+    fn parsed(bytes: &[u8], verify: bool) -> Parsed<Vec<(u64, Bytes)>> {
         entries(&bytes.to_vec().into(), Cursor::whole(bytes, 0, SIZES).verifying(verify))
     }
 
@@ -91,14 +91,10 @@ mod tests {
             assert!(parsed(&image(count), true).is_err(), "{count}");
         }
         let good = image(2);
-        changes(
-            &good,
-            |byte| [byte ^ 0x55],
-            |at, bad| {
-                assert!(parsed(bad, true).is_err(), "byte {at}");
-                let _ = parsed(bad, false);
-                assert!(parsed(&good[..at], false).is_err());
-            },
-        );
+        for (at, bad) in changes(&good, |byte| [byte ^ 0x55]) {
+            assert!(parsed(&bad, true).is_err(), "byte {at}");
+            let _ = parsed(&bad, false);
+            assert!(parsed(&good[..at], false).is_err());
+        }
     }
 }

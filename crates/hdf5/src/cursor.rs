@@ -1,7 +1,7 @@
 //! Reading numbers from bytes, each step checked.
 
-use crate::ParseError;
 use crate::checksum::lookup3;
+use crate::{ParseError, Parsed};
 
 /// Bytes of addresses and lengths ("Size of Offsets", "Size of Lengths"): 2, 4 or 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -103,7 +103,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `len` bytes.
-    pub fn take(&mut self, len: usize) -> Result<&'a [u8], ParseError> {
+    pub fn take(&mut self, len: usize) -> Parsed<&'a [u8]> {
         let end = self.at.checked_add(len);
         match end.and_then(|end| self.bytes.get(self.at..end)) {
             Some(bytes) => {
@@ -118,7 +118,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// As [`Cursor::take`], for a length from the file.
-    pub fn take_u64(&mut self, len: u64) -> Result<&'a [u8], ParseError> {
+    pub fn take_u64(&mut self, len: u64) -> Parsed<&'a [u8]> {
         match usize::try_from(len) {
             Ok(len) => self.take(len),
             Err(_) => Err(self.corrupt(format!("a length of {len} bytes"))),
@@ -126,12 +126,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// Passes over `len` bytes.
-    pub fn skip(&mut self, len: usize) -> Result<(), ParseError> {
+    pub fn skip(&mut self, len: usize) -> Parsed<()> {
         self.take(len).map(|_| ())
     }
 
     /// Takes the next `len` bytes as a cursor of their own, which reads no further.
-    pub fn part(&mut self, len: usize) -> Result<Cursor<'a>, ParseError> {
+    pub fn part(&mut self, len: usize) -> Parsed<Cursor<'a>> {
         let address = self.address();
         Ok(Cursor { bytes: self.take(len)?, at: 0, address, whole: true, ..*self })
     }
@@ -149,32 +149,32 @@ impl<'a> Cursor<'a> {
     }
 
     /// Passes over bytes up to a multiple of `to`, counted from the start.
-    pub fn align(&mut self, to: usize) -> Result<(), ParseError> {
+    pub fn align(&mut self, to: usize) -> Parsed<()> {
         self.skip(self.at.next_multiple_of(to.max(1)) - self.at)
     }
 
     /// One byte.
-    pub fn u8(&mut self) -> Result<u8, ParseError> {
+    pub fn u8(&mut self) -> Parsed<u8> {
         Ok(self.take(1)?.first().copied().unwrap_or_default())
     }
 
     /// Two bytes.
-    pub fn u16(&mut self) -> Result<u16, ParseError> {
+    pub fn u16(&mut self) -> Parsed<u16> {
         Ok(u16::try_from(self.uint(2)?).unwrap_or_default())
     }
 
     /// Four bytes.
-    pub fn u32(&mut self) -> Result<u32, ParseError> {
+    pub fn u32(&mut self) -> Parsed<u32> {
         Ok(u32::try_from(self.uint(4)?).unwrap_or_default())
     }
 
     /// Eight bytes.
-    pub fn u64(&mut self) -> Result<u64, ParseError> {
+    pub fn u64(&mut self) -> Parsed<u64> {
         self.uint(8)
     }
 
     /// A number of `len` bytes. Those beyond the eighth must be zero.
-    pub fn uint(&mut self, len: usize) -> Result<u64, ParseError> {
+    pub fn uint(&mut self, len: usize) -> Parsed<u64> {
         let at = self.address();
         number(self.take(len)?).ok_or_else(|| {
             let why = format!("a number of {len} bytes that does not fit into 64 bits");
@@ -183,12 +183,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// A length, of as many bytes as the file's lengths have.
-    pub fn length(&mut self) -> Result<u64, ParseError> {
+    pub fn length(&mut self) -> Parsed<u64> {
         self.uint(usize::from(self.sizes.length))
     }
 
     /// An address; `None` is the undefined one (all bits set).
-    pub fn offset(&mut self) -> Result<Option<u64>, ParseError> {
+    pub fn offset(&mut self) -> Parsed<Option<u64>> {
         let (at, len) = (self.address(), self.sizes.offset);
         address(self.take(usize::from(len))?).ok_or_else(|| {
             let why = format!("an address of {len} bytes that does not fit into 64 bits");
@@ -197,13 +197,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// An address that must be defined; `what` it is of, for the message.
-    pub fn defined(&mut self, what: &str) -> Result<u64, ParseError> {
+    pub fn defined(&mut self, what: &str) -> Parsed<u64> {
         let at = self.clone();
         self.offset()?.ok_or_else(|| at.corrupt(format!("the address of {what} is undefined")))
     }
 
     /// The four bytes that a structure begins with.
-    pub fn signature(&mut self, expected: &[u8; 4]) -> Result<(), ParseError> {
+    pub fn signature(&mut self, expected: &[u8; 4]) -> Parsed<()> {
         let at = self.clone();
         let found = self.take(4)?;
         if found == expected {
@@ -214,7 +214,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A version number, which must be one of `known`. Others are refused, not guessed at.
-    pub fn version(&mut self, what: &str, known: &[u8]) -> Result<u8, ParseError> {
+    pub fn version(&mut self, what: &str, known: &[u8]) -> Parsed<u8> {
         let version = self.u8()?;
         match known.contains(&version) {
             true => Ok(version),
@@ -224,7 +224,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads the checksum (lookup3, "Disk Format: Appendix A") of the bytes from `start` up to
     /// here.
-    pub fn checksum(&mut self, start: usize) -> Result<(), ParseError> {
+    pub fn checksum(&mut self, start: usize) -> Parsed<()> {
         let at = self.address();
         let bytes = self.since(start);
         let found = self.u32()?;

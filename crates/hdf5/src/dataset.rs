@@ -14,7 +14,7 @@ use crate::messages::fill_value::FillValue;
 use crate::object_header::ObjectHeader;
 use crate::virtual_dataset::{self, VirtualSource};
 use crate::vlen::{Items, KeptIds};
-use crate::{Attribute, File, Hdf5Error};
+use crate::{Attribute, File, Hdf5Error, Result};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::Scratch;
 use hyperslab_store::fork::Lazy;
@@ -55,7 +55,7 @@ struct Made {
 
 impl Dataset {
     /// The dataset of a header.
-    pub(crate) fn new(file: &File, path: &str, header: &ObjectHeader) -> Result<Dataset, Hdf5Error> {
+    pub(crate) fn new(file: &File, path: &str, header: &ObjectHeader) -> Result<Dataset> {
         let facts = Arc::new(Facts::read(file, header)?);
         let (layout, chunks, items) = (Lazy::new(), Lazy::new(), Lazy::new());
         let made = Arc::new(Made { layout, chunks, items, ids: KeptIds::default() });
@@ -131,7 +131,7 @@ impl Dataset {
     }
 
     /// What it is made of, if it is a virtual dataset.
-    pub fn virtual_sources(&self) -> Result<Vec<VirtualSource>, Hdf5Error> {
+    pub fn virtual_sources(&self) -> Result<Vec<VirtualSource>> {
         match self.data_layout() {
             DataLayout::Virtual { collection, index } => {
                 virtual_dataset::sources(&self.file, (*collection, *index))
@@ -142,20 +142,20 @@ impl Dataset {
     }
 
     /// Its attributes, sorted by name (by creation order where that is kept).
-    pub fn attributes(&self) -> Result<Vec<Attribute>, Hdf5Error> {
+    pub fn attributes(&self) -> Result<Vec<Attribute>> {
         let attributes = || crate::attribute::all(&self.file, &*self.file.header(self.address)?);
         self.file.again(attributes).map_err(|error| self.within(error))
     }
 
     /// What the engine needs to read it. Made once; the chunk index is read when the first chunk is
     /// looked for. A null dataspace and unsupported features are errors.
-    pub fn layout(&self) -> Result<Arc<ArrayLayout>, Hdf5Error> {
+    pub fn layout(&self) -> Result<Arc<ArrayLayout>> {
         let make = || array_layout::of(self).map_err(|error| self.within(error));
         self.made.layout.get_or_try_make(make).cloned()
     }
 
     /// Where all its chunks are: read once for the open file. `None`: it is not chunked.
-    pub fn chunk_index(&self) -> Result<Option<Arc<ChunkIndex>>, Hdf5Error> {
+    pub fn chunk_index(&self) -> Result<Option<Arc<ChunkIndex>>> {
         self.chunks().map(|chunks| chunks.index().map_err(|error| self.within(error))).transpose()
     }
 
@@ -166,16 +166,8 @@ impl Dataset {
             let Dataspace::Simple { shape, max_shape } = self.dataspace() else { return None };
             let filters = u32::try_from(self.filters().len()).unwrap_or(u32::MAX);
             let shift = u32::from(self.element().conversion(self.datatype()).is_some());
-            let file = self.file.clone();
-            let chunks = Chunks::new(
-                file,
-                self.address,
-                layout.clone(),
-                shape.clone(),
-                max_shape.clone(),
-                filters,
-                shift,
-            );
+            let (layout, shapes) = (layout.clone(), (shape.clone(), max_shape.clone()));
+            let chunks = Chunks::new(self.file.clone(), self.address, layout, shapes, (filters, shift));
             Some(Arc::new(chunks))
         };
         self.made.chunks.get_or_make(make).clone()
@@ -197,7 +189,7 @@ impl Dataset {
 }
 
 impl Facts {
-    fn read(file: &File, header: &ObjectHeader) -> Result<Facts, Hdf5Error> {
+    fn read(file: &File, header: &ObjectHeader) -> Result<Facts> {
         let source = file.source();
         let address = header.address;
         let missing =
@@ -245,7 +237,7 @@ fn in_memory(
     fill: Option<FillValue>,
     datatype: &Datatype,
     element: &Element,
-) -> Result<Option<Vec<u8>>, Hdf5Error> {
+) -> Result<Option<Vec<u8>>> {
     if matches!(element.kind, ElementKind::Unsupported(_)) {
         return Ok(None);
     }
@@ -263,7 +255,7 @@ fn in_memory(
 }
 
 /// The external files of a dataset, by name.
-fn external(file: &File, header: &ObjectHeader) -> Result<Vec<(String, u64, Option<u64>)>, Hdf5Error> {
+fn external(file: &File, header: &ObjectHeader) -> Result<Vec<(String, u64, Option<u64>)>> {
     let files = file.message(header, messages::external_files::KIND, ExternalFiles::parse)?;
     let Some(files) = files else { return Ok(Vec::new()) };
     let heap = LocalHeap::read(file.source(), files.heap)?;

@@ -12,7 +12,7 @@ use crate::convert::Conversion;
 use crate::cursor::to_usize;
 use crate::datatype::{Class, Datatype, Member, ReferenceKind};
 use crate::number::{Float, Integer, byte_order};
-use crate::{ParseError, Sizes};
+use crate::{ParseError, Parsed, Sizes};
 use hyperslab_codec::{ByteOrder, Codec, DataType, Kind};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -95,7 +95,7 @@ pub enum ElementKind {
 
 impl Element {
     /// The meaning of a datatype. Fails with [`ParseError::Unsupported`] if NumPy has none.
-    pub fn of(datatype: &Datatype, sizes: Sizes) -> Result<Element, ParseError> {
+    pub fn of(datatype: &Datatype, sizes: Sizes) -> Parsed<Element> {
         let size = to_usize(datatype.size);
         let (offset, id) = (usize::from(sizes.offset), usize::from(sizes.offset) + 4);
         let kind = match &datatype.class {
@@ -158,7 +158,7 @@ impl Element {
     }
 
     /// As [`Element::of`]. An unsupported type still lets users see shape and attributes.
-    pub(crate) fn of_dataset(datatype: &Datatype, sizes: Sizes) -> Result<Element, ParseError> {
+    pub(crate) fn of_dataset(datatype: &Datatype, sizes: Sizes) -> Parsed<Element> {
         match Element::of(datatype, sizes) {
             Err(ParseError::Unsupported(what)) => {
                 let size = to_usize(datatype.size);
@@ -267,13 +267,13 @@ fn plain(plain: DataType) -> Element {
     Element { size: plain.size(), kind: ElementKind::Plain(plain) }
 }
 
-fn raw(size: usize) -> Result<Element, ParseError> {
+fn raw(size: usize) -> Parsed<Element> {
     checked(size)?;
     DataType::new(Kind::Raw, size, ByteOrder::NATIVE).map(plain).ok_or_else(|| too_large(size))
 }
 
 /// A size that elements may have.
-fn checked(size: usize) -> Result<usize, ParseError> {
+fn checked(size: usize) -> Parsed<usize> {
     if size <= DataType::MAX_SIZE { Ok(size) } else { Err(too_large(size)) }
 }
 
@@ -282,19 +282,19 @@ fn too_large(size: usize) -> ParseError {
 }
 
 /// Addresses and heap ids are as long as the superblock says.
-fn expect(what: &str, found: usize, expected: usize, kind: ElementKind) -> Result<ElementKind, ParseError> {
+fn expect(what: &str, found: usize, expected: usize, kind: ElementKind) -> Parsed<ElementKind> {
     if found == expected {
         return Ok(kind);
     }
     Err(ParseError::Unsupported(format!("{what} of {found} bytes, which have {expected} in this file,")))
 }
 
-fn integer(datatype: &Datatype) -> Result<Integer, ParseError> {
+fn integer(datatype: &Datatype) -> Parsed<Integer> {
     Integer::of(datatype)
         .ok_or_else(|| ParseError::Unsupported("an enumeration of other than integers".into()))
 }
 
-fn float(float: &Float) -> Result<Element, ParseError> {
+fn float(float: &Float) -> Parsed<Element> {
     let (order, size) = (byte_order(float.layout.order), float.in_memory()?.size);
     let extended = Element { size, kind: ElementKind::Extended { order, complex: false } };
     Ok(DataType::new(Kind::Float, size, order).map_or(extended, plain))
@@ -314,7 +314,7 @@ fn complex(part: &Element) -> Option<Element> {
 }
 
 /// An enumeration; or a Boolean, if its members are `FALSE` and `TRUE`, 0 and 1.
-fn enumeration(base: &Datatype, members: &[(String, Vec<u8>)]) -> Result<Element, ParseError> {
+fn enumeration(base: &Datatype, members: &[(String, Vec<u8>)]) -> Parsed<Element> {
     let integer = integer(base)?;
     let memory = integer.in_memory()?;
     let members: Vec<(String, i128)> =
@@ -337,7 +337,7 @@ pub(crate) fn in_order(members: &[Member]) -> Vec<&Member> {
 }
 
 /// A structure, or the complex number that h5py writes as one of `r` and `i`.
-fn structure(members: &[Member], size: usize, sizes: Sizes) -> Result<Element, ParseError> {
+fn structure(members: &[Member], size: usize, sizes: Sizes) -> Parsed<Element> {
     let mut fields = Vec::new();
     for member in in_order(members) {
         let element = Element::of(&member.datatype, sizes)?;
@@ -377,7 +377,7 @@ mod tests {
     use crate::datatype::vectors::{REFUSED, vectors};
     use crate::testing::{SIZES, element_within, fails};
 
-    fn of(hex: &str) -> Result<Element, ParseError> {
+    fn of(hex: &str) -> Parsed<Element> {
         Ok(element_within(hex, SIZES)?.1)
     }
 

@@ -33,6 +33,12 @@ pub enum ParseError {
     Unsupported(String),
 }
 
+/// What a parser returns.
+pub type Parsed<T> = std::result::Result<T, ParseError>;
+
+/// What other functions of this crate return.
+pub type Result<T, E = Hdf5Error> = std::result::Result<T, E>;
+
 /// An error of this crate. Messages name the file, the object, the structure and its address.
 #[derive(Debug, Error)]
 #[non_exhaustive]

@@ -24,7 +24,7 @@ use crate::object_header::ObjectHeader;
 use crate::other_files::{FileOptions, Purpose};
 use crate::paths::Paths;
 use crate::superblock::{self, DriverInfo, Superblock};
-use crate::{Cursor, Hdf5Error, Sizes, Source, datatype::Datatype};
+use crate::{Cursor, Hdf5Error, Result, Sizes, Source, datatype::Datatype};
 use hyperslab_store::Store;
 use hyperslab_store::fork::{Lazy, Mutex};
 use std::collections::HashMap;
@@ -77,7 +77,7 @@ impl Debug for File {
 
 impl File {
     /// Opens the object `key`. Fails with [`Hdf5Error::NotHdf5`] if there is no superblock.
-    pub fn open(store: Arc<dyn Store>, key: &str, options: FileOptions) -> Result<File, Hdf5Error> {
+    pub fn open(store: Arc<dyn Store>, key: &str, options: FileOptions) -> Result<File> {
         let source = Source::new(store, key, 0)?;
         let found = superblock::find(source.store().as_ref(), key, source.size())?;
         let base = found.ok_or_else(|| Hdf5Error::NotHdf5 {
@@ -88,7 +88,7 @@ impl File {
         let superblock = source.parse("superblock", 0, 128, Superblock::parse)?;
         let source = source.with_format(superblock.sizes, options.verify);
         let extension = superblock.extension.map(|at| ObjectHeader::read(&source, at)).transpose()?;
-        let source = match driver(&source, &superblock, extension.as_ref())? {
+        let source = match driver(&source, superblock.driver, extension.as_ref())? {
             Some(driver) => members::joined(&source, &driver, &options)?.unwrap_or(source),
             None => source,
         };
@@ -125,7 +125,7 @@ impl File {
     }
 
     /// Whether there is a superblock at byte 0, 512, 1024, 2048, … of an object.
-    pub fn is_hdf5(store: &dyn Store, key: &str) -> Result<bool, Hdf5Error> {
+    pub fn is_hdf5(store: &dyn Store, key: &str) -> Result<bool> {
         let Some(size) = store.size(hyperslab_store::Key::new(key)?)? else { return Ok(false) };
         Ok(superblock::find(store, key, size)?.is_some())
     }
@@ -136,7 +136,7 @@ impl File {
     }
 
     /// Drops kept metadata, but not that of open datasets. `false`: open the rewritten file again.
-    pub fn refresh(&self) -> Result<bool, Hdf5Error> {
+    pub fn refresh(&self) -> Result<bool> {
         let inner = &*self.inner;
         inner.source.forget()?;
         let old = &inner.superblock;
@@ -183,7 +183,7 @@ impl File {
     }
 
     /// The root group.
-    pub fn root(&self) -> Result<Group, Hdf5Error> {
+    pub fn root(&self) -> Result<Group> {
         match self.object_at(self.inner.superblock.root, "")? {
             Node::Group(group) => Ok(group),
             _ => Err(self.source().invalid("its root is not a group")),
@@ -191,17 +191,17 @@ impl File {
     }
 
     /// The object at a path from the root; links are followed.
-    pub fn node(&self, path: &str) -> Result<Node, Hdf5Error> {
+    pub fn node(&self, path: &str) -> Result<Node> {
         self.root()?.child(path)
     }
 
     /// The object whose header is at an address, for references. `path` is what to call it.
-    pub fn object_at(&self, address: u64, path: &str) -> Result<Node, Hdf5Error> {
+    pub fn object_at(&self, address: u64, path: &str) -> Result<Node> {
         let path = path.trim_matches('/');
         self.object(address, path).map_err(|error| error.within(&format!("/{path}")))
     }
 
-    fn object(&self, address: u64, path: &str) -> Result<Node, Hdf5Error> {
+    fn object(&self, address: u64, path: &str) -> Result<Node> {
         let header = self.header(address)?;
         let has = |kind| header.message(kind).is_some();
         // In the order that the HDF5 library asks.
@@ -222,7 +222,7 @@ impl File {
     }
 
     /// The global heap collection at an address.
-    pub fn collection(&self, address: u64) -> Result<Arc<Collection>, Hdf5Error> {
+    pub fn collection(&self, address: u64) -> Result<Arc<Collection>> {
         if let Some(kept) = self.kept_collection(address) {
             return Ok(kept);
         }
@@ -231,11 +231,7 @@ impl File {
     }
 
     /// The collections at ascending addresses, read together. `keep`: they may be wanted again.
-    pub(crate) fn collections(
-        &self,
-        addresses: &[u64],
-        keep: bool,
-    ) -> Result<Vec<Arc<Collection>>, Hdf5Error> {
+    pub(crate) fn collections(&self, addresses: &[u64], keep: bool) -> Result<Vec<Arc<Collection>>> {
         let mut found = self.inner.collections.find_all(addresses);
         let mut all = Vec::with_capacity(found.len());
         if found.iter().all(Option::is_some) {
@@ -274,7 +270,7 @@ impl File {
         (collections as u64).saturating_mul(self.collection_size()) <= COLLECTIONS / 2
     }
 
-    pub(crate) fn heap(&self, address: u64) -> Result<Arc<FractalHeap>, Hdf5Error> {
+    pub(crate) fn heap(&self, address: u64) -> Result<Arc<FractalHeap>> {
         let read = || FractalHeap::read(self.source(), address).map(Arc::new);
         self.inner.heaps.get(address, || self.again(read), |_| 1)
     }
@@ -283,20 +279,20 @@ impl File {
     pub(crate) fn chunk_index(
         &self,
         dataset: u64,
-        mut read: impl FnMut() -> Result<ChunkIndex, Hdf5Error>,
-    ) -> Result<Arc<ChunkIndex>, Hdf5Error> {
+        mut read: impl FnMut() -> Result<ChunkIndex>,
+    ) -> Result<Arc<ChunkIndex>> {
         let size = size_of::<crate::index::ChunkRecord>() as u64;
         let weigh = |index: &ChunkIndex| (index.records.len() as u64).saturating_mul(size);
         self.inner.indexes.get(dataset, || self.again(|| read().map(Arc::new)), weigh)
     }
 
-    pub(crate) fn header(&self, address: u64) -> Result<Arc<ObjectHeader>, Hdf5Error> {
+    pub(crate) fn header(&self, address: u64) -> Result<Arc<ObjectHeader>> {
         let read = || ObjectHeader::read(self.source(), address).map(Arc::new);
         self.inner.headers.get(address, || self.again(read), |header| header.bytes.max(64))
     }
 
     /// Address of the heap of shared messages of a kind.
-    pub(crate) fn shared_heap(&self, kind: u16) -> Result<Option<u64>, Hdf5Error> {
+    pub(crate) fn shared_heap(&self, kind: u16) -> Result<Option<u64>> {
         if let Some(table) = self.inner.table.get() {
             return Ok(table.as_ref().and_then(|table| table.heap(kind)));
         }
@@ -321,7 +317,7 @@ impl File {
     }
 
     /// Runs `read`; again, where the file is being written and what was read cannot be right.
-    pub(crate) fn again<T>(&self, mut read: impl FnMut() -> Result<T, Hdf5Error>) -> Result<T, Hdf5Error> {
+    pub(crate) fn again<T>(&self, mut read: impl FnMut() -> Result<T>) -> Result<T> {
         let mut attempt = 1;
         loop {
             match read() {
@@ -336,13 +332,14 @@ impl File {
     }
 }
 
-/// The information of the driver that wrote the file, if there is any.
+/// The information of the driver that wrote the file, if there is any: at an address, or in the
+/// extension of the superblock.
 fn driver(
     source: &Source,
-    superblock: &Superblock,
+    address: Option<u64>,
     extension: Option<&ObjectHeader>,
-) -> Result<Option<DriverInfo>, Hdf5Error> {
-    if let Some(address) = superblock.driver {
+) -> Result<Option<DriverInfo>> {
+    if let Some(address) = address {
         let parse = DriverInfo::parse_block;
         return source.parse("driver information block", address, 128, parse).map(Some);
     }
@@ -411,7 +408,7 @@ mod tests {
     }
 
     /// Reads everything; says what it is.
-    fn walk(file: &File) -> Result<Vec<String>, Hdf5Error> {
+    fn walk(file: &File) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for link in file.root()?.links()? {
             let (name, attributes) = match file.node(&link.name)? {

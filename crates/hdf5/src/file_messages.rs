@@ -4,7 +4,7 @@
 
 use crate::messages::{self, Message, shared};
 use crate::object_header::ObjectHeader;
-use crate::{Cursor, File, Hdf5Error, ParseError};
+use crate::{Cursor, File, Parsed, Result};
 
 /// A shared message may lead to another; so far.
 const SHARED_DEPTH: usize = 4;
@@ -15,8 +15,8 @@ impl File {
         &self,
         header: &ObjectHeader,
         kind: u16,
-        parse: impl FnOnce(&mut Cursor<'_>) -> Result<T, ParseError>,
-    ) -> Result<Option<T>, Hdf5Error> {
+        parse: impl FnOnce(&mut Cursor<'_>) -> Parsed<T>,
+    ) -> Result<Option<T>> {
         header.message(kind).map(|message| self.parse(message, parse)).transpose()
     }
 
@@ -24,8 +24,8 @@ impl File {
     pub(crate) fn parse<T>(
         &self,
         message: &Message,
-        parse: impl FnOnce(&mut Cursor<'_>) -> Result<T, ParseError>,
-    ) -> Result<T, Hdf5Error> {
+        parse: impl FnOnce(&mut Cursor<'_>) -> Parsed<T>,
+    ) -> Result<T> {
         let message = &self.unshare(message)?;
         let mut cursor = self.source().cursor(&message.data, message.address);
         let name = messages::name(message.kind).unwrap_or("message");
@@ -33,7 +33,7 @@ impl File {
     }
 
     /// The message itself where it is shared.
-    pub(crate) fn unshare(&self, message: &Message) -> Result<Message, Hdf5Error> {
+    pub(crate) fn unshare(&self, message: &Message) -> Result<Message> {
         let mut message = message.clone();
         for _ in 0..SHARED_DEPTH {
             if !message.is_shared() {
@@ -50,7 +50,7 @@ impl File {
     }
 
     /// The message of a kind in a place where several objects share it.
-    pub(crate) fn shared(&self, kind: u16, place: &shared::Shared) -> Result<Message, Hdf5Error> {
+    pub(crate) fn shared(&self, kind: u16, place: &shared::Shared) -> Result<Message> {
         let name = messages::name(kind).unwrap_or("message");
         match place {
             shared::Shared::Header(address) => {

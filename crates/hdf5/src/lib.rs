@@ -61,7 +61,7 @@ pub mod vlen;
 pub use attribute::Attribute;
 pub use cursor::{Cursor, Sizes};
 pub use dataset::Dataset;
-pub use error::{Hdf5Error, HeapError, ParseError};
+pub use error::{Hdf5Error, HeapError, ParseError, Parsed, Result};
 pub use file::{File, NamedDatatype, Node};
 pub use group::{Group, Link, LinkTarget};
 pub use interrupt::{ask_with, stop};

@@ -12,7 +12,7 @@
 
 use crate::superblock::DriverInfo;
 use crate::text::lossless;
-use crate::{Cursor, FileOptions, FoundFile, Hdf5Error, ParseError, Purpose, Sizes, Source};
+use crate::{Cursor, FileOptions, FoundFile, Parsed, Purpose, Result, Sizes, Source};
 use hyperslab_store::{Key, Segment, SegmentStore};
 use std::sync::Arc;
 
@@ -23,11 +23,7 @@ const MOST: u64 = 1 << 16;
 const SIZES: Sizes = Sizes { offset: 8, length: 8 };
 
 /// The whole file that `first` is the first member of; `None`: it is one file, whatever wrote it.
-pub fn joined(
-    first: &Source,
-    driver: &DriverInfo,
-    options: &FileOptions,
-) -> Result<Option<Source>, Hdf5Error> {
+pub fn joined(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<Option<Source>> {
     let parts = match driver.id.as_str() {
         "NCSAfami" => family(first, driver, options)?,
         "NCSAmult" => multi(first, driver, options)?,
@@ -38,7 +34,7 @@ pub fn joined(
     Ok(Some(whole.with_format(first.sizes(), first.verify())))
 }
 
-fn family(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<Vec<Segment>, Hdf5Error> {
+fn family(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<Vec<Segment>> {
     let parse = |mut cursor: Cursor<'_>| cursor.u64();
     let size = parse(Cursor::whole(&driver.data, 0, SIZES))
         .map_err(|why| first.wrong("family driver info", 0, why))?;
@@ -83,7 +79,7 @@ fn numbered(first: &str, number: u64) -> Option<String> {
 type Member = (u64, u64, String);
 
 /// The members of a multi file; the superblock is in the first.
-fn multi_members(cursor: &mut Cursor<'_>) -> Result<Vec<Member>, ParseError> {
+fn multi_members(cursor: &mut Cursor<'_>) -> Parsed<Vec<Member>> {
     // For each of six kinds of data, the kind whose member it is in; 0: its own.
     let map = cursor.take(6)?.to_vec();
     cursor.skip(2)?;
@@ -108,7 +104,7 @@ fn multi_members(cursor: &mut Cursor<'_>) -> Result<Vec<Member>, ParseError> {
 }
 
 /// The members of a split or multi file, in the order of their addresses.
-fn multi(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<Vec<Segment>, Hdf5Error> {
+fn multi(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<Vec<Segment>> {
     let wrong = |why| first.wrong("multi driver info", 0, why);
     let mut members = multi_members(&mut Cursor::whole(&driver.data, 0, SIZES)).map_err(wrong)?;
     let own = members.first().map(|(_, _, name)| name.clone()).unwrap_or_default();
@@ -152,9 +148,10 @@ fn last_name(key: &str) -> &str {
 mod tests {
     use super::*;
     use crate::testing::{
-        Builder, Others, contiguous, dataset, elements, fails, hard, link_info, structure, the_dataset,
+        Builder, Others, contiguous, dataset, elements, fails, hard, link_info, needs_all, structure,
+        the_dataset,
     };
-    use crate::{File, OtherFiles};
+    use crate::{File, Hdf5Error, OtherFiles};
     use hyperslab_store::Store;
 
     /// A file with driver information, and a dataset `d` of six bytes at an address.
@@ -169,7 +166,7 @@ mod tests {
     }
 
     /// The elements of `d`, in a file of several.
-    fn values(members: &[(&str, &[u8])], with_others: bool) -> Result<Vec<u8>, Hdf5Error> {
+    fn values(members: &[(&str, &[u8])], with_others: bool) -> Result<Vec<u8>> {
         let others = Arc::new(Others::default());
         for (name, bytes) in members {
             others.store.write(Key::new(name).unwrap(), &[bytes]).unwrap();
@@ -224,11 +221,10 @@ mod tests {
     fn split_files_have_two_members() {
         let head = structure!([1, 1, 3, 3, 1, 1, 0, 0], 0_u64, 0x1418_u64, u64::MAX >> 1, 0x7d50_u64);
         let data = structure!(head, b"%s-m.h5\0%s-raw.h5\0\0\0\0\0\0\0");
-        let members = multi_members(&mut Cursor::whole(&data, 0, SIZES)).unwrap();
+        let parse = |data: &[u8]| multi_members(&mut Cursor::whole(data, 0, SIZES));
+        let members = parse(&data).unwrap();
         let expected = [(0, 0x1418, "%s-m.h5".to_owned()), (u64::MAX >> 1, 0x7d50, "%s-raw.h5".to_owned())];
         assert_eq!(members, expected);
-        for len in 0..data.len() {
-            assert!(multi_members(&mut Cursor::whole(&data[..len], 0, SIZES)).is_err());
-        }
+        needs_all(&data, parse);
     }
 }

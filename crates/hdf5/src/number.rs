@@ -9,8 +9,8 @@ mod extended;
 
 pub(crate) use extended::Extended;
 
-use crate::ParseError;
 use crate::datatype::{Class, Datatype, FloatLayout, Order};
+use crate::{ParseError, Parsed};
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 
 /// A stored integer.
@@ -41,7 +41,7 @@ impl Integer {
     }
 
     /// The NumPy integer of the same size, or else the smallest that holds every value.
-    pub fn in_memory(&self) -> Result<DataType, ParseError> {
+    pub fn in_memory(&self) -> Parsed<DataType> {
         let size = match self.size {
             1 | 2 | 4 | 8 => Some(self.size),
             _ => [1, 2, 4, 8].into_iter().find(|size| size * 8 >= usize::from(self.precision)),
@@ -175,7 +175,7 @@ pub(crate) struct Float {
 
 impl Float {
     /// The smallest float of at least this size (8 bytes for larger) that holds every value.
-    pub fn in_memory(&self) -> Result<FloatType, ParseError> {
+    pub fn in_memory(&self) -> Parsed<FloatType> {
         let layout = &self.layout;
         let end = |at: u8, len: u8| at.saturating_add(len);
         let end = end(layout.sign, 1)

@@ -8,7 +8,7 @@
 //!    wanted. Unknown ones are passed over, unless their writer said that they must be understood.
 
 use crate::messages::{self, Message, link};
-use crate::{Bytes, Cursor, Hdf5Error, ParseError, Source};
+use crate::{Bytes, Cursor, ParseError, Parsed, Result, Source};
 use std::collections::{HashSet, VecDeque};
 
 /// Bytes of a header's first fetch; most headers are smaller.
@@ -40,7 +40,7 @@ struct Prefix {
 
 impl ObjectHeader {
     /// Reads the header at an address, with all its continuations.
-    pub fn read(source: &Source, address: u64) -> Result<Self, Hdf5Error> {
+    pub fn read(source: &Source, address: u64) -> Result<Self> {
         let (prefix, start, bytes) = source.parse("object header", address, GUESS, |cursor| {
             let prefix = Prefix::parse(cursor)?;
             let (start, block) = (cursor.address(), cursor.take_u64(prefix.block)?.to_vec());
@@ -88,12 +88,7 @@ impl ObjectHeader {
     }
 
     /// Parses a block of messages, `bytes`, with `cursor` over it. Returns its continuations.
-    fn block(
-        &mut self,
-        prefix: &Prefix,
-        bytes: &Bytes,
-        mut cursor: Cursor<'_>,
-    ) -> Result<Vec<(u64, u64)>, ParseError> {
+    fn block(&mut self, prefix: &Prefix, bytes: &Bytes, mut cursor: Cursor<'_>) -> Parsed<Vec<(u64, u64)>> {
         let mut continuations = Vec::new();
         let head = if prefix.version == 1 { 8 } else { 4 + if prefix.flags & 4 != 0 { 2 } else { 0 } };
         // Fewer bytes than a message begins with are a gap.
@@ -131,7 +126,7 @@ impl ObjectHeader {
 }
 
 impl Prefix {
-    fn parse(cursor: &mut Cursor<'_>) -> Result<Prefix, ParseError> {
+    fn parse(cursor: &mut Cursor<'_>) -> Parsed<Prefix> {
         let mut peek = cursor.clone();
         if peek.take(4)? == b"OHDR" {
             return Self::parse_v2(cursor);
@@ -144,7 +139,7 @@ impl Prefix {
         Ok(Prefix { version, flags: 0, block })
     }
 
-    fn parse_v2(cursor: &mut Cursor<'_>) -> Result<Prefix, ParseError> {
+    fn parse_v2(cursor: &mut Cursor<'_>) -> Parsed<Prefix> {
         cursor.signature(b"OHDR")?;
         let version = cursor.version("object header", &[2])?;
         let flags = cursor.u8()?;
@@ -156,7 +151,7 @@ impl Prefix {
 }
 
 /// The messages of a continuation block, and where they begin.
-fn continuation(prefix: &Prefix, mut cursor: Cursor<'_>) -> Result<(u64, Bytes), ParseError> {
+fn continuation(prefix: &Prefix, mut cursor: Cursor<'_>) -> Parsed<(u64, Bytes)> {
     if prefix.version == 1 {
         return Ok((cursor.address(), Bytes::from(cursor.rest().to_vec())));
     }
@@ -173,7 +168,7 @@ mod tests {
     use super::*;
     use crate::testing::{changes, fails, mutations, source, structure, summed};
 
-    fn read(bytes: &[u8]) -> Result<ObjectHeader, Hdf5Error> {
+    fn read(bytes: &[u8]) -> Result<ObjectHeader> {
         ObjectHeader::read(&source(bytes), 0)
     }
 
@@ -216,13 +211,9 @@ mod tests {
     #[test]
     fn checksums_and_mutations() {
         let bytes = new();
-        changes(
-            &bytes,
-            |byte| [byte ^ 0x40],
-            |at, wrong| {
-                assert!((67..79).contains(&at) || read(wrong).is_err(), "byte {at}");
-            },
-        );
+        for (at, wrong) in changes(&bytes, |byte| [byte ^ 0x40]) {
+            assert!((67..79).contains(&at) || read(&wrong).is_err(), "byte {at}");
+        }
         for bytes in [old(), new()] {
             mutations(&bytes, |source| drop(ObjectHeader::read(source, 0)));
         }
@@ -252,6 +243,6 @@ mod tests {
         bytes[16] = 0x70;
         assert!(read(&bytes).is_ok());
         bytes[20] = FAIL_IF_UNKNOWN;
-        assert!(matches!(read(&bytes), Err(Hdf5Error::Unsupported { .. })));
+        assert!(matches!(read(&bytes), Err(crate::Hdf5Error::Unsupported { .. })));
     }
 }

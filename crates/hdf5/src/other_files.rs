@@ -1,6 +1,6 @@
 //! The files that a file refers to: who finds them, and those that are open.
 
-use crate::{File, Hdf5Error, Source};
+use crate::{File, Hdf5Error, Result, Source};
 use hyperslab_store::Store;
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -29,7 +29,7 @@ pub enum Purpose {
 pub trait OtherFiles: Debug + Send + Sync {
     /// Finds the file `name` for a purpose. `None`: there is none. Fails with
     /// [`Hdf5Error::Refused`].
-    fn find(&self, name: &str, purpose: Purpose) -> Result<Option<FoundFile>, Hdf5Error>;
+    fn find(&self, name: &str, purpose: Purpose) -> Result<Option<FoundFile>>;
 
     /// Finds the files that `found` refers to. `None`: use this finder.
     fn around(&self, found: &FoundFile) -> Option<Arc<dyn OtherFiles>> {
@@ -49,12 +49,7 @@ pub struct FileOptions {
 
 impl FileOptions {
     /// The place of the file that is called `name` in `file`, which was opened so.
-    pub(crate) fn find(
-        &self,
-        file: &Source,
-        name: &str,
-        purpose: Purpose,
-    ) -> Result<Option<FoundFile>, Hdf5Error> {
+    pub(crate) fn find(&self, file: &Source, name: &str, purpose: Purpose) -> Result<Option<FoundFile>> {
         let Some(others) = &self.others else {
             let part = if purpose == Purpose::Member { "is another member of this file, which " } else { "" };
             let why = format!("it {part}was opened without leave to open others");
@@ -72,7 +67,7 @@ impl Default for FileOptions {
 
 impl File {
     /// The file that is called `name` in this one; `None`: there is none. It is opened once.
-    pub fn other(&self, name: &str, purpose: Purpose) -> Result<Option<File>, Hdf5Error> {
+    pub fn other(&self, name: &str, purpose: Purpose) -> Result<Option<File>> {
         let lock = || self.inner.others.lock();
         let key = (name.to_owned(), purpose);
         if let Some(file) = lock().get(&key) {

@@ -1,7 +1,7 @@
 //! Paths of objects by their address, for references: groups are looked into from the root on, as
 //! far as needed.
 
-use crate::{File, Group, Hdf5Error, LinkTarget, group};
+use crate::{File, Group, Hdf5Error, LinkTarget, Result, group};
 use std::collections::HashMap;
 
 /// Paths of objects, found from the root in the order of names, as far as anybody asked.
@@ -14,7 +14,7 @@ pub(crate) struct Paths {
 
 impl File {
     /// The first path from the root, groups before later links. `None`: no link leads there.
-    pub fn path_of(&self, address: u64) -> Result<Option<String>, Hdf5Error> {
+    pub fn path_of(&self, address: u64) -> Result<Option<String>> {
         let root = self.inner.superblock.root;
         loop {
             // Each step leaves the state complete: a forked child can continue.
@@ -47,7 +47,7 @@ impl File {
     }
 
     /// Addresses and paths behind the hard links of a group, last first. Other objects: none.
-    fn links_within(&self, object: u64, path: &str) -> Result<Vec<(u64, String)>, Hdf5Error> {
+    fn links_within(&self, object: u64, path: &str) -> Result<Vec<(u64, String)>> {
         if !self.header(object)?.is_group() {
             return Ok(Vec::new());
         }

@@ -18,7 +18,7 @@ use crate::heaps::{Object, ObjectError};
 use crate::selection::Selection;
 use crate::text::lossless;
 use crate::vlen::strided;
-use crate::{Cursor, File, Hdf5Error, ParseError};
+use crate::{Cursor, File, Hdf5Error, ParseError, Parsed, Result};
 
 /// Heap collections that are fetched together.
 const TOGETHER: usize = 256;
@@ -47,7 +47,7 @@ pub enum Part {
 
 impl Reference {
     /// The absolute path of the object. `None`: it is in another file, or has no path.
-    pub fn path(&self, file: &File) -> Result<Option<String>, Hdf5Error> {
+    pub fn path(&self, file: &File) -> Result<Option<String>> {
         if self.file.is_some() {
             return Ok(None);
         }
@@ -64,7 +64,7 @@ pub fn resolve(
     offset: usize,
     stride: usize,
     count: usize,
-) -> Result<Vec<Option<Reference>>, Hdf5Error> {
+) -> Result<Vec<Option<Reference>>> {
     let parts = strided(memory, offset, stride, element.size, count).ok_or_else(|| {
         file.source().invalid(format!("{count} references are not within {} bytes", memory.len()))
     })?;
@@ -149,7 +149,7 @@ struct Head {
 /// A reference that says itself what it is, or where the heap has it.
 type Any = (Option<Reference>, Option<(u64, u32)>, Option<Head>);
 
-fn any(mut cursor: Cursor<'_>) -> Result<Any, ParseError> {
+fn any(mut cursor: Cursor<'_>) -> Parsed<Any> {
     if cursor.clone().rest().iter().all(|byte| *byte == 0) {
         return Ok((None, None, None));
     }
@@ -167,7 +167,7 @@ fn any(mut cursor: Cursor<'_>) -> Result<Any, ParseError> {
 }
 
 /// What the heap has of a reference of HDF5 1.12.
-fn encoded(cursor: &mut Cursor<'_>, head: Head) -> Result<Reference, ParseError> {
+fn encoded(cursor: &mut Cursor<'_>, head: Head) -> Parsed<Reference> {
     let address = token(cursor)?;
     let file = if head.external { Some(name(cursor)?) } else { None };
     let part = match head.kind {
@@ -185,17 +185,17 @@ fn encoded(cursor: &mut Cursor<'_>, head: Head) -> Result<Reference, ParseError>
 }
 
 /// What the heap has of a reference to a region.
-fn region(cursor: &mut Cursor<'_>) -> Result<Reference, ParseError> {
+fn region(cursor: &mut Cursor<'_>) -> Parsed<Reference> {
     let address = cursor.defined("a dataset")?;
     Ok(Reference { file: None, address, part: Part::Region(Selection::parse(cursor)?) })
 }
 
-fn token(cursor: &mut Cursor<'_>) -> Result<u64, ParseError> {
+fn token(cursor: &mut Cursor<'_>) -> Parsed<u64> {
     let len = cursor.u8()?;
     cursor.uint(len.into())
 }
 
-fn name(cursor: &mut Cursor<'_>) -> Result<String, ParseError> {
+fn name(cursor: &mut Cursor<'_>) -> Parsed<String> {
     let len = cursor.u16()?;
     cursor.take(len.into()).map(lossless)
 }
@@ -286,19 +286,11 @@ mod tests {
             assert!(error.contains("reference 0") && error.contains("not supported"), "{error}");
         }
         // Every byte changed, of the elements and of the heap.
-        changes(
-            &memory,
-            |byte| [0, 1, 2, 3, 4, 0xff, byte ^ 0x80],
-            |_, memory| {
-                let _ = resolve(&file, &element, memory, 0, 18, 6);
-            },
-        );
-        changes(
-            &heap,
-            |byte| [0, 1, 0xff, byte ^ 0x80],
-            |_, heap| {
-                let _ = resolve(&crate::testing::file(heap), &element, &memory, 0, 18, 6);
-            },
-        );
+        for (_, memory) in changes(&memory, |byte| [0, 1, 2, 3, 4, 0xff, byte ^ 0x80]) {
+            let _ = resolve(&file, &element, &memory, 0, 18, 6);
+        }
+        for (_, heap) in changes(&heap, |byte| [0, 1, 0xff, byte ^ 0x80]) {
+            let _ = resolve(&crate::testing::file(&heap), &element, &memory, 0, 18, 6);
+        }
     }
 }

@@ -8,7 +8,7 @@
 //! dropped ([`Source::forget`]).
 
 use crate::cursor::to_usize;
-use crate::{Cursor, Hdf5Error, ParseError, Sizes, interrupt};
+use crate::{Cursor, Hdf5Error, ParseError, Parsed, Result, Sizes, interrupt};
 use hyperslab_store::fork::{Mutex, MutexGuard};
 use hyperslab_store::{Key, RangeRead, Store, StoreError};
 use std::collections::HashMap;
@@ -91,7 +91,7 @@ impl From<Vec<u8>> for Bytes {
 
 impl Source {
     /// The object `key` with address 0 at `base`. Fails with [`Hdf5Error::NotHdf5`] if missing.
-    pub fn new(store: Arc<dyn Store>, key: &str, base: u64) -> Result<Self, Hdf5Error> {
+    pub fn new(store: Arc<dyn Store>, key: &str, base: u64) -> Result<Self> {
         let size = store.size(Key::new(key)?)?.ok_or_else(|| Hdf5Error::NotHdf5 {
             file: format!("'{key}' in {}", store.url()),
             why: "it does not exist".into(),
@@ -184,7 +184,7 @@ impl Source {
     }
 
     /// Drops all pages: what is read from now on is what the file holds now.
-    pub fn forget(&self) -> Result<(), Hdf5Error> {
+    pub fn forget(&self) -> Result<()> {
         let dropped = std::mem::take(&mut self.lock().found);
         drop(dropped);
         if let Some(size) = self.store.size(Key::new(&self.key)?)? {
@@ -227,8 +227,8 @@ impl Source {
         structure: &'static str,
         address: u64,
         guess: usize,
-        mut parse: impl FnMut(&mut Cursor<'_>) -> Result<T, ParseError>,
-    ) -> Result<T, Hdf5Error> {
+        mut parse: impl FnMut(&mut Cursor<'_>) -> Parsed<T>,
+    ) -> Result<T> {
         self.go_on()?;
         let available = self.end().saturating_sub(address);
         if available == 0 {
@@ -258,7 +258,7 @@ impl Source {
     }
 
     /// Errors where somebody wants that the work stops.
-    pub(crate) fn go_on(&self) -> Result<(), Hdf5Error> {
+    pub(crate) fn go_on(&self) -> Result<()> {
         if interrupt::is_wanted() { Err(Hdf5Error::Interrupted { file: self.name() }) } else { Ok(()) }
     }
 
@@ -270,8 +270,8 @@ impl Source {
         &self,
         structure: &'static str,
         places: &[(u64, u64)],
-        mut parse: impl FnMut(usize, &mut Cursor<'_>) -> Result<(), ParseError>,
-    ) -> Result<(), Hdf5Error> {
+        mut parse: impl FnMut(usize, &mut Cursor<'_>) -> Parsed<()>,
+    ) -> Result<()> {
         let (mut rest, mut place) = (places, 0);
         let mut buffer = Vec::new();
         while !rest.is_empty() {
@@ -303,11 +303,7 @@ impl Source {
 
     /// Fetches many structures (address, length) in one request. Returns their places in `buffer`,
     /// which are empty if all pages are in memory, or if they are out of bounds.
-    fn fetch_many(
-        &self,
-        places: &[(u64, u64)],
-        buffer: &mut Vec<u8>,
-    ) -> Result<Vec<std::ops::Range<usize>>, Hdf5Error> {
+    fn fetch_many(&self, places: &[(u64, u64)], buffer: &mut Vec<u8>) -> Result<Vec<std::ops::Range<usize>>> {
         let mut found = vec![0..0; places.len()];
         let mut wanted = Vec::new();
         {
@@ -369,7 +365,7 @@ impl Source {
     }
 
     /// The `len` bytes at `address`.
-    pub fn read(&self, structure: &'static str, address: u64, len: u64) -> Result<Bytes, Hdf5Error> {
+    pub fn read(&self, structure: &'static str, address: u64, len: u64) -> Result<Bytes> {
         let end = address.checked_add(len).filter(|end| *end <= self.end() && len <= LARGEST);
         let end = end.ok_or_else(|| self.short(structure, address, len))?;
         let (start, end) = (address.saturating_add(self.base), end.saturating_add(self.base));
@@ -402,7 +398,7 @@ impl Source {
         &self,
         structure: &'static str,
         places: impl IntoIterator<Item = (u64, &'m mut [u8])>,
-    ) -> Result<(), Hdf5Error> {
+    ) -> Result<()> {
         let mut ranges = Vec::new();
         for (address, buf) in places {
             let len = buf.len() as u64;
@@ -435,7 +431,7 @@ impl Source {
     }
 
     /// Fetches the pages of many `(address, length)` at once. Ignores ranges out of bounds.
-    pub fn prefetch(&self, structures: &[(u64, u64)]) -> Result<(), Hdf5Error> {
+    pub fn prefetch(&self, structures: &[(u64, u64)]) -> Result<()> {
         let mut wanted: Vec<u64> = Vec::new();
         for (address, len) in structures {
             let start = address.saturating_add(self.base);
@@ -465,7 +461,7 @@ impl Source {
         Ok(())
     }
 
-    fn page(&self, number: u64) -> Result<Arc<[u8]>, Hdf5Error> {
+    fn page(&self, number: u64) -> Result<Arc<[u8]>> {
         if let Some(page) = self.lock().found.get(&number) {
             return Ok(page.clone());
         }
@@ -487,11 +483,11 @@ impl Source {
     }
 
     /// Reads bytes of the file, wherever the base is.
-    fn fetch(&self, offset: u64, buf: &mut [u8]) -> Result<(), Hdf5Error> {
+    fn fetch(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.fetch_ranges(&mut [RangeRead { offset, buf }])
     }
 
-    fn fetch_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<(), Hdf5Error> {
+    fn fetch_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
         {
             let mut pages = self.lock();
             pages.reads += 1;

@@ -2,8 +2,8 @@
 
 use crate::datatype::{Datatype, vectors};
 use crate::element::Element;
-use crate::{Cursor, Dataset, File, FileOptions, FoundFile, Hdf5Error, Node, OtherFiles, Purpose};
-use crate::{ParseError, Sizes, Source, messages};
+use crate::{Cursor, Dataset, File, FileOptions, FoundFile, Hdf5Error, Node, OtherFiles, Purpose, Result};
+use crate::{Parsed, Sizes, Source, messages};
 use hyperslab_array::{ArrayError, ArrayLayout, ReadOptions, Selection, read};
 use hyperslab_store::{Key, MemoryStore, Store};
 use std::fmt::Display;
@@ -33,24 +33,24 @@ pub(crate) fn mutations(bytes: &[u8], read: impl Fn(&Source)) {
         [true, false].iter().for_each(|verify| read(&source(bytes).with_format(SIZES, *verify)));
     };
     let values = |byte: u8| [0, 0xff, byte ^ 1, byte ^ 0x80, byte.wrapping_add(1)];
-    changes(bytes, values, |_, changed| both(changed));
+    changes(bytes, values).for_each(|(_, changed)| both(&changed));
     (0..bytes.len()).for_each(|len| both(&bytes[..len]));
 }
 
-/// Calls `check` with the place and the bytes of every change of one byte to one of `values`.
+/// Every change of one byte to one of `values`: where it is, and all bytes.
 pub(crate) fn changes<V: IntoIterator<Item = u8>>(
     bytes: &[u8],
     values: impl Fn(u8) -> V,
-    mut check: impl FnMut(usize, &[u8]),
-) {
-    let mut changed = bytes.to_vec();
-    for (at, byte) in bytes.iter().enumerate() {
-        for value in values(*byte) {
-            changed[at] = value;
-            check(at, &changed);
-        }
-        changed[at] = *byte;
-    }
+) -> impl Iterator<Item = (usize, Vec<u8>)> {
+    let change = move |at: usize, value| [&bytes[..at], &[value], &bytes[at + 1..]].concat();
+    let places = bytes.iter().enumerate();
+    places.flat_map(move |(at, byte)| values(*byte).into_iter().map(move |value| (at, change(at, value))))
+}
+
+/// Asserts that no front part of the bytes can be read.
+#[track_caller]
+pub(crate) fn needs_all<T, E>(bytes: &[u8], read: impl Fn(&[u8]) -> Result<T, E>) {
+    (0..bytes.len()).for_each(|len| assert!(read(&bytes[..len]).is_err(), "{len} bytes"));
 }
 
 /// Asserts that it is an error, which says `part`.
@@ -73,7 +73,7 @@ pub(crate) fn attribute() -> (u16, Vec<u8>) {
 }
 
 /// Opens the file `f` of a store with nothing else.
-pub(crate) fn open(bytes: &[u8]) -> Result<File, Hdf5Error> {
+pub(crate) fn open(bytes: &[u8]) -> Result<File> {
     File::open(store("f", bytes), "f", FileOptions::default())
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn element(hex: &str) -> (Datatype, Element) {
 }
 
 /// The same in a file with addresses and lengths of these sizes.
-pub(crate) fn element_within(hex: &str, sizes: Sizes) -> Result<(Datatype, Element), ParseError> {
+pub(crate) fn element_within(hex: &str, sizes: Sizes) -> Parsed<(Datatype, Element)> {
     let message = vectors::bytes(hex);
     let datatype = Datatype::parse(&mut Cursor::whole(&message, 0, sizes))?;
     let element = Element::of(&datatype, sizes)?;
@@ -136,13 +136,13 @@ pub(crate) fn element_within(hex: &str, sizes: Sizes) -> Result<(Datatype, Eleme
 }
 
 /// The one dataset of a file, `d`, which has these messages.
-pub(crate) fn only_dataset(mut builder: Builder, messages: &[(u16, Vec<u8>)]) -> Result<Dataset, Hdf5Error> {
+pub(crate) fn only_dataset(mut builder: Builder, messages: &[(u16, Vec<u8>)]) -> Result<Dataset> {
     let data = builder.header(messages);
     let root = builder.header(&[link_info(false), hard("d", data)]);
     the_dataset(&open(&builder.finish(root, 2, 0))?, "d")
 }
 
-pub(crate) fn the_dataset(file: &File, path: &str) -> Result<Dataset, Hdf5Error> {
+pub(crate) fn the_dataset(file: &File, path: &str) -> Result<Dataset> {
     match file.node(path)? {
         Node::Dataset(dataset) => Ok(dataset),
         _ => panic!("'{path}' is no dataset"),
@@ -163,7 +163,7 @@ pub(crate) struct Others {
 }
 
 impl OtherFiles for Others {
-    fn find(&self, name: &str, _: Purpose) -> Result<Option<FoundFile>, Hdf5Error> {
+    fn find(&self, name: &str, _: Purpose) -> Result<Option<FoundFile>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         if let Some(target) = name.strip_prefix('/') {
             let (file, target, why) = ("a test".into(), target.into(), "so it is".into());

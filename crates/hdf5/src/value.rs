@@ -9,7 +9,7 @@ use crate::element::{Element, ElementKind};
 use crate::number::float_value;
 use crate::reference::{self, Part, Reference};
 use crate::vlen::{self, strided};
-use crate::{Attribute, File, Hdf5Error};
+use crate::{Attribute, File, Result};
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 
 /// The most values of an attribute: elements may share objects, many levels deep.
@@ -40,7 +40,7 @@ pub enum Value {
 
 impl Value {
     /// The value of one element in memory.
-    pub fn of(file: &File, element: &Element, memory: &[u8]) -> Result<Value, Hdf5Error> {
+    pub fn of(file: &File, element: &Element, memory: &[u8]) -> Result<Value> {
         let values = Walk { file, left: MOST_VALUES }.values(element, memory)?;
         Ok(values.into_iter().next().unwrap_or(Value::Null))
     }
@@ -48,7 +48,7 @@ impl Value {
 
 impl Attribute {
     /// Its value: a scalar, nested lists, or [`Value::Null`] for a null dataspace.
-    pub fn value(&self) -> Result<Value, Hdf5Error> {
+    pub fn value(&self) -> Result<Value> {
         let shape = match &self.dataspace {
             Dataspace::Null => return Ok(Value::Null),
             Dataspace::Scalar => &[][..],
@@ -93,7 +93,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// The values of elements that lie one behind the other.
-    fn values(&mut self, element: &Element, memory: &[u8]) -> Result<Vec<Value>, Hdf5Error> {
+    fn values(&mut self, element: &Element, memory: &[u8]) -> Result<Vec<Value>> {
         let (source, size) = (self.file.source(), element.size.max(1));
         let (parts, count) = (memory.chunks_exact(size), memory.len() / size);
         self.left = self
@@ -146,7 +146,7 @@ impl Walk<'_> {
             }
             ElementKind::ObjectReference | ElementKind::RegionReference | ElementKind::AnyReference => {
                 let found = reference::resolve(self.file, element, memory, 0, size, count)?;
-                let values: Result<Vec<Value>, Hdf5Error> =
+                let values: Result<Vec<Value>> =
                     found.iter().map(|found| reference_value(self.file, found.as_ref())).collect();
                 values?
             }
@@ -210,7 +210,7 @@ fn text_value(bytes: &[u8]) -> Value {
 }
 
 /// The path of the object; attributes are `path@name`, other files `file:path`.
-fn reference_value(file: &File, found: Option<&Reference>) -> Result<Value, Hdf5Error> {
+fn reference_value(file: &File, found: Option<&Reference>) -> Result<Value> {
     let Some(found) = found else { return Ok(Value::Null) };
     let object = match (&found.file, found.path(file)?) {
         (None, Some(path)) => path,

@@ -9,7 +9,7 @@ use crate::element::Element;
 use crate::kept::ByAddress;
 use crate::virtual_dataset::{self, Wanted};
 use crate::virtual_mapping::Mapping;
-use crate::{Dataset, File, Hdf5Error, Node, Purpose, data_layout::DataLayout};
+use crate::{Dataset, File, Hdf5Error, Node, Purpose, Result, data_layout::DataLayout};
 use hyperslab_array::{ArrayLayout, ConvertElements, FillValue, LocateError, MosaicSource, SourceArray};
 use hyperslab_store::Key;
 use std::cell::Cell;
@@ -38,7 +38,7 @@ pub(crate) struct Chain {
 }
 
 /// Where a dataset is.
-fn place(dataset: &Dataset) -> Result<(u64, u64), Hdf5Error> {
+fn place(dataset: &Dataset) -> Result<(u64, u64)> {
     let source = dataset.file().source();
     Ok((source.store().lock_id(Key::new(source.key())?), dataset.address()))
 }
@@ -72,11 +72,7 @@ pub(crate) struct OneSource {
 }
 
 impl Sources {
-    pub(crate) fn new(
-        dataset: &Dataset,
-        element: &Element,
-        above: Option<Arc<Chain>>,
-    ) -> Result<Self, Hdf5Error> {
+    pub(crate) fn new(dataset: &Dataset, element: &Element, above: Option<Arc<Chain>>) -> Result<Self> {
         let common = Common {
             file: dataset.file().clone(),
             element: element.clone(),
@@ -101,11 +97,11 @@ impl Sources {
 
 impl OneSource {
     /// The dataset as the engine sees it; `None`: there is no such file, or no such path in it.
-    pub(crate) fn get(&self, budget: &Budget) -> Result<Option<Arc<ArrayLayout>>, Hdf5Error> {
+    pub(crate) fn get(&self, budget: &Budget) -> Result<Option<Arc<ArrayLayout>>> {
         Ok(self.kept(budget)?.map(|source| source.layout.clone()))
     }
 
-    fn kept(&self, budget: &Budget) -> Result<Option<Arc<SourceArray>>, Hdf5Error> {
+    fn kept(&self, budget: &Budget) -> Result<Option<Arc<SourceArray>>> {
         let make = || self.make(budget).map_err(Some)?.map(Arc::new).ok_or(None);
         match self.common.open.get(self.number, make, |_| 1) {
             Ok(source) => Ok(Some(source)),
@@ -114,7 +110,7 @@ impl OneSource {
         }
     }
 
-    fn make(&self, budget: &Budget) -> Result<Option<SourceArray>, Hdf5Error> {
+    fn make(&self, budget: &Budget) -> Result<Option<SourceArray>> {
         let common = &self.common;
         let file = match &self.file {
             None => common.file.clone(),
@@ -169,7 +165,7 @@ impl OneSource {
     }
 
     /// The conversion of a source. Fails if the HDF5 library has none.
-    fn cast(&self, dataset: &Dataset) -> Result<Cast, Hdf5Error> {
+    fn cast(&self, dataset: &Dataset) -> Result<Cast> {
         let common = &self.common;
         let refuse = |what: String| dataset.file().source().unsupported(what).within(&self.path);
         let (from, to) = (dataset.element(), &common.element);

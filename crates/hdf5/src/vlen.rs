@@ -22,7 +22,7 @@ use crate::convert::Conversion;
 use crate::cursor::to_usize;
 use crate::element::{Element, ElementKind};
 use crate::heaps::Object;
-use crate::{Dataset, File, Hdf5Error};
+use crate::{Dataset, File, Hdf5Error, Result};
 use growing::Growing;
 pub use hyperslab_array::Ragged;
 use hyperslab_array::{ArrayLayout, Dims, ReadOptions, Selection, element_count, in_batches};
@@ -40,7 +40,7 @@ pub fn read(
     layout: &ArrayLayout,
     selection: &Selection,
     options: ReadOptions<'_>,
-) -> Result<Ragged, Hdf5Error> {
+) -> Result<Ragged> {
     let shape = selection.shape();
     let count = element_count(&shape).and_then(|count| usize::try_from(count).ok());
     let size = dataset.element().size;
@@ -76,7 +76,7 @@ pub fn resolve(
     offset: usize,
     stride: usize,
     count: usize,
-) -> Result<Ragged, Hdf5Error> {
+) -> Result<Ragged> {
     let items = Items::of(element);
     let mut found = Growing::new(file, element.size, items.as_ref(), count.min(memory.len()))?;
     found.push(memory, offset, stride, count, None)?;
@@ -138,7 +138,7 @@ impl Items {
     }
 
     #[inline]
-    fn put(&self, file: &File, object: Object<'_>, place: &mut [u8]) -> Result<(), Hdf5Error> {
+    fn put(&self, file: &File, object: Object<'_>, place: &mut [u8]) -> Result<()> {
         let Some(conversion) = &self.conversion else { return object.copy_to(file.source(), place) };
         let converted = conversion.convert(&object.read(file.source())?, place);
         converted.map_err(|error| file.source().invalid(error.to_string()))
@@ -228,14 +228,10 @@ mod tests {
         let file = file(&collection(&[(1, b"one"), (2, b"two2")]));
         let (_, element) = element(STRINGS);
         let memory = [heap_id(3, REST, 1), heap_id(4, REST, 2)].concat();
-        changes(
-            &memory,
-            |_| 0..=255,
-            |_, memory| {
-                if let Ok(found) = resolve(&file, &element, memory, 0, 16, 2) {
-                    assert_eq!(found.offsets[2], found.values.len() as i64);
-                }
-            },
-        );
+        for (_, memory) in changes(&memory, |_| 0..=255) {
+            if let Ok(found) = resolve(&file, &element, &memory, 0, 16, 2) {
+                assert_eq!(found.offsets[2], found.values.len() as i64);
+            }
+        }
     }
 }

@@ -6,53 +6,17 @@
 mod building;
 #[path = "../src/checksum.rs"]
 mod checksum;
+#[path = "../../store/tests/common/counting.rs"]
+mod counting;
 
 use building::{Builder, collection_of, contiguous, dataset, hard, link_info, structure};
+use counting::allocations;
 use hyperslab_array::{Index, ReadOptions, Selection};
 use hyperslab_codec::{Codec, Scratch, Zlib};
 use hyperslab_hdf5::vlen::{self, Ragged};
 use hyperslab_hdf5::{Dataset, File, FileOptions, Node};
 use hyperslab_store::{LocalOptions, LocalStore};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
-
-struct Counting;
-
-thread_local! {
-    /// Of this thread, on which all requests of these tests are executed.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: hands everything to the system's allocator; counting touches no memory of it.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: as promised by the caller.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: as promised by the caller.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: as promised by the caller.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-/// Allocations of `work`.
-fn count(work: &mut dyn FnMut()) -> u64 {
-    let before = ALLOCATIONS.get();
-    work();
-    ALLOCATIONS.get() - before
-}
 
 /// Text of variable length; sequences of `i4`; sequences of structures of `i4`, `f4`, `i4`.
 const TEXT: &[u8] = &[0x19, 1, 1, 0, 16, 0, 0, 0, 0x10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 8, 0];
@@ -168,8 +132,8 @@ fn cold_and_warm(made: &Made, elements: &[Vec<u8>]) -> [u64; 2] {
     drop(read(&made.open(), &[]));
     let dataset = made.open();
     dataset.layout().unwrap();
-    let cold = count(&mut || drop(read(&dataset, &[])));
-    let warm = count(&mut || drop(read(&dataset, &[])));
+    let cold = allocations(|| drop(read(&dataset, &[])));
+    let warm = allocations(|| drop(read(&dataset, &[])));
     assert_eq!(read(&dataset, &[]).values.as_slice(), elements.concat());
     [cold, warm]
 }
@@ -193,19 +157,19 @@ fn cells_of_structures() {
     let [cold, warm] = cold_and_warm(&made, &cells);
     assert!(cold <= REQUEST + FETCHED * 600, "{cold} allocations for 600 cells in as many collections");
     assert!(warm <= REQUEST + 600 / 8, "{warm} allocations for 600 cells in memory");
-    let open = count(&mut || drop(read(&made.open(), &[])));
+    let open = allocations(|| drop(read(&made.open(), &[])));
     assert!(open - cold <= 80, "{open} allocations for opening and reading, {cold} for reading");
 
     let dataset = made.open();
     read(&dataset, &[]);
     for start in (0..600).step_by(60) {
-        let window = count(&mut || drop(read(&dataset, &[Index::range(start, start + 60)])));
+        let window = allocations(|| drop(read(&dataset, &[Index::range(start, start + 60)])));
         assert!(window <= 4, "{window} allocations for a window of 60 cells");
     }
     for (n, cell) in (0..).zip(&cells) {
         // Offsets and values; and now and then some ids more.
         let most = if n % 256 == 0 { 6 } else { 2 };
-        let found = count(&mut || drop(read(&dataset, &[Index::At(n)])));
+        let found = allocations(|| drop(read(&dataset, &[Index::At(n)])));
         assert!(found <= most, "{found} allocations for cell {n}");
         assert_eq!(read(&dataset, &[Index::At(n)]).values.as_slice(), cell);
     }

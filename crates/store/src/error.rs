@@ -1,5 +1,7 @@
 //! What can go wrong between a key and its bytes.
 
+use crate::turns::Refused;
+use crate::{Key, Store};
 use std::fmt;
 use std::io;
 use thiserror::Error;
@@ -131,16 +133,12 @@ pub enum StoreError {
 
 impl StoreError {
     /// A change of a store that only reads.
-    pub fn read_only<S: crate::Store + ?Sized>(
-        store: &S,
-        operation: Operation,
-        key: Option<crate::Key<'_>>,
-    ) -> Self {
+    pub fn read_only(store: &(impl Store + ?Sized), operation: Operation, key: Option<Key<'_>>) -> Self {
         let source = io::Error::new(io::ErrorKind::PermissionDenied, "the store is open for reading only");
         StoreError::io(store, operation, key.map_or("", |key| key.as_str()), source)
     }
 
-    pub(crate) fn io<S: crate::Store + ?Sized>(
+    pub(crate) fn io<S: Store + ?Sized>(
         store: &S,
         operation: Operation,
         key: &str,
@@ -149,7 +147,7 @@ impl StoreError {
         StoreError::Io { operation, key: key.to_owned(), url: store.url(), source: source.into() }
     }
 
-    pub(crate) fn out_of_range<S: crate::Store + ?Sized>(
+    pub(crate) fn out_of_range<S: Store + ?Sized>(
         store: &S,
         key: &str,
         offset: u64,
@@ -159,16 +157,16 @@ impl StoreError {
         StoreError::OutOfRange { key: key.to_owned(), url: store.url(), offset, len, size }
     }
 
-    pub(crate) fn too_large<S: crate::Store + ?Sized>(store: &S, key: &str, limit: usize) -> Self {
+    pub(crate) fn too_large<S: Store + ?Sized>(store: &S, key: &str, limit: usize) -> Self {
         StoreError::TooLarge { key: key.to_owned(), url: store.url(), limit: limit as u64 }
     }
 
     /// Why there was no turn.
-    pub fn refused<S: crate::Store + ?Sized>(refused: crate::turns::Refused, store: &S, key: &str) -> Self {
+    pub fn refused<S: Store + ?Sized>(refused: Refused, store: &S, key: &str) -> Self {
         let (key, url) = (key.to_owned(), store.url());
         match refused {
-            crate::turns::Refused::Own => StoreError::Busy { key, url },
-            crate::turns::Refused::Stopped => StoreError::Interrupted { key, url },
+            Refused::Own => StoreError::Busy { key, url },
+            Refused::Stopped => StoreError::Interrupted { key, url },
         }
     }
 

@@ -35,7 +35,7 @@ pub use lock::{Expected, ObjectLock};
 pub use memory::MemoryStore;
 pub use segments::{Segment, SegmentStore};
 pub use staged::Staged;
-pub use stamp::Stamp;
+pub use stamp::{Stamp, Stamped};
 pub use turns::Ask;
 
 use std::fmt::Debug;
@@ -245,12 +245,7 @@ pub trait Store: Send + Sync + Debug {
     /// As [`Store::read_all`], and the stamp under which these very bytes may be kept; `None` where
     /// the store cannot vouch that every later change gives the object another [`Store::stamp`] (of
     /// a file that has just been changed, for example).
-    fn read_all_stamped(
-        &self,
-        key: Key<'_>,
-        buf: &mut Vec<u8>,
-        limit: usize,
-    ) -> Result<(bool, Option<Stamp>)> {
+    fn read_all_stamped(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<Stamped> {
         Ok((self.read_all(key, buf, limit)?, None))
     }
 
@@ -260,7 +255,7 @@ pub trait Store: Send + Sync + Debug {
         key: Key<'_>,
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
-    ) -> Result<(bool, Option<Stamp>)> {
+    ) -> Result<Stamped> {
         Ok((self.read_ranges(key, size, ranges)?, None))
     }
 

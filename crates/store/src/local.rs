@@ -62,7 +62,7 @@ use crate::fork::Lazy;
 use crate::turns::Refused;
 use crate::{
     Ask, Cost, Entry, Expected, HeldObject, Identity, Key, ObjectLock, Opened, Operation, RangeRead,
-    Replacement, Result, Staged, Stamp, Store, StoreError, hash,
+    Replacement, Result, Staged, Stamp, Stamped, Store, StoreError, hash,
 };
 use read::regular_size;
 use rustix::fs::FileType;
@@ -327,12 +327,7 @@ impl Store for LocalStore {
         Ok(self.stat(key)?.as_ref().and_then(stamp_of))
     }
 
-    fn read_all_stamped(
-        &self,
-        key: Key<'_>,
-        buf: &mut Vec<u8>,
-        limit: usize,
-    ) -> Result<(bool, Option<Stamp>)> {
+    fn read_all_stamped(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<Stamped> {
         buf.clear();
         let Some(file) = self.open_object(key)? else { return Ok((false, None)) };
         stamped(file.as_fd(), || self.read_all_of_file(key, file.as_fd(), buf, limit))
@@ -343,7 +338,7 @@ impl Store for LocalStore {
         key: Key<'_>,
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
-    ) -> Result<(bool, Option<Stamp>)> {
+    ) -> Result<Stamped> {
         let Some(file) = self.open_object(key)? else { return Ok((false, None)) };
         stamped(file.as_fd(), || self.read_ranges_of_file(key, file.as_fd(), size, ranges))
     }

@@ -4,7 +4,8 @@ mod exchange;
 
 use crate::fork::{Mutex, RwLock};
 use crate::{
-    Entry, Key, Opened, Operation, RangeRead, Result, Staged, Stamp, Store, StoreError, check_size, hash,
+    Entry, Key, Opened, Operation, RangeRead, Result, Staged, Stamp, Stamped, Store, StoreError, check_size,
+    hash,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -199,7 +200,7 @@ impl Store for MemoryStore {
         key: Key<'_>,
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
-    ) -> Result<(bool, Option<Stamp>)> {
+    ) -> Result<Stamped> {
         let Some(object) = self.get_sized(key, size)? else { return Ok((false, None)) };
         self.copy_ranges(key.as_str(), &object, ranges)?;
         Ok((true, Some(object.stamp())))
@@ -214,12 +215,7 @@ impl Store for MemoryStore {
         Ok(self.read_all_stamped(key, buf, limit)?.0)
     }
 
-    fn read_all_stamped(
-        &self,
-        key: Key<'_>,
-        buf: &mut Vec<u8>,
-        limit: usize,
-    ) -> Result<(bool, Option<Stamp>)> {
+    fn read_all_stamped(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<Stamped> {
         buf.clear();
         let Some(object) = self.get(key) else { return Ok((false, None)) };
         if object.bytes.len() > limit {

@@ -22,3 +22,6 @@ impl Stamp {
     /// number.
     pub const NO_DEVICE: u64 = u64::MAX;
 }
+
+/// Whether there is an object, and the stamp under which the bytes that were read may be kept.
+pub type Stamped = (bool, Option<Stamp>);

@@ -1,46 +1,10 @@
 //! Reading and writing objects allocates nothing once buffers have their size.
 
+#[path = "common/counting.rs"]
+mod counting;
+
+use counting::allocations;
 use hyperslab_store::{Key, LocalOptions, LocalStore, RangeRead, Store};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
-struct Counting;
-
-thread_local! {
-    /// Per thread: the test harness allocates in its own.
-    static COUNT: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: everything is passed on to the system's allocator; counting touches no memory that is
-// allocated.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        COUNT.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are those that `System` asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(memory, layout) }
-    }
-
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        COUNT.with(|count| count.set(count.get() + 1));
-        // SAFETY: as above.
-        unsafe { System.realloc(memory, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// How often `work` allocates.
-fn allocations(mut work: impl FnMut()) -> u64 {
-    let before = COUNT.get();
-    work();
-    COUNT.get() - before
-}
 
 #[test]
 fn steady_state_allocates_nothing() {

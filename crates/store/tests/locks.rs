@@ -27,11 +27,14 @@ fn wait_for(child: &mut Child, what: &str) {
     assert!(lines.any(|line| line.unwrap() == what), "the child ended without saying '{what}'");
 }
 
+/// The number in an object; 0 if there is none.
+fn number(store: &LocalStore, name: &str) -> u32 {
+    get(store, name).map_or(0, |bytes| u32::from_le_bytes(bytes.try_into().unwrap()))
+}
+
 /// A counter in an object, which is deleted at times: then another object has what was counted so
 /// far.
 fn count(store: &LocalStore, rounds: u32) {
-    let number =
-        |name: &str| get(store, name).map_or(0, |bytes| u32::from_le_bytes(bytes.try_into().unwrap()));
     let put = |expected: Expected<'_>, value: u32| {
         let mut new = store.replace(key("n/c/0")).unwrap();
         new.append(&[&value.to_le_bytes()]).unwrap();
@@ -47,9 +50,9 @@ fn count(store: &LocalStore, rounds: u32) {
                 continue;
             }
             let old = store.open(key("n/c/0"), None).unwrap().unwrap();
-            let next = number("n/c/0") + 1;
+            let next = number(store, "n/c/0") + 1;
             if round % 5 == 4 {
-                let saved = number("saved") + next;
+                let saved = number(store, "saved") + next;
                 store.write(key("saved"), &[&saved.to_le_bytes()]).unwrap();
                 assert!(store.swap_out(key("n/c/0"), Expected::Locked(&*old), None).unwrap());
             } else {
@@ -62,12 +65,7 @@ fn count(store: &LocalStore, rounds: u32) {
 
 fn assert_counted(root: &Path, expected: u32) {
     let store = open(root);
-    let total: u32 = ["n/c/0", "saved"]
-        .iter()
-        .filter_map(|name| get(&store, name))
-        .map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap()))
-        .sum();
-    assert_eq!(total, expected, "updates are lost");
+    assert_eq!(number(&store, "n/c/0") + number(&store, "saved"), expected, "updates are lost");
     store.delete(key("n/c/0")).unwrap();
     store.delete(key("saved")).unwrap();
     assert_eq!(names(root), [""; 0], "nothing is left");

@@ -5,7 +5,7 @@ mod parse;
 #[cfg(test)]
 pub(crate) mod vectors;
 
-use crate::{Cursor, ParseError};
+use crate::{Cursor, Parsed};
 use std::sync::Arc;
 
 /// The number of the message.
@@ -192,7 +192,7 @@ pub enum Class {
 
 impl Datatype {
     /// Parses a datatype message. It may be followed by other bytes (in an attribute it is).
-    pub fn parse(cursor: &mut Cursor<'_>) -> Result<Datatype, ParseError> {
+    pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<Datatype> {
         parse::datatype(cursor)
     }
 

@@ -15,7 +15,7 @@ use super::{
     Charset, Class, Datatype, FloatLayout, MAX_DEPTH, MAX_TYPES, Member, Order, Padding, ReferenceKind,
 };
 use crate::text::lossless;
-use crate::{Cursor, ParseError};
+use crate::{Cursor, ParseError, Parsed};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ struct Head {
 }
 
 /// Parses a type and all that it is made of.
-pub(super) fn datatype(cursor: &mut Cursor<'_>) -> Result<Datatype, ParseError> {
+pub(super) fn datatype(cursor: &mut Cursor<'_>) -> Parsed<Datatype> {
     Parser { types: 0 }.datatype(cursor, 0)
 }
 
@@ -43,7 +43,7 @@ struct Parser {
 }
 
 impl Parser {
-    fn datatype(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Datatype, ParseError> {
+    fn datatype(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Parsed<Datatype> {
         let at = cursor.clone();
         self.types += 1;
         if depth >= MAX_DEPTH || self.types > MAX_TYPES {
@@ -88,11 +88,11 @@ impl Parser {
         Ok(Datatype { size, class })
     }
 
-    fn base(&mut self, cursor: &mut Cursor<'_>, head: &Head) -> Result<Arc<Datatype>, ParseError> {
+    fn base(&mut self, cursor: &mut Cursor<'_>, head: &Head) -> Parsed<Arc<Datatype>> {
         self.datatype(cursor, head.depth + 1).map(Arc::new)
     }
 
-    fn compound(&mut self, cursor: &mut Cursor<'_>, head: &Head) -> Result<Vec<Member>, ParseError> {
+    fn compound(&mut self, cursor: &mut Cursor<'_>, head: &Head) -> Parsed<Vec<Member>> {
         // Version 3 and later: offsets have as many bytes as the size of the compound needs.
         let offset_len = match head.size {
             _ if head.version < 3 => 4,
@@ -123,7 +123,7 @@ impl Parser {
         Ok(members)
     }
 
-    fn enumeration(&mut self, cursor: &mut Cursor<'_>, head: &Head) -> Result<Class, ParseError> {
+    fn enumeration(&mut self, cursor: &mut Cursor<'_>, head: &Head) -> Parsed<Class> {
         let at = cursor.clone();
         let base = self.base(cursor, head)?;
         if !matches!(base.class, Class::Integer { .. }) || base.size != head.size {
@@ -141,7 +141,7 @@ impl Parser {
         Ok(Class::Enum { base, members })
     }
 
-    fn variable(&mut self, cursor: &mut Cursor<'_>, head: &Head) -> Result<Class, ParseError> {
+    fn variable(&mut self, cursor: &mut Cursor<'_>, head: &Head) -> Parsed<Class> {
         let (padding, charset) = match head.bits & 0x0f {
             0 => return Ok(Class::Vlen(self.base(cursor, head)?)),
             1 => text(cursor, head, 4)?,
@@ -152,7 +152,7 @@ impl Parser {
         Ok(Class::VlenString { padding, charset })
     }
 
-    fn array(&mut self, cursor: &mut Cursor<'_>, head: &Head) -> Result<Class, ParseError> {
+    fn array(&mut self, cursor: &mut Cursor<'_>, head: &Head) -> Parsed<Class> {
         let at = cursor.clone();
         let rank = cursor.u8()?;
         if rank == 0 || rank > MAX_RANK {
@@ -174,7 +174,7 @@ impl Parser {
         Ok(Class::Array { shape, base })
     }
 
-    fn complex(&mut self, cursor: &mut Cursor<'_>, head: &Head) -> Result<Arc<Datatype>, ParseError> {
+    fn complex(&mut self, cursor: &mut Cursor<'_>, head: &Head) -> Parsed<Arc<Datatype>> {
         let at = cursor.clone();
         // Bit 0: both parts are of the same type. Bits 1 and 2: rectangular (0).
         if head.version < 5 || head.bits & 7 != 1 {
@@ -196,7 +196,7 @@ fn order(head: &Head) -> Order {
 }
 
 /// The first bit that counts of an integer, and how many do.
-fn counted_bits(cursor: &mut Cursor<'_>, head: &Head) -> Result<(u16, u16), ParseError> {
+fn counted_bits(cursor: &mut Cursor<'_>, head: &Head) -> Parsed<(u16, u16)> {
     let at = cursor.clone();
     let (offset, precision) = (cursor.u16()?, cursor.u16()?);
     significant(&at, head, offset, precision)?;
@@ -204,7 +204,7 @@ fn counted_bits(cursor: &mut Cursor<'_>, head: &Head) -> Result<(u16, u16), Pars
 }
 
 /// The bits that count must be within the element.
-fn significant(at: &Cursor<'_>, head: &Head, offset: u16, precision: u16) -> Result<(), ParseError> {
+fn significant(at: &Cursor<'_>, head: &Head, offset: u16, precision: u16) -> Parsed<()> {
     let bits = u64::from(head.size) * 8;
     if precision == 0 || u64::from(offset) + u64::from(precision) > bits {
         let why = format!("{precision} bits from bit {offset} of a number of {bits} bits");
@@ -213,7 +213,7 @@ fn significant(at: &Cursor<'_>, head: &Head, offset: u16, precision: u16) -> Res
     Ok(())
 }
 
-fn float(cursor: &mut Cursor<'_>, head: &Head) -> Result<FloatLayout, ParseError> {
+fn float(cursor: &mut Cursor<'_>, head: &Head) -> Parsed<FloatLayout> {
     let at = cursor.clone();
     let order = match (head.bits & 0x40, head.bits & 1) {
         (0, 0) => Order::Little,
@@ -252,7 +252,7 @@ fn float(cursor: &mut Cursor<'_>, head: &Head) -> Result<FloatLayout, ParseError
 }
 
 /// The class bits of strings, from bit `shift` on.
-fn text(cursor: &Cursor<'_>, head: &Head, shift: u32) -> Result<(Padding, Charset), ParseError> {
+fn text(cursor: &Cursor<'_>, head: &Head, shift: u32) -> Parsed<(Padding, Charset)> {
     let padding = match head.bits >> shift & 0x0f {
         0 => Padding::NullTerminated,
         1 => Padding::NullPadded,
@@ -266,12 +266,12 @@ fn text(cursor: &Cursor<'_>, head: &Head, shift: u32) -> Result<(Padding, Charse
     }
 }
 
-fn tag(cursor: &mut Cursor<'_>, head: &Head) -> Result<String, ParseError> {
+fn tag(cursor: &mut Cursor<'_>, head: &Head) -> Parsed<String> {
     let bytes = cursor.take_u64(u64::from(head.bits & 0xff))?;
     Ok(lossless(bytes.split(|byte| *byte == 0).next().unwrap_or_default()))
 }
 
-fn reference(cursor: &Cursor<'_>, head: &Head) -> Result<ReferenceKind, ParseError> {
+fn reference(cursor: &Cursor<'_>, head: &Head) -> Parsed<ReferenceKind> {
     let kind = match head.bits & 0x0f {
         0 => return Ok(ReferenceKind::Object),
         1 => return Ok(ReferenceKind::Region),
@@ -290,11 +290,7 @@ fn reference(cursor: &Cursor<'_>, head: &Head) -> Result<ReferenceKind, ParseErr
 }
 
 /// The name of a member, which no other has.
-fn new_name<'a>(
-    cursor: &mut Cursor<'a>,
-    head: &Head,
-    seen: &mut HashSet<&'a [u8]>,
-) -> Result<String, ParseError> {
+fn new_name<'a>(cursor: &mut Cursor<'a>, head: &Head, seen: &mut HashSet<&'a [u8]>) -> Parsed<String> {
     let at = cursor.clone();
     let name = name(cursor, head)?;
     match seen.insert(name) {
@@ -304,7 +300,7 @@ fn new_name<'a>(
 }
 
 /// A name, its NUL and, before version 3, padding to a multiple of 8 bytes.
-fn name<'a>(cursor: &mut Cursor<'a>, head: &Head) -> Result<&'a [u8], ParseError> {
+fn name<'a>(cursor: &mut Cursor<'a>, head: &Head) -> Parsed<&'a [u8]> {
     let mut scan = cursor.clone();
     let mut len: usize = 0;
     while scan.u8()? != 0 {
@@ -317,7 +313,7 @@ fn name<'a>(cursor: &mut Cursor<'a>, head: &Head) -> Result<&'a [u8], ParseError
 }
 
 /// Version 1: a member may be an array of up to four axes. (Their permutation was never used.)
-fn member_shape(cursor: &mut Cursor<'_>) -> Result<Vec<u32>, ParseError> {
+fn member_shape(cursor: &mut Cursor<'_>) -> Parsed<Vec<u32>> {
     let at = cursor.clone();
     let rank = cursor.u8()?;
     cursor.skip(3 + 4 + 4)?;
@@ -359,7 +355,7 @@ mod tests {
     use crate::element::Element;
     use crate::testing::{SIZES, changes, fails, says, structure};
 
-    fn parse(message: &[u8]) -> Result<Datatype, ParseError> {
+    fn parse(message: &[u8]) -> Parsed<Datatype> {
         datatype(&mut Cursor::whole(message, 0, SIZES))
     }
 
@@ -402,23 +398,19 @@ mod tests {
     #[test]
     fn changed_bytes_give_another_type_or_an_error() {
         for (hex, _) in vectors() {
-            changes(
-                &bytes(&hex),
-                |_| 0..=255,
-                |at, message| {
-                    let Ok(found) = parse(message) else { return };
-                    let Ok(element) = Element::of(&found, SIZES) else { return };
-                    element.to_json();
-                    // What is converted has the size that the element has in memory.
-                    let small = found.size < 1000 && element.size < 1000;
-                    if let Some(conversion) = element.conversion(&found).filter(|_| small) {
-                        let stored = vec![message[at]; found.size as usize * 3];
-                        let mut memory = vec![0xa5; element.size * 3];
-                        let len = conversion.decode(&stored, &mut memory, &mut Default::default());
-                        assert_eq!(len.unwrap(), memory.len());
-                    }
-                },
-            );
+            for (at, message) in changes(&bytes(&hex), |_| 0..=255) {
+                let Ok(found) = parse(&message) else { continue };
+                let Ok(element) = Element::of(&found, SIZES) else { continue };
+                element.to_json();
+                // What is converted has the size that the element has in memory.
+                let small = found.size < 1000 && element.size < 1000;
+                if let Some(conversion) = element.conversion(&found).filter(|_| small) {
+                    let stored = vec![message[at]; found.size as usize * 3];
+                    let mut memory = vec![0xa5; element.size * 3];
+                    let len = conversion.decode(&stored, &mut memory, &mut Default::default());
+                    assert_eq!(len.unwrap(), memory.len());
+                }
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::global::{Head, SMALLEST, STRUCTURE, WHOLE};
 use crate::cursor::number;
-use crate::{Hdf5Error, ParseError, Sizes, Source};
+use crate::{ParseError, Result, Sizes, Source};
 use std::borrow::Cow;
 
 /// Objects begin at multiples of this.
@@ -43,7 +43,7 @@ impl Directory {
         head: &Head,
         there: &[u8],
         objects: &mut Vec<Extent>,
-    ) -> Result<Directory, Hdf5Error> {
+    ) -> Result<Directory> {
         let size = object_header(source.sizes());
         let mut window = Window { start: 0, bytes: Cow::Borrowed(there) };
         directory(source, head, objects, |at| {
@@ -158,8 +158,8 @@ fn directory(
     source: &Source,
     head: &Head,
     objects: &mut Vec<Extent>,
-    mut header: impl FnMut(u64) -> Result<(u16, Option<u64>), Hdf5Error>,
-) -> Result<(), Hdf5Error> {
+    mut header: impl FnMut(u64) -> Result<(u16, Option<u64>)>,
+) -> Result<()> {
     let corrupt = |at: u64, why: String| {
         let at = head.address.saturating_add(at);
         source.wrong(STRUCTURE, head.address, ParseError::Corrupt { at, why })

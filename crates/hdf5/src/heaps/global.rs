@@ -13,7 +13,7 @@
 
 use super::directory::{Directory, ShortExtent, UNIT, usual};
 use crate::cursor::to_usize;
-use crate::{Hdf5Error, ParseError, Source};
+use crate::{ParseError, Result, Source};
 use hyperslab_array::Memory;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -86,7 +86,7 @@ pub enum Object<'a> {
 
 impl Collection {
     /// The collections at these addresses, which ascend. The first fetch has `guess` bytes of each.
-    pub(crate) fn read(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<Collection>, Hdf5Error> {
+    pub(crate) fn read(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<Collection>> {
         let mut found = Vec::with_capacity(addresses.len());
         for (address, head) in addresses.iter().zip(heads(source, addresses, guess)?) {
             found.push((Head::parse(source, *address, head.bytes())?, head));
@@ -181,7 +181,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    pub fn read(&self, source: &Source) -> Result<Cow<'a, [u8]>, Hdf5Error> {
+    pub fn read(&self, source: &Source) -> Result<Cow<'a, [u8]>> {
         let (address, len) = match *self {
             Object::Here(bytes) => return Ok(Cow::Borrowed(bytes)),
             Object::There { address, len } => (address, len),
@@ -197,7 +197,7 @@ impl<'a> Object<'a> {
 
     /// Copies as many of its bytes as `place` has, which it must have at least.
     #[inline]
-    pub(crate) fn copy_to(&self, source: &Source, place: &mut [u8]) -> Result<(), Hdf5Error> {
+    pub(crate) fn copy_to(&self, source: &Source, place: &mut [u8]) -> Result<()> {
         match self {
             Object::Here(bytes) => {
                 if let Some(bytes) = bytes.get(..place.len()) {
@@ -230,7 +230,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    fn parse(source: &Source, address: u64, bytes: &[u8]) -> Result<Head, Hdf5Error> {
+    fn parse(source: &Source, address: u64, bytes: &[u8]) -> Result<Head> {
         let mut cursor = source.cursor(bytes, address);
         let mut parse = || {
             cursor.signature(b"GCOL")?;
@@ -255,7 +255,7 @@ impl Head {
 }
 
 /// The first bytes of each collection.
-fn heads(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<SharedBytes>, Hdf5Error> {
+fn heads(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<SharedBytes>> {
     let size = |from: u64, to: u64| to_usize(to.saturating_sub(from));
     // Ranges of the file, and where in memory the last of them begins.
     let (mut ranges, mut begin): (Vec<(u64, u64)>, usize) = (Vec::new(), 0);
@@ -295,7 +295,7 @@ fn heads(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<SharedByt
 }
 
 /// Fetches the rest of collections whose first bytes only are there.
-fn complete(source: &Source, found: &mut [(Head, SharedBytes)]) -> Result<(), Hdf5Error> {
+fn complete(source: &Source, found: &mut [(Head, SharedBytes)]) -> Result<()> {
     let mut grown = Vec::new();
     for (head, part) in found {
         let len = to_usize(head.len.min(WHOLE));
@@ -326,7 +326,7 @@ fn complete(source: &Source, found: &mut [(Head, SharedBytes)]) -> Result<(), Hd
     Ok(())
 }
 
-fn memory(source: &Source, len: usize) -> Result<Memory, Hdf5Error> {
+fn memory(source: &Source, len: usize) -> Result<Memory> {
     Memory::dirty(len).ok_or_else(|| source.invalid(format!("no memory for {len} bytes of the global heap")))
 }
 
@@ -335,7 +335,7 @@ mod tests {
     use super::*;
     use crate::testing::{SIZES, collection, collection_of, mutations};
 
-    fn read(source: &Source) -> Result<Collection, Hdf5Error> {
+    fn read(source: &Source) -> Result<Collection> {
         Collection::read(source, &[0], SMALLEST).map(|found| found.into_iter().next().unwrap())
     }
 

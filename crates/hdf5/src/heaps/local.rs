@@ -1,7 +1,7 @@
 //! Local heaps: the names of a group with a symbol table (specification III.D).
 
 use crate::text::lossless;
-use crate::{Bytes, Cursor, Hdf5Error, ParseError, Source};
+use crate::{Bytes, Cursor, ParseError, Parsed, Result, Source};
 
 /// A local heap. Its free list is of no use to a reader.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ pub struct LocalHeap {
 }
 
 /// The prefix: bytes and address of the data segment.
-fn prefix(cursor: &mut Cursor<'_>) -> Result<(u64, u64), ParseError> {
+fn prefix(cursor: &mut Cursor<'_>) -> Parsed<(u64, u64)> {
     cursor.signature(b"HEAP")?;
     cursor.version("local heap", &[0])?;
     cursor.skip(3)?;
@@ -25,7 +25,7 @@ fn prefix(cursor: &mut Cursor<'_>) -> Result<(u64, u64), ParseError> {
 }
 
 impl LocalHeap {
-    pub fn read(source: &Source, address: u64) -> Result<LocalHeap, Hdf5Error> {
+    pub fn read(source: &Source, address: u64) -> Result<LocalHeap> {
         let (len, address) = source.parse("local heap", address, 32, prefix)?;
         let data = match len {
             0 => Vec::new().into(),
@@ -35,12 +35,12 @@ impl LocalHeap {
     }
 
     /// The name at an offset in the heap, as text.
-    pub fn name(&self, offset: u64) -> Result<String, ParseError> {
+    pub fn name(&self, offset: u64) -> Parsed<String> {
         self.bytes(offset).map(lossless)
     }
 
     /// The name at an offset in the heap, as stored, without the NUL behind it.
-    pub(crate) fn bytes(&self, offset: u64) -> Result<&[u8], ParseError> {
+    pub(crate) fn bytes(&self, offset: u64) -> Parsed<&[u8]> {
         let tail = usize::try_from(offset).ok().and_then(|offset| self.data.get(offset..));
         let end = tail.and_then(|tail| tail.iter().position(|byte| *byte == 0));
         tail.zip(end).and_then(|(tail, end)| tail.get(..end)).ok_or_else(|| ParseError::Corrupt {

@@ -7,15 +7,11 @@ use crate::cursor::address as address_of;
 use crate::cursor::number;
 use crate::trees::btree1::Tree;
 use crate::trees::btree2;
-use crate::{Hdf5Error, ParseError};
+use crate::{ParseError, Result};
 
 /// A key has size, filter mask and first element of a chunk, with a pseudo-axis for the bytes of an
 /// element. Its numbers have 8 bytes in any file.
-pub(super) fn version1(
-    request: &IndexRequest<'_>,
-    address: u64,
-    records: &mut Records,
-) -> Result<(), Hdf5Error> {
+pub(super) fn version1(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<()> {
     let chunk = &request.layout.chunk;
     let places = 8 * (chunk.len() + 1);
     let tree = Tree { kind: 1, key: 8 + places };
@@ -55,11 +51,7 @@ pub(super) fn version1(
 }
 
 /// A record: the address, with filters also stored size and mask, and the place in the grid.
-pub(super) fn version2(
-    request: &IndexRequest<'_>,
-    address: u64,
-    records: &mut Records,
-) -> Result<(), Hdf5Error> {
+pub(super) fn version2(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<()> {
     let kind = if request.filtered { 11 } else { 10 };
     let places_len = 8 * request.layout.chunk.len();
     let offset_len = usize::from(request.source.sizes().offset);

@@ -5,7 +5,7 @@ use super::IndexRequest;
 use super::btrees::sized;
 use super::records::{Grid, Records, strides};
 use crate::cursor::address as address_of;
-use crate::{Cursor, Hdf5Error, ParseError, Source};
+use crate::{Cursor, ParseError, Parsed, Result, Source};
 
 /// Chunks in arrays are in C order of the maximum shape, with the unlimited axis first. So they
 /// keep their slots when the dataset grows.
@@ -24,7 +24,7 @@ pub(super) struct Slots {
 
 impl Slots {
     /// `first`: the axis without a limit.
-    pub fn new(request: &IndexRequest<'_>, grid: &Grid, first: Option<usize>) -> Result<Slots, Hdf5Error> {
+    pub fn new(request: &IndexRequest<'_>, grid: &Grid, first: Option<usize>) -> Result<Slots> {
         let limits = request.max_shape.iter().zip(&request.layout.chunk);
         let limits: Vec<_> = limits.map(|(max, chunk)| max.map(|max| max.div_ceil(*chunk))).collect();
         let mut order: Vec<usize> = (0..limits.len()).filter(|axis| Some(*axis) != first).collect();
@@ -104,12 +104,7 @@ impl<'a> Elements<'a> {
     }
 
     /// Parses what each block of the array begins with.
-    pub fn check_head(
-        &self,
-        cursor: &mut Cursor<'_>,
-        signature: &[u8; 4],
-        structure: &str,
-    ) -> Result<(), ParseError> {
+    pub fn check_head(&self, cursor: &mut Cursor<'_>, signature: &[u8; 4], structure: &str) -> Parsed<()> {
         cursor.signature(signature)?;
         cursor.version(structure, &[0])?;
         let at = cursor.clone();
@@ -126,7 +121,7 @@ impl<'a> Elements<'a> {
     }
 
     /// Takes elements apart. The first is that of slot `first`.
-    pub fn decode(&mut self, mut elements: Cursor<'_>, first: u64) -> Result<(), ParseError> {
+    pub fn decode(&mut self, mut elements: Cursor<'_>, first: u64) -> Parsed<()> {
         let mut at = elements.address();
         for (bytes, slot) in elements.rest().chunks_exact(self.width).zip(first..) {
             let corrupt =
@@ -147,12 +142,7 @@ impl<'a> Elements<'a> {
     }
 
     /// Reads pages: elements, and their checksum.
-    pub fn read_pages(
-        &mut self,
-        source: &Source,
-        structure: &'static str,
-        pages: &[Page],
-    ) -> Result<(), Hdf5Error> {
+    pub fn read_pages(&mut self, source: &Source, structure: &'static str, pages: &[Page]) -> Result<()> {
         let places: Vec<(u64, u64)> =
             pages.iter().map(|page| (page.address, self.len(page.count).saturating_add(4))).collect();
         source.parse_many(structure, &places, |number, cursor| {
@@ -174,7 +164,7 @@ pub(super) struct Page {
 }
 
 /// The next `len` bytes, for a length from the file.
-pub(super) fn take<'a>(cursor: &mut Cursor<'a>, len: u64) -> Result<Cursor<'a>, ParseError> {
+pub(super) fn take<'a>(cursor: &mut Cursor<'a>, len: u64) -> Parsed<Cursor<'a>> {
     match usize::try_from(len) {
         Ok(len) => cursor.part(len),
         Err(_) => Err(cursor.corrupt(format!("{len} bytes of elements"))),

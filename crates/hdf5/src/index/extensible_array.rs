@@ -14,7 +14,7 @@ use super::IndexRequest;
 use super::elements::{Elements, Page, Slots, is_written, take};
 use super::records::Records;
 use crate::trees::Visited;
-use crate::{Cursor, Hdf5Error, ParseError};
+use crate::{Cursor, Parsed, Result};
 
 const HEADER: &str = "extensible array header";
 const INDEX: &str = "extensible array index block";
@@ -54,7 +54,7 @@ struct DataBlock {
 }
 
 impl Header {
-    fn parse(cursor: &mut Cursor<'_>) -> Result<Header, ParseError> {
+    fn parse(cursor: &mut Cursor<'_>) -> Parsed<Header> {
         let start = cursor.position();
         cursor.signature(b"EAHD")?;
         cursor.version(HEADER, &[0])?;
@@ -107,7 +107,7 @@ struct Pending {
     visited: Visited,
 }
 
-pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<(), Hdf5Error> {
+pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<()> {
     let (source, sizes) = (request.source, request.source.sizes());
     let header = source.parse(HEADER, address, 96, Header::parse)?;
     let corrupt = |why: String| source.corrupt(HEADER, address, why);
@@ -190,7 +190,7 @@ impl Pending {
         bitmap: &[u8],
         elements: &Elements<'_>,
         head_len: u64,
-    ) -> Result<(), ParseError> {
+    ) -> Parsed<()> {
         for number in 0..block.blocks {
             let Some(address) = pointers.offset()? else { continue };
             let before = number.saturating_mul(block.elements);

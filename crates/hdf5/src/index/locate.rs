@@ -2,7 +2,7 @@
 
 use super::{ChunkIndex, IndexRequest};
 use crate::data_layout::ChunkedLayout;
-use crate::{File, Hdf5Error, interrupt};
+use crate::{File, Hdf5Error, Result, interrupt};
 use hyperslab_array::{ChunkList, ChunkLocator, Found, LocateError, Location};
 use hyperslab_store::fork::Lazy;
 use hyperslab_store::turns::{self, Refused};
@@ -31,21 +31,19 @@ impl Chunks {
         file: File,
         dataset: u64,
         layout: ChunkedLayout,
-        shape: Vec<u64>,
-        max_shape: Vec<Option<u64>>,
-        filters: u32,
-        shift: u32,
+        (shape, max_shape): (Vec<u64>, Vec<Option<u64>>),
+        (filters, shift): (u32, u32),
     ) -> Self {
         let (index, reading) = (Lazy::new(), turns::number());
         Chunks { file, dataset, layout, shape, max_shape, filters, shift, index, reading }
     }
 
     /// Where all chunks are. Read once for the open file; if that fails, the next call tries again.
-    pub fn index(&self) -> Result<Arc<ChunkIndex>, Hdf5Error> {
+    pub fn index(&self) -> Result<Arc<ChunkIndex>> {
         self.ready().cloned()
     }
 
-    fn ready(&self) -> Result<&Arc<ChunkIndex>, Hdf5Error> {
+    fn ready(&self) -> Result<&Arc<ChunkIndex>> {
         if let Some(index) = self.index.get() {
             return Ok(index);
         }
@@ -148,7 +146,8 @@ mod tests {
             address: Some(60),
             edges_unfiltered,
         };
-        Chunks::new(file(&body), 9, layout, vec![4, 7], vec![Some(4), Some(7)], filters, shift)
+        let shapes = (vec![4, 7], vec![Some(4), Some(7)]);
+        Chunks::new(file(&body), 9, layout, shapes, (filters, shift))
     }
 
     fn located(chunks: &Chunks, chunk: [u64; 2]) -> (u64, u64, u32) {
@@ -193,16 +192,15 @@ mod tests {
             address,
             edges_unfiltered: false,
         };
-        let empty = Chunks::new(file(&[0; 9]), 9, layout(None), vec![4], vec![None], 0, 0);
+        let chunks = |at| Chunks::new(file(&[0; 9]), 9, layout(at), (vec![4], vec![None]), (0, 0));
+        let empty = chunks(None);
         let mut found = Found::default();
         empty.locate(ChunkList::one(&[1]), &mut found).unwrap();
         assert_eq!(found.get(0), Some(("a file", Location::Absent)));
-        let broken = Chunks::new(file(&[0; 9]), 9, layout(Some(48)), vec![4], vec![None], 0, 0);
+        let broken = chunks(Some(48));
         for _ in 0..2 {
-            fails(
-                broken.locate(ChunkList::one(&[1]), &mut Found::default()),
-                "version 1 B-tree node at address 48",
-            );
+            let found = broken.locate(ChunkList::one(&[1]), &mut Found::default());
+            fails(found, "version 1 B-tree node at address 48");
         }
     }
 

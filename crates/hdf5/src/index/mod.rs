@@ -13,7 +13,7 @@ mod testing;
 pub use locate::Chunks;
 
 use crate::data_layout::{ChunkIndexKind, ChunkedLayout};
-use crate::{Hdf5Error, Source};
+use crate::{Result, Source};
 use elements::Slots;
 use records::Records;
 
@@ -56,7 +56,7 @@ pub struct IndexRequest<'a> {
 
 impl ChunkIndex {
     /// Reads the whole index. Leaves out chunks beyond the shape, which a shrunk dataset may keep.
-    pub fn read(request: &IndexRequest<'_>) -> Result<ChunkIndex, Hdf5Error> {
+    pub fn read(request: &IndexRequest<'_>) -> Result<ChunkIndex> {
         let mut records = Records::new(request)?;
         let Some(address) = request.layout.address else { return records.finish(request.source) };
         match &request.layout.index {
@@ -92,7 +92,7 @@ fn single(
     address: u64,
     filtered: Option<(u64, u32)>,
     records: &mut Records,
-) -> Result<(), Hdf5Error> {
+) -> Result<()> {
     let source = request.source;
     let (size, skipped) = match filtered {
         Some(filtered) => filtered,
@@ -112,7 +112,7 @@ fn single(
 }
 
 /// All chunks, one behind the other.
-fn implicit(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<(), Hdf5Error> {
+fn implicit(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<()> {
     let source = request.source;
     if request.filtered {
         return Err(source.invalid("chunks that are not indexed have one size, but filters make many"));

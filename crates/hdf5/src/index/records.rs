@@ -1,7 +1,7 @@
 //! The table of chunks while it is being made.
 
 use super::{ChunkIndex, ChunkRecord, IndexRequest};
-use crate::{Hdf5Error, ParseError, Source};
+use crate::{ParseError, Parsed, Result, Source};
 
 /// Chunks of the current extent, numbered in C order.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    pub fn new(request: &IndexRequest<'_>) -> Result<Records, Hdf5Error> {
+    pub fn new(request: &IndexRequest<'_>) -> Result<Records> {
         let (chunk, shape) = (&request.layout.chunk, request.shape);
         let source = request.source;
         let invalid = || source.invalid(format!("chunks of {chunk:?} elements in a shape of {shape:?}"));
@@ -64,14 +64,7 @@ impl Records {
 
     /// One more chunk, which the bytes at `at` are about.
     #[inline]
-    pub fn add(
-        &mut self,
-        at: u64,
-        number: u64,
-        address: u64,
-        size: u64,
-        skipped: u32,
-    ) -> Result<(), ParseError> {
+    pub fn add(&mut self, at: u64, number: u64, address: u64, size: u64, skipped: u32) -> Parsed<()> {
         if size == 0 || address.checked_add(size).is_none_or(|end| end > self.end) {
             let end = self.end;
             let why = format!("chunk {number} has {size} bytes at address {address}; the file ends at {end}");
@@ -83,7 +76,7 @@ impl Records {
     }
 
     /// The index; no chunk may be there twice.
-    pub fn finish(self, source: &Source) -> Result<ChunkIndex, Hdf5Error> {
+    pub fn finish(self, source: &Source) -> Result<ChunkIndex> {
         let Records { grid, mut records, ascending, .. } = self;
         if !ascending {
             // Runs that are sorted are merged.

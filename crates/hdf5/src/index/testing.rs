@@ -4,7 +4,7 @@
 use super::{ChunkIndex, ChunkRecord, IndexRequest};
 use crate::data_layout::{ChunkIndexKind, ChunkedLayout};
 use crate::testing::structure;
-use crate::{Hdf5Error, Source};
+use crate::{Result, Source};
 
 /// A chunk that is stored: its place in the grid; address, size and filter mask.
 pub(super) type StoredChunk = (Vec<u64>, (u64, u64, u32));
@@ -25,7 +25,7 @@ impl Dataset {
         Dataset { shape: shape.into(), max_shape: max_shape.into(), layout, filtered }
     }
 
-    pub fn read(&self, source: &Source) -> Result<ChunkIndex, Hdf5Error> {
+    pub fn read(&self, source: &Source) -> Result<ChunkIndex> {
         let Dataset { shape, max_shape, layout, filtered } = self;
         ChunkIndex::read(&IndexRequest { source, layout, shape, max_shape, filtered: *filtered })
     }

@@ -1,6 +1,6 @@
 //! Dataspaces: shapes (specification IV.A.2.b, "The Dataspace Message", versions 1 and 2).
 
-use crate::{Cursor, ParseError};
+use crate::{Cursor, Parsed};
 use hyperslab_array::element_count;
 
 /// The number of the message.
@@ -35,7 +35,7 @@ impl Dataspace {
     }
 
     /// Parses the message, versions 1 and 2.
-    pub fn parse(cursor: &mut Cursor<'_>) -> Result<Dataspace, ParseError> {
+    pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<Dataspace> {
         let version = cursor.version("dataspace message", &[1, 2])?;
         let at = cursor.clone();
         let (rank, flags) = (cursor.u8()?, cursor.u8()?);
@@ -77,7 +77,7 @@ impl Dataspace {
 }
 
 /// The most elements of an axis; all bits set is no limit.
-fn limit(cursor: &mut Cursor<'_>) -> Result<Option<u64>, ParseError> {
+fn limit(cursor: &mut Cursor<'_>) -> Parsed<Option<u64>> {
     let len = usize::from(cursor.sizes().length);
     let mut all = cursor.clone();
     if all.take(len)?.iter().all(|byte| *byte == 0xff) {
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use crate::Sizes;
 
-    fn parsed(bytes: &[u8]) -> Result<Dataspace, ParseError> {
+    fn parsed(bytes: &[u8]) -> Parsed<Dataspace> {
         Dataspace::parse(&mut Cursor::whole(bytes, 0, Sizes { offset: 8, length: 2 }))
     }
 

@@ -1,7 +1,7 @@
 //! Raw data in other files (specification IV.A.2.h, "The Data Storage - External Data Files
 //! Message").
 
-use crate::{Cursor, ParseError};
+use crate::{Cursor, Parsed};
 
 pub const KIND: u16 = 0x07;
 
@@ -15,7 +15,7 @@ pub struct ExternalFiles {
 }
 
 impl ExternalFiles {
-    pub fn parse(cursor: &mut Cursor<'_>) -> Result<ExternalFiles, ParseError> {
+    pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<ExternalFiles> {
         cursor.version("external data files message", &[1])?;
         // Reserved, and how many there is room for.
         cursor.skip(3 + 2)?;
@@ -35,19 +35,15 @@ impl ExternalFiles {
 mod tests {
     use super::*;
     use crate::Sizes;
+    use crate::testing::{needs_all, structure};
 
     #[test]
     fn slots() {
-        let bytes = [
-            1, 0, 0, 0, 9, 0, 2, 0, 0x40, 0, 0, 0, 8, 0, 0, 0, 5, 0, 0, 0, 0xff, 0, 0, 0, 16, 0, 0, 0, 0, 0,
-            0, 0, 0xff, 0xff, 0xff, 0xff,
-        ];
-        let parse =
-            |bytes| ExternalFiles::parse(&mut Cursor::whole(bytes, 0, Sizes { offset: 4, length: 4 }));
+        let bytes = structure!([1, 0, 0, 0, 9, 0, 2, 0], 64u32, 8u32, 5u32, 255u32, 16u32, 0u32, u32::MAX);
+        let sizes = Sizes { offset: 4, length: 4 };
+        let parse = |bytes: &[u8]| ExternalFiles::parse(&mut Cursor::whole(bytes, 0, sizes));
         let files = parse(&bytes[..]).unwrap();
         assert_eq!(files, ExternalFiles { heap: 64, slots: vec![(8, 5, Some(255)), (16, 0, None)] });
-        for len in 0..bytes.len() {
-            assert!(parse(&bytes[..len]).is_err());
-        }
+        needs_all(&bytes, parse);
     }
 }

@@ -1,7 +1,7 @@
 //! The value of elements that were never written (specification IV.A.2.e and f: "The Data Storage -
 //! Fill Value (Old) Message" and "Fill Value Message", versions 1 to 3).
 
-use crate::{Cursor, ParseError};
+use crate::{Cursor, Parsed};
 
 pub const OLD_KIND: u16 = 0x04;
 pub const KIND: u16 = 0x05;
@@ -16,7 +16,7 @@ pub struct FillValue {
 }
 
 impl FillValue {
-    pub fn parse(cursor: &mut Cursor<'_>) -> Result<FillValue, ParseError> {
+    pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<FillValue> {
         let version = cursor.version("fill value message", &[1, 2, 3])?;
         let at = cursor.clone();
         let (time, stored) = if version == 3 {
@@ -36,13 +36,13 @@ impl FillValue {
         Ok(FillValue { never: time == 1, value })
     }
 
-    pub fn parse_old(cursor: &mut Cursor<'_>) -> Result<FillValue, ParseError> {
+    pub fn parse_old(cursor: &mut Cursor<'_>) -> Parsed<FillValue> {
         Ok(FillValue { never: false, value: sized(cursor)? })
     }
 }
 
 /// A length, and that many bytes.
-fn sized(cursor: &mut Cursor<'_>) -> Result<Option<Vec<u8>>, ParseError> {
+fn sized(cursor: &mut Cursor<'_>) -> Parsed<Option<Vec<u8>>> {
     let len = cursor.u32()?;
     // -1: not defined, as HDF5 1.6 says it; none: the default, zero.
     if len == 0 || len == u32::MAX {
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
     use crate::testing::SIZES;
 
-    fn parsed(bytes: &[u8], old: bool) -> Result<(bool, Option<Vec<u8>>), ParseError> {
+    fn parsed(bytes: &[u8], old: bool) -> Parsed<(bool, Option<Vec<u8>>)> {
         let parse = if old { FillValue::parse_old } else { FillValue::parse };
         let fill = parse(&mut Cursor::whole(bytes, 0, SIZES))?;
         Ok((fill.never, fill.value))

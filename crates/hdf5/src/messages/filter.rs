@@ -2,7 +2,7 @@
 //! 1 and 2).
 
 use crate::text::lossless;
-use crate::{Cursor, ParseError};
+use crate::{Cursor, Parsed};
 
 /// The number of the message.
 pub const KIND: u16 = 0x0b;
@@ -24,7 +24,7 @@ pub struct Filter {
 }
 
 /// Parses the message: filters in the order of writing.
-pub fn parse(cursor: &mut Cursor<'_>) -> Result<Vec<Filter>, ParseError> {
+pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<Vec<Filter>> {
     let version = cursor.version("filter pipeline message", &[1, 2])?;
     let at = cursor.clone();
     let count = cursor.u8()?;
@@ -38,7 +38,7 @@ pub fn parse(cursor: &mut Cursor<'_>) -> Result<Vec<Filter>, ParseError> {
 }
 
 impl Filter {
-    fn parse(cursor: &mut Cursor<'_>, version: u8) -> Result<Filter, ParseError> {
+    fn parse(cursor: &mut Cursor<'_>, version: u8) -> Parsed<Filter> {
         let id = cursor.u16()?;
         // Version 2: those that come with the library have no name.
         let name_len = if version == 1 || id >= 256 { usize::from(cursor.u16()?) } else { 0 };
@@ -59,9 +59,9 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{SIZES, structure};
+    use crate::testing::{SIZES, needs_all, structure};
 
-    fn parsed(bytes: &[u8]) -> Result<Vec<Filter>, ParseError> {
+    fn parsed(bytes: &[u8]) -> Parsed<Vec<Filter>> {
         parse(&mut Cursor::whole(bytes, 0, SIZES))
     }
 
@@ -81,9 +81,7 @@ mod tests {
         assert_eq!(parsed(&two), Ok(vec![deflate, lzf]));
 
         for bytes in [one, two] {
-            for len in 0..bytes.len() {
-                assert!(parsed(&bytes[..len]).is_err(), "{len} bytes");
-            }
+            needs_all(&bytes, parsed);
         }
         assert!(parsed(&[2, 33]).is_err());
         assert!(parsed(&[3, 0]).is_err());

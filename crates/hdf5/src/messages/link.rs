@@ -3,7 +3,7 @@
 
 use crate::group::{Link, LinkTarget};
 use crate::text::lossless;
-use crate::{Cursor, ParseError};
+use crate::{Cursor, ParseError, Parsed};
 
 pub const INFO_KIND: u16 = 0x02;
 pub const KIND: u16 = 0x06;
@@ -15,7 +15,7 @@ const EXTERNAL: u8 = 64;
 
 impl Link {
     /// Parses the message: in an object header, or in the fractal heap of a group with many links.
-    pub fn parse(cursor: &mut Cursor<'_>) -> Result<Link, ParseError> {
+    pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<Link> {
         cursor.version("link message", &[1])?;
         let flags = cursor.u8()?;
         let kind = if flags & 8 != 0 { cursor.u8()? } else { 0 };
@@ -42,7 +42,7 @@ impl Link {
 }
 
 /// A file's name and a path in it, both with a NUL behind.
-fn external(cursor: &mut Cursor<'_>) -> Result<LinkTarget, ParseError> {
+fn external(cursor: &mut Cursor<'_>) -> Parsed<LinkTarget> {
     let len = usize::from(cursor.u16()?);
     let mut value = cursor.part(len)?;
     // Version and flags, in one byte.
@@ -66,7 +66,7 @@ pub struct LinkInfo {
 }
 
 impl LinkInfo {
-    pub fn parse(cursor: &mut Cursor<'_>) -> Result<LinkInfo, ParseError> {
+    pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<LinkInfo> {
         cursor.version("link info message", &[0])?;
         let flags = cursor.u8()?;
         cursor.skip(if flags & 1 != 0 { 8 } else { 0 })?;
@@ -83,7 +83,7 @@ pub struct SymbolTable {
 }
 
 impl SymbolTable {
-    pub fn parse(cursor: &mut Cursor<'_>) -> Result<SymbolTable, ParseError> {
+    pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<SymbolTable> {
         let btree = cursor.defined("the B-tree of links")?;
         Ok(SymbolTable { btree, heap: cursor.defined("the heap of names")? })
     }
@@ -93,11 +93,11 @@ impl SymbolTable {
 mod tests {
     use super::*;
     use crate::Sizes;
-    use crate::testing::changes;
+    use crate::testing::{changes, needs_all};
 
     const SIZES: Sizes = Sizes { offset: 4, length: 4 };
 
-    fn link(bytes: &[u8]) -> Result<Link, ParseError> {
+    fn link(bytes: &[u8]) -> Parsed<Link> {
         Link::parse(&mut Cursor::whole(bytes, 0, SIZES))
     }
 
@@ -132,8 +132,9 @@ mod tests {
         }
         let good = b"\x01\x1d\x40\x05\0\0\0\0\0\0\0\x01\x02\0\xc3\xa9\x09\0\0b.h5\0/x\0";
         assert!(link(good).is_ok());
-        (0..good.len()).for_each(|len| assert!(link(&good[..len]).is_err()));
-        changes(good, |byte| (0..8).map(move |bit| byte ^ 1 << bit), |_, wrong| drop(link(wrong)));
+        needs_all(good, link);
+        let wrong = changes(good, |byte| (0..8).map(move |bit| byte ^ 1 << bit));
+        wrong.for_each(|(_, wrong)| drop(link(&wrong)));
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Builder, fails, link_info, open};
-    use crate::{Cursor, File, Hdf5Error, ParseError};
+    use crate::{Cursor, File, Parsed, Result};
 
     /// A message that nobody reads yet: all that its file would have.
     mod object_comment {
@@ -82,7 +82,7 @@ mod tests {
 
         pub const KIND: u16 = 0x0d;
 
-        pub fn parse(cursor: &mut Cursor<'_>) -> Result<String, ParseError> {
+        pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<String> {
             let mut text = Vec::new();
             loop {
                 match cursor.u8()? {
@@ -93,7 +93,7 @@ mod tests {
         }
     }
 
-    fn comment(bytes: &[u8]) -> Result<Option<String>, Hdf5Error> {
+    fn comment(bytes: &[u8]) -> Result<Option<String>> {
         let mut builder = Builder::new();
         let root = builder.header(&[link_info(false), (object_comment::KIND, bytes.to_vec())]);
         let file: File = open(&builder.finish(root, 2, 0))?;

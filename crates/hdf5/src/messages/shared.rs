@@ -6,7 +6,7 @@
 //! file's heaps of shared messages: its heap id says where, so that the table's own indexes, which
 //! writers look for equal messages in, are not needed to read.
 
-use crate::{Cursor, ParseError};
+use crate::{Cursor, Parsed};
 
 pub const TABLE_KIND: u16 = 0x0f;
 
@@ -21,7 +21,7 @@ pub enum Shared {
 
 impl Shared {
     /// Parses what stands in place of a message.
-    pub fn parse(cursor: &mut Cursor<'_>) -> Result<Shared, ParseError> {
+    pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<Shared> {
         let version = cursor.version("shared message", &[1, 2, 3])?;
         let kind = cursor.u8()?;
         if version == 1 {
@@ -43,7 +43,7 @@ impl Shared {
 
 /// Parses the message of the superblock extension: the address of the table, and how many indexes
 /// it has.
-pub fn table_place(cursor: &mut Cursor<'_>) -> Result<(u64, u8), ParseError> {
+pub fn table_place(cursor: &mut Cursor<'_>) -> Parsed<(u64, u8)> {
     cursor.version("shared message table message", &[0])?;
     Ok((cursor.defined("the shared message table")?, cursor.u8()?))
 }
@@ -56,7 +56,7 @@ pub struct Table {
 }
 
 impl Table {
-    pub fn parse(cursor: &mut Cursor<'_>, indexes: u8) -> Result<Table, ParseError> {
+    pub fn parse(cursor: &mut Cursor<'_>, indexes: u8) -> Parsed<Table> {
         let start = cursor.position();
         cursor.signature(b"SMTB")?;
         let mut heaps = Vec::new();
@@ -84,11 +84,11 @@ impl Table {
 mod tests {
     use super::*;
     use crate::Sizes;
-    use crate::testing::{changes, structure, summed};
+    use crate::testing::{changes, needs_all, structure, summed};
 
     const SIZES: Sizes = Sizes { offset: 4, length: 8 };
 
-    fn shared(bytes: &[u8]) -> Result<Shared, ParseError> {
+    fn shared(bytes: &[u8]) -> Parsed<Shared> {
         Shared::parse(&mut Cursor::whole(bytes, 0, SIZES))
     }
 
@@ -101,7 +101,10 @@ mod tests {
         assert_eq!(shared(&[3, 1, 1, 2, 3, 4, 5, 6, 7, 8]), Ok(Shared::Heap(vec![1, 2, 3, 4, 5, 6, 7, 8])));
         assert!(shared(&[3, 3, 7, 0, 0, 0]).is_err());
         assert!(shared(&[3, 2, 0xff, 0xff, 0xff, 0xff]).is_err());
-        assert_eq!(shared(&[4, 2]), Err(ParseError::Unsupported("version 4 of the shared message".into())));
+        assert_eq!(
+            shared(&[4, 2]),
+            Err(crate::ParseError::Unsupported("version 4 of the shared message".into()))
+        );
     }
 
     #[test]
@@ -115,13 +118,9 @@ mod tests {
         let table = parse(&bytes).unwrap();
         let heaps: Vec<_> = [0, 1, 3, 12, 16, 900].iter().map(|kind| table.heap(*kind)).collect();
         assert_eq!(heaps, [None, Some(0x1234), None, None, None, None]);
-        changes(
-            &bytes,
-            |byte| [byte ^ 0x10],
-            |at, wrong| {
-                assert!(parse(wrong).is_err(), "byte {at}");
-                assert!(parse(&bytes[..at]).is_err());
-            },
-        );
+        needs_all(&bytes, parse);
+        for (at, wrong) in changes(&bytes, |byte| [byte ^ 0x10]) {
+            assert!(parse(&wrong).is_err(), "byte {at}");
+        }
     }
 }

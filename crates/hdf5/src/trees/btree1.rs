@@ -3,7 +3,7 @@
 
 use crate::cursor::{address, to_usize};
 use crate::trees::Visited;
-use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
+use crate::{Cursor, ParseError, Parsed, Result, Sizes, Source};
 
 const STRUCTURE: &str = "version 1 B-tree node";
 
@@ -38,7 +38,7 @@ impl Tree {
         entries.saturating_mul(self.entry(sizes) as u64).saturating_add(head)
     }
 
-    fn parse<'a>(self, cursor: &mut Cursor<'a>) -> Result<Node<'a>, ParseError> {
+    fn parse<'a>(self, cursor: &mut Cursor<'a>) -> Parsed<Node<'a>> {
         cursor.signature(b"TREE")?;
         let at = cursor.clone();
         let (kind, level, used) = (cursor.u8()?, cursor.u8()?, cursor.u16()?);
@@ -56,8 +56,8 @@ impl Tree {
         self,
         source: &Source,
         root: u64,
-        leaf: &mut dyn FnMut(&mut Cursor<'_>) -> Result<(), ParseError>,
-    ) -> Result<(), Hdf5Error> {
+        leaf: &mut dyn FnMut(&mut Cursor<'_>) -> Parsed<()>,
+    ) -> Result<()> {
         let (sizes, mut visited) = (source.sizes(), Visited::new(source));
         let mut level: Option<u8> = None;
         let mut nodes = vec![(root, self.node_len(USUAL, sizes))];
@@ -93,8 +93,8 @@ impl Tree {
         self,
         source: &Source,
         root: u64,
-        choose: &mut dyn FnMut(&Node<'_>) -> Result<Option<usize>, ParseError>,
-    ) -> Result<Option<u64>, Hdf5Error> {
+        choose: &mut dyn FnMut(&Node<'_>) -> Parsed<Option<usize>>,
+    ) -> Result<Option<u64>> {
         let (mut at, mut level, sizes) = (root, None, source.sizes());
         let guess = to_usize(self.node_len(USUAL, sizes));
         loop {
@@ -116,7 +116,7 @@ impl Tree {
 }
 
 /// Levels go down one by one: a walk ends.
-fn check_level(at: u64, found: u8, expected: Option<u8>) -> Result<(), ParseError> {
+fn check_level(at: u64, found: u8, expected: Option<u8>) -> Parsed<()> {
     match expected {
         Some(expected) if expected != found => {
             let why = format!("a node of level {expected} is expected, found level {found}");
@@ -127,7 +127,7 @@ fn check_level(at: u64, found: u8, expected: Option<u8>) -> Result<(), ParseErro
 }
 
 /// The address behind the key of an entry.
-fn child(at: u64, entry: &[u8], key: usize) -> Result<u64, ParseError> {
+fn child(at: u64, entry: &[u8], key: usize) -> Parsed<u64> {
     entry.get(key..).and_then(address).flatten().ok_or_else(|| ParseError::Corrupt {
         at,
         why: "the address of a child is undefined, or does not fit into 64 bits".into(),
@@ -171,7 +171,7 @@ pub(crate) mod tests {
         bytes
     }
 
-    fn children(source: &Source) -> Result<Vec<u64>, Hdf5Error> {
+    fn children(source: &Source) -> Result<Vec<u64>> {
         let mut found = Vec::new();
         TREE.walk(source, 0, &mut |entries| {
             while !entries.is_empty() {

@@ -11,7 +11,7 @@
 
 use crate::cursor::to_usize;
 use crate::trees::Visited;
-use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
+use crate::{Cursor, Parsed, Result, Sizes, Source};
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -54,7 +54,7 @@ fn width(limit: u64) -> usize {
 
 impl Tree {
     /// The tree and its root; `None`: it is empty.
-    fn read(source: &Source, address: u64, kind: u8) -> Result<(Tree, Option<Child>), Hdf5Error> {
+    fn read(source: &Source, address: u64, kind: u8) -> Result<(Tree, Option<Child>)> {
         let sizes = source.sizes();
         let guess = 22 + usize::from(sizes.offset) + usize::from(sizes.length);
         source.parse(HEADER, address, guess, |cursor| {
@@ -104,11 +104,7 @@ impl Tree {
     }
 
     /// The records of a node and its children: one more than records, or none.
-    fn parse<'a>(
-        &self,
-        cursor: &mut Cursor<'a>,
-        node: Child,
-    ) -> Result<(Cursor<'a>, Vec<Child>), ParseError> {
+    fn parse<'a>(&self, cursor: &mut Cursor<'a>, node: Child) -> Parsed<(Cursor<'a>, Vec<Child>)> {
         let start = cursor.position();
         let depth = usize::from(node.depth);
         cursor.signature(if depth > 0 { b"BTIN" } else { b"BTLF" })?;
@@ -144,13 +140,11 @@ enum Stretch {
     Records(Range<usize>),
 }
 
+/// Takes a record.
+type Each<'e> = &'e mut dyn FnMut(&mut Cursor<'_>) -> Parsed<()>;
+
 /// Calls `each` with every record, in order; with `kind` the type of records that is expected.
-pub fn records(
-    source: &Source,
-    address: u64,
-    kind: u8,
-    each: &mut dyn FnMut(&mut Cursor<'_>) -> Result<(), ParseError>,
-) -> Result<(), Hdf5Error> {
+pub fn records(source: &Source, address: u64, kind: u8, each: Each<'_>) -> Result<()> {
     let (tree, root) = Tree::read(source, address, kind)?;
     let record = usize::from(tree.record);
     let mut visited = Visited::new(source);
@@ -206,9 +200,9 @@ pub fn find(
     source: &Source,
     address: u64,
     kind: u8,
-    compare: &mut dyn FnMut(&mut Cursor<'_>) -> Result<Ordering, ParseError>,
-    each: &mut dyn FnMut(&mut Cursor<'_>) -> Result<(), ParseError>,
-) -> Result<(), Hdf5Error> {
+    compare: &mut dyn FnMut(&mut Cursor<'_>) -> Parsed<Ordering>,
+    each: Each<'_>,
+) -> Result<()> {
     let (tree, root) = Tree::read(source, address, kind)?;
     let guess = to_usize(tree.node);
     let mut visited = Visited::new(source);
@@ -296,7 +290,7 @@ pub(crate) mod tests {
         (0..count).map(|n| (n / 3).to_le_bytes().to_vec()).collect()
     }
 
-    fn all(source: &Source) -> Result<Vec<u64>, Hdf5Error> {
+    fn all(source: &Source) -> Result<Vec<u64>> {
         let mut found = Vec::new();
         records(source, 0, 9, &mut |record| {
             found.push(record.u64()?);
@@ -305,7 +299,7 @@ pub(crate) mod tests {
         Ok(found)
     }
 
-    fn equal(source: &Source, wanted: u64) -> Result<usize, Hdf5Error> {
+    fn equal(source: &Source, wanted: u64) -> Result<usize> {
         let mut found = 0;
         let compare = &mut |record: &mut Cursor<'_>| Ok(record.u64()?.cmp(&wanted));
         find(source, 0, 9, compare, &mut |record| {

@@ -8,7 +8,7 @@ pub(crate) mod btree1;
 pub mod btree2;
 pub mod symbol_table;
 
-use crate::{ParseError, Source};
+use crate::{ParseError, Parsed, Source};
 use std::collections::HashSet;
 
 /// The nodes that a walk has met. Meeting one twice is an error: walks must end.
@@ -25,7 +25,7 @@ impl Visited {
     }
 
     /// Meets the node of `len` bytes at an address.
-    pub(crate) fn meet(&mut self, address: u64, len: u64) -> Result<(), ParseError> {
+    pub(crate) fn meet(&mut self, address: u64, len: u64) -> Parsed<()> {
         let wrong = |why: &str| Err(ParseError::Corrupt { at: address, why: why.into() });
         if !self.nodes.insert(address) {
             return wrong("this was met before: it has two parents, or is its own");

@@ -10,7 +10,7 @@ use crate::heaps::LocalHeap;
 use crate::text::lossless;
 use crate::trees::Visited;
 use crate::trees::btree1::{Node, Tree};
-use crate::{Cursor, Hdf5Error, ParseError, Sizes, Source};
+use crate::{Cursor, Parsed, Result, Sizes, Source};
 
 const STRUCTURE: &str = "symbol table node";
 
@@ -22,7 +22,7 @@ fn tree(sizes: Sizes) -> Tree {
 }
 
 /// All links, in the order of their names.
-pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<Link>, Hdf5Error> {
+pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<Link>> {
     let (heap, tree) = (LocalHeap::read(source, heap)?, tree(source.sizes()));
     let mut nodes = Vec::new();
     tree.walk(source, btree, &mut |entries| {
@@ -53,7 +53,7 @@ pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<Link>, Hdf5
 }
 
 /// The link of a name: down the tree, without reading the rest of it.
-pub fn find(source: &Source, btree: u64, heap: u64, name: &str) -> Result<Option<Link>, Hdf5Error> {
+pub fn find(source: &Source, btree: u64, heap: u64, name: &str) -> Result<Option<Link>> {
     let names = LocalHeap::read(source, heap)?;
     let choose = &mut |node: &Node<'_>| choose(node, &names, name.as_bytes());
     let found = tree(source.sizes()).descend(source, btree, choose)?;
@@ -78,7 +78,7 @@ pub fn find(source: &Source, btree: u64, heap: u64, name: &str) -> Result<Option
 }
 
 /// The child with the name: it is greater than the key before, and at most the key behind.
-fn choose(node: &Node<'_>, heap: &LocalHeap, name: &[u8]) -> Result<Option<usize>, ParseError> {
+fn choose(node: &Node<'_>, heap: &LocalHeap, name: &[u8]) -> Parsed<Option<usize>> {
     let mut entries = node.entries.clone();
     let width = tree(entries.sizes()).entry(entries.sizes());
     let all = entries.rest();
@@ -101,8 +101,8 @@ fn choose(node: &Node<'_>, heap: &LocalHeap, name: &[u8]) -> Result<Option<usize
 fn node<'h>(
     cursor: &mut Cursor<'_>,
     heap: &'h LocalHeap,
-    mut each: impl FnMut(&'h [u8], &mut Cursor<'_>) -> Result<bool, ParseError>,
-) -> Result<(), ParseError> {
+    mut each: impl FnMut(&'h [u8], &mut Cursor<'_>) -> Parsed<bool>,
+) -> Parsed<()> {
     cursor.signature(b"SNOD")?;
     cursor.version(STRUCTURE, &[1])?;
     cursor.skip(1)?;
@@ -121,7 +121,7 @@ fn node<'h>(
 }
 
 /// What follows the name of an entry.
-fn link(name: &[u8], entry: &mut Cursor<'_>, heap: &LocalHeap) -> Result<Link, ParseError> {
+fn link(name: &[u8], entry: &mut Cursor<'_>, heap: &LocalHeap) -> Parsed<Link> {
     /// The cache type of soft links: the scratch pad has the place of their path.
     const SOFT: u32 = 2;
     let name = lossless(name);

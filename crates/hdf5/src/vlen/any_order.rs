@@ -16,7 +16,7 @@
 use super::fill::{Batch, Share};
 use super::ids::taken_apart;
 use super::look::{FETCH, Section, bytes};
-use crate::Hdf5Error;
+use crate::Result;
 use crate::cursor::to_usize;
 use crate::heaps::{Collection, LINE};
 use hyperslab_array::Memory;
@@ -84,7 +84,7 @@ impl<'a> Fetches<'a> {
     }
 
     /// The collections of a fetch, for one share. `None`: it needs none.
-    fn take(&self, fetch: &Fetch, batch: &Batch<'_>, needs: bool) -> Result<Option<Collections>, Hdf5Error> {
+    fn take(&self, fetch: &Fetch, batch: &Batch<'_>, needs: bool) -> Result<Option<Collections>> {
         let mut state = fetch.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.left = state.left.saturating_sub(1);
         let addresses = self.addresses.get(fetch.collections.clone()).unwrap_or_default();
@@ -136,7 +136,7 @@ impl Batch<'_> {
         fetches: &Fetches<'_>,
         number: usize,
         share: &mut Share<'_>,
-    ) -> Result<(), Hdf5Error> {
+    ) -> Result<()> {
         let (order, ends) = self.sorted(sections, places, fetches, share)?;
         let (order, _) = order.as_slice().as_chunks::<WANTED>();
         let group = |collection: usize| collection >> fetches.shift;
@@ -174,7 +174,7 @@ impl Batch<'_> {
         places: &[Vec<u32>],
         fetches: &Fetches<'_>,
         share: &mut Share<'_>,
-    ) -> Result<(Memory, Vec<usize>), Hdf5Error> {
+    ) -> Result<(Memory, Vec<usize>)> {
         let groups = fetches.addresses.len().div_ceil(1 << fetches.shift);
         let mut next = vec![0; groups + 1];
         for (section, places) in sections.iter().zip(places) {

@@ -9,7 +9,7 @@ use super::look::{FETCH, Heap, Section, Sections, WORK, bytes, threads};
 use super::{Items, cut};
 use crate::cursor::to_usize;
 use crate::heaps::{Collection, ObjectError, Open, named};
-use crate::{File, Hdf5Error};
+use crate::{File, Hdf5Error, Result};
 use hyperslab_array::{each_part, prefetch};
 use std::ops::Range;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Batch<'_> {
         start: i64,
         ends: &mut [i64],
         values: &mut [u8],
-    ) -> Result<usize, Hdf5Error> {
+    ) -> Result<usize> {
         let work = (values.len() as u64).saturating_add(WORK.saturating_mul(ends.len() as u64));
         let threads = threads(self.threads);
         // `None`: too many. Then each share takes them up one after the other.
@@ -113,7 +113,7 @@ impl Batch<'_> {
 
     /// Resolves elements in the order of collections. (Not inlined, to have registers enough.)
     #[inline(never)]
-    fn in_order(&self, sections: &[Section], share: &mut Share<'_>) -> Result<(), Hdf5Error> {
+    fn in_order(&self, sections: &[Section], share: &mut Share<'_>) -> Result<()> {
         let (mut end, mut place, mut ends) = (share.start, 0_usize, share.ends.iter_mut());
         for section in sections {
             let found = self.fetch(section.collections.addresses())?;
@@ -145,7 +145,7 @@ impl Batch<'_> {
         places: &[Vec<u32>],
         found: &[Arc<Collection>],
         share: &mut Share<'_>,
-    ) -> Result<(), Hdf5Error> {
+    ) -> Result<()> {
         let (mut end, mut place, mut ends) = (share.start, 0_usize, share.ends.iter_mut());
         for (section, places) in sections.iter().zip(places) {
             let own = places.iter().filter_map(|place| found.get(to_usize(*place)));
@@ -191,7 +191,7 @@ impl Batch<'_> {
         numbers: &[u32],
         open: &[Open<'_>],
         mut values: &mut [u8],
-    ) -> Result<(), Hdf5Error> {
+    ) -> Result<()> {
         for (id, number) in ids.iter().zip(numbers) {
             let Some((len @ 1.., _, index)) = taken_apart(id) else { continue };
             let (here, rest) =
@@ -249,7 +249,7 @@ impl Batch<'_> {
     }
 
     /// Fetches collections that ascend, in fetches.
-    pub(super) fn fetch(&self, addresses: &[u64]) -> Result<Vec<Arc<Collection>>, Hdf5Error> {
+    pub(super) fn fetch(&self, addresses: &[u64]) -> Result<Vec<Arc<Collection>>> {
         let mut found = Vec::with_capacity(addresses.len());
         for fetch in fetches(addresses) {
             found.extend(self.file.collections(fetch, self.keep).map_err(|error| self.of_first(error))?);
@@ -258,7 +258,7 @@ impl Batch<'_> {
     }
 
     /// Fetches collections that ascend, on all threads.
-    fn fetch_all(&self, addresses: &[u64]) -> Result<Vec<Arc<Collection>>, Hdf5Error> {
+    fn fetch_all(&self, addresses: &[u64]) -> Result<Vec<Arc<Collection>>> {
         let fetches = fetches(addresses).collect();
         let found = each_part(fetches, bytes(addresses), self.threads, &|_, fetch| self.fetch(fetch))?;
         Ok(found.into_iter().flatten().collect())

@@ -113,6 +113,11 @@ impl Model {
         (bare(self.sizes, &rest), addresses, ids)
     }
 
+    /// The elements in memory.
+    fn in_memory(&self) -> Vec<Option<Vec<u8>>> {
+        self.cells.iter().map(|cell| cell.map(|_| self.kind.in_memory(self.bytes(cell)))).collect()
+    }
+
     /// The bytes of a cell as they are stored.
     fn bytes(&self, cell: &Option<(usize, usize, f64)>) -> &[u8] {
         let Some((at, object, part)) = cell else { return &[] };
@@ -182,9 +187,7 @@ proptest! {
         let file = open(&bytes).unwrap();
         let element = element(model.kind, model.sizes);
         let (count, stride) = (model.cells.len(), element.size + model.between);
-        let expected: Vec<_> = (model.cells.iter())
-            .map(|cell| cell.map(|_| model.kind.in_memory(model.bytes(cell))))
-            .collect();
+        let expected = model.in_memory();
         let size = [1, 2, 4][model.kind as usize];
         // Twice: the second time collections are in memory.
         for _ in 0..2 {
@@ -229,8 +232,7 @@ proptest! {
         let (count, stride) = (model.cells.len(), element.size + model.between);
         let ids = ids(&raw, (model.offset, stride, element.size), count, model.sizes).unwrap();
         let sections = look_within(limits, &ids, Some(threads));
-        let expected: Vec<_> =
-            model.cells.iter().map(|cell| cell.map(|_| model.kind.in_memory(model.bytes(cell)))).collect();
+        let expected = model.in_memory();
         prop_assert_eq!(sections.nulls(), expected.contains(&None));
         let heap = sections.heap();
         if in_order && limits.most >= addresses.len() {

@@ -6,7 +6,7 @@ use super::look::{TOGETHER, look};
 use super::{FEW, Items, cut};
 use crate::cursor::to_usize;
 use crate::heaps::{Collection, named};
-use crate::{File, Hdf5Error};
+use crate::{File, Result};
 use hyperslab_array::{Dims, Ragged};
 use std::sync::Arc;
 
@@ -27,12 +27,7 @@ pub(super) struct Growing<'a> {
 
 impl<'a> Growing<'a> {
     /// Nothing yet, of `count` elements with ids of `id` bytes.
-    pub(super) fn new(
-        file: &'a File,
-        id: usize,
-        items: Option<&'a Items>,
-        count: usize,
-    ) -> Result<Self, Hdf5Error> {
+    pub(super) fn new(file: &'a File, id: usize, items: Option<&'a Items>, count: usize) -> Result<Self> {
         let items = items.ok_or_else(|| {
             file.source().invalid("elements that are not of variable length have no heap ids")
         })?;
@@ -53,7 +48,7 @@ impl<'a> Growing<'a> {
         stride: usize,
         count: usize,
         threads: Option<usize>,
-    ) -> Result<(), Hdf5Error> {
+    ) -> Result<()> {
         let Some(ids) = ids(memory, (offset, stride, self.id), count, self.file.sizes()) else {
             let why = format!("{count} heap ids are not within {} bytes", memory.len());
             return Err(self.file.source().invalid(why));
@@ -62,7 +57,7 @@ impl<'a> Growing<'a> {
     }
 
     /// Adds a few elements. `false`: none was added, as a collection is not in memory.
-    fn push_few(&mut self, ids: &[Id]) -> Result<bool, Hdf5Error> {
+    fn push_few(&mut self, ids: &[Id]) -> Result<bool> {
         let (file, first) = (self.file, self.result.count());
         let wrong = |cell, address| move |why| named(file, first + cell, address, why);
         // Lengths are checked against the heap before memory is allocated.
@@ -104,7 +99,7 @@ impl<'a> Growing<'a> {
         Ok(true)
     }
 
-    fn push_many(&mut self, ids: &[Id], threads: Option<usize>) -> Result<(), Hdf5Error> {
+    fn push_many(&mut self, ids: &[Id], threads: Option<usize>) -> Result<()> {
         let sections = look(self.file, self.items, ids, threads);
         let heap = sections.heap();
         self.collections += heap.collections();
@@ -138,7 +133,7 @@ impl<'a> Growing<'a> {
     }
 
     /// Makes room for `items` more items. Returns where they begin.
-    fn grow(&mut self, items: u64) -> Result<usize, Hdf5Error> {
+    fn grow(&mut self, items: u64) -> Result<usize> {
         let (size, source) = (self.items.size, self.file.source());
         let none = || source.invalid(format!("no memory for {items} more elements of {size} bytes"));
         self.result.grow(items, size).ok_or_else(none)

@@ -14,7 +14,7 @@ use super::read::open_path;
 use super::stamp::{Seen, stamped};
 use super::{LocalOptions, LocalStore};
 use crate::fork::Mutex;
-use crate::{Cost, HeldObject, Key, Opened, Operation, RangeRead, Result, Stamp, Store, StoreError};
+use crate::{Cost, HeldObject, Key, Opened, Operation, RangeRead, Result, Stamp, Stamped, Store, StoreError};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::io;
@@ -136,12 +136,7 @@ impl Store for FileStore {
         Ok(seen.map(|seen| seen.stamp))
     }
 
-    fn read_all_stamped(
-        &self,
-        key: Key<'_>,
-        buf: &mut Vec<u8>,
-        limit: usize,
-    ) -> Result<(bool, Option<Stamp>)> {
+    fn read_all_stamped(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<Stamped> {
         let file = self.file()?;
         stamped(file.as_fd(), || self.read_all(key, buf, limit))
     }
@@ -151,7 +146,7 @@ impl Store for FileStore {
         key: Key<'_>,
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
-    ) -> Result<(bool, Option<Stamp>)> {
+    ) -> Result<Stamped> {
         let file = self.file()?;
         stamped(file.as_fd(), || self.read_ranges(key, size, ranges))
     }

@@ -29,7 +29,7 @@
 //! with an old stamp after a change elsewhere: [`keeps_attributes`] finds them, and nothing there
 //! is vouched for.
 
-use crate::{Result, Stamp};
+use crate::{Result, Stamp, Stamped};
 use rustix::fs::{FileType, Stat};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, SystemTime};
@@ -74,10 +74,7 @@ pub(super) fn unchanged(file: BorrowedFd<'_>, kind: FileType, stamp: Stamp) -> b
 }
 
 /// The answer of a read of an open file, and the stamp under which the bytes may be kept.
-pub(super) fn stamped(
-    file: BorrowedFd<'_>,
-    read: impl FnOnce() -> Result<bool>,
-) -> Result<(bool, Option<Stamp>)> {
+pub(super) fn stamped(file: BorrowedFd<'_>, read: impl FnOnce() -> Result<bool>) -> Result<Stamped> {
     let kind = FileType::RegularFile;
     let stamp = settled(file, kind);
     let found = read()?;

@@ -9,7 +9,7 @@
 
 use super::{FractalHeap, OBJECT, decode};
 use crate::checksum::lookup3;
-use crate::{Bytes, Cursor, Hdf5Error, ParseError, Source};
+use crate::{Bytes, Cursor, ParseError, Parsed, Result, Source};
 use hyperslab_store::fork::MutexGuard;
 use std::collections::HashMap;
 
@@ -43,7 +43,7 @@ pub(super) enum BlockKind {
 
 impl FractalHeap {
     /// The object at an offset in the heap's space.
-    pub(super) fn managed(&self, source: &Source, offset: u64, len: u64) -> Result<Bytes, Hdf5Error> {
+    pub(super) fn managed(&self, source: &Source, offset: u64, len: u64) -> Result<Bytes> {
         let corrupt = |why: String| {
             source.corrupt(
                 OBJECT,
@@ -118,7 +118,7 @@ impl FractalHeap {
     }
 
     /// The bytes of a block, checked, and decoded where there are filters.
-    fn block(&self, source: &Source, block: HeapBlock) -> Result<Bytes, Hdf5Error> {
+    fn block(&self, source: &Source, block: HeapBlock) -> Result<Bytes> {
         if let Some(bytes) = self.kept().get(&block.address) {
             return Ok(bytes.clone());
         }
@@ -138,7 +138,7 @@ impl FractalHeap {
         self.blocks.lock()
     }
 
-    fn read_indirect(&self, source: &Source, block: HeapBlock, rows: u32) -> Result<Bytes, Hdf5Error> {
+    fn read_indirect(&self, source: &Source, block: HeapBlock, rows: u32) -> Result<Bytes> {
         let blocks = |rows: u32| u64::from(rows).saturating_mul(self.table.width);
         let direct = blocks(rows.min(self.table.direct_rows)).saturating_mul(self.direct_entry() as u64);
         let rows_below = rows.saturating_sub(self.table.direct_rows);
@@ -160,7 +160,7 @@ impl FractalHeap {
         block: HeapBlock,
         size: u64,
         filtered: Option<(u64, u32)>,
-    ) -> Result<Bytes, Hdf5Error> {
+    ) -> Result<Bytes> {
         let bytes = match (filtered, &self.filters) {
             (Some((stored, skipped)), Some(filters)) => {
                 let stored = source.read(DIRECT, block.address, stored)?;
@@ -187,12 +187,7 @@ impl FractalHeap {
     }
 
     /// A block says which heap it is of, and where in that it begins.
-    fn check_head(
-        &self,
-        cursor: &mut Cursor<'_>,
-        signature: &[u8; 4],
-        block: HeapBlock,
-    ) -> Result<(), ParseError> {
+    fn check_head(&self, cursor: &mut Cursor<'_>, signature: &[u8; 4], block: HeapBlock) -> Parsed<()> {
         cursor.signature(signature)?;
         cursor.version("fractal heap block", &[0])?;
         let at = cursor.clone();
