@@ -1,6 +1,6 @@
 //! Filters by their numbers, and chunks that other software stored.
 
-use super::fixtures::{Decoded, FIXTURES, Fixture};
+use super::fixtures::{Fixture, fixtures};
 use super::*;
 use crate::{CodecChain, testing};
 
@@ -12,76 +12,31 @@ pub(crate) fn hex(text: &str) -> Vec<u8> {
 
 fn chain(fixture: &Fixture, size: usize) -> CodecChain {
     // The size of elements matters to encoders only.
-    let codec = |(id, client_data): &(u16, &[u32])| filter(*id, client_data, 4, size).unwrap();
+    let codec = |(id, client_data): &(u16, Vec<u32>)| filter(*id, client_data, 4, size).unwrap();
     CodecChain::new(fixture.filters.iter().map(codec).collect(), size)
-}
-
-/// The bytes of values as elements of a NumPy type.
-fn elements(dtype: &str, count: usize, value: impl Fn(usize) -> f64) -> Vec<u8> {
-    let (order, kind) = if dtype.starts_with(['<', '>']) { dtype.split_at(1) } else { ("<", dtype) };
-    let one = |i| {
-        let value = value(i);
-        let mut bytes = match kind {
-            "u1" => vec![value as u8],
-            "u2" | "i2" => (value as u16).to_le_bytes().to_vec(),
-            "u4" | "i4" => (value as u32).to_le_bytes().to_vec(),
-            "i8" => (value as u64).to_le_bytes().to_vec(),
-            "f4" => (value as f32).to_le_bytes().to_vec(),
-            "f8" => value.to_le_bytes().to_vec(),
-            other => panic!("{other}"),
-        };
-        if order == ">" {
-            bytes.reverse();
-        }
-        bytes
-    };
-    (0..count).flat_map(one).collect()
-}
-
-fn decoded(fixture: &Fixture) -> Vec<u8> {
-    match fixture.decoded {
-        Decoded::Squares(dtype, count) => elements(dtype, count, |i| (i * i % 97) as f64),
-        Decoded::Sparse(dtype, count) => {
-            elements(dtype, count, |i| if i % 64 == 3 { (i % 100) as f64 } else { 0.0 })
-        }
-        Decoded::Const42(dtype, count) => elements(dtype, count, |_| 42.0),
-        Decoded::Zeros(dtype, count) => elements(dtype, count, |_| 0.0),
-        Decoded::NaNs(dtype, count) => elements(dtype, count, |_| f64::NAN),
-        Decoded::Noise(count) => {
-            let mut state = 1u32;
-            let next = |_| {
-                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                (state >> 24) as u8
-            };
-            (0..count).map(next).collect()
-        }
-        Decoded::Hex(text) => hex(text),
-    }
 }
 
 #[test]
 fn stored_by_others() {
     let mut scratch = Scratch::default();
-    for fixture in FIXTURES {
-        let (stored, expected) = (hex(fixture.stored), decoded(fixture));
-        let (label, size) = (fixture.label, expected.len());
-        let chain = chain(fixture, size);
+    for fixture in fixtures() {
+        let Fixture { label, stored, decoded: expected, .. } = &fixture;
+        let size = expected.len();
+        let chain = chain(&fixture, size);
         assert!(stored.len() <= chain.max_encoded(), "{label}");
         let mut out = vec![0xA5; size];
-        chain
-            .decode(&stored, &mut out, &mut scratch, true)
-            .unwrap_or_else(|error| panic!("{label}: {error}"));
-        assert_eq!(out, expected, "{label}");
+        chain.decode(stored, &mut out, &mut scratch, true).unwrap_or_else(|error| panic!("{label}: {error}"));
+        assert_eq!(out, *expected, "{label}");
         for start in (0..size).step_by(7) {
             for end in (start..=size).step_by(11) {
                 let mut out = vec![0xA5; size];
-                chain.decode_part(&stored, start..end, &mut out, &mut scratch, true).unwrap();
+                chain.decode_part(stored, start..end, &mut out, &mut scratch, true).unwrap();
                 assert_eq!(out[start..end], expected[start..end], "{label}, {start}..{end}");
             }
         }
         for other in [size - 1, size + 1, 0, 2 * size] {
-            let error = super::tests::chain(fixture, other)
-                .decode(&stored, &mut vec![0; other], &mut scratch, true)
+            let error = super::tests::chain(&fixture, other)
+                .decode(stored, &mut vec![0; other], &mut scratch, true)
                 .unwrap_err();
             assert!(matches!(error, CodecError::Size { .. }), "{label} as {other} bytes: {error}");
         }
@@ -90,11 +45,10 @@ fn stored_by_others() {
 
 #[test]
 fn damage_to_what_others_stored() {
-    for fixture in FIXTURES {
-        if let [(id, client_data)] = fixture.filters {
-            let size = decoded(fixture).len();
-            let codec = filter(*id, client_data, 4, size).unwrap();
-            testing::withstands_damage(codec.as_ref(), &hex(fixture.stored), size);
+    for Fixture { filters, stored, decoded, .. } in fixtures() {
+        if let [(id, client_data)] = &filters[..] {
+            let codec = filter(*id, client_data, 4, decoded.len()).unwrap();
+            testing::withstands_damage(codec.as_ref(), &stored, decoded.len());
         }
     }
 }
@@ -104,10 +58,10 @@ fn damage_to_what_others_stored() {
 #[test]
 fn client_data_that_no_library_writes() {
     let mut scratch = Scratch::default();
-    for fixture in FIXTURES {
-        let (stored, size) = (hex(fixture.stored), decoded(fixture).len());
+    for Fixture { filters, stored, decoded, .. } in fixtures() {
+        let size = decoded.len();
         let mut out = vec![0; size];
-        for (id, client_data) in fixture.filters {
+        for (id, client_data) in &filters {
             let mut try_one = |client_data: &[u32]| {
                 if let Ok(codec) = filter(*id, client_data, 4, size) {
                     let _ = codec.decode(&stored, &mut out, &mut scratch);
@@ -122,7 +76,7 @@ fn client_data_that_no_library_writes() {
                     try_one(&changed);
                 }
             }
-            try_one(&[*client_data, &[1, 2, 3][..]].concat());
+            try_one(&[&client_data[..], &[1, 2, 3]].concat());
         }
     }
 }

@@ -2,15 +2,14 @@
 
 use super::chunk::Special;
 use super::*;
-use crate::hdf5::fixtures::FIXTURES;
-use crate::hdf5::tests::hex;
+use crate::hdf5::fixtures::fixtures;
 use crate::testing::decode;
 
 const BLOSC2: Blosc2 = Blosc2 { padded: 0 };
 
 /// The stored chunk of a fixture.
 fn stored(label: &str) -> Vec<u8> {
-    hex(FIXTURES.iter().find(|fixture| fixture.label == label).unwrap().stored)
+    fixtures().into_iter().find(|fixture| fixture.label == label).unwrap().stored
 }
 
 /// What is said of a chunk with some bytes changed.
