@@ -7,5 +7,7 @@ set -uo pipefail
 python=$1
 shift
 folder=$(mktemp -d)
+# Tests that work as another user have to get there.
+chmod 755 "$folder"
 trap 'rm -rf "$folder"' EXIT
 PYTEST_DEBUG_TEMPROOT=$folder "$python" -m pytest "$@"
