@@ -29,7 +29,10 @@ from hyperslab._vlen import Kind, type_of
 from hyperslab.errors import InvalidArgumentError
 
 __all__ = [
+    "BZ2",
+    "CRC32",
     "LZ4",
+    "Adler32",
     "Blosc",
     "BloscCodec",
     "Bytes",
@@ -39,10 +42,12 @@ __all__ = [
     "CodecsLike",
     "Crc32c",
     "Crc32cCodec",
+    "Fletcher32",
     "Gzip",
     "GzipCodec",
     "Sharding",
     "ShardingCodec",
+    "Shuffle",
     "Transpose",
     "TransposeCodec",
     "Zlib",
@@ -77,7 +82,9 @@ class Codec:
         settings = self._settings(zarr_format)
         if zarr_format == 2:
             return {"id": name, **settings}
-        return {"name": name, "configuration": settings} if settings else {"name": name}
+        # zarr-python wants the configuration of numcodecs' codecs, also where it is empty.
+        has_settings = bool(settings) or name.startswith("numcodecs.")
+        return {"name": name, "configuration": settings} if has_settings else {"name": name}
 
     def _settings(self, zarr_format: ZarrFormat) -> dict[str, Any]:
         """The settings as metadata has them. Other than None: that is for the engine to choose."""
@@ -238,6 +245,73 @@ class Crc32c(Codec):
 
 
 @dataclass(frozen=True)
+class BZ2(Codec):
+    """bzip2.
+
+    Parameters
+    ----------
+    level : int, default 1
+        Hundreds of kilobytes per block, 1 to 9.
+    """
+
+    level: int = 1
+
+    _v2, _v3 = "bz2", "numcodecs.bz2"
+
+
+@dataclass(frozen=True)
+class Shuffle(Codec):
+    """The first bytes of all elements, then the second bytes, and so on: compressors after it find more.
+
+    Parameters
+    ----------
+    elementsize : int, default 4
+        Bytes of an element; chunks must be a multiple of it.
+    """
+
+    elementsize: int = 4
+
+    _v2, _v3 = "shuffle", "numcodecs.shuffle"
+
+
+@dataclass(frozen=True)
+class CRC32(Codec):
+    """A checksum, CRC-32 as in gzip.
+
+    Parameters
+    ----------
+    location : {"start", "end"}, default "start"
+        Where in the chunk it stands.
+    """
+
+    location: Literal["start", "end"] = "start"
+
+    _v2, _v3 = "crc32", "numcodecs.crc32"
+
+
+@dataclass(frozen=True)
+class Adler32(Codec):
+    """A checksum, Adler-32 as in zlib.
+
+    Parameters
+    ----------
+    location : {"start", "end"}, default "start"
+        Where in the chunk it stands.
+    """
+
+    location: Literal["start", "end"] = "start"
+
+    _v2, _v3 = "adler32", "numcodecs.adler32"
+
+
+@dataclass(frozen=True)
+class Fletcher32(Codec):
+    """A checksum, that of HDF5."""
+
+    _v2, _v3 = "fletcher32", "numcodecs.fletcher32"
+
+
+@dataclass(frozen=True)
 class Sharding(Codec):
     """Cuts a chunk (now a shard) into inner chunks, and stores an index of where each lies (Zarr v3's
     ``sharding_indexed``).
@@ -334,7 +408,22 @@ CodecLike: TypeAlias = Codec | Mapping[str, Any] | _HasToDict | _HasConfig
 
 CodecsLike: TypeAlias = CodecLike | Iterable[CodecLike] | Literal["auto"] | None
 
-_CLASSES: tuple[type[Codec], ...] = (Bytes, Transpose, Gzip, Zlib, Zstd, Blosc, LZ4, Crc32c, Sharding)
+_CLASSES: tuple[type[Codec], ...] = (
+    Bytes,
+    Transpose,
+    Gzip,
+    Zlib,
+    Zstd,
+    Blosc,
+    LZ4,
+    BZ2,
+    Shuffle,
+    Crc32c,
+    CRC32,
+    Adler32,
+    Fletcher32,
+    Sharding,
+)
 
 
 def _metadata(codec: CodecLike) -> dict[str, Any]:

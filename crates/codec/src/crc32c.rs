@@ -16,9 +16,9 @@
 //! The sum, four bytes, little-endian, follows the bytes; numcodecs can also put it before them
 //! (`"location": "start"`).
 
+use crate::checksum::{Fields, Location, checked, framed, max_framed};
 use crate::registry::{NoFields, configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Result, Scratch, copy_front};
-use serde::Deserialize;
+use crate::{Codec, Racing, Result, Scratch, copy_front};
 use serde_json::{Value, json};
 
 /// The `crc32c` codec.
@@ -27,23 +27,6 @@ pub struct Crc32c {
     /// Whether the sum stands before the bytes instead of after them.
     pub at_start: bool,
 }
-
-/// Absent, and `null`, is `end`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FieldsV2 {
-    location: Option<Location>,
-}
-
-#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-enum Location {
-    Start,
-    End,
-}
-
-/// Bytes of the sum.
-const SUM: usize = 4;
 
 impl Crc32c {
     /// From the `configuration` of v3 metadata.
@@ -54,27 +37,12 @@ impl Crc32c {
 
     /// From the object of v2 metadata.
     pub fn from_v2(metadata: &Value) -> Result<Self> {
-        let fields: FieldsV2 = configuration_v2("crc32c", metadata)?;
+        let fields: Fields = configuration_v2("crc32c", metadata)?;
         Ok(Crc32c { at_start: fields.location == Some(Location::Start) })
     }
 
-    fn checked<'a>(&self, src: &'a [u8], verify: bool) -> Result<&'a [u8]> {
-        let parts = if self.at_start {
-            src.split_first_chunk().map(|(sum, payload)| (payload, sum))
-        } else {
-            src.split_last_chunk()
-        };
-        let Some((payload, sum)) = parts else {
-            let why = format!("truncated: {} bytes where the checksum alone takes 4", src.len());
-            return Err(CodecError::corrupt("crc32c", why));
-        };
-        if verify {
-            let (expected, found) = (u32::from_le_bytes(*sum), crc_fast::crc32_iscsi(payload));
-            if expected != found {
-                return Err(CodecError::Checksum { codec: "crc32c", expected, found });
-            }
-        }
-        Ok(payload)
+    fn location(self) -> Location {
+        if self.at_start { Location::Start } else { Location::End }
     }
 }
 
@@ -84,24 +52,11 @@ impl Codec for Crc32c {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
-        copy_front("crc32c", self.checked(src, true)?, dst)
+        copy_front("crc32c", checked("crc32c", self.location(), src, true, crc_fast::crc32_iscsi)?, dst)
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
-        dst.clear();
-        dst.reserve(src.len() + SUM);
-        // The copy is summed, because `src` may change.
-        if self.at_start {
-            dst.extend_from_slice(&[0; SUM]);
-            dst.extend_from_slice(src);
-            if let Some((place, payload)) = dst.split_first_chunk_mut::<SUM>() {
-                *place = crc_fast::crc32_iscsi(payload).to_le_bytes();
-            }
-        } else {
-            dst.extend_from_slice(src);
-            let sum = crc_fast::crc32_iscsi(dst);
-            dst.extend_from_slice(&sum.to_le_bytes());
-        }
+        framed(self.location(), src, dst, crc_fast::crc32_iscsi);
         Ok(())
     }
 
@@ -110,11 +65,11 @@ impl Codec for Crc32c {
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {
-        decoded.saturating_add(SUM)
+        max_framed(decoded)
     }
 
     fn unframe<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8]>> {
-        Some(self.checked(src, verify))
+        Some(checked("crc32c", self.location(), src, verify, crc_fast::crc32_iscsi))
     }
 
     fn to_v3(&self) -> Option<Value> {
@@ -137,6 +92,7 @@ impl Codec for Crc32c {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::CodecError;
     use crate::testing::{self, decode, encode};
 
     const END: Crc32c = Crc32c { at_start: false };

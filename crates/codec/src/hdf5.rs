@@ -12,15 +12,15 @@ mod aec;
 mod bits;
 mod bitshuffle;
 pub(crate) mod blosc2;
-mod bzip2;
+pub(crate) mod bzip2;
 #[cfg(test)]
 mod fixtures;
-mod fletcher32;
+pub(crate) mod fletcher32;
 mod lz4;
 mod lzf;
 mod nbit;
 mod scale_offset;
-mod shuffle;
+pub(crate) mod shuffle;
 mod szip;
 
 use crate::{

@@ -15,6 +15,7 @@ mod blosc;
 mod bounded;
 mod bytes;
 mod chain;
+mod checksum;
 mod crc32c;
 mod deflate;
 mod dtype;

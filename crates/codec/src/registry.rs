@@ -2,6 +2,10 @@
 //!
 //! To add a codec: a file with its type, and a line in [`CODECS`].
 
+use crate::checksum::Checksum;
+use crate::hdf5::bzip2::Bzip2;
+use crate::hdf5::fletcher32::Fletcher32;
+use crate::hdf5::shuffle::Shuffle;
 use crate::{
     AnyCodec, ArrayToArray, ArrayToBytes, Blosc, BytesCodec, Codec, CodecError, Context, Crc32c, Gzip, Lz4,
     Result, Transpose, Vlen, Zlib, Zstd,
@@ -89,6 +93,11 @@ pub const CODECS: Table = Table(&[
     line(Some("blosc"),      &["blosc", "numcodecs.blosc"],   Make::BytesToBytes(|json, array| json.either(|json| Blosc::from_v3(json, array.element_size()), |json| Blosc::from_v2(json, array.element_size())))),
     line(Some("lz4"),        &["numcodecs.lz4"],              Make::BytesToBytes(|json, _| json.either(Lz4::from_v3, Lz4::from_v2))),
     line(Some("crc32c"),     &["crc32c", "numcodecs.crc32c"], Make::BytesToBytes(|json, _| json.either(Crc32c::from_v3, Crc32c::from_v2))),
+    line(Some("crc32"),      &["numcodecs.crc32"],            Make::BytesToBytes(|json, _| Ok(Arc::new(Checksum::new("crc32", json)?)))),
+    line(Some("adler32"),    &["numcodecs.adler32"],          Make::BytesToBytes(|json, _| Ok(Arc::new(Checksum::new("adler32", json)?)))),
+    line(Some("fletcher32"), &["numcodecs.fletcher32"],       Make::BytesToBytes(|json, _| { let NoFields {} = json.fields("fletcher32")?; Ok(Arc::new(Fletcher32)) })),
+    line(Some("bz2"),        &["numcodecs.bz2"],              Make::BytesToBytes(|json, _| Ok(Arc::new(Bzip2::from_config(json)?)))),
+    line(Some("shuffle"),    &["numcodecs.shuffle"],          Make::BytesToBytes(|json, array| Ok(Arc::new(Shuffle::from_config(json, array)?)))),
     line(Some("vlen-utf8"),  &["vlen-utf8"],                  Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::text(json, array)?)))),
     line(Some("vlen-bytes"), &["vlen-bytes"],                 Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::bytes(json, array)?)))),
     line(Some("vlen-array"), &[],                             Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::array(json, array)?)))),
@@ -257,13 +266,13 @@ mod tests {
             assert!(!matches!(from_v2(&json!({"id": id})), Err(CodecError::Unknown { .. })), "{id}");
         }
         for name in
-            ["sharding_indexed", "vlen-array", "numcodecs.bz2", "numcodecs.", "zlib", "lz4", "endian", ""]
+            ["sharding_indexed", "vlen-array", "numcodecs.lzma", "numcodecs.", "zlib", "lz4", "endian", ""]
         {
             let message = from_v3(name, None, "<f4").unwrap_err().to_string();
             assert!(message.starts_with(&format!("codec {name:?} is not supported")), "{message}");
             assert!(message.contains("bytes, transpose, gzip"), "{message}");
         }
-        for id in ["bz2", "delta", "bytes", ""] {
+        for id in ["lzma", "delta", "bytes", ""] {
             let message = from_v2(&json!({"id": id})).unwrap_err().to_string();
             assert!(
                 message.starts_with(&format!("codec {id:?} is not supported (supported: zlib, ")),

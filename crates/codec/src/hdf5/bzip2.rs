@@ -1,4 +1,4 @@
-//! `bzip2`, filter 307: one bzip2 stream.
+//! `bz2`, and `bzip2`, filter 307 of HDF5: one bzip2 stream.
 //!
 //! * Specification: <https://sourceware.org/bzip2/>; client data: the encoder's block size, which a
 //!   stream says itself
@@ -7,18 +7,40 @@
 //! The library has no way to use its memory again, which is up to 4 MiB: it is allocated for each
 //! chunk.
 
+use crate::registry::Config;
 use crate::{Codec, CodecError, Result, Scratch, chain};
-use bzip2::{Decompress, Status};
+use bzip2::{Action, Compress, Compression, Decompress, Status};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The `bzip2` filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bzip2 {
+pub(crate) struct Bzip2 {
     /// Hundreds of kilobytes per block, 1 to 9.
     level: u32,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    #[serde(default = "one")]
+    level: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
 impl Bzip2 {
+    /// From metadata of Zarr. Without a level it is 1, as in numcodecs.
+    pub(crate) fn from_config(json: Config<'_>) -> Result<Self> {
+        let Fields { level } = json.fields("bz2")?;
+        if !(1..=9).contains(&level) {
+            return Err(CodecError::config("bz2", format!("level is from 1 to 9, found {level}")));
+        }
+        Ok(Bzip2 { level })
+    }
+
     pub(super) fn new(client_data: &[u32]) -> Self {
         Bzip2 { level: client_data.first().copied().filter(|level| (1..=9).contains(level)).unwrap_or(9) }
     }
@@ -50,6 +72,21 @@ impl Codec for Bzip2 {
         Err(CodecError::corrupt("bzip2", why))
     }
 
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
+        dst.clear();
+        let mut stream = Compress::new(Compression::new(self.level), 30);
+        let (mut read, mut status) = (0, Status::Ok);
+        while status != Status::StreamEnd {
+            // What the library says is the most: 1 % and 600 bytes more than there are.
+            dst.reserve(src.len() - read + src.len() / 100 + 600);
+            let rest = src.get(read..).unwrap_or_default();
+            let done = stream.compress_vec(rest, dst, Action::Finish);
+            status = done.map_err(|error| CodecError::encode("bzip2", error.to_string()))?;
+            read = usize::try_from(stream.total_in()).unwrap_or(usize::MAX);
+        }
+        Ok(())
+    }
+
     fn to_v3(&self) -> Option<Value> {
         Some(json!({"name": "numcodecs.bz2", "configuration": {"level": self.level}}))
     }
@@ -75,6 +112,21 @@ mod tests {
 
     /// Python: bz2.compress(b"hyperslab " * 20)
     const KNOWN: &str = "425a683931415926535959acff550000319180400032445820200054400c02954189ea764d13c26c9e93e261384c26118bb9229c28482cd67faa80";
+
+    #[test]
+    fn round_trips() {
+        testing::check(&BZIP2);
+        testing::check(&Bzip2 { level: 1 });
+        let object = BZIP2.to_v2().unwrap();
+        assert_eq!(Bzip2::from_config(Config::V2(&object)).unwrap(), BZIP2);
+        for bad in [
+            json!({"id": "bz2", "level": 0}),
+            json!({"id": "bz2", "level": 10}),
+            json!({"id": "bz2", "x": 1}),
+        ] {
+            assert!(matches!(Bzip2::from_config(Config::V2(&bad)), Err(CodecError::Config { .. })), "{bad}");
+        }
+    }
 
     #[test]
     fn known_stream() {

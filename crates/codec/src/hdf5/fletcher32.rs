@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 /// The `fletcher32` filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fletcher32;
+pub(crate) struct Fletcher32;
 
 /// Words that are summed side by side.
 const LANES: usize = 16;
@@ -72,7 +72,7 @@ impl Codec for Fletcher32 {
     }
 
     fn to_v3(&self) -> Option<Value> {
-        Some(json!({"name": "numcodecs.fletcher32"}))
+        Some(json!({"name": "numcodecs.fletcher32", "configuration": {}}))
     }
 
     fn to_v2(&self) -> Option<Value> {

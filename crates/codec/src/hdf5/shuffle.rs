@@ -7,19 +7,50 @@
 //! The kernels are those of blosc, whose byte shuffle is the same.
 
 use crate::blosc::shuffle::{shuffle, unshuffle};
+use crate::registry::Config;
 use crate::scratch::sized;
-use crate::{Codec, CodecError, Racing, Result, Scratch, front};
+use crate::{Codec, CodecError, Context, Racing, Result, Scratch, front};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The `shuffle` filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shuffle {
+pub(crate) struct Shuffle {
     /// 0: the file says none. So the library writes it where elements are of variable length, and
     /// leaves it out for every chunk.
     element_size: usize,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    #[serde(default = "four")]
+    elementsize: usize,
+}
+
+fn four() -> usize {
+    4
+}
+
 impl Shuffle {
+    /// From metadata of Zarr. Without an element size it is 4, as in numcodecs; 0 is as 1: nothing
+    /// is shuffled. Chunks that are not a multiple of it are refused, as numcodecs does: it could
+    /// not read them.
+    pub(crate) fn from_config(json: Config<'_>, array: &Context<'_>) -> Result<Self> {
+        let Fields { elementsize } = json.fields("shuffle")?;
+        let element_size = elementsize.max(1);
+        match array.decoded_size() {
+            Some(size) if array.vlen.is_none() && !size.is_multiple_of(element_size) => {
+                Err(CodecError::Unfit {
+                    why: format!(
+                        "\"shuffle\": {size} bytes of a chunk are not a multiple of elementsize {element_size}"
+                    ),
+                })
+            }
+            _ => Ok(Shuffle { element_size }),
+        }
+    }
+
     pub(super) fn new(client_data: &[u32]) -> Self {
         Shuffle { element_size: client_data.first().copied().unwrap_or(0) as usize }
     }

@@ -1,0 +1,135 @@
+"""Codecs of numcodecs, against numcodecs itself and zarr-python, in either format."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import hyperslab as hs
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+
+# What is not a compressor: in Zarr v2 it goes into `filters`.
+FILTERS: dict[str, Any] = {
+    "shuffle": numcodecs.Shuffle(8),
+    "shuffle 3": numcodecs.Shuffle(3),
+    "shuffle 1": numcodecs.Shuffle(1),
+    "crc32": numcodecs.CRC32(),
+    "crc32 end": numcodecs.CRC32(location="end"),
+    "adler32": numcodecs.Adler32(),
+    "adler32 end": numcodecs.Adler32(location="end"),
+    "fletcher32": numcodecs.Fletcher32(),
+}
+COMPRESSORS: dict[str, Any] = {"bz2": numcodecs.BZ2(), "bz2 9": numcodecs.BZ2(9)}
+CODECS = FILTERS | COMPRESSORS
+
+
+def data_of(rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    return rng.normal(size=(30, 36)).round(2).cumsum(0)
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_bytes(tmp_path: Path, rng: np.random.Generator, name: str) -> None:
+    """What numcodecs encodes is read, and what is written numcodecs decodes: to the same bytes, where the
+    format leaves no choice.
+    """
+    codec, data = CODECS[name], data_of(rng)[:10, :9].copy()
+    z = hs.create_array(tmp_path / "a", data=data, chunks=(10, 9), compressors=codec, filters=None)
+    ours = (tmp_path / "a/c/0/0").read_bytes()
+    assert np.frombuffer(codec.decode(ours), "f8").tobytes() == data.tobytes()
+    theirs = bytes(codec.encode(data.view("u1").ravel()))
+    if name not in COMPRESSORS:
+        assert ours == theirs
+    (tmp_path / "a/c/0/0").write_bytes(theirs)
+    np.testing.assert_array_equal(z[...], data)
+    np.testing.assert_array_equal(z[3:5, ::-2], data[3:5, ::-2])
+
+
+@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_zarr_python(tmp_path: Path, rng: np.random.Generator, name: str, zarr_format: Any) -> None:
+    codec, data = CODECS[name], data_of(rng)
+    more: dict[str, Any] = {"filters": [codec], "compressors": None}
+    if zarr_format == 3:
+        more = {"filters": None, "compressors": [codec, numcodecs.Zlib(1)]}
+    elif name in COMPRESSORS:
+        more = {"filters": None, "compressors": codec}
+    z = hs.create_array(tmp_path / "a", data=data, chunks=(10, 12), zarr_format=zarr_format, **more)
+    np.testing.assert_array_equal(z[...], data)
+    theirs: Any = zarr.open_array(tmp_path / "a", mode="r+")
+    np.testing.assert_array_equal(theirs[...], data)
+    theirs[5:25, 7:20] = data[5:25, 7:20] * 2
+    data[5:25, 7:20] *= 2
+    np.testing.assert_array_equal(hs.open_array(tmp_path / "a")[...], data)
+    # Written by theirs.
+    if zarr_format == 2:
+        theirs = zarr.create_array(tmp_path / "b", data=data, chunks=(10, 12), zarr_format=2, **more)
+        np.testing.assert_array_equal(hs.open_array(tmp_path / "b")[...], data)
+        again = hs.open_array(tmp_path / "b")
+        again[1:3, 4:9] = 0
+        data[1:3, 4:9] = 0
+        np.testing.assert_array_equal(theirs[...], data)
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_damage_is_found(tmp_path: Path, rng: np.random.Generator, name: str) -> None:
+    data = data_of(rng)
+    z = hs.create_array(tmp_path / "a", data=data, chunks=(30, 36), compressors=CODECS[name], filters=None)
+    path = tmp_path / "a/c/0/0"
+    good = path.read_bytes()
+    for bad in (good[:-1], good + b"x", b"", good[: len(good) // 2]):
+        path.write_bytes(bad)
+        with pytest.raises(hs.HyperslabError, match="c/0/0"):
+            z[...]
+    if "shuffle" not in name:
+        path.write_bytes(good[:90] + bytes([good[90] ^ 4]) + good[91:])
+        with pytest.raises(hs.HyperslabError, match="c/0/0"):
+            z[...]
+
+
+def test_classes() -> None:
+    for codec, theirs in [
+        (hs.codecs.BZ2(4), numcodecs.BZ2(4)),
+        (hs.codecs.Shuffle(8), numcodecs.Shuffle(8)),
+        (hs.codecs.CRC32("end"), numcodecs.CRC32("end")),
+        (hs.codecs.Adler32(), numcodecs.Adler32()),
+        (hs.codecs.Fletcher32(), numcodecs.Fletcher32()),
+    ]:
+        z = hs.create_array(hs.MemoryStore(), shape=(8,), dtype="f8", compressors=theirs)
+        assert z.compressors == (codec,)
+        assert codec.to_dict(2)["id"] == theirs.codec_id
+        assert codec.to_dict(3)["name"] == f"numcodecs.{theirs.codec_id}"
+
+
+@pytest.mark.parametrize(
+    ("codec", "message"),
+    [
+        ({"id": "shuffle", "elementsize": 7}, "not a multiple of elementsize 7"),
+        ({"id": "shuffle", "elementsize": -1}, "shuffle"),
+        ({"id": "bz2", "level": 0}, "level is from 1 to 9, found 0"),
+        ({"id": "crc32", "location": "middle"}, "crc32"),
+        ({"id": "adler32", "seed": 1}, "seed"),
+        ({"id": "fletcher32", "x": 1}, "fletcher32"),
+    ],
+)
+def test_refused(tmp_path: Path, codec: dict[str, Any], message: str) -> None:
+    with pytest.raises(hs.HyperslabError, match=message):
+        hs.create_array(tmp_path / "a", shape=(100,), dtype="f8", compressors=codec)
+    assert not (tmp_path / "a").exists()
+    document: dict[str, Any] = {
+        "zarr_format": 2,
+        "shape": [100],
+        "chunks": [100],
+        "dtype": "<f8",
+        "fill_value": 0,
+        "order": "C",
+        "filters": None,
+        "compressor": codec,
+    }
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b/.zarray").write_text(json.dumps(document))
+    with pytest.raises(hs.HyperslabError, match=message):
+        hs.open_array(tmp_path / "b")
