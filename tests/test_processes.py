@@ -69,6 +69,8 @@ def test_killed_writers_leave_nothing_that_other_software_lists(tmp_path: Path) 
         hs.create_array(root / name, shape=(64,), chunks=(8,), shards=shards, dtype="i4")
     rng = np.random.default_rng()
     warned: list[str] = []
+    # Of writers that were killed in the instant between a file's two names: told in each round after.
+    left_before: set[str] = set()
     for _ in range(12):
         writer = subprocess.Popen([sys.executable, "-c", KILLED, str(root)], stdout=subprocess.PIPE)
         assert writer.stdout is not None and writer.stdout.readline()
@@ -78,10 +80,12 @@ def test_killed_writers_leave_nothing_that_other_software_lists(tmp_path: Path) 
                 warnings.simplefilter("always")
                 members = dict(zarr.open_group(root, mode="r").members())
             assert set(members) == {"plain", "shard"}
-            warned += [str(warning.message) for warning in caught]
+            found = [str(warning.message) for warning in caught]
+            warned += [text for text in found if not any(name in text for name in left_before)]
         writer.send_signal(signal.SIGKILL)
         writer.wait(LIMIT)
         assert (hs.open_array(root / "plain", mode="r")[8:16] > 0).all()
+        left_before |= {name for name in names(root) if name.endswith(".hyperslab-tmp")}
     # A file that is about to be renamed has a name for some microseconds.
     assert len([text for text in warned if "hyperslab-tmp" in text]) <= 12, warned
     store = hs.LocalStore(root)
