@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs pytest with a folder of its own for temporary files, and removes that: pytest.sh PYTHON [ARGUMENT...]
 #
-# By itself pytest keeps the files of the last three runs, and a run fails in its end if it cannot
-# remove older ones: a tree of folders that a killed run left is too deep for Python's rmtree.
+# By itself pytest keeps the files of the last three runs, and removes older ones at the end of a
+# run. If it cannot, the run fails. It cannot where a killed run left a very deep tree of folders.
 set -uo pipefail
 python=$1
 shift

@@ -141,6 +141,12 @@ def test_zarr_v2_has_none(tmp_path: Path) -> None:
     assert not (tmp_path / "a").exists()
 
 
+def test_types_that_zarr_lacks(tmp_path: Path) -> None:
+    with pytest.raises(hs.errors.DataTypeError, match="int1"):
+        hs.create_array(tmp_path / "a", data=np.zeros(3, ml_dtypes.int1))
+    assert not (tmp_path / "a").exists()
+
+
 def test_the_package_is_imported_only_for_them(tmp_path: Path) -> None:
     hs.create_array(tmp_path / "a", data=np.arange(3).astype(ml_dtypes.bfloat16))
     hs.create_array(tmp_path / "b", data=np.arange(3))

@@ -270,8 +270,13 @@ def normalize_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def _small(dtype: np.dtype[Any]) -> str | None:
-    """Zarr's name of a type of the package ml_dtypes; ``None`` for others."""
-    return _SMALL.get(dtype.name) if dtype.type.__module__ == "ml_dtypes" else None
+    """Zarr's name of a type of the package ml_dtypes; ``None`` for types of NumPy's own."""
+    if dtype.type.__module__ != "ml_dtypes":
+        return None
+    if dtype.name not in _SMALL:
+        # To NumPy they are raw bytes.
+        raise DataTypeError(f"dtype {dtype} is not supported: Zarr has no such type")
+    return _SMALL[dtype.name]
 
 
 def _python_name(small: str) -> str:

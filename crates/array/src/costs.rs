@@ -1,39 +1,38 @@
 //! Constants that trade one cost against another.
 //!
-//! They are estimates from what they stand for, on x86-64 with files in the page cache, confirmed
-//! by the rows of `benches/` that they decide, which stand beside them: `make bench ROW=…`, before
-//! and after a change here. What one more request or range costs is the store's to say
-//! ([`hyperslab_store::Store::cost`]). Unit tests have smaller bounds where these would keep them
-//! from a strategy.
+//! They are estimates from what they stand for, on x86-64 with files in the page cache. Beside most
+//! stands a row of `benches/` in which a change should show: `make bench ROW=…`, before and after.
+//! What one more request or range costs is the store's to say ([`hyperslab_store::Store::cost`]).
+//! Unit tests have smaller bounds where these would keep them from a strategy.
 
 // Requests and ranges
 
 /// Rows at least this long are read straight into the output, one range each: below, a system call
-/// costs more than copying the bytes once more. Decides `hdf5-read/contiguous [i]`,
+/// costs more than copying the bytes once more. Row: `hdf5-read/contiguous [i]`,
 /// `strided/[::-1]`.
 pub(crate) const DIRECT_ROW: usize = 4096;
 
-/// Bites (bytes around points) of one window, at most. Decides `hdf5-points/plain points`.
+/// Bites (bytes around points) of one window, at most. Row: `hdf5-points/plain points`.
 pub(crate) const MOST_BITES: usize = if cfg!(test) { 7 } else { 2048 };
 
 /// Bytes of one window, at most, unless a bite alone is longer; without what lies between bites.
 pub(crate) const WINDOW: usize = if cfg!(test) { 512 } else { 1 << 20 };
 
 /// Where fewer bytes than this need not be decoded, all are: codecs work by blocks, those of zstd
-/// have 128 KiB. Decides `shard-front`.
+/// have 128 KiB. Row: `shard-front`.
 pub(crate) const WORTH_A_PART: usize = if cfg!(test) { 300 } else { 128 << 10 };
 
-/// Outputs of this size and more are looked at for absent chunks first. Decides `sparse`.
+/// Outputs of this size and more are looked at for absent chunks first. Row: `sparse`.
 pub(crate) const SPARSE_FROM: u64 = 4 << 20;
 
-/// Runs are no longer than this, so that memory is bounded, unless a chunk alone is. Decides
+/// Runs are no longer than this, so that memory is bounded, unless a chunk alone is. Row:
 /// `hdf5-read/chunks all`, `shard-cube/all`.
 pub(crate) const LONGEST_RUN: u64 = 1 << 20;
 
-/// Runs are not made shorter than this for the sake of more threads. Decides `shard-cube/[i]`.
+/// Runs are not made shorter than this for the sake of more threads. Row: `shard-cube/[i]`.
 pub(crate) const SHORTEST_RUN: u64 = 128 << 10;
 
-/// Decoded bytes of a lot of small chunks. Decides `hdf5-read/chunks all`.
+/// Decoded bytes of a lot of small chunks. Row: `hdf5-read/chunks all`.
 pub(crate) const LOT: usize = 256 << 10;
 
 /// The fewest and the most chunks of a lot: a lot asks the system for more than its bytes, and has
@@ -41,7 +40,7 @@ pub(crate) const LOT: usize = 256 << 10;
 pub(crate) const CHUNKS_OF_A_LOT: (usize, usize) = (32, 1024);
 
 /// How many shards of a request are open at a time: a process may have only so many open files.
-/// Decides `shard-time/a row`.
+/// Row: `shard-time/a row`.
 pub(crate) const OPEN_SHARDS: usize = 16;
 
 /// Bytes of indexes of shards within one shard that are read at once, unless one alone is larger.
@@ -54,17 +53,17 @@ pub(crate) const LOCATE_WORK: u64 = 64 << 10;
 // Work and threads
 
 /// Below this much work (in bytes to move; decoding counts several times) a request stays on the
-/// caller's thread: waking another costs more than it saves. Decides `multi-2d/none`.
+/// caller's thread: waking another costs more than it saves. Row: `multi-2d/none`.
 pub(crate) const INLINE_WORK: u64 = 512 << 10;
 
 /// Requests of less work than this (a few milliseconds) leave the workers to others where threads
-/// are busy with requests of their own. Decides `threads`.
+/// are busy with requests of their own. Row: `threads`.
 pub(crate) const SMALL_WORK: u64 = 16 << 20;
 
 /// What opening an object costs, in bytes that could be moved instead.
 pub(crate) const TASK_WORK: u64 = 16 << 10;
 
-/// Decoding or encoding a byte takes about so many times as long as moving it. Decides
+/// Decoding or encoding a byte takes about so many times as long as moving it. Row:
 /// `multi-2d/zstd-3`, `multi-2d/gzip-5`.
 pub(crate) const CODEC_FACTOR: u64 = 4;
 
@@ -82,7 +81,7 @@ pub(crate) const TURNS: usize = 4;
 pub(crate) const WAITING_PER_CORE: usize = 4;
 
 /// Chunks without codecs are cut into parts of about this many bytes: large enough to be worth a
-/// thread's while, small enough for a core's own cache. Decides `scan-plain/v3 8 MiB`.
+/// thread's while, small enough for a core's own cache. Row: `scan-plain/v3 8 MiB`.
 pub(crate) const PART: usize = if cfg!(test) { 96 } else { 512 << 10 };
 
 /// A chunk is cut into at most so many.
@@ -92,7 +91,7 @@ pub(crate) const MOST_PARTS: u64 = 64;
 pub(crate) const FILLED: usize = 16;
 
 /// Only so many waiting jobs are looked at for one that may start: the search stays short where
-/// thousands wait for one chunk. Decides `stream-write/40 KB`.
+/// thousands wait for one chunk. Row: `stream-write/40 KB`.
 pub(crate) const LOOK_AT: usize = 32;
 
 /// How often a change of a part of a chunk is made in vain before it excludes other processes from
@@ -100,10 +99,10 @@ pub(crate) const LOOK_AT: usize = 32;
 pub(crate) const PATIENCE: usize = 3;
 
 /// Shards of fewer chunks than this per thread are written by one thread each, where there are
-/// several; larger ones by all threads, one after the other. Decides `shard-write`.
+/// several; larger ones by all threads, one after the other. Row: `shard-write`.
 pub(crate) const FEW_SHARDS: usize = 8;
 
-/// Blocks of at least this many bytes are worth a hand-off each. Decides `stream-read/40 KB`,
+/// Blocks of at least this many bytes are worth a hand-off each. Row: `stream-read/40 KB`,
 /// `stream-read/1 MiB`.
 pub(crate) const WORTH_A_HAND_OFF: u64 = 512 << 10;
 
@@ -114,28 +113,28 @@ pub(crate) const LARGEST_BLOCK: u64 = 256 << 20;
 // Memory
 
 /// From here on memory comes in pages from the recycler: allocators hand pages of that size back to
-/// the system when they are freed. Decides `scan-plain/v3 256 KiB`.
+/// the system when they are freed. Row: `scan-plain/v3 256 KiB`.
 pub(crate) const PAGES_FROM: usize = 64 << 10;
 
 /// From here on fresh pages are asked for in huge units, which cuts the number of page faults by
-/// 512. Decides `scan-plain/v3 8 MiB`.
+/// 512. Row: `scan-plain/v3 8 MiB`.
 pub(crate) const HUGE_FROM: usize = 4 << 20;
 
 /// A thread keeps no more than this between requests, in each buffer; what is larger goes back
 /// (decoded chunks to the recycler).
 pub(crate) const KEEP_SCRATCH: usize = 16 << 20;
 
-/// Destinations of this extent do not stay in a cache until they are used. Decides `scan-plain/v3
+/// Destinations of this extent do not stay in a cache until they are used. Row: `scan-plain/v3
 /// 32 MiB`, `layout`.
 pub(crate) const LARGE_COPY: usize = 16 << 20;
 
-/// Bytes that a batch should have in its heap. Decides `ragged-text/arrow`.
+/// Bytes that a batch should have in its heap. Row: `ragged-text/arrow`.
 pub(crate) const PAYLOAD: u64 = 24 << 20;
 
 /// The most cells of a batch, unless a chunk has more.
 pub(crate) const MOST_CELLS: u64 = 512 << 10;
 
-/// Elements of chunks that the first batch touches, of which nothing is known yet. Decides
+/// Elements of chunks that the first batch touches, of which nothing is known yet. Row:
 /// `ragged-gzip`.
 pub(crate) const FIRST_BATCH: u64 = 64 << 10;
 

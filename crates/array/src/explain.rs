@@ -113,7 +113,8 @@ pub fn explain_read(layout: &ArrayLayout, selection: &Selection, list: usize) ->
     explain(layout, selection, list, None, false)
 }
 
-/// Explains [`crate::read`] with [`crate::ReadOptions::cache`]. What is in the cache is looked at now; the read itself may put chunks there and push others out.
+/// Explains [`crate::read`] with [`crate::ReadOptions::cache`]. What is in the cache is looked at now;
+/// the read itself may put chunks there and push others out.
 pub fn explain_read_cached(
     layout: &ArrayLayout,
     selection: &Selection,

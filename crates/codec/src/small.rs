@@ -124,8 +124,8 @@ impl SmallBits {
     }
 
     /// The bits of the nearest float, of two the even one; a NaN's are those without payload.
-    /// `None`: there are none, because it is too large and there is no infinity, or for want of a
-    /// NaN, a sign or a zero.
+    /// `None` where the type has no such value: it is too large and there is no infinity, or there
+    /// is no NaN, no sign, or no zero.
     pub fn from_f64(self, value: f64) -> Option<u16> {
         let SmallBits::Float(exponent, mantissa, _, special) = self else { return None };
         let (sign, ones) = (1u16 << (exponent + mantissa), (1u32 << (exponent + mantissa)) - 1);

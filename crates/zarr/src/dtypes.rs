@@ -4,8 +4,9 @@
 //!
 //! v3: the core names (`int8` … `complex128`, `r<bits>`) and the extensions that zarr-python
 //! writes, `numpy.datetime64`, `numpy.timedelta64`, `fixed_length_utf32`, `null_terminated_bytes`,
-//! `raw_bytes`, and those of [`hyperslab_codec::SMALL`] (<https://github.com/zarr-developers/zarr-extensions/tree/main/data-types>). v2:
-//! NumPy's type strings.
+//! `raw_bytes`, and those of [`hyperslab_codec::SMALL`]
+//! (<https://github.com/zarr-developers/zarr-extensions/tree/main/data-types>). v2: NumPy's type
+//! strings.
 
 use crate::error::{Problem, expected, invalid, unsupported};
 use crate::format::extension::Extension;

@@ -359,6 +359,8 @@ mod tests {
             ("<f4", "\"nan\"", &[0, 0, 0xc0, 0x7f]),
             ("<f4", "\"2.5\"", &2.5f32.to_le_bytes()),
             ("<f4", "1e300", &f32::INFINITY.to_le_bytes()),
+            // Just above the middle of two halves: as a single it would be the middle.
+            ("<f2", "1.000488281250001", &[0x01, 0x3c]),
             ("<c8", "0", &[0; 8]),
             ("<M8[s]", "\"NaT\"", &i64::MIN.to_le_bytes()),
             ("|S2", "\"YWIAAA==\"", b"ab"),
