@@ -12,17 +12,17 @@ mod aec;
 mod bits;
 mod bitshuffle;
 pub(crate) mod blosc2;
-pub(crate) mod bzip2;
 #[cfg(test)]
 mod fixtures;
-pub(crate) mod fletcher32;
 mod lz4;
 mod lzf;
 mod nbit;
 mod scale_offset;
-pub(crate) mod shuffle;
 mod szip;
 
+use crate::bz2::Bzip2;
+use crate::fletcher32::Fletcher32;
+use crate::shuffle::Shuffle;
 use crate::{
     Blosc, BloscCompressor, BloscShuffle, ByteOrder, Codec, CodecError, Result, Scratch, Zlib, Zstd,
     copy_front,
@@ -37,12 +37,12 @@ type Filter = (u16, &'static str, fn(&[u32], usize, usize) -> Result<Arc<dyn Cod
 #[rustfmt::skip]
 const SUPPORTED: &[Filter] = &[
     (1, "deflate", |data, _, _| Ok(Arc::new(Zlib { level: level(data, 0..=9, 6) }))),
-    (2, "shuffle", |data, _, _| Ok(Arc::new(shuffle::Shuffle::new(data)))),
-    (3, "fletcher32", |_, _, _| Ok(Arc::new(fletcher32::Fletcher32))),
+    (2, "shuffle", |data, _, _| Ok(Arc::new(Shuffle::new(data)))),
+    (3, "fletcher32", |_, _, _| Ok(Arc::new(Fletcher32))),
     (4, "szip", |data, _, _| Ok(Arc::new(szip::Szip::new(data)?))),
     (5, "nbit", |data, _, _| Ok(Arc::new(nbit::Nbit::new(data)?))),
     (6, "scaleoffset", |data, _, _| Ok(Arc::new(scale_offset::ScaleOffset::new(data)?))),
-    (307, "bzip2", |data, _, _| Ok(Arc::new(bzip2::Bzip2::new(data)))),
+    (307, "bzip2", |data, _, _| Ok(Arc::new(Bzip2::new(data)))),
     (32000, "lzf", |_, _, _| Ok(Arc::new(lzf::Lzf))),
     (32001, "blosc", |_, element, _| Ok(Arc::new(Blosc::new(BloscCompressor::Lz4, 5, BloscShuffle::Byte, element.max(1), 0)?))),
     (32004, "lz4", |data, _, _| Ok(Arc::new(lz4::Lz4::new(data)))),

@@ -14,12 +14,14 @@
 mod blosc;
 mod bounded;
 mod bytes;
+mod bz2;
 mod chain;
 mod checksum;
 mod crc32c;
 mod deflate;
 mod dtype;
 mod error;
+mod fletcher32;
 mod gzip;
 pub mod hdf5;
 mod heap;
@@ -29,6 +31,7 @@ mod lz4;
 mod racing;
 pub mod registry;
 mod scratch;
+mod shuffle;
 mod small;
 #[cfg(test)]
 mod testing;

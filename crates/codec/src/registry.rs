@@ -2,10 +2,10 @@
 //!
 //! To add a codec: a file with its type, and a line in [`CODECS`].
 
+use crate::bz2::Bzip2;
 use crate::checksum::Checksum;
-use crate::hdf5::bzip2::Bzip2;
-use crate::hdf5::fletcher32::Fletcher32;
-use crate::hdf5::shuffle::Shuffle;
+use crate::fletcher32::Fletcher32;
+use crate::shuffle::Shuffle;
 use crate::{
     AnyCodec, ArrayToArray, ArrayToBytes, Blosc, BytesCodec, Codec, CodecError, Context, Crc32c, Gzip, Lz4,
     Result, Transpose, Vlen, Zlib, Zstd,

@@ -1,4 +1,4 @@
-//! `fletcher32`, filter 3: a checksum behind the bytes.
+//! `fletcher32`, filter 3 of HDF5: a checksum behind the bytes.
 //!
 //! * Specification: HDF5 file format, IV.A.2.l, filter 3; no client data
 //! * v2 id: `fletcher32`; v3 name: `numcodecs.fletcher32`

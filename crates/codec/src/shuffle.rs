@@ -1,4 +1,4 @@
-//! `shuffle`, filter 2: the first bytes of all elements, then the second bytes, and so on. Bytes
+//! `shuffle`, filter 2 of HDF5: the first bytes of all elements, then the second bytes, and so on. Bytes
 //! behind the last whole element stay.
 //!
 //! * Specification: HDF5 file format, IV.A.2.l, filter 2; client data: bytes per element
@@ -51,7 +51,7 @@ impl Shuffle {
         }
     }
 
-    pub(super) fn new(client_data: &[u32]) -> Self {
+    pub(crate) fn new(client_data: &[u32]) -> Self {
         Shuffle { element_size: client_data.first().copied().unwrap_or(0) as usize }
     }
 

@@ -41,7 +41,7 @@ impl Bzip2 {
         Ok(Bzip2 { level })
     }
 
-    pub(super) fn new(client_data: &[u32]) -> Self {
+    pub(crate) fn new(client_data: &[u32]) -> Self {
         Bzip2 { level: client_data.first().copied().filter(|level| (1..=9).contains(level)).unwrap_or(9) }
     }
 }
