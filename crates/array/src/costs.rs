@@ -43,6 +43,10 @@ pub(crate) const CHUNKS_OF_A_LOT: (usize, usize) = (32, 1024);
 /// Row: `shard-time/a row`.
 pub(crate) const OPEN_SHARDS: usize = 16;
 
+/// The most shards that are opened by one call, of a store that takes several: each holds what the
+/// store fetched with it.
+pub(crate) const SHARDS_AT_ONCE: usize = 256;
+
 /// Bytes of indexes of shards within one shard that are read at once, unless one alone is larger.
 /// Unit tests have a bound of two or three small ones.
 pub(crate) const INDEXES_AT_ONCE: usize = if cfg!(test) { 150 } else { 16 << 20 };

@@ -237,8 +237,8 @@ impl Telling<'_> {
         let mut scratch = Scratch::default();
         match lots {
             // Chunks that cannot be counted cannot be numbered either, which those of shards are.
-            Lots::Shards(_) if plan.len() == usize::MAX => {}
-            Lots::Cut(_) | Lots::Shards(_) => {
+            Lots::Shards(..) if plan.len() == usize::MAX => {}
+            Lots::Cut(_) | Lots::Shards(..) => {
                 request.rounds(&lots, limits, self.left, None, &mut |found, steps| {
                     let mut steps = steps.iter().peekable();
                     for (n, lot) in found.iter().enumerate() {

@@ -59,6 +59,14 @@ pub trait Opened: Send + Sync + Debug {
     /// Reads ranges, with the errors of [`Store::read_ranges`].
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()>;
 
+    /// Says which ranges, each an offset and a length, [`Opened::read_ranges`] is asked for next. A
+    /// store far away begins to fetch them, and the caller goes on to announce what it needs of
+    /// other objects: all of it takes the time of one request. Errors are told when they are read.
+    /// The default, for stores that answer at once, does nothing.
+    fn announce(&self, ranges: &[(u64, u64)]) {
+        let _ = ranges;
+    }
+
     /// Bytes of the object, as it was when it was opened.
     fn size(&self) -> u64;
 
@@ -155,7 +163,36 @@ pub struct Cost {
     pub request: u64,
     /// One more range of the same request.
     pub range: u64,
+    /// How many requests of one thread are worth having under way together: so many objects are
+    /// opened by one [`Store::open_all`]. 1: the store answers at once, or makes its caller wait
+    /// for each request.
+    pub at_once: usize,
 }
+
+/// An object that is opened together with others ([`Store::open_all`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Opening<'k> {
+    /// Which object.
+    pub key: Key<'k>,
+    /// What of it is read next. A store far away fetches that with the request that opens the
+    /// object.
+    pub next: Next,
+}
+
+/// A part of an object, before its size is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// So many bytes at its start.
+    Start(u64),
+    /// So many bytes at its end.
+    End(u64),
+    /// All of it.
+    All,
+}
+
+/// Takes the outcome of opening one object of several: its number among them, and what
+/// [`Store::open`] answers.
+pub type EachOpened<'e, 's> = &'e mut dyn FnMut(usize, Result<Option<Box<dyn Opened + 's>>>);
 
 /// What tells a prefix from all others ([`Store::identity`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -205,6 +242,14 @@ pub trait Store: Send + Sync + Debug {
     /// Opens an object, for several reads of the same contents. `None` if there is no such object.
     /// `size` as in [`Store::read_ranges`].
     fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>>;
+
+    /// Opens several objects, each as [`Store::open`] does, and gives each outcome to `each`. A store
+    /// far away asks for all of them at once. The default opens one after the other.
+    fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
+        for (n, Opening { key, .. }) in wanted.iter().enumerate() {
+            each(n, self.open(*key, None));
+        }
+    }
 
     /// As [`Store::open`], for the time of `work`, which gets `None` if there is no such object.
     /// Stores that can do so allocate nothing: it is for the many small changes of chunks.
@@ -460,7 +505,7 @@ pub trait Store: Send + Sync + Debug {
     /// What asking for more costs, so that a reader can choose between few long ranges and many
     /// short ones.
     fn cost(&self) -> Cost {
-        Cost { request: 0, range: 4096 }
+        Cost { request: 0, range: 4096, at_once: 1 }
     }
 
     /// Where the store is, for messages and `repr`: a `file://` URL, `memory://…`.

@@ -157,7 +157,7 @@ const MAX_BATCH: usize = 64;
 /// Measured on ranges of 4 to 64 KiB of a file in the page cache (Linux 6.18, x86): a read of its
 /// own takes as long as reading 16 to 32 KiB more. From a disk more would pay. The cost of one more
 /// range is an estimate.
-const COST: Cost = Cost { request: 16 << 10, range: 4 << 10 };
+const COST: Cost = Cost { request: 16 << 10, range: 4 << 10, at_once: 1 };
 
 impl LocalStore {
     /// Opens the store whose objects lie below `root`. The directory need not exist: the first

@@ -229,7 +229,7 @@ impl Store for SegmentStore {
 
     fn cost(&self) -> Cost {
         let first = self.segments.first();
-        first.map_or(Cost { request: 0, range: 0 }, |segment| segment.store.cost())
+        first.map_or(Cost { request: 0, range: 0, at_once: 1 }, |segment| segment.store.cost())
     }
 
     /// That of the first segment: the others are usually beside it.

@@ -26,6 +26,7 @@ pub(crate) struct Lot<'s> {
 }
 
 /// An object that holds chunks of a lot.
+#[derive(Default)]
 pub(crate) struct FoundObject<'s> {
     pub(crate) key: String,
     pub(crate) opened: Option<Box<dyn Opened + 's>>,

@@ -16,6 +16,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
 use crate::costs;
+use crate::dims::Dims;
 use crate::error::ArrayError;
 use crate::execute::scratch::{Scratch, with_ranges};
 use crate::execute::tasks::{self, Interrupt, memory_error, store_error};
@@ -26,9 +27,11 @@ use crate::read::chunk::ChunkReader;
 use crate::read::fetch::{self, Stored};
 use crate::read::lots::Lots;
 use crate::read::request::Request;
-use crate::shard::find::Finder;
+use crate::shard::find::{Finder, ShardPlace};
+use crate::shard::one::Shard;
 use crate::shard::plan::ShardPlan;
 use hyperslab_store::{Key, Opened, RangeRead};
+use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -83,20 +86,10 @@ impl<'a> Request<'a> {
         interrupt: Option<Interrupt<'_>>,
         each: EachRound<'_>,
     ) -> Result<(), ArrayError> {
-        for first in (0..lots.len()).step_by(costs::OPEN_SHARDS) {
-            let count = costs::OPEN_SHARDS.min(lots.len() - first);
-            // Local: only threads of this request know them.
-            let found: Vec<Mutex<Option<Lot<'_>>>> = (0..count).map(|_| Mutex::default()).collect();
-            let work = count as u64 * costs::LOCATE_WORK;
-            tasks::run_tasks(self.layout, count, work, limits, interrupt, &|number, scratch, _| {
-                let lot = self.find(lots, first + number, most, scratch)?;
-                if let Some(slot) = found.get(number) {
-                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(lot);
-                }
-                Ok(())
-            })?;
-            let lots_of = |slot: Mutex<Option<_>>| slot.into_inner().unwrap_or_else(PoisonError::into_inner);
-            let mut found: Vec<Lot<'_>> = found.into_iter().filter_map(lots_of).collect();
+        let together = lots.of_a_round();
+        for first in (0..lots.len()).step_by(together) {
+            let mut found =
+                self.find_some(lots, first..lots.len().min(first + together), limits, most, interrupt)?;
             let stored: u64 = found.iter().flat_map(|lot| &lot.chunks).map(|chunk| chunk.len).sum();
             let mut steps: Vec<(usize, Step)> = Vec::new();
             for (n, lot) in found.iter_mut().enumerate() {
@@ -107,6 +100,35 @@ impl<'a> Request<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Locates some lots.
+    fn find_some(
+        &self,
+        lots: &Lots<'_>,
+        numbers: Range<usize>,
+        limits: Limits,
+        most: usize,
+        interrupt: Option<Interrupt<'_>>,
+    ) -> Result<SmallVec<[Lot<'a>; 1]>, ArrayError> {
+        if numbers.len() == 1 {
+            // As mostly: no other thread is needed.
+            return Ok(SmallVec::from([Scratch::with(|scratch| {
+                self.find(lots, numbers.start, most, scratch)
+            })?]));
+        }
+        // Local: only threads of this request know them.
+        let found: Vec<Mutex<Option<Lot<'_>>>> = numbers.clone().map(|_| Mutex::default()).collect();
+        let work = numbers.len() as u64 * costs::LOCATE_WORK;
+        tasks::run_tasks(self.layout, numbers.len(), work, limits, interrupt, &|number, scratch, _| {
+            let lot = self.find(lots, numbers.start + number, most, scratch)?;
+            if let Some(slot) = found.get(number) {
+                *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(lot);
+            }
+            Ok(())
+        })?;
+        let lots_of = |slot: Mutex<Option<_>>| slot.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(found.into_iter().filter_map(lots_of).collect())
     }
 
     /// The steps of a lot, of a round of `stored` bytes in all.
@@ -151,7 +173,9 @@ impl<'a> Request<'a> {
                 self.find_all(number * each..(*tasks).min((number + 1) * each), scratch)?
             }
             Lots::Cut(tasks) => self.find_cut(*tasks, scratch)?,
-            Lots::Shards(shards) => self.find_shard(shards, number, most, scratch)?,
+            Lots::Shards(shards, each) => {
+                self.find_shards(shards, number * each..shards.len().min((number + 1) * each), most, scratch)?
+            }
         };
         self.take_held(&mut lot, scratch)?;
         Ok(lot)
@@ -174,12 +198,7 @@ impl<'a> Request<'a> {
             if last != Some(found.object_of(n)) {
                 last = Some(found.object_of(n));
                 if lot.objects.last().is_none_or(|object| object.key != key) {
-                    lot.objects.push(FoundObject {
-                        key: key.into(),
-                        opened: None,
-                        stamp: None,
-                        in_memory: false,
-                    });
+                    lot.objects.push(FoundObject { key: key.into(), ..FoundObject::default() });
                 }
             }
             let object = lot.objects.len().saturating_sub(1);
@@ -228,50 +247,77 @@ impl<'a> Request<'a> {
             true => lot.alone.extend((0..tasks).map(|number| Alone { object: 0, location, number })),
             false => lot.absent.extend((0..tasks).map(|number| (number, 0))),
         }
-        lot.objects.push(FoundObject { key: scratch.key.clone(), opened, stamp: None, in_memory: false });
+        lot.objects.push(FoundObject { key: scratch.key.clone(), opened, ..FoundObject::default() });
         Ok(lot)
     }
 
-    /// Locates the chunks of shard `number` that are touched, the first `most` of them.
-    fn find_shard(
+    /// Locates the chunks of some shards that are touched, of each the first `most` of them.
+    fn find_shards(
         &self,
         shards: &ShardPlan<'_>,
-        number: usize,
+        numbers: Range<usize>,
         most: usize,
         scratch: &mut Scratch,
     ) -> Result<Lot<'a>, ArrayError> {
         let (layout, mut lot) = (self.layout, Lot::default());
         let Some(sharding) = layout.sharding() else { return Ok(lot) };
-        let Scratch { task, key, .. } = scratch;
-        shards.shard(number, task);
-        let location = layout.locate(&task.chunk, key)?;
-        if let Location::Range { .. } = location {
-            let (array, key) = (layout.name().into(), key.clone());
-            let why = "shards that are a part of an object are not supported".into();
-            return Err(ArrayError::Shard { array, key, chunk: None, why });
+        let (mut chunks, mut touched) = (Dims::new(), SmallVec::<[_; 1]>::new());
+        for number in numbers.clone() {
+            shards.shard(number, &mut scratch.task);
+            chunks.extend_from_slice(&scratch.task.chunk);
+            touched.push(shards.touched(number, &scratch.task).take(most));
         }
-        let finder = match self.is_present(location, key) {
-            true => {
-                let key = tasks::key(layout, task, key)?;
-                Finder::open(layout, sharding, self.plan, key, task, self.verify)?
+        let wanted = ChunkList::new(layout.shape().len(), numbers.len(), &chunks);
+        let mut found = Found::reusing(&mut scratch.key);
+        layout.locate_all(wanted, &mut found)?;
+        let (mut there, mut open) = (SmallVec::<[Shard<'_, '_>; 1]>::new(), SmallVec::<[_; 1]>::new());
+        let mut absent: SmallVec<[_; 1]> = SmallVec::new();
+        for ((n, number), touched) in numbers.enumerate().zip(touched) {
+            let Some((key, location)) = found.get(n) else { continue };
+            if let Location::Range { .. } = location {
+                let (array, key) = (layout.name().into(), key.into());
+                let why = "shards that are a part of an object are not supported".into();
+                return Err(ArrayError::Shard { array, key, chunk: None, why });
             }
-            false => None,
-        };
-        let touched = shards.touched(number, task).take(most);
-        match finder {
-            Some(finder) => finder.find(touched, &mut lot)?,
-            None if self.dry => {
-                lot.absent.extend(touched.map(|touched| (touched.number, 0)));
-                lot.objects.push(FoundObject {
-                    key: key.clone(),
-                    opened: None,
-                    stamp: None,
-                    in_memory: false,
-                });
+            if !self.is_present(location, key) {
+                absent.push((number, key, touched));
+                continue;
             }
-            // All of it at once.
-            None => self.fill(shards.plan(), task),
+            let chunk = wanted.get(n);
+            let task = || Task { chunk: chunk.into(), ..Task::default() };
+            let key = Key::new(key).map_err(|source| store_error(layout, &task(), source))?;
+            let (plan, verify) = (self.plan, self.verify);
+            there.push(Shard { layout, sharding, plan, key, chunk: chunk.into(), verify });
+            open.push(Some((number, touched)));
         }
+        let mut read = 0;
+        let mut places: SmallVec<[(ShardPlace, _); 1]> = SmallVec::new();
+        Shard::open_all(&there, &mut read, &mut |n, object| {
+            let Some((number, touched)) = open.get_mut(n).and_then(Option::take) else { return };
+            match object {
+                Some(object) => {
+                    let size = object.opened.as_ref().map_or(0, |opened| opened.size());
+                    let place = ShardPlace { shard: n, object: lot.objects.len(), range: (0, size) };
+                    places.push((place, touched));
+                    lot.objects.push(object);
+                }
+                None => absent.push((number, there[n].key.as_str(), touched)),
+            }
+        })?;
+        lot.index_bytes = read;
+        Finder::new(&there, &mut lot).find(&mut places)?;
+        for (number, key, touched) in absent {
+            if self.dry {
+                lot.absent.extend(touched.map(|touched| (touched.number, lot.objects.len())));
+                lot.objects.push(FoundObject { key: key.into(), ..FoundObject::default() });
+            } else {
+                // All of it at once.
+                shards.shard(number, &mut scratch.task);
+                self.fill(shards.plan(), &scratch.task);
+            }
+        }
+        drop(there);
+        scratch.key = found.into_one().0;
         Ok(lot)
     }
 

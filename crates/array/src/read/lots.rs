@@ -5,7 +5,7 @@
 //! | objects of their own, or large ranges of one | one task |
 //! | small ranges of an object (a file of HDF5) | some hundreds of tasks, in the order of the plan |
 //! | one large chunk without codecs, cut | all its tasks |
-//! | in shards | the tasks of one shard |
+//! | in shards | the tasks of one shard, or of several where the store opens several at once |
 //!
 //! What is known of a lot of several tasks once its chunks are located is a
 //! [`crate::plan::lot::Lot`].
@@ -24,8 +24,8 @@ pub(crate) enum Lots<'a> {
     Neighbours(usize, usize),
     /// They are parts of one chunk.
     Cut(usize),
-    /// Those of a shard.
-    Shards(ShardPlan<'a>),
+    /// Those of so many shards.
+    Shards(ShardPlan<'a>, usize),
 }
 
 impl<'a> Lots<'a> {
@@ -33,7 +33,8 @@ impl<'a> Lots<'a> {
     pub(crate) fn new(layout: &'a ArrayLayout, plan: &'a Plan, threads: usize) -> Self {
         let decoded = layout.encoding().decoded_size();
         if let Some(sharding) = layout.sharding() {
-            return Lots::Shards(ShardPlan::new(layout, sharding, plan));
+            let at_once = layout.store().cost().at_once.clamp(1, costs::SHARDS_AT_ONCE);
+            return Lots::Shards(ShardPlan::new(layout, sharding, plan), at_once);
         }
         if plan.is_cut() {
             return Lots::Cut(plan.len());
@@ -58,13 +59,21 @@ impl<'a> Lots<'a> {
             Lots::Single(tasks) => *tasks,
             Lots::Neighbours(tasks, each) => tasks.div_ceil(*each),
             Lots::Cut(tasks) => usize::from(*tasks > 0),
-            Lots::Shards(shards) => shards.len(),
+            Lots::Shards(shards, each) => shards.len().div_ceil(*each),
+        }
+    }
+
+    /// How many lots are located before their steps are done.
+    pub(crate) fn of_a_round(&self) -> usize {
+        match self {
+            Lots::Shards(_, each) => (costs::OPEN_SHARDS / each).max(1),
+            _ => costs::OPEN_SHARDS,
         }
     }
 
     /// Whether the steps of a lot are done by several threads. Otherwise the thread that locates a
     /// lot does all of them.
     pub(crate) fn are_spread(&self) -> bool {
-        matches!(self, Lots::Cut(_) | Lots::Shards(_))
+        matches!(self, Lots::Cut(_) | Lots::Shards(..))
     }
 }

@@ -12,4 +12,5 @@
 pub(crate) mod cache;
 pub(crate) mod find;
 pub(crate) mod memory;
+pub(crate) mod one;
 pub(crate) mod plan;

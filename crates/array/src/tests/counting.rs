@@ -1,6 +1,9 @@
 //! A store that counts what it is asked for.
 
-use hyperslab_store::{Cost, Entry, Key, MemoryStore, Opened, RangeRead, Stamp, Store, StoreError};
+use hyperslab_store::{
+    Cost, EachOpened, Entry, Key, MemoryStore, Next, Opened, Opening, RangeRead, Stamp, Store, StoreError,
+};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// In memory.
@@ -12,6 +15,13 @@ pub(super) struct Counting {
     /// Whether it tells which contents an object has, so that indexes may be kept; and what a
     /// request costs.
     stamped: bool,
+    /// How many objects it opens by one call.
+    at_once: usize,
+    /// How often its caller had to wait, if it is far away: for objects that are opened together, or
+    /// for ranges that were announced together, once.
+    pub(super) rounds: AtomicU64,
+    /// Whether ranges were announced since it was last waited for.
+    announced: AtomicBool,
     pub(super) opens: AtomicU64,
     pub(super) reads: AtomicU64,
     /// Bytes that were read.
@@ -27,6 +37,9 @@ impl Counting {
             inner: inner.clone(),
             ranges,
             stamped: false,
+            at_once: 1,
+            rounds: zero(),
+            announced: AtomicBool::new(false),
             opens: zero(),
             reads: zero(),
             bytes: zero(),
@@ -36,6 +49,11 @@ impl Counting {
 
     pub(super) fn stamped() -> Self {
         Counting { stamped: true, ..Counting::new(&MemoryStore::new(), true) }
+    }
+
+    /// One that is far away: so many objects are opened together.
+    pub(super) fn far(inner: &MemoryStore, at_once: usize) -> Self {
+        Counting { at_once, ..Counting::new(inner, true) }
     }
 
     /// Objects opened, ranges read, bytes read.
@@ -48,8 +66,9 @@ impl Counting {
     }
 }
 
+/// What is open, and which ranges of it came when it was opened, or were announced.
 #[derive(Debug)]
-struct CountingOpened<'s>(&'s Counting, Box<dyn Opened + 's>);
+struct CountingOpened<'s>(&'s Counting, Box<dyn Opened + 's>, Mutex<Vec<(u64, u64)>>);
 
 type Stored<T> = Result<T, StoreError>;
 
@@ -63,6 +82,16 @@ impl Opened for CountingOpened<'_> {
                 source: std::io::ErrorKind::TimedOut.into(),
             });
         }
+        let known = self.2.lock().unwrap();
+        let came = |range: &RangeRead<'_>| {
+            let inside = |(offset, len): &(u64, u64)| {
+                range.offset >= *offset && range.offset + range.buf.len() as u64 <= offset + len
+            };
+            known.iter().any(inside)
+        };
+        if !ranges.iter().all(came) || self.0.announced.swap(false, Relaxed) {
+            self.0.rounds.fetch_add(1, Relaxed);
+        }
         self.0.count(ranges);
         // As a file does it: ranges that follow each other are one read.
         let mut end = None;
@@ -73,6 +102,14 @@ impl Opened for CountingOpened<'_> {
             end = Some(range.offset + range.buf.len() as u64);
         }
         self.1.read_ranges(ranges)
+    }
+
+    fn announce(&self, ranges: &[(u64, u64)]) {
+        let mut known = self.2.lock().unwrap();
+        if ranges.iter().any(|range| !known.contains(range)) {
+            known.extend_from_slice(ranges);
+            self.0.announced.store(true, Relaxed);
+        }
     }
 
     fn size(&self) -> u64 {
@@ -112,7 +149,27 @@ impl Store for Counting {
         assert!(self.ranges, "this store reads no ranges");
         self.opens.fetch_add(1, Relaxed);
         let opened = self.inner.open(key, size)?;
-        Ok(opened.map(|opened| Box::new(CountingOpened(self, opened)) as Box<dyn Opened + 's>))
+        self.rounds.fetch_add(1, Relaxed);
+        Ok(opened
+            .map(|opened| Box::new(CountingOpened(self, opened, Mutex::default())) as Box<dyn Opened + 's>))
+    }
+
+    fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
+        assert!(wanted.len() <= self.at_once);
+        self.rounds.fetch_add(1, Relaxed);
+        self.opens.fetch_add(wanted.len() as u64, Relaxed);
+        for (n, Opening { key, next }) in wanted.iter().enumerate() {
+            let came = |opened: Box<dyn Opened + 's>| {
+                let size = opened.size();
+                let came = match next {
+                    Next::Start(len) => (0, *len),
+                    Next::End(len) => (size.saturating_sub(*len), *len),
+                    Next::All => (0, size),
+                };
+                Box::new(CountingOpened(self, opened, vec![came].into())) as Box<dyn Opened + 's>
+            };
+            each(n, self.inner.open(*key, None).map(|opened| opened.map(came)));
+        }
     }
 
     fn reads_ranges(&self) -> bool {
@@ -169,7 +226,7 @@ impl Store for Counting {
     }
 
     fn cost(&self) -> Cost {
-        Cost { request: if self.stamped { 20 } else { 0 }, range: 4096 }
+        Cost { request: if self.stamped { 20 } else { 0 }, range: 4096, at_once: self.at_once }
     }
 
     fn lock_id(&self, key: Key<'_>) -> u64 {

@@ -88,13 +88,14 @@ impl Level {
     }
 }
 
-fn stores(dir: &std::path::Path) -> [Arc<dyn Store>; 3] {
+fn stores(dir: &std::path::Path) -> [Arc<dyn Store>; 4] {
     // The first shares the bytes of former shards, the second copies them inside the kernel, the
-    // third reads shards whole.
+    // third reads shards whole, the fourth opens several at once.
     [
         Arc::new(MemoryStore::new()),
         Arc::new(LocalStore::open(dir, LocalOptions::default()).unwrap()),
         Arc::new(Counting::new(&MemoryStore::new(), false)),
+        Arc::new(Counting::far(&MemoryStore::new(), 3)),
     ]
 }
 
@@ -106,7 +107,7 @@ proptest! {
         (spec, writes, reads) in case(),
         levels in prop::collection::vec(level(), 1..4),
         threads in 1usize..4,
-        which in 0usize..3,
+        which in 0usize..4,
     ) {
         let dir = tempfile::tempdir().unwrap();
         let store = stores(dir.path())[which].clone();
@@ -187,6 +188,35 @@ fn one_open_and_one_read_for_each_run() {
         assert_eq!((opens, reads), (1, 33));
         if codecs == 0 {
             assert_eq!(read, 32 * 800 + 64 * 16 + 4);
+        }
+    }
+}
+
+#[test]
+fn chunks_of_many_shards_are_located_in_one_round_for_each_depth() {
+    // 40 shards of an axis; a request that takes a chunk of each second one, or of all.
+    // An index has 36 bytes. What is in shards that are decoded as a whole needs no request.
+    let together = crate::costs::INDEXES_AT_ONCE / 36;
+    for (levels, coded, deeper) in [(1, false, 0), (2, false, 1), (3, false, 2), (1, true, 0), (2, true, 0)] {
+        let factor = 2u64.pow(levels);
+        let spec = Spec::plain(&[40 * factor, 3], &[1, 3], "<f8");
+        let mut all = vec![Level::simple(&[2, 1]); levels as usize];
+        all.last_mut().unwrap().coded = coded;
+        let memory = MemoryStore::new();
+        filled(&layout(&spec, &all, Arc::new(memory.clone())));
+        for (step, at_once) in [(factor, 64), (2 * factor, 64), (factor, 16)] {
+            let counting = Arc::new(Counting::far(&memory, at_once));
+            let layout = layout(&spec, &all, counting.clone());
+            let every = Index::Slice { start: None, stop: None, step: step as i64 };
+            // Looks the chunks up, and reads none of them.
+            let told = explain_read(&layout, &select(&spec.shape, &[every]), usize::MAX).unwrap();
+            let shards = (40 * factor / step) as usize;
+            assert_eq!((told.chunks, told.objects), (shards, shards));
+            let calls = (0..shards).step_by(at_once).map(|first| at_once.min(shards - first));
+            let rounds: usize = calls.map(|shards| 1 + deeper * shards.div_ceil(together)).sum();
+            let found = counting.rounds.load(Relaxed);
+            assert_eq!(found, rounds as u64, "{levels} levels, coded {coded}, {shards} shards");
+            assert_eq!(counting.opens.load(Relaxed), shards as u64);
         }
     }
 }

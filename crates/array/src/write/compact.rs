@@ -8,9 +8,10 @@ use crate::execute::tasks::{Interrupt, codec_error, store_error};
 use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
 use crate::plan::Plan;
+use crate::plan::lot::FoundObject;
 use crate::plan::task::Task;
 use crate::select::Selection;
-use crate::shard::find::Finder;
+use crate::shard::one::Shard;
 use crate::write::shard::former;
 use crate::write::shard_output::{Sink, begin, finish};
 use hyperslab_store::Expected;
@@ -56,9 +57,11 @@ pub fn compact_asking(
     let turn = if dry { None } else { Some(tasks::take(layout, &task, checked, ask)?) };
     let lock = if dry { None } else { Some(store.lock(checked, ask).map_err(fail)?) };
     let Some(plan) = Plan::new(layout, &Selection::all(layout.shape())) else { return Ok(0) };
-    let Some(finder) = Finder::open(layout, sharding, &plan, checked, &task, true)? else { return Ok(0) };
-    let opened = finder.object();
-    let former = former(&finder, 0, opened, true, (0, opened.size()))?;
+    let shard =
+        Shard { layout, sharding, plan: &plan, key: checked, chunk: task.chunk.clone(), verify: true };
+    let Some(FoundObject { opened: Some(opened), stamp, .. }) = shard.open()? else { return Ok(0) };
+    let opened = &*opened;
+    let former = former(&shard, 0, opened, stamp, (0, opened.size()))?;
     let live: u64 = former.index.present().map(|(_, _, len)| len).sum();
     let empty = former.index.present().next().is_none();
     // Of a shard that holds nothing the index is not needed either.

@@ -31,13 +31,13 @@ use crate::plan::Plan;
 use crate::plan::mapped::Mapped;
 use crate::plan::task::Task;
 use crate::runtime::settings;
-use crate::shard::find::Finder;
 use crate::shard::memory::InMemory;
+use crate::shard::one::Shard;
 use crate::shard::plan::ShardPlan;
 use crate::write::chunk::{ChunkWriter, Old};
 use crate::write::shard_output::{Former, ShardOutput, Sink, begin, finish};
 use hyperslab_codec::{CodecError, check_vlen_limit, encode_any};
-use hyperslab_store::{Ask, Expected, Opened, StoreError};
+use hyperslab_store::{Ask, Expected, Opened, Stamp, StoreError};
 
 /// A request to write chunks that lie in shards.
 pub(crate) struct WriteRequest<'a> {
@@ -137,12 +137,14 @@ impl WriteRequest<'_> {
         let checked = tasks::key(layout, &task, &key)?;
         let store = &**layout.store();
         let _turn = tasks::take(layout, &task, checked, Some(ask))?;
-        let (mut lock, mut finder) = (None, None);
+        let (sharding, plan, chunk) = (self.sharding, self.plan, task.chunk.clone());
+        let shard = Shard { layout, sharding, plan, key: checked, chunk, verify: true };
+        let (mut lock, mut object) = (None, None);
         if !task.whole {
             lock = Some(store.lock(checked, Some(ask)).map_err(fail)?);
-            finder = Finder::open(layout, self.sharding, self.plan, checked, &task, true)?;
+            object = shard.open()?;
         }
-        let was = finder.as_ref().map(Finder::object);
+        let was = object.as_ref().and_then(|object| object.opened.as_deref());
         let expected = match (&lock, was) {
             (None, _) => Expected::Any,
             (Some(lock), Some(was)) if lock.is_held() => Expected::Locked(was),
@@ -150,8 +152,9 @@ impl WriteRequest<'_> {
             (Some(_), Some(was)) => Expected::Same(was),
             (Some(_), None) => Expected::Absent,
         };
-        let former = match &finder {
-            Some(finder) => Some(former(finder, 0, finder.object(), true, (0, finder.object().size()))?),
+        let stamp = object.as_ref().and_then(|object| object.stamp);
+        let former = match was {
+            Some(was) => Some(former(&shard, 0, was, stamp, (0, was.size()))?),
             None => None,
         };
         let Some(level) = self.sharding.levels().first() else { return Ok(true) };
@@ -169,7 +172,7 @@ impl WriteRequest<'_> {
             let mut watch = Watch(Some(&output));
             let Some(unit) = units.get(turn) else { return Ok(()) };
             scratch.key.clone_from(&key);
-            self.encode(0, finder.as_ref(), former.as_ref(), unit, scratch, &mut |bytes| {
+            self.encode(0, &shard, former.as_ref(), unit, scratch, &mut |bytes| {
                 // Where the output was abandoned, the error is told by who abandoned it.
                 output.push(turn, unit.n, bytes).map(|_| ()).map_err(fail)
             })?;
@@ -219,7 +222,7 @@ impl WriteRequest<'_> {
     fn encode(
         &self,
         depth: usize,
-        finder: Option<&Finder<'_, '_>>,
+        shard: &Shard<'_, '_>,
         former: Option<&Former<'_>>,
         unit: &Unit,
         scratch: &mut Scratch,
@@ -234,11 +237,11 @@ impl WriteRequest<'_> {
             None => {
                 let Some(Touched { number, .. }) = unit.touched.first() else { return Ok(()) };
                 self.plan.task(self.layout, *number, &mut scratch.task);
-                let stored = match (finder, range) {
-                    (Some(finder), Some((opened, range))) if !scratch.task.whole => {
+                let stored = match range {
+                    Some((opened, range)) if !scratch.task.whole => {
                         let most = self.layout.encoding().chain().max_encoded() as u64;
-                        finder.check_len(Some(*number), range.1, most)?;
-                        Some(finder.bytes(opened, range)?)
+                        shard.check_len(Some(*number), range.1, most)?;
+                        Some(shard.bytes(opened, range)?)
                     }
                     _ => None,
                 };
@@ -254,7 +257,7 @@ impl WriteRequest<'_> {
                 let produced = writer.produce(scratch, Old::Bytes(stored.as_deref()))?;
                 give(writer.bytes(scratch, produced))
             }
-            Some(level) => self.encode_shard(level, depth + 1, finder, range, unit, scratch, give),
+            Some(level) => self.encode_shard(level, depth + 1, shard, range, unit, scratch, give),
         }
     }
 
@@ -264,7 +267,7 @@ impl WriteRequest<'_> {
         &self,
         level: &ShardLevel,
         depth: usize,
-        finder: Option<&Finder<'_, '_>>,
+        shard: &Shard<'_, '_>,
         range: Option<(&dyn Opened, (u64, u64))>,
         unit: &Unit,
         scratch: &mut Scratch,
@@ -273,11 +276,11 @@ impl WriteRequest<'_> {
         let number = unit.touched.first().map(|touched| touched.number);
         let mut inner = None;
         let decoded: Option<InMemory>;
-        if let (Some(finder), Some((opened, range))) = (finder, range) {
-            decoded = finder.decoded(depth, opened, range, number)?;
+        if let Some((opened, range)) = range {
+            decoded = shard.decoded(depth, opened, range, number)?;
             inner = Some(match &decoded {
-                Some(bytes) => former(finder, depth, bytes, false, (0, bytes.size()))?,
-                None => former(finder, depth, opened, false, range)?,
+                Some(bytes) => former(shard, depth, bytes, None, (0, bytes.size()))?,
+                None => former(shard, depth, opened, None, range)?,
             });
         }
         // Named in errors by the first chunk in it.
@@ -295,7 +298,7 @@ impl WriteRequest<'_> {
             begin(level, &mut sink, inner.as_ref(), false, &replaced, absent, &|| false).map_err(fail)?;
         let output = ShardOutput::new(sink, index, 0);
         for (turn, unit) in units.iter().enumerate() {
-            self.encode(depth, finder, inner.as_ref(), unit, scratch, &mut |bytes| {
+            self.encode(depth, shard, inner.as_ref(), unit, scratch, &mut |bytes| {
                 output.push(turn, unit.n, bytes).map(|_| ()).map_err(fail)
             })?;
         }
@@ -324,19 +327,19 @@ impl Workers<'_> {
 /// A shard as it was: at `range` of `opened`, of depth `depth`. Errors if anything in its index
 /// cannot be right: what is copied by it would be lost for good.
 pub(crate) fn former<'o>(
-    finder: &Finder<'_, '_>,
+    shard: &Shard<'_, '_>,
     depth: usize,
     opened: &'o dyn Opened,
-    object: bool,
+    stamp: Option<Stamp>,
     range: (u64, u64),
 ) -> Result<Former<'o>, ArrayError> {
-    let Some(level) = finder.sharding.levels().get(depth) else {
-        return Err(finder.wrong(None, "it has no level".into()));
+    let Some(level) = shard.sharding.levels().get(depth) else {
+        return Err(shard.wrong(None, "it has no level".into()));
     };
-    let index = finder.index(level, opened, object, range)?;
+    let index = shard.index(level, opened, stamp, range)?;
     if let Some((n, why)) = index.fault() {
         return Err(
-            finder.wrong(None, format!("inner chunk number {n} of its index: {why}; nothing was written"))
+            shard.wrong(None, format!("inner chunk number {n} of its index: {why}; nothing was written"))
         );
     }
     Ok(Former { opened, range, index })
