@@ -254,8 +254,8 @@ impl Telling<'_> {
                     if self.left == 0 {
                         break;
                     }
-                    let (mut lot, mut steps) =
-                        (request.find(&lots, number, self.left, &mut scratch)?, Vec::new());
+                    let (mut lot, mut steps) = (Lot::default(), Vec::new());
+                    request.find(&lots, number, self.left, &mut scratch, &mut lot)?;
                     request.steps(&lots, &mut lot, 0, limits.0, &mut |step| steps.push(step));
                     self.tell_lot(&request, &lot, steps.iter(), &mut scratch, explain)?;
                 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) struct Lot<'s> {
     pub(crate) objects: SmallVec<[FoundObject<'s>; 1]>,
     /// Chunks that are read by runs, or together. Sorted by where they are once there are steps.
-    pub(crate) chunks: Vec<FoundChunk>,
+    pub(crate) chunks: SmallVec<[FoundChunk; 1]>,
     /// Chunks that are read one by one.
     pub(crate) alone: Vec<Alone>,
     /// Chunks that a cache holds, decoded, and the numbers of their tasks.

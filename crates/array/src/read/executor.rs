@@ -56,8 +56,8 @@ impl<'a> Request<'a> {
             return tasks::run_tasks(layout, lots.len(), work, limits, interrupt, &|number, scratch, _| {
                 match lots {
                     Lots::Neighbours(..) => {
-                        let mut lot = self.find(&lots, number, usize::MAX, scratch)?;
-                        let mut steps = Vec::new();
+                        let (mut lot, mut steps) = (Lot::default(), Vec::new());
+                        self.find(&lots, number, usize::MAX, scratch, &mut lot)?;
                         self.steps(&lots, &mut lot, 0, limits.0, &mut |step| steps.push(step));
                         steps.iter().try_for_each(|step| self.execute(&lot, step, scratch))
                     }
@@ -88,10 +88,24 @@ impl<'a> Request<'a> {
     ) -> Result<(), ArrayError> {
         let together = lots.of_a_round();
         for first in (0..lots.len()).step_by(together) {
-            let mut found =
-                self.find_some(lots, first..lots.len().min(first + together), limits, most, interrupt)?;
+            let mut found: SmallVec<[Lot<'_>; 1]> = SmallVec::new();
+            found.resize_with(together.min(lots.len() - first), Lot::default);
+            match &mut found[..] {
+                // As mostly: no other thread is needed.
+                [lot] => Scratch::with(|scratch| self.find(lots, first, most, scratch, lot))?,
+                found => {
+                    // Local: only threads of this request know them.
+                    let found: Vec<Mutex<&mut Lot<'_>>> = found.iter_mut().map(Mutex::new).collect();
+                    let work = found.len() as u64 * costs::LOCATE_WORK;
+                    tasks::run_tasks(self.layout, found.len(), work, limits, interrupt, &|n, scratch, _| {
+                        let Some(lot) = found.get(n) else { return Ok(()) };
+                        let mut lot = lot.lock().unwrap_or_else(PoisonError::into_inner);
+                        self.find(lots, first + n, most, scratch, &mut lot)
+                    })?;
+                }
+            }
             let stored: u64 = found.iter().flat_map(|lot| &lot.chunks).map(|chunk| chunk.len).sum();
-            let mut steps: Vec<(usize, Step)> = Vec::new();
+            let mut steps: SmallVec<[(usize, Step); 1]> = SmallVec::new();
             for (n, lot) in found.iter_mut().enumerate() {
                 self.steps(lots, lot, stored, limits.0, &mut |step| steps.push((n, step)));
             }
@@ -100,35 +114,6 @@ impl<'a> Request<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Locates some lots.
-    fn find_some(
-        &self,
-        lots: &Lots<'_>,
-        numbers: Range<usize>,
-        limits: Limits,
-        most: usize,
-        interrupt: Option<Interrupt<'_>>,
-    ) -> Result<SmallVec<[Lot<'a>; 1]>, ArrayError> {
-        if numbers.len() == 1 {
-            // As mostly: no other thread is needed.
-            return Ok(SmallVec::from([Scratch::with(|scratch| {
-                self.find(lots, numbers.start, most, scratch)
-            })?]));
-        }
-        // Local: only threads of this request know them.
-        let found: Vec<Mutex<Option<Lot<'_>>>> = numbers.clone().map(|_| Mutex::default()).collect();
-        let work = numbers.len() as u64 * costs::LOCATE_WORK;
-        tasks::run_tasks(self.layout, numbers.len(), work, limits, interrupt, &|number, scratch, _| {
-            let lot = self.find(lots, numbers.start + number, most, scratch)?;
-            if let Some(slot) = found.get(number) {
-                *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(lot);
-            }
-            Ok(())
-        })?;
-        let lots_of = |slot: Mutex<Option<_>>| slot.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(found.into_iter().filter_map(lots_of).collect())
     }
 
     /// The steps of a lot, of a round of `stored` bytes in all.
@@ -166,25 +151,31 @@ impl<'a> Request<'a> {
         number: usize,
         most: usize,
         scratch: &mut Scratch,
-    ) -> Result<Lot<'a>, ArrayError> {
-        let mut lot = match lots {
-            Lots::Single(_) => self.find_all(number..number + 1, scratch)?,
+        lot: &mut Lot<'a>,
+    ) -> Result<(), ArrayError> {
+        match lots {
+            Lots::Single(_) => self.find_all(number..number + 1, scratch, lot)?,
             Lots::Neighbours(tasks, each) => {
-                self.find_all(number * each..(*tasks).min((number + 1) * each), scratch)?
+                self.find_all(number * each..(*tasks).min((number + 1) * each), scratch, lot)?;
             }
-            Lots::Cut(tasks) => self.find_cut(*tasks, scratch)?,
+            Lots::Cut(tasks) => self.find_cut(*tasks, scratch, lot)?,
             Lots::Shards(shards, each) => {
-                self.find_shards(shards, number * each..shards.len().min((number + 1) * each), most, scratch)?
+                let numbers = number * each..shards.len().min((number + 1) * each);
+                self.find_shards(shards, numbers, most, scratch, lot)?;
             }
-        };
-        self.take_held(&mut lot, scratch)?;
-        Ok(lot)
+        }
+        self.take_held(lot, scratch)
     }
 
     /// Locates the chunks of some tasks.
-    fn find_all(&self, numbers: Range<usize>, scratch: &mut Scratch) -> Result<Lot<'a>, ArrayError> {
+    fn find_all(
+        &self,
+        numbers: Range<usize>,
+        scratch: &mut Scratch,
+        lot: &mut Lot<'a>,
+    ) -> Result<(), ArrayError> {
         let layout = self.layout;
-        let (mut lot, mut indices, mut found) = (Lot::default(), Vec::new(), Found::default());
+        let (mut indices, mut found) = (Vec::new(), Found::default());
         for number in numbers.clone() {
             self.plan.task(layout, number, &mut scratch.task);
             indices.extend_from_slice(&scratch.task.chunk);
@@ -205,14 +196,14 @@ impl<'a> Request<'a> {
             match location {
                 Location::Absent => lot.absent.push((number, object)),
                 Location::Range { offset, len, skipped: 0 }
-                    if self.fits(&mut lot, wanted.get(n), offset, len)? =>
+                    if self.fits(lot, wanted.get(n), offset, len)? =>
                 {
                     lot.chunks.push(FoundChunk { object, offset, len, number });
                 }
                 _ => lot.alone.push(Alone { object, location, number }),
             }
         }
-        Ok(lot)
+        Ok(())
     }
 
     /// Whether a chunk can be in this range of the last object, which is opened for that. A chunk
@@ -235,8 +226,8 @@ impl<'a> Request<'a> {
 
     /// Locates the one chunk that `tasks` tasks are parts of, and opens its object once for all:
     /// parts of an object that is replaced meanwhile would make a chunk that never was.
-    fn find_cut(&self, tasks: usize, scratch: &mut Scratch) -> Result<Lot<'a>, ArrayError> {
-        let (layout, mut lot) = (self.layout, Lot::default());
+    fn find_cut(&self, tasks: usize, scratch: &mut Scratch, lot: &mut Lot<'a>) -> Result<(), ArrayError> {
+        let layout = self.layout;
         self.plan.task(layout, 0, &mut scratch.task);
         let location = layout.locate(&scratch.task.chunk, &mut scratch.key)?;
         let opened = match self.is_present(location, &scratch.key) {
@@ -248,7 +239,7 @@ impl<'a> Request<'a> {
             false => lot.absent.extend((0..tasks).map(|number| (number, 0))),
         }
         lot.objects.push(FoundObject { key: scratch.key.clone(), opened, ..FoundObject::default() });
-        Ok(lot)
+        Ok(())
     }
 
     /// Locates the chunks of some shards that are touched, of each the first `most` of them.
@@ -258,67 +249,72 @@ impl<'a> Request<'a> {
         numbers: Range<usize>,
         most: usize,
         scratch: &mut Scratch,
-    ) -> Result<Lot<'a>, ArrayError> {
-        let (layout, mut lot) = (self.layout, Lot::default());
-        let Some(sharding) = layout.sharding() else { return Ok(lot) };
-        let (mut chunks, mut touched) = (Dims::new(), SmallVec::<[_; 1]>::new());
+        lot: &mut Lot<'a>,
+    ) -> Result<(), ArrayError> {
+        let layout = self.layout;
+        let (Some(sharding), Scratch { task, key, .. }) = (layout.sharding(), scratch) else { return Ok(()) };
+        let mut chunks = Dims::new();
         for number in numbers.clone() {
-            shards.shard(number, &mut scratch.task);
-            chunks.extend_from_slice(&scratch.task.chunk);
-            touched.push(shards.touched(number, &scratch.task).take(most));
+            shards.shard(number, task);
+            chunks.extend_from_slice(&task.chunk);
         }
         let wanted = ChunkList::new(layout.shape().len(), numbers.len(), &chunks);
-        let mut found = Found::reusing(&mut scratch.key);
+        let mut found = Found::reusing(key);
         layout.locate_all(wanted, &mut found)?;
-        let (mut there, mut open) = (SmallVec::<[Shard<'_, '_>; 1]>::new(), SmallVec::<[_; 1]>::new());
-        let mut absent: SmallVec<[_; 1]> = SmallVec::new();
-        for ((n, number), touched) in numbers.enumerate().zip(touched) {
-            let Some((key, location)) = found.get(n) else { continue };
+        // Which of them may exist, and which do not.
+        let (mut open, mut absent) = (SmallVec::<[usize; 8]>::new(), SmallVec::<[usize; 8]>::new());
+        let mut there: SmallVec<[Shard<'_, '_>; 1]> = SmallVec::new();
+        for n in 0..numbers.len() {
+            let (chunk, Some((key, location))) = (wanted.get(n), found.get(n)) else { continue };
             if let Location::Range { .. } = location {
                 let (array, key) = (layout.name().into(), key.into());
                 let why = "shards that are a part of an object are not supported".into();
                 return Err(ArrayError::Shard { array, key, chunk: None, why });
             }
             if !self.is_present(location, key) {
-                absent.push((number, key, touched));
+                absent.push(n);
                 continue;
             }
-            let chunk = wanted.get(n);
             let task = || Task { chunk: chunk.into(), ..Task::default() };
             let key = Key::new(key).map_err(|source| store_error(layout, &task(), source))?;
-            let (plan, verify) = (self.plan, self.verify);
-            there.push(Shard { layout, sharding, plan, key, chunk: chunk.into(), verify });
-            open.push(Some((number, touched)));
+            let (plan, verify, chunk) = (self.plan, self.verify, chunk.into());
+            there.push(Shard { layout, sharding, plan, key, chunk, verify });
+            open.push(n);
         }
-        let mut read = 0;
-        let mut places: SmallVec<[(ShardPlace, _); 1]> = SmallVec::new();
-        Shard::open_all(&there, &mut read, &mut |n, object| {
-            let Some((number, touched)) = open.get_mut(n).and_then(Option::take) else { return };
-            match object {
-                Some(object) => {
-                    let size = object.opened.as_ref().map_or(0, |opened| opened.size());
-                    let place = ShardPlace { shard: n, object: lot.objects.len(), range: (0, size) };
-                    places.push((place, touched));
-                    lot.objects.push(object);
-                }
-                None => absent.push((number, there[n].key.as_str(), touched)),
+        let (mut read, mut places) = (0, SmallVec::<[ShardPlace; 1]>::new());
+        Shard::open_all(&there, &mut read, &mut |shard, object| match object {
+            Some(object) => {
+                let size = object.opened.as_ref().map_or(0, |opened| opened.size());
+                places.push(ShardPlace { shard, object: lot.objects.len(), range: (0, size) });
+                lot.objects.push(object);
             }
+            None => absent.extend(open.get(shard).copied()),
         })?;
-        lot.index_bytes = read;
-        Finder::new(&there, &mut lot).find(&mut places)?;
-        for (number, key, touched) in absent {
+        lot.index_bytes += read;
+        let mut at_hand = numbers.len() - 1;
+        let mut touched = |n: usize, task: &mut Task| {
+            // Mostly there is one.
+            if std::mem::replace(&mut at_hand, n) != n {
+                shards.shard(numbers.start + n, task);
+            }
+            shards.touched(numbers.start + n, task).take(most)
+        };
+        let of_place = |n: usize| touched(open[places[n].shard], task);
+        Finder::new(&there, lot).find(&places, of_place)?;
+        for n in absent {
+            let touched = touched(n, task);
             if self.dry {
                 lot.absent.extend(touched.map(|touched| (touched.number, lot.objects.len())));
-                lot.objects.push(FoundObject { key: key.into(), ..FoundObject::default() });
+                let key = found.get(n).map_or("", |(key, _)| key).into();
+                lot.objects.push(FoundObject { key, ..FoundObject::default() });
             } else {
                 // All of it at once.
-                shards.shard(number, &mut scratch.task);
-                self.fill(shards.plan(), &scratch.task);
+                self.fill(shards.plan(), task);
             }
         }
         drop(there);
-        scratch.key = found.into_one().0;
-        Ok(lot)
+        *key = found.into_one().0;
+        Ok(())
     }
 
     /// Takes chunks that a cache holds from those that are to be read.
@@ -326,7 +322,7 @@ impl<'a> Request<'a> {
         if self.cache.is_none() {
             return Ok(());
         }
-        let mut left = Vec::new();
+        let mut left = SmallVec::new();
         for chunk in std::mem::take(&mut lot.chunks) {
             let Some(FoundObject { key, stamp: Some(stamp), .. }) = lot.objects.get(chunk.object) else {
                 left.push(chunk);

@@ -35,7 +35,11 @@ pub(crate) struct ShardPlace {
 }
 
 /// Shards within shards, and what is looked for in each.
-type Inner = Vec<(ShardPlace, std::vec::IntoIter<Touched>)>;
+#[derive(Default)]
+struct Inner {
+    places: Vec<ShardPlace>,
+    touched: Vec<Vec<Touched>>,
+}
 
 /// Indexes of shards, mostly one.
 type Indexes = SmallVec<[Arc<ShardIndex>; 1]>;
@@ -46,41 +50,45 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
         Finder { shards, lot }
     }
 
-    /// Looks chunks up, from the objects inwards: in each place what is touched there.
+    /// Looks chunks up, from the objects inwards; `touched`: those in the n-th place.
     pub(crate) fn find<I: Iterator<Item = Touched>>(
         mut self,
-        wanted: &mut [(ShardPlace, I)],
+        places: &[ShardPlace],
+        touched: impl FnMut(usize) -> I,
     ) -> Result<(), ArrayError> {
         let Some(sharding) = self.shards.first().map(|shard| shard.sharding) else { return Ok(()) };
-        let mut inner = Inner::new();
-        for (depth, level) in sharding.levels().iter().enumerate() {
-            let deeper = (depth + 1 < sharding.levels().len()).then_some(depth + 1);
-            inner = match depth {
-                0 => self.find_in(level, deeper, wanted)?,
-                _ => self.find_in(level, deeper, &mut inner)?,
-            };
+        let Some((first, levels)) = sharding.levels().split_first() else { return Ok(()) };
+        let innermost = sharding.levels().len() - 1;
+        let mut inner = self.find_in(first, 0, innermost, places, touched)?;
+        for (level, depth) in levels.iter().zip(1..) {
+            let Inner { places, mut touched } = inner;
+            let touched = |n: usize| std::mem::take(&mut touched[n]).into_iter();
+            inner = self.find_in(level, depth, innermost, &places, touched)?;
         }
         Ok(())
     }
 
-    /// Looks up what is in shards of one level: chunks, or shards of depth `deeper`, which are
+    /// Looks up what is in shards of one level: chunks in the innermost, else shards, which are
     /// returned.
     fn find_in<I: Iterator<Item = Touched>>(
         &mut self,
         level: &ShardLevel,
-        deeper: Option<usize>,
-        wanted: &mut [(ShardPlace, I)],
+        depth: usize,
+        innermost: usize,
+        places: &[ShardPlace],
+        mut touched: impl FnMut(usize) -> I,
     ) -> Result<Inner, ArrayError> {
-        let mut inner = Inner::new();
+        let (mut inner, mut n) = (Inner::default(), 0);
         // A file may claim any number of shards: their indexes are not all in memory at once.
         let most = (costs::INDEXES_AT_ONCE / level.index().size().max(1)).max(1);
-        for wanted in wanted.chunks_mut(most) {
-            let indexes = self.indexes(level, wanted)?;
-            for ((place, touched), index) in wanted.iter_mut().zip(&indexes) {
-                match deeper {
-                    None => self.look_up(level, *place, index, touched)?,
-                    Some(depth) => self.descend(depth, level, *place, index, touched, &mut inner)?,
+        for places in places.chunks(most) {
+            let indexes = self.indexes(level, places)?;
+            for (place, index) in places.iter().zip(&indexes) {
+                match depth == innermost {
+                    true => self.look_up(level, *place, index, touched(n))?,
+                    false => self.descend(depth + 1, level, *place, index, touched(n), &mut inner)?,
                 }
+                n += 1;
             }
         }
         Ok(inner)
@@ -138,21 +146,22 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
                 (found.object, found.range) = (self.lot.objects.len(), (0, bytes.size()));
                 self.lot.objects.push(shard.found(Box::new(bytes), true));
             }
-            inner.push((found, touched.into_iter()));
+            inner.places.push(found);
+            inner.touched.push(touched);
         }
         Ok(())
     }
 
     /// The indexes of shards of one level. What is not kept is announced for all of them before
     /// the first is read.
-    fn indexes<I>(&mut self, level: &ShardLevel, wanted: &[(ShardPlace, I)]) -> Result<Indexes, ArrayError> {
-        let mut needs: SmallVec<[IndexNeed; 1]> = SmallVec::with_capacity(wanted.len());
-        for (place, _) in wanted {
+    fn indexes(&mut self, level: &ShardLevel, wanted: &[ShardPlace]) -> Result<Indexes, ArrayError> {
+        let mut needs: SmallVec<[IndexNeed; 1]> = SmallVec::new();
+        for place in wanted {
             let stamp = self.lot.objects[place.object].stamp;
             needs.push(self.shards[place.shard].index_need(level, stamp, place.range)?);
         }
         // Those of one object follow each other: they are read by one call.
-        let ends = || wanted.chunk_by(|a, b| a.0.object == b.0.object);
+        let ends = || wanted.chunk_by(|a, b| a.object == b.object);
         let far = wanted.len() > 1 && self.shards[0].layout.store().cost().at_once > 1;
         if far {
             let mut left = needs.iter();
@@ -160,7 +169,7 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
                 let needed: Vec<(u64, u64)> =
                     left.by_ref().take(of_one.len()).filter_map(IndexNeed::range).collect();
                 if !needed.is_empty() {
-                    self.opened(of_one[0].0)?.announce(&needed);
+                    self.opened(of_one[0])?.announce(&needed);
                 }
             }
         }
@@ -175,14 +184,14 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
             if ranges.is_empty() {
                 continue;
             }
-            let ShardPlace { shard, object, .. } = of_one[0].0;
-            let read = self.opened(of_one[0].0)?.read_ranges(&mut ranges);
+            let ShardPlace { shard, object, .. } = of_one[0];
+            let read = self.opened(of_one[0])?.read_ranges(&mut ranges);
             read.map_err(|source| self.shards[shard].store(source))?;
             if !self.lot.objects[object].in_memory {
                 self.lot.index_bytes += ranges.iter().map(|range| range.buf.len() as u64).sum::<u64>();
             }
         }
-        let index = |((place, _), need): (&(ShardPlace, I), IndexNeed)| match need {
+        let index = |(place, need): (&ShardPlace, IndexNeed)| match need {
             IndexNeed::Kept(index) => Ok(index),
             IndexNeed::Read(_, buf, kept) => {
                 self.shards[place.shard].decode_index(level, self.opened(*place)?, place.range, &buf, kept)
