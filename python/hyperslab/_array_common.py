@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab import _native
-from hyperslab._array_config import ArrayConfig
+from hyperslab._array_config import NO_CONFIG, ArrayConfig
 from hyperslab._cache import Cache
 from hyperslab._config import parse_size
 from hyperslab._create import ShapeLike, normalize_shape
@@ -24,8 +24,6 @@ from hyperslab._store import Store
 from hyperslab.errors import ArrayShapeError, InvalidArgumentError
 
 __all__ = ["AnyArray"]
-
-_NO_CONFIG = ArrayConfig()
 
 
 class AnyArray(Indexed, Node):
@@ -43,7 +41,7 @@ class AnyArray(Indexed, Node):
         config: ArrayConfig | None = None,
         cache: Cache | None = None,
     ) -> Self:
-        config = config or _NO_CONFIG
+        config = config or NO_CONFIG
         self = super().__new__(
             cls,
             handle,

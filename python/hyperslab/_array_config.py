@@ -9,7 +9,7 @@ from typing import Any, Literal
 from hyperslab._cache import Cache, CacheLike, resolve_cache
 from hyperslab.errors import InvalidArgumentError
 
-__all__ = ["ArrayConfig", "parse_cache", "parse_config"]
+__all__ = ["NO_CONFIG", "ArrayConfig", "parse_cache", "parse_config"]
 
 _NAMES = ("order", "read_missing_chunks", "write_empty_chunks", "cache")
 # zarr-python's ArrayConfig has these too; they change no result, only how shards are read over a
@@ -31,6 +31,10 @@ class ArrayConfig:
         return None if self.order is None else self.order == "F"
 
 
+# What an array has that is opened without settings.
+NO_CONFIG = ArrayConfig()
+
+
 def _settings(config: Any) -> Mapping[str, Any]:
     """What a caller gave: a mapping, or zarr-python's ``ArrayConfig``."""
     if config is None:
@@ -48,6 +52,8 @@ def _settings(config: Any) -> Mapping[str, Any]:
 
 def parse_config(config: Any, default: ArrayConfig | None = None) -> ArrayConfig:
     """An array's own settings; those not given are those of ``default``."""
+    if config is None:
+        return default or NO_CONFIG
     changes: dict[str, Any] = {}
     for name, value in _settings(config).items():
         if name == "order":
@@ -58,11 +64,13 @@ def parse_config(config: Any, default: ArrayConfig | None = None) -> ArrayConfig
             if value is not None and not isinstance(value, bool):
                 raise InvalidArgumentError(f"config: {name}: expected True, False or None, found {value!r}")
             changes[name] = value
-    return replace(default or ArrayConfig(), **changes)
+    return replace(default or NO_CONFIG, **changes)
 
 
 def parse_cache(config: Any, default: Cache | None = None, given: CacheLike | None = None) -> Cache | None:
     """The cache among an array's own settings, or that of an argument ``cache``, but not both."""
+    if config is None and given is None:
+        return default
     settings = _settings(config)
     if given is not None:
         if settings.get("cache") is not None:

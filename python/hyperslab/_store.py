@@ -256,7 +256,7 @@ def _store_of(handle: _native.StoreHandle, fsync: bool, read_only: bool) -> Stor
     """The Python object for a store that a path or URL led to."""
     if handle.is_file:
         return FileStore._of(handle)
-    if handle.root is not None:
+    if handle.is_local:
         return LocalStore._of(handle, fsync, read_only)
     store = object.__new__(MemoryStore if handle.url.startswith("memory:") else Store)
     store._native, store._read_only = handle, read_only

@@ -165,6 +165,13 @@ impl StoreHandle {
         self.file.as_ref().map_or_else(|| self.store.url(), DataFile::url)
     }
 
+    /// Whether it is a directory on a local disk. Opening an array asks; a path would be an object of
+    /// Python, which takes longer to make than all the rest.
+    #[getter]
+    fn is_local(&self) -> bool {
+        self.file.is_none() && self.store.local_path(None).is_some()
+    }
+
     /// The directory of a local store.
     #[getter]
     fn root(&self) -> Option<PathBuf> {
