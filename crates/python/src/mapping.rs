@@ -37,9 +37,9 @@ impl MappingStore {
         question: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>,
     ) -> Result<T> {
         let asked = Python::try_attach(|py| question(self.mapping.bind(py)).map_err(io::Error::other));
-        asked.unwrap_or_else(|| Err(io::Error::other("the interpreter is ending"))).map_err(|source| {
-            StoreError::Io { operation, key: key.to_owned(), url: self.url(), source }
-        })
+        asked
+            .unwrap_or_else(|| Err(io::Error::other("the interpreter is ending")))
+            .map_err(|source| StoreError::Io { operation, key: key.to_owned(), url: self.url(), source })
     }
 
     /// The bytes under a key.
@@ -68,13 +68,14 @@ impl MappingStore {
     fn copy_ranges(&self, key: &str, bytes: &[u8], ranges: &mut [RangeRead<'_>]) -> Result<()> {
         for RangeRead { offset, buf } in ranges.iter_mut().filter(|range| !range.buf.is_empty()) {
             let (start, len) = (usize::try_from(*offset).unwrap_or(usize::MAX), buf.len());
-            let found = bytes.get(start..start.saturating_add(len)).ok_or_else(|| StoreError::OutOfRange {
-                key: key.to_owned(),
-                url: self.url(),
-                offset: *offset,
-                len: len as u64,
-                size: bytes.len() as u64,
-            })?;
+            let found =
+                bytes.get(start..start.saturating_add(len)).ok_or_else(|| StoreError::OutOfRange {
+                    key: key.to_owned(),
+                    url: self.url(),
+                    offset: *offset,
+                    len: len as u64,
+                    size: bytes.len() as u64,
+                })?;
             buf.copy_from_slice(found);
         }
         Ok(())
