@@ -312,7 +312,7 @@ def test_group_is_a_mapping() -> None:
         node.path for node in g.group_values()
     ] == ["b"]
     assert repr(g.tree()) == "/\n├── a (6, 8) int32\n└── b\n    └── c (2,) float32\n"
-    assert repr(g.tree(level=1)) == "/\n├── a (6, 8) int32\n└── b\n"
+    assert repr(g.tree(level=0)) == "/\n├── a (6, 8) int32\n└── b\n"
     assert "Truncated" in repr(g.tree(max_nodes=1))
     del g["b"]
     assert list(g) == ["a"]

@@ -70,6 +70,7 @@ Examples
 from __future__ import annotations
 
 import os
+import pprint
 import re
 import warnings
 from collections.abc import Callable, Mapping
@@ -493,10 +494,9 @@ class Config:
         """As `reset`, as in zarr-python."""
         self.reset()
 
-    def pprint(self) -> None:
-        """Print all settings, one per line."""
-        for name, value in self._values.items():
-            print(f"{name}: {value!r}")
+    def pprint(self, *args: Any, **kwargs: Any) -> None:
+        """Print all settings. Arguments are those of `pprint.pprint`."""
+        pprint.pprint(self.to_dict(), *args, **kwargs)
 
     def to_dict(self) -> dict[str, Any]:
         """All settings by name."""

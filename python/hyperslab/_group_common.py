@@ -11,7 +11,7 @@ import numpy.typing as npt
 from hyperslab import _native
 from hyperslab._array import Array
 from hyperslab._cache import Cache
-from hyperslab._create import DEFAULT_ZERO, NewArray, ZarrFormat, array_like, normalize_shape
+from hyperslab._create import DEFAULT_ZERO, NewArray, ZarrFormat, array_like, normalize_dtype, normalize_shape
 from hyperslab._info import Info
 from hyperslab._node import Node
 from hyperslab._store import Store
@@ -247,7 +247,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         Parameters
         ----------
         level : int, optional
-            How many levels; all by default.
+            How many levels below the direct children, for which it is 0; all by default.
         max_nodes : int, default 500
             Further nodes are left out, with a note.
         plain : bool, default True
@@ -255,7 +255,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         """
         if expand is not None:
             raise UnsupportedError("expand: trees are always shown in full, down to 'level'")
-        nodes = self._walk(level)
+        nodes = self._walk(_levels(level, "level"))
         note = (
             f"Truncated at max_nodes={max_nodes}, some nodes and their children may be missing"
             if len(nodes) > max_nodes
@@ -374,7 +374,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         if found.shape != wanted:
             raise TypeError(f"Incompatible shape ({found.shape} vs {wanted})")
         if dtype is not None:
-            dtype = np.dtype(dtype)
+            dtype = normalize_dtype(dtype)
             fits = found.dtype == dtype if exact else np.can_cast(found.dtype, dtype)
             if not fits:
                 raise TypeError(f"Incompatible dtype ({found.dtype} vs {dtype})")
@@ -382,21 +382,25 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
 
     def empty(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
         """Create an array of its fill value (default: zeros) below this group."""
+        self._check_format(kwargs.pop("zarr_format", None))
         kwargs.setdefault("dtype", "f8")
         return self.create_array(name, shape=shape, **kwargs)
 
     def zeros(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
         """Create an array of zeros (as its fill value) below this group."""
+        self._check_format(kwargs.pop("zarr_format", None))
         kwargs.setdefault("dtype", "f8")
         return self.create_array(name, shape=shape, fill_value=DEFAULT_ZERO, **kwargs)
 
     def ones(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
         """Create an array of ones (as its fill value) below this group."""
+        self._check_format(kwargs.pop("zarr_format", None))
         kwargs.setdefault("dtype", "f8")
         return self.create_array(name, shape=shape, fill_value=1, **kwargs)
 
     def full(self, *, name: str, shape: Any, fill_value: Any, **kwargs: Any) -> Array:
         """Create an array with this fill value below this group."""
+        self._check_format(kwargs.pop("zarr_format", None))
         kwargs.setdefault("dtype", "f8")
         return self.create_array(name, shape=shape, fill_value=fill_value, **kwargs)
 
@@ -420,9 +424,13 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         from hyperslab import _new_like
 
         self._check_writable()
-        arguments.setdefault("zarr_format", self._zarr_format)
+        self._check_format(arguments.pop("zarr_format", None))
         created: Array = getattr(_new_like, function)(
-            data, store=self._store, path=self._path_of(name), **arguments
+            data,
+            store=self._store,
+            path=self._path_of(name),
+            zarr_format=self._zarr_format,
+            **arguments,
         )
         self._notice(name, created._handle)
         return created
@@ -516,6 +524,13 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         self._consolidate()
         return self
 
+    def _check_format(self, zarr_format: int | None) -> None:
+        """Refuses another format than that of this group."""
+        if zarr_format not in (None, self._zarr_format):
+            raise InvalidArgumentError(
+                f"zarr_format: a group of format {self._zarr_format} has no arrays of format {zarr_format}"
+            )
+
     def _path_of(self, name: str) -> str:
         relative = "/".join(part for part in str(name).split("/") if part)
         if not relative:
@@ -531,9 +546,10 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         return self.tree(max_nodes=100)._repr_html_()
 
 
-def _levels(max_depth: int | None) -> int | None:
-    if max_depth is None:
+def _levels(most: int | None, name: str = "max_depth") -> int | None:
+    """How many levels to walk, of a number that is 0 for one."""
+    if most is None:
         return None
-    if max_depth < 0:
-        raise InvalidArgumentError(f"max_depth: expected 0 or more, or None, found {max_depth}")
-    return max_depth + 1
+    if most < 0:
+        raise InvalidArgumentError(f"{name}: expected 0 or more, or None, found {most}")
+    return most + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, Literal, cast
 
 from hyperslab import _native
@@ -85,7 +85,8 @@ def open(
         ``r``: read only; ``r+``: read and write, must exist; ``a``: create where missing; ``w``: create,
         deleting what is there; ``w-``: create, must not exist. Default: as ``r+``, or ``r`` where the store
         is read-only. So nothing is created without being asked for (in zarr-python the default is ``a``);
-        only without a ``store`` the default is ``a``. Files of HDF5 and NetCDF are read only so far: ``r``.
+        only without a ``store``, or with a mapping as one, the default is ``a``. Files of HDF5 and NetCDF are
+        read only so far: ``r``.
     zarr_format : {2, 3}, optional
         Only this format; by default the one that is stored.
     path : str, optional
@@ -141,8 +142,8 @@ def open(
 
 
 def _default_mode(store: Any, mode: Mode | None) -> Mode | None:
-    """``a`` where there is no store: nothing is in a new one, and no name can be mistyped."""
-    return "a" if store is None and mode is None else mode
+    """``a`` where there is no store, or a mapping is one: no name can be mistyped."""
+    return "a" if mode is None and (store is None or isinstance(store, MutableMapping)) else mode
 
 
 def _opened(

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import MutableMapping
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast
 from weakref import WeakValueDictionary
 
 from hyperslab import _native
@@ -70,6 +70,15 @@ class Store:
         """Delete an object; returns whether there was one."""
         self._writable()
         return self._native.delete(key)
+
+    def close(self) -> None:
+        """Give back what it holds open: the file of a `FileStore`. Others hold nothing open, and go on."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _writable(self) -> None:
         if self._read_only:
