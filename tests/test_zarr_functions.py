@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 from collections import Counter
 from pathlib import Path
@@ -418,3 +419,21 @@ def test_settings(capsys: Any) -> None:
     config.pprint()
     assert "'order': 'C'" in capsys.readouterr().out
     assert logging.getLogger("hyperslab").handlers == []
+
+
+def test_buffers_of_zarr_python_as_out() -> None:
+    z = hs.array(REF, chunks=(3, 4))
+    out = zarr.core.buffer.cpu.NDBuffer.create(shape=(2, 8), dtype=np.dtype("i2"))
+    z.get_basic_selection(slice(1, 3), out=out)
+    assert np.array_equal(out.as_numpy_array(), REF[1:3])
+    z.get_orthogonal_selection(([0, 5],), out=out)
+    assert np.array_equal(out.as_numpy_array(), REF[[0, 5]])
+
+
+def test_pickled_objects_are_refused() -> None:
+    objects: dict[str, bytes] = {}
+    z = hs.create_array(objects, shape=(3,), dtype="i4", zarr_format=2, compressors=None)
+    document = {**z.metadata.to_dict(), "dtype": "|O", "filters": [{"id": "pickle", "protocol": 5}]}
+    objects[".zarray"] = json.dumps(document).encode()
+    with pytest.raises(hs.errors.PickleCodecDisabledError, match="pickle"):
+        hs.open_array(objects)

@@ -8,6 +8,7 @@ import math
 import warnings
 from abc import ABCMeta
 from collections.abc import Mapping
+from types import GenericAlias
 from typing import Any, Literal
 
 import numpy as np
@@ -62,6 +63,9 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
     >>> z[1, [5, 1, 1]]
     array([1., 3., 3.], dtype=float32)
     """
+
+    # zarr-python's arrays are generic: annotations such as `Array[Any]` are evaluated there.
+    __class_getitem__: Any = classmethod(GenericAlias)
 
     # ---- opening
 

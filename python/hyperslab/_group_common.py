@@ -526,7 +526,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
 
     def _check_format(self, zarr_format: int | None) -> None:
         """Refuses another format than that of this group."""
-        if zarr_format not in (None, self._zarr_format):
+        if zarr_format is not None and zarr_format != self._zarr_format:
             raise InvalidArgumentError(
                 f"zarr_format: a group of format {self._zarr_format} has no arrays of format {zarr_format}"
             )

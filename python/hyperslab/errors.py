@@ -110,7 +110,7 @@ class UnknownCodecError(UnsupportedError, BaseZarrError):
 
 
 class PickleCodecDisabledError(UnknownCodecError):
-    """Never raised: pickled objects are an `UnknownCodecError`."""
+    """Chunks hold pickled objects. To read them would run whatever code is in them: they never are."""
 
 
 class DataTypeValidationError(HyperslabError, ValueError):

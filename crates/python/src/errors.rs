@@ -169,6 +169,9 @@ pub(crate) fn zarr(py: Python<'_>, error: &ZarrError) -> PyErr {
         ZarrError::WrongNode { found: "an array", .. } => "ContainsArrayError",
         ZarrError::WrongNode { .. } => "NodeTypeValidationError",
         ZarrError::Metadata { .. } => "MetadataValidationError",
+        ZarrError::Unsupported { what, .. } if what.contains("codec \"pickle\"") => {
+            "PickleCodecDisabledError"
+        }
         ZarrError::Unsupported { what, .. } if what.contains("codec") => "UnknownCodecError",
         ZarrError::Unsupported { .. } => "UnsupportedError",
         ZarrError::Path { .. } | ZarrError::Invalid { .. } => "InvalidArgumentError",

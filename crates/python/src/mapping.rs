@@ -82,12 +82,16 @@ impl MappingStore {
     }
 }
 
-/// What a mapping returned, as bytes: `bytes`, or what gives its memory (`bytearray`, NumPy arrays).
+/// What a mapping returned, as bytes: `bytes`, what gives its memory (`bytearray`, NumPy arrays), or
+/// a buffer of zarr-python.
 fn bytes_of(found: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
     if let Ok(bytes) = found.extract::<PyBackedBytes>() {
         return Ok(bytes);
     }
     let py = found.py();
+    if found.hasattr("as_numpy_array")? {
+        return Ok(found.call_method0("to_bytes")?.extract::<PyBackedBytes>()?);
+    }
     let memory = py.import("builtins")?.getattr("memoryview")?.call1((found,))?;
     Ok(memory.call_method0("tobytes")?.extract::<PyBackedBytes>()?)
 }
