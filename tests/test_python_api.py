@@ -82,7 +82,7 @@ def test_facts(z: hs.Array) -> None:
     assert z.fill_value == 0 and z.fill_value.dtype == z.dtype
     assert z.serializer == hs.codecs.Bytes("little")
     assert (z.filters, z.compressors) == ((), (hs.codecs.Zstd(),))
-    assert z.metadata["codecs"] == list(z.metadata.codecs)
+    assert z.metadata["codecs"] == [codec.to_dict() for codec in z.metadata.codecs]
     assert z.metadata.to_dict()["attributes"] == {}
     stored = sum(len(z.store.get(key) or b"") for key in z.store.list())
     assert z.nbytes_stored() == stored

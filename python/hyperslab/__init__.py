@@ -12,13 +12,14 @@ Names and meanings are those of zarr-python 3.
 import atexit as _atexit
 
 from hyperslab import _native as _native
-from hyperslab import codecs, errors
+from hyperslab import codecs, errors, storage
 from hyperslab._array import Array
 from hyperslab._attrs import Attributes
 from hyperslab._cache import Cache, CacheLike
 from hyperslab._config import Config, config
 from hyperslab._convenience import array, create, empty, full, load, ones, save, save_array, save_group, zeros
 from hyperslab._copy import CopyReport, copy
+from hyperslab._debug import print_debug_info
 from hyperslab._explain import Explain, ExplainTask
 from hyperslab._group import Group
 from hyperslab._hdf5_array import FileArray
@@ -26,8 +27,10 @@ from hyperslab._hdf5_attrs import FileAttributes
 from hyperslab._hdf5_group import Datatype, FileGroup
 from hyperslab._hdf5_links import ExternalLink, HardLink, SoftLink
 from hyperslab._hdf5_types import Empty
+from hyperslab._hierarchy import copy_all, copy_store, create_hierarchy, tree
 from hyperslab._native import Reference, RegionReference, Stream, Writer, __version__
 from hyperslab._new import create_array, create_group, from_array
+from hyperslab._new_like import empty_like, full_like, ones_like, open_like, zeros_like
 from hyperslab._open import consolidate_metadata, group, open, open_array, open_consolidated, open_group
 from hyperslab._ragged import Ragged
 from hyperslab._store import FileStore, LocalStore, MemoryStore, Store, StoreLike
@@ -76,23 +79,34 @@ __all__ = [
     "config",
     "consolidate_metadata",
     "copy",
+    "copy_all",
+    "copy_store",
     "create",
     "create_array",
     "create_group",
+    "create_hierarchy",
     "empty",
+    "empty_like",
     "errors",
     "from_array",
     "full",
+    "full_like",
     "group",
     "load",
     "ones",
+    "ones_like",
     "open",
     "open_array",
     "open_consolidated",
     "open_group",
+    "open_like",
+    "print_debug_info",
     "save",
     "save_array",
     "save_group",
+    "storage",
+    "tree",
     "vlen_dtype",
     "zeros",
+    "zeros_like",
 ]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import warnings
 from abc import ABCMeta
 from collections.abc import Mapping
+from types import GenericAlias
 from typing import Any, Literal
 
 import numpy as np
@@ -18,11 +20,12 @@ from hyperslab._cache import Cache
 from hyperslab._config import config as settings
 from hyperslab._html import array_html
 from hyperslab._info import Info, array_facts, chunks_per_object, human_size
-from hyperslab._metadata import Metadata
+from hyperslab._metadata import ArrayV2Metadata, ArrayV3Metadata, codecs_of
 from hyperslab._node import ZarrNode
-from hyperslab._store import Store
+from hyperslab._store import Store, StoreLike
 from hyperslab._vlen import kind_of
-from hyperslab.codecs import Codec, parse_codec
+from hyperslab.codecs import Codec
+from hyperslab.errors import ZarrDeprecationWarning
 
 __all__ = ["Array"]
 
@@ -61,7 +64,50 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
     array([1., 3., 3.], dtype=float32)
     """
 
+    # zarr-python's arrays are generic: annotations such as `Array[Any]` are evaluated there.
+    __class_getitem__: Any = classmethod(GenericAlias)
+
+    # ---- opening
+
+    @classmethod
+    def open(cls, store: StoreLike, *, config: Mapping[str, Any] | None = None) -> Array:
+        """`hyperslab.open_array`, of an array that is there."""
+        from hyperslab._open import open_array
+
+        return open_array(store, config=config)
+
     # ---- what it is
+
+    @property
+    def config(self) -> ArrayConfig:
+        """Settings of this array object, as `with_config` takes them; what it leaves open is taken from
+        `hyperslab.config`.
+        """
+        own = self._config
+        return ArrayConfig(
+            settings.write_empty_chunks if own.write_empty_chunks is None else own.write_empty_chunks,
+            own.order or settings.order,
+            settings.read_missing_chunks if own.read_missing_chunks is None else own.read_missing_chunks,
+        )
+
+    @property
+    def read_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
+        """Lengths of all chunks along each axis, as in dask; the last may be shorter. Where there are shards,
+        these are the chunks in them.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.create_array(hs.MemoryStore(), shape=(7,), chunks=(2,), shards=(4,), dtype="u1")
+        >>> z.read_chunk_sizes, z.write_chunk_sizes
+        (((2, 2, 2, 1),), ((4, 3),))
+        """
+        return _sizes(self.shape, self.chunks)
+
+    @property
+    def write_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
+        """Lengths of all objects along each axis: of shards, where there are shards, else of chunks."""
+        return _sizes(self.shape, self.shards or self.chunks)
 
     @property
     def order(self) -> Literal["C", "F"]:
@@ -86,25 +132,38 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
         return np.frombuffer(fill, dtype=self.dtype)[0]
 
     @property
-    def metadata(self) -> Metadata:
-        """The metadata as it is stored, with the attributes."""
-        return Metadata({**json.loads(self._document), "attributes": self.attrs.asdict()})
+    def metadata(self) -> ArrayV2Metadata | ArrayV3Metadata:
+        """The metadata as it is stored, with the attributes: a dictionary, of which also each member is an
+        attribute (``metadata.chunk_grid.chunk_shape``), as in zarr-python.
+        """
+        document = {**json.loads(self._document), "attributes": self.attrs.asdict()}
+        kind = ArrayV2Metadata if self.zarr_format == 2 else ArrayV3Metadata
+        return kind(document, self.dtype, self.fill_value)
 
     @property
     def filters(self) -> tuple[Codec | dict[str, Any], ...]:
         """Codecs from array to array (Zarr v2: filters)."""
-        return _codecs(json.loads(self._codecs[0]))
+        return codecs_of(json.loads(self._codecs[0]))
 
     @property
     def serializer(self) -> Codec | dict[str, Any] | None:
         """The codec from array to bytes; ``None`` in Zarr v2."""
         text = self._codecs[1]
-        return None if text is None else _codecs([json.loads(text)])[0]
+        return None if text is None else codecs_of([json.loads(text)])[0]
 
     @property
     def compressors(self) -> tuple[Codec | dict[str, Any], ...]:
         """Codecs from bytes to bytes: compressors and checksums."""
-        return _codecs(json.loads(self._codecs[2]))
+        return codecs_of(json.loads(self._codecs[2]))
+
+    @property
+    def compressor(self) -> Codec | dict[str, Any] | None:
+        """The compressor of a Zarr v2 array: an older name of `compressors`, which is for both formats."""
+        if self.zarr_format != 2:
+            raise TypeError("compressor is not available for Zarr v3 arrays: use compressors")
+        message = "compressor is deprecated: use compressors"
+        warnings.warn(message, ZarrDeprecationWarning, stacklevel=2)
+        return next(iter(self.compressors), None)
 
     @property
     def nchunks_initialized(self) -> int:
@@ -210,5 +269,9 @@ def _reopen(store: Store, path: str, zarr_format: int, config: ArrayConfig, cach
     return Array(handle, store, config, cache)
 
 
-def _codecs(metadata: list[dict[str, Any]]) -> tuple[Codec | dict[str, Any], ...]:
-    return tuple(parse_codec(codec) or codec for codec in metadata)
+def _sizes(shape: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Lengths of chunks along each axis."""
+    return tuple(
+        tuple(min(chunk, length - start) for start in range(0, length, chunk))
+        for length, chunk in zip(shape, chunks, strict=True)
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hyperslab._cache import Cache, CacheLike, resolve_cache
-from hyperslab.errors import InvalidArgumentError
+from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
 __all__ = ["NO_CONFIG", "ArrayConfig", "parse_cache", "parse_config"]
 
@@ -30,6 +30,10 @@ class ArrayConfig:
         """Whether results have their first axis fastest."""
         return None if self.order is None else self.order == "F"
 
+    def to_dict(self) -> dict[str, Any]:
+        """The settings by name."""
+        return dict(vars(self))
+
 
 # What an array has that is opened without settings.
 NO_CONFIG = ArrayConfig()
@@ -40,14 +44,14 @@ def _settings(config: Any) -> Mapping[str, Any]:
     if config is None:
         return {}
     if isinstance(config, Mapping):
-        unknown = sorted(set(config) - set(_NAMES), key=str)
+        unknown = sorted(set(config) - {*_NAMES, *_OF_REMOTE_STORES}, key=str)
         if unknown:
-            raise InvalidArgumentError(f"config: unknown settings {unknown} (settings: {', '.join(_NAMES)})")
-        return config
+            raise ArgumentTypeError(f"config: unknown settings {unknown} (settings: {', '.join(_NAMES)})")
+        return {name: value for name, value in config.items() if name not in _OF_REMOTE_STORES}
     found = config.to_dict() if hasattr(config, "to_dict") else None
     if not isinstance(found, Mapping):
         raise TypeError(f"config: expected a mapping, found {type(config).__name__}")
-    return _settings({name: value for name, value in found.items() if name not in _OF_REMOTE_STORES})
+    return _settings(found)
 
 
 def parse_config(config: Any, default: ArrayConfig | None = None) -> ArrayConfig:

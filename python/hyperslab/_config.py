@@ -46,8 +46,10 @@ Environment variables are read when hyperslab is imported; one with a value that
 with a warning. zarr-python's names ``array.order``, ``array.read_missing_chunks``,
 ``array.write_empty_chunks`` and ``threading.max_workers`` are understood too, and so are its variables
 ``ZARR_ARRAY__ORDER``, ``ZARR_ARRAY__READ_MISSING_CHUNKS``, ``ZARR_ARRAY__WRITE_EMPTY_CHUNKS``,
-``ZARR_DEFAULT_ZARR_FORMAT`` and ``ZARR_THREADING__MAX_WORKERS``, where hyperslab's own is not set. Other
-settings of zarr-python are a ``KeyError``. Options of a call win over settings.
+``ZARR_DEFAULT_ZARR_FORMAT`` and ``ZARR_THREADING__MAX_WORKERS``, where hyperslab's own is not set. Those of
+its settings that decide about speed, and have no meaning here, are kept and have no effect: ``async.…``,
+``codec_pipeline.…``, ``array.sharding_coalesce_…``. So is ``array.rectilinear_chunks``. Others (``codecs.…``,
+``json_indent``, …) are a ``KeyError``. Options of a call win over settings.
 
 Examples
 --------
@@ -60,12 +62,15 @@ Examples
 4
 >>> hs.config.set({"threads": None, "recycler_bytes": "64 MiB"}).recycler_bytes
 67108864
+>>> hs.config["array.order"], hs.config["async.concurrency"]
+('C', 10)
 >>> hs.config.reset()
 """
 
 from __future__ import annotations
 
 import os
+import pprint
 import re
 import warnings
 from collections.abc import Callable, Mapping
@@ -213,6 +218,17 @@ _ALIASES = {
     "array.write_empty_chunks": "write_empty_chunks",
     "threading.max_workers": "threads",
 }
+# zarr-python's settings that have no effect here, and their defaults there.
+_WITHOUT_EFFECT: dict[str, Any] = {
+    "array.rectilinear_chunks": False,
+    "array.sharding_coalesce_max_bytes": 16 << 20,
+    "array.sharding_coalesce_max_gap_bytes": 1 << 20,
+    "async.concurrency": 10,
+    "async.timeout": None,
+    "codec_pipeline.batch_size": 1,
+    "codec_pipeline.max_workers": None,
+    "codec_pipeline.path": "zarr.core.codec_pipeline.BatchedCodecPipeline",
+}
 _ZARR_ENVIRONMENT = {
     "order": "ZARR_ARRAY__ORDER",
     "read_missing_chunks": "ZARR_ARRAY__READ_MISSING_CHUNKS",
@@ -245,6 +261,15 @@ def _unknown(name: str) -> KeyError:
     return KeyError(f"unknown setting {name!r} (settings: {', '.join(_PARSE)})")
 
 
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by dotted names: ``{"array": {"order": "F"}}`` is ``{"array.order": "F"}``."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        inner = _flat(value) if isinstance(value, Mapping) else None
+        found |= {name: value} if inner is None else {f"{name}.{key}": item for key, item in inner.items()}
+    return found
+
+
 class ConfigSet:
     """The result of `Config.set`: a context manager that puts the old values back."""
 
@@ -268,12 +293,14 @@ class Config:
     while.
     """
 
-    __slots__ = ("_values",)
+    __slots__ = ("_values", "_without_effect")
 
     _values: dict[str, Any]
+    _without_effect: dict[str, Any]
 
     def __init__(self) -> None:
         self._values = {}
+        self._without_effect = dict(_WITHOUT_EFFECT)
         self._assign(_DEFAULTS)
 
     @property
@@ -411,22 +438,33 @@ class Config:
     def read_missing_chunks(self, value: bool) -> None:
         self._assign({"read_missing_chunks": value})
 
-    def get(self, name: str, default: Any = _NO_DEFAULT) -> Any:
+    @property
+    def defaults(self) -> list[dict[str, Any]]:
+        """The defaults of all settings, in a list as in zarr-python."""
+        return [dict(_DEFAULTS)]
+
+    def get(self, key: str, default: Any = _NO_DEFAULT) -> Any:
         """The value of a setting by name. Where there is no such setting: ``default``, or without one, as in
         zarr-python, a ``KeyError``.
         """
-        name = _ALIASES.get(name, name)
-        if name not in self._values and default is _NO_DEFAULT:
+        name = _ALIASES.get(key, key)
+        for values in (self._values, self._without_effect):
+            if name in values:
+                return values[name]
+        if default is _NO_DEFAULT:
             raise _unknown(name)
-        return self._values.get(name, default)
+        return default
 
-    def set(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> ConfigSet:
+    def __getitem__(self, key: str) -> Any:
+        return self.get(key)
+
+    def set(self, arg: Mapping[str, Any] | None = None, **more: Any) -> ConfigSet:
         """Change settings; all or, where one makes no sense, none.
 
         Parameters
         ----------
-        settings, **more
-            Settings by name.
+        arg, **more
+            Settings by name. In names of arguments ``__`` stands for a dot: ``array__order="F"``.
 
         Returns
         -------
@@ -440,15 +478,25 @@ class Config:
         ValueError, TypeError
             For a value that a setting cannot have.
         """
-        new = {_ALIASES.get(name, name): value for name, value in {**(settings or {}), **more}.items()}
-        old = {name: self._values[name] for name in new if name in self._values}
+        given = _flat(arg or {}) | _flat({name.replace("__", "."): value for name, value in more.items()})
+        new = {_ALIASES.get(name, name): value for name, value in given.items()}
+        now = self._values | self._without_effect
+        old = {name: now[name] for name in new if name in now}
         self._assign(new)
         return ConfigSet(self, old)
 
     def reset(self) -> None:
         """Put every setting back to its default, or to what the environment says."""
-        self._assign(_DEFAULTS)
+        self._assign(_DEFAULTS | _WITHOUT_EFFECT)
         self._read_environment(os.environ)
+
+    def refresh(self) -> None:
+        """As `reset`, as in zarr-python."""
+        self.reset()
+
+    def pprint(self, *args: Any, **kwargs: Any) -> None:
+        """Print all settings. Arguments are those of `pprint.pprint`."""
+        pprint.pprint(self.to_dict(), *args, **kwargs)
 
     def to_dict(self) -> dict[str, Any]:
         """All settings by name."""
@@ -459,7 +507,10 @@ class Config:
 
     def _assign(self, settings: Mapping[str, Any]) -> None:
         parsed = {}
+        kept = {name: value for name, value in settings.items() if name in _WITHOUT_EFFECT}
         for name, value in settings.items():
+            if name in kept:
+                continue
             if name not in _PARSE:
                 raise _unknown(name)
             try:
@@ -470,6 +521,7 @@ class Config:
             if name in _APPLY:
                 _APPLY[name](value)
             self._values[name] = value
+        self._without_effect.update(kept)
 
     def _read_environment(self, environment: Mapping[str, str]) -> None:
         for name, variable in _ENVIRONMENT.items():

@@ -28,6 +28,7 @@ from hyperslab._open import open
 from hyperslab._place import must_be_empty
 from hyperslab._store import MemoryStore, StoreLike
 from hyperslab._unreadable import UnreadableArray, UnreadableNodeWarning
+from hyperslab._unused import warn_unused
 from hyperslab.codecs import CodecLike, CodecsLike, codec_metadata
 from hyperslab.errors import InvalidArgumentError
 
@@ -49,7 +50,7 @@ def create(
     store: StoreLike | None = None,
     overwrite: bool = False,
     path: str | None = None,
-    filters: CodecsLike = "auto",
+    filters: CodecsLike = None,
     dimension_separator: Literal[".", "/"] | None = None,
     write_empty_chunks: bool | None = None,
     zarr_format: ZarrFormat | None = None,
@@ -65,6 +66,12 @@ def create(
     object_codec: CodecLike | None = None,
     storage_options: None = None,
     write_data: bool = True,
+    synchronizer: Any = None,
+    chunk_store: Any = None,
+    cache_metadata: bool | None = None,
+    cache_attrs: bool | None = None,
+    read_only: bool | None = None,
+    meta_array: Any = None,
 ) -> Array:
     """Create an array, with zarr-python's older names for some arguments.
 
@@ -74,7 +81,9 @@ def create(
     ``chunks``, and ``data`` is written to an array of the given shape and type. With ``mode="w"`` what is
     there is deleted, with ``"w-"`` nothing may be there.
 
-    Two names for the same thing are an error where both are given.
+    Two names for the same thing are an error where both are given. ``synchronizer``, ``chunk_store``,
+    ``cache_metadata``, ``cache_attrs``, ``read_only`` and ``meta_array`` have no effect, as in zarr-python: a
+    warning says so.
 
     Examples
     --------
@@ -83,7 +92,17 @@ def create(
     array([[0, 0, 0],
            [0, 0, 0]], dtype=int32)
     """
+    warn_unused(
+        synchronizer=synchronizer,
+        chunk_store=chunk_store,
+        cache_metadata=cache_metadata,
+        cache_attrs=cache_attrs,
+        read_only=read_only,
+        meta_array=meta_array,
+    )
     zarr_format = normalize_format(zarr_format)
+    if filters is None:
+        filters = "auto"
     given = {
         "chunks": chunks is not None,
         "chunk_shape": chunk_shape is not None,
@@ -258,6 +277,7 @@ def save_array(
     *,
     path: str | None = None,
     zarr_format: ZarrFormat | None = None,
+    storage_options: None = None,
     **kwargs: Any,
 ) -> None:
     """Store one array; an array or group that is there is an error, unless with ``mode="w"``. Further
@@ -271,7 +291,8 @@ def save_array(
     >>> hs.load(store)
     array([0, 1, 2])
     """
-    array(_values("arr", arr), store=store, path=path, zarr_format=zarr_format, **kwargs)
+    values = _values("arr", arr)
+    array(values, store=store, path=path, zarr_format=zarr_format, storage_options=storage_options, **kwargs)
 
 
 def _values(name: str, value: Any) -> Any:
@@ -285,6 +306,7 @@ def save_group(
     *args: Any,
     path: str | None = None,
     zarr_format: ZarrFormat | None = None,
+    storage_options: None = None,
     **kwargs: Any,
 ) -> None:
     """Store several arrays as a group in the place of what is there: ``arr_0``, ``arr_1`` …, and those
@@ -307,7 +329,7 @@ def save_group(
         for name, value in values.items():
             group.create_array(name, data=value)
 
-    replace_group(store, path, zarr_format, fill)
+    replace_group(store, path, zarr_format, fill, storage_options)
 
 
 def save(
@@ -315,13 +337,16 @@ def save(
     *args: Any,
     path: str | None = None,
     zarr_format: ZarrFormat | None = None,
+    storage_options: None = None,
     **kwargs: Any,
 ) -> None:
     """`save_array` for one array, `save_group` for several."""
     if len(args) == 1 and not kwargs:
-        save_array(store, args[0], path=path, zarr_format=zarr_format)
+        save_array(store, args[0], path=path, zarr_format=zarr_format, storage_options=storage_options)
     else:
-        save_group(store, *args, path=path, zarr_format=zarr_format, **kwargs)
+        save_group(
+            store, *args, path=path, zarr_format=zarr_format, storage_options=storage_options, **kwargs
+        )
 
 
 def load(store: StoreLike, path: str | None = None, zarr_format: ZarrFormat | None = None) -> Any:

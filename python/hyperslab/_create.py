@@ -234,6 +234,10 @@ def _normalize_shards(
 
 def normalize_dtype(dtype: Any) -> np.dtype[Any]:
     """A data type that arrays can have. Raises `DataTypeError` for others, and says what is missing."""
+    if hasattr(dtype, "to_native_dtype"):
+        # Of zarr-python. NumPy has no type for bytes of variable length.
+        name = getattr(dtype, "_zarr_v3_name", None)
+        dtype = name if name in _VLEN_NAMES else dtype.to_native_dtype()
     if dtype is str or dtype is bytes:
         return type_of("text" if dtype is str else "bytes")
     if isinstance(dtype, str) and dtype in _VLEN_NAMES:
@@ -344,6 +348,8 @@ def take_object_codec(
             said, serializer = found, "auto"
     if said is None:
         return dtype, filters, serializer
+    if hasattr(dtype, "to_native_dtype"):
+        dtype = normalize_dtype(dtype)
     is_named = dtype in (str, bytes) or (isinstance(dtype, str) and dtype in _VLEN_NAMES)
     if dtype is None or (not is_named and _is_any_object(np.dtype(dtype))):
         return said, filters, serializer

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABCMeta
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from hyperslab import _native
 from hyperslab._array import Array
@@ -11,9 +12,9 @@ from hyperslab._array_config import ArrayConfig
 from hyperslab._cache import Cache
 from hyperslab._group_common import AnyGroup
 from hyperslab._info import Info
-from hyperslab._metadata import Metadata
+from hyperslab._metadata import ConsolidatedMetadata, GroupMetadata, Metadata
 from hyperslab._node import ZarrNode
-from hyperslab._store import Store
+from hyperslab._store import Store, StoreLike
 from hyperslab._unreadable import UnreadableArray
 
 __all__ = ["Group", "node_of"]
@@ -68,26 +69,49 @@ class Group(ZarrNode, AnyGroup, metaclass=ABCMeta):
     <BLANKLINE>
     """
 
+    # ---- opening and creating
+
+    @classmethod
+    def open(cls, store: StoreLike, zarr_format: Literal[2, 3] | None = 3) -> Group:
+        """`hyperslab.open_group`, of a group that is there."""
+        from hyperslab._open import open_group
+
+        return open_group(store, zarr_format=zarr_format)
+
+    @classmethod
+    def from_store(
+        cls,
+        store: StoreLike,
+        *,
+        attributes: Mapping[str, Any] | None = None,
+        zarr_format: Literal[2, 3] = 3,
+        overwrite: bool = False,
+    ) -> Group:
+        """`hyperslab.create_group`."""
+        from hyperslab._new import create_group
+
+        return create_group(store, attributes=attributes, zarr_format=zarr_format, overwrite=overwrite)
+
     # ---- what it is
 
     @property
-    def metadata(self) -> Metadata:
+    def metadata(self) -> GroupMetadata:
         """Format, kind and attributes; the nodes below where they come from consolidated metadata."""
-        facts: dict[str, Any] = {"zarr_format": self.zarr_format, "node_type": "group"}
-        facts["attributes"] = self.attrs.asdict()
-        facts["consolidated_metadata"] = self._consolidated_document()
-        return Metadata(facts)
-
-    def _consolidated_document(self) -> dict[str, Any] | None:
         if not self._is_consolidated:
-            return None
-        members = self.members(max_depth=None)
-        return {
-            path: {"attributes": node.attrs, "unreadable": str(node.error)}
-            if isinstance(node, UnreadableArray)
-            else node.metadata.to_dict()
-            for path, node in members
-        }
+            return GroupMetadata(self._document())
+        nodes: dict[str, Metadata] = {}
+        for path, node in self.members(max_depth=None):
+            if isinstance(node, UnreadableArray):
+                nodes[path] = Metadata({"attributes": node.attrs, "unreadable": str(node.error)})
+            else:
+                # Without what is below: that is in the list itself.
+                nodes[path] = GroupMetadata(node._document()) if isinstance(node, Group) else node.metadata
+        return GroupMetadata(self._document(), ConsolidatedMetadata(nodes))
+
+    def _document(self) -> dict[str, Any]:
+        """Its own metadata, without what is below."""
+        attributes = self.attrs.asdict()
+        return {"attributes": attributes, "zarr_format": self.zarr_format, "node_type": "group"}
 
     @property
     def info(self) -> Info:

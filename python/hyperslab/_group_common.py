@@ -11,15 +11,25 @@ import numpy.typing as npt
 from hyperslab import _native
 from hyperslab._array import Array
 from hyperslab._cache import Cache
-from hyperslab._create import DEFAULT_ZERO, NewArray, ZarrFormat, array_like, normalize_shape
+from hyperslab._create import DEFAULT_ZERO, NewArray, ZarrFormat, array_like, normalize_dtype, normalize_shape
 from hyperslab._info import Info
 from hyperslab._node import Node
 from hyperslab._store import Store
 from hyperslab._tree import Tree
 from hyperslab._unreadable import UNREADABLE, UnreadableArray, why
-from hyperslab.errors import InvalidArgumentError, NodeNotFoundError, UnsupportedError
+from hyperslab.codecs import CodecsLike
+from hyperslab.errors import (
+    ArrayNotFoundError,
+    ContainsArrayError,
+    ContainsGroupError,
+    GroupNotFoundError,
+    InvalidArgumentError,
+    NodeNotFoundError,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
+    from hyperslab._copy import CopyReport
     from hyperslab._group import Group
 
 __all__ = ["AnyGroup"]
@@ -121,7 +131,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         except InvalidArgumentError:
             return False
 
-    def get(self, path: str, /, default: Any = None) -> Any:
+    def get(self, path: str, default: Any = None) -> Any:
         """The node at a path, ``default`` where there is nothing; an `UnreadableArray` where there is a node
         that cannot be opened.
         """
@@ -144,24 +154,34 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
     def get_array(self, path: str) -> Array:
         """The array at a path.
 
-        Raises `KeyError` where there is nothing, `TypeError` where there is a group.
+        Raises `ArrayNotFoundError` (a ``FileNotFoundError``) where there is nothing, `ContainsGroupError` (a
+        ``ValueError``) where there is a group.
         """
-        node = self[path]
+        node = self._found(path, "array", ArrayNotFoundError)
         if not isinstance(node, Array):
-            raise TypeError(f"{path!r} is a group, not an array")
+            raise ContainsGroupError(f"{path!r} in {self!r} is a group, not an array")
         return node
 
     def get_group(self, path: str) -> Group:
         """The group at a path.
 
-        Raises `KeyError` where there is nothing, `TypeError` where there is an array.
+        Raises `GroupNotFoundError` (a ``FileNotFoundError``) where there is nothing, `ContainsArrayError` (a
+        ``ValueError``) where there is an array.
         """
-        node = self[path]
+        node = self._found(path, "group", GroupNotFoundError)
         if not isinstance(node, AnyGroup):
-            raise TypeError(f"{path!r} is an array, not a group")
-        return node
+            raise ContainsArrayError(f"{path!r} in {self!r} is an array, not a group")
+        return cast("Group", node)
 
-    def members(self, max_depth: int | None = 0) -> tuple[tuple[str, Array | Group], ...]:
+    def _found(self, path: str, what: str, missing: type[NodeNotFoundError]) -> Any:
+        try:
+            return self[path]
+        except KeyError:
+            raise missing(f"there is no {what} {path!r} in {self!r}") from None
+
+    def members(
+        self, max_depth: int | None = 0, *, use_consolidated_for_children: bool = True
+    ) -> tuple[tuple[str, Array | Group], ...]:
         """Nodes below, with their paths relative to this group.
 
         A node that cannot be opened is among them as an `UnreadableArray`.
@@ -170,12 +190,23 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         ----------
         max_depth : int or None, default 0
             0: the direct children; ``None``: all nodes.
+        use_consolidated_for_children : bool, default True
+            Whether groups below may show their own consolidated metadata. (Those of a consolidated group
+            always show what that says.)
         """
-        return tuple((path, self._member(path)) for path, _ in self._walk(_levels(max_depth)))
+        fresh = not use_consolidated_for_children and not self._is_consolidated
+        return tuple(
+            (path, self._member(path, fresh and kind == "group"))
+            for path, kind in self._walk(_levels(max_depth))
+        )
 
-    def _member(self, path: str) -> Any:
-        """The node at a path that was listed; of one that cannot be read, what is known of it."""
+    def _member(self, path: str, fresh: bool = False) -> Any:
+        """The node at a path that was listed; of one that cannot be read, what is known of it. ``fresh``:
+        without consolidated metadata.
+        """
         try:
+            if fresh:
+                return self._node(_native.open_node(self._store._native, self._path_of(path), None, False))
             return self[path]
         except UNREADABLE as error:
             return UnreadableArray(self, path, error)
@@ -216,13 +247,15 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         Parameters
         ----------
         level : int, optional
-            How many levels; all by default.
+            How many levels below the direct children, for which it is 0; all by default.
         max_nodes : int, default 500
             Further nodes are left out, with a note.
+        plain : bool, default True
+            Whether to print plain text; otherwise names are bold, for terminals.
         """
         if expand is not None:
             raise UnsupportedError("expand: trees are always shown in full, down to 'level'")
-        nodes = self._walk(level)
+        nodes = self._walk(_levels(level, "level"))
         note = (
             f"Truncated at max_nodes={max_nodes}, some nodes and their children may be missing"
             if len(nodes) > max_nodes
@@ -235,7 +268,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
                 facts.append((path, f"unreadable: {why(node.error)}"))
             else:
                 facts.append((path, f"{node.shape} {node._shown_dtype}" if isinstance(node, Array) else ""))
-        return Tree(self.name, facts, note)
+        return Tree(self.name, facts, note, plain)
 
     # ---- changing
 
@@ -258,17 +291,34 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
             return self.get_group(name)
         return cast("Group", self._node(created._handle))
 
-    def create_array(self, name: str, **arguments: Unpack[NewArray]) -> Array:
+    def create_array(
+        self,
+        name: str,
+        *,
+        compressor: CodecsLike = "auto",
+        storage_options: None = None,
+        **arguments: Unpack[NewArray],
+    ) -> Array:
         """Create an array below this group.
 
-        Arguments are those of `hyperslab.create_array`; the format is the group's.
+        Arguments are those of `hyperslab.create_array`; the format is the group's. ``compressor`` is an older
+        name of ``compressors``.
         """
         from hyperslab import _new
 
         self._check_writable()
         zarr_format = cast(ZarrFormat, self._zarr_format)
+        if not (isinstance(compressor, str) and compressor == "auto"):
+            given = arguments.get("compressors", "auto")
+            if not (isinstance(given, str) and given == "auto"):
+                raise InvalidArgumentError("compressor and compressors: give one of them, not both")
+            arguments["compressors"] = compressor
         created = _new.create_array(
-            self._store, name=self._path_of(name), zarr_format=zarr_format, **arguments
+            self._store,
+            name=self._path_of(name),
+            zarr_format=zarr_format,
+            storage_options=storage_options,
+            **arguments,
         )
         self._notice(name, created._handle)
         return created if created.cache or not self._cache else created.with_config({"cache": self._cache})
@@ -280,16 +330,26 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         unknown = sorted(set(kwargs) - {"overwrite", "attributes"})
         if unknown:
             raise TypeError(f"require_group() got an unexpected keyword argument {unknown[0]!r}")
-        if name in self and not kwargs.get("overwrite", False):
-            return self.get_group(name)
-        return self.create_group(name, **kwargs)
+        if name not in self or kwargs.get("overwrite", False):
+            return self.create_group(name, **kwargs)
+        node = self[name]
+        if not isinstance(node, AnyGroup):
+            raise TypeError(f"{name!r} is an array, not a group")
+        return node
 
     def require_groups(self, *names: str) -> tuple[Group, ...]:
         """`require_group` for several names."""
         return tuple(self.require_group(name) for name in names)
 
     def require_array(
-        self, name: str, *, shape: Any, dtype: npt.DTypeLike | None = None, exact: bool = False, **kwargs: Any
+        self,
+        name: str,
+        *,
+        shape: Any,
+        dtype: npt.DTypeLike | None = None,
+        exact: bool = False,
+        config: Any = None,
+        **kwargs: Any,
     ) -> Array:
         """The array of this name, created where it is missing.
 
@@ -303,15 +363,18 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         if unknown:
             raise TypeError(f"require_array() got an unexpected keyword argument {unknown[0]!r}")
         if name not in self:
-            return self.create_array(name, shape=shape, dtype=dtype, **kwargs)
-        found = self.get_array(name)
-        if kwargs.get("config") is not None:
-            found = found.with_config(kwargs["config"])
+            dtype = "f8" if dtype is None and kwargs.get("object_codec") is None else dtype
+            return self.create_array(name, shape=shape, dtype=dtype, config=config, **kwargs)
+        found = self[name]
+        if not isinstance(found, Array):
+            raise TypeError(f"{name!r} is a group, not an array")
+        if config is not None:
+            found = found.with_config(config)
         wanted = normalize_shape(shape)
         if found.shape != wanted:
             raise TypeError(f"Incompatible shape ({found.shape} vs {wanted})")
         if dtype is not None:
-            dtype = np.dtype(dtype)
+            dtype = normalize_dtype(dtype)
             fits = found.dtype == dtype if exact else np.can_cast(found.dtype, dtype)
             if not fits:
                 raise TypeError(f"Incompatible dtype ({found.dtype} vs {dtype})")
@@ -319,23 +382,140 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
 
     def empty(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
         """Create an array of its fill value (default: zeros) below this group."""
+        self._check_format(kwargs.pop("zarr_format", None))
         kwargs.setdefault("dtype", "f8")
         return self.create_array(name, shape=shape, **kwargs)
 
     def zeros(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
         """Create an array of zeros (as its fill value) below this group."""
+        self._check_format(kwargs.pop("zarr_format", None))
         kwargs.setdefault("dtype", "f8")
         return self.create_array(name, shape=shape, fill_value=DEFAULT_ZERO, **kwargs)
 
     def ones(self, *, name: str, shape: Any, **kwargs: Any) -> Array:
         """Create an array of ones (as its fill value) below this group."""
+        self._check_format(kwargs.pop("zarr_format", None))
         kwargs.setdefault("dtype", "f8")
         return self.create_array(name, shape=shape, fill_value=1, **kwargs)
 
     def full(self, *, name: str, shape: Any, fill_value: Any, **kwargs: Any) -> Array:
         """Create an array with this fill value below this group."""
+        self._check_format(kwargs.pop("zarr_format", None))
         kwargs.setdefault("dtype", "f8")
         return self.create_array(name, shape=shape, fill_value=fill_value, **kwargs)
+
+    def empty_like(self, *, name: str, data: Any, **kwargs: Any) -> Array:
+        """`hyperslab.empty_like`, below this group."""
+        return self._like("empty_like", name, data, kwargs)
+
+    def zeros_like(self, *, name: str, data: Any, **kwargs: Any) -> Array:
+        """`hyperslab.zeros_like`, below this group."""
+        return self._like("zeros_like", name, data, kwargs)
+
+    def ones_like(self, *, name: str, data: Any, **kwargs: Any) -> Array:
+        """`hyperslab.ones_like`, below this group."""
+        return self._like("ones_like", name, data, kwargs)
+
+    def full_like(self, *, name: str, data: Any, **kwargs: Any) -> Array:
+        """`hyperslab.full_like`, below this group."""
+        return self._like("full_like", name, data, kwargs)
+
+    def _like(self, function: str, name: str, data: Any, arguments: dict[str, Any]) -> Array:
+        from hyperslab import _new_like
+
+        self._check_writable()
+        self._check_format(arguments.pop("zarr_format", None))
+        created: Array = getattr(_new_like, function)(
+            data,
+            store=self._store,
+            path=self._path_of(name),
+            zarr_format=self._zarr_format,
+            **arguments,
+        )
+        self._notice(name, created._handle)
+        return created
+
+    def create_hierarchy(
+        self, nodes: Mapping[str, Any], *, overwrite: bool = False
+    ) -> Iterator[tuple[str, Array | Group]]:
+        """Create arrays and groups below this one from their metadata; see `hyperslab.create_hierarchy`."""
+        from hyperslab import _hierarchy
+
+        self._check_writable()
+        if any(not path.strip("/") for path in nodes):
+            raise InvalidArgumentError("nodes: expected paths below this group, found the group itself")
+        made = _hierarchy.create_below(self._store, self.path, nodes, overwrite)
+        for path, _ in made:
+            if path:
+                self._notice(path)
+        return ((path, node) for path, node in made if path)
+
+    def copy(self, source: str, dest: AnyGroup | str, name: str | None = None, **options: Any) -> CopyReport:
+        """Copy a node of this group; see `hyperslab.copy`.
+
+        Parameters
+        ----------
+        source : str
+            Its path.
+        dest : str or Group
+            The path of the copy in this group, or another group.
+        name : str, optional
+            The path of the copy in another group. Default: its name here.
+        **options
+            As in `hyperslab.copy`.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> g = hs.create_group(hs.MemoryStore())
+        >>> g["a"] = [1, 2]
+        >>> g.copy("a", "b/c").arrays, g["b/c"][:]
+        (1, array([1, 2]))
+        """
+        from hyperslab._copy import copy
+
+        if isinstance(dest, str):
+            if name is not None:
+                raise InvalidArgumentError("name: for another group; dest is a path already")
+            target, name = self, dest
+        else:
+            target = dest
+        target._check_writable()
+        report = copy(self[source], cast("Group", target), name, **options)
+        target._notice(self[source].basename if name is None else name)
+        return report
+
+    def move(self, source: str, dest: str) -> None:
+        """Move a node, with all below it, to another path in this group.
+
+        On disk a directory gets another name; in other stores, and in a group that shows consolidated
+        metadata, each object is copied. Nobody may write to it meanwhile; arrays that were opened before have
+        the old path.
+
+        Parameters
+        ----------
+        source, dest : str
+            Paths in this group. Groups that are missing above ``dest`` are created.
+
+        Raises
+        ------
+        NodeNotFoundError
+            Where nothing is at ``source``.
+        DestinationError
+            Where something is at ``dest``.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> g = hs.create_group(hs.MemoryStore())
+        >>> g["a"] = [1, 2]
+        >>> g.move("a", "b/c")
+        >>> list(g), g["b/c"][:]
+        (['b'], array([1, 2]))
+        """
+        from hyperslab import _hierarchy
+
+        _hierarchy.move(self, source, dest)
 
     def consolidate(self) -> Self:
         """Store the metadata of all nodes below with this group, so that opening needs one read; returns
@@ -343,6 +523,13 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         """
         self._consolidate()
         return self
+
+    def _check_format(self, zarr_format: int | None) -> None:
+        """Refuses another format than that of this group."""
+        if zarr_format is not None and zarr_format != self._zarr_format:
+            raise InvalidArgumentError(
+                f"zarr_format: a group of format {self._zarr_format} has no arrays of format {zarr_format}"
+            )
 
     def _path_of(self, name: str) -> str:
         relative = "/".join(part for part in str(name).split("/") if part)
@@ -359,9 +546,10 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         return self.tree(max_nodes=100)._repr_html_()
 
 
-def _levels(max_depth: int | None) -> int | None:
-    if max_depth is None:
+def _levels(most: int | None, name: str = "max_depth") -> int | None:
+    """How many levels to walk, of a number that is 0 for one."""
+    if most is None:
         return None
-    if max_depth < 0:
-        raise InvalidArgumentError(f"max_depth: expected 0 or more, or None, found {max_depth}")
-    return max_depth + 1
+    if most < 0:
+        raise InvalidArgumentError(f"{name}: expected 0 or more, or None, found {most}")
+    return most + 1

@@ -260,7 +260,7 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         return Dimensions(self)
 
     @property
-    def metadata(self) -> Metadata:
+    def metadata(self) -> Metadata:  # type: ignore[override]
         """What the file says of it."""
         fill = self.fill_value if self._has_dtype else None
         facts = {"shape": self.shape, "dtype": self._shown_dtype, "fill_value": fill, **self._facts}

@@ -115,7 +115,7 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
     # ---- what it is
 
     @property
-    def metadata(self) -> Metadata:
+    def metadata(self) -> Metadata:  # type: ignore[override]
         """Kind and attributes."""
         return Metadata({"node_type": "group", "attributes": self.attrs.shown()})
 
@@ -168,7 +168,9 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         except NodeNotFoundError as error:
             raise KeyError(f"{path}: {error}") from None
 
-    def get(self, name: Any, default: Any = None, getclass: bool = False, getlink: bool = False) -> Any:
+    def get(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, name: Any, default: Any = None, getclass: bool = False, getlink: bool = False
+    ) -> Any:
         """What is of this name, ``default`` where there is nothing.
 
         Parameters
@@ -240,13 +242,17 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         """Names and what they lead to, as far as they lead anywhere."""
         return ((name, found) for name, found in self._each() if found is not None)
 
-    def members(self, max_depth: int | None = 0) -> tuple[tuple[str, Any], ...]:
+    def members(
+        self, max_depth: int | None = 0, *, use_consolidated_for_children: bool = True
+    ) -> tuple[tuple[str, Any], ...]:
         """Arrays and groups below, with their paths relative to this group.
 
         Parameters
         ----------
         max_depth : int or None, default 0
             0: what is directly in it, also behind links; ``None``: all nodes, without following links.
+        use_consolidated_for_children : bool
+            Of Zarr only.
         """
         if max_depth == 0:
             return tuple(found for found in self._linked() if isinstance(found[1], (Array, Group)))

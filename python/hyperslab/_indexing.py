@@ -28,7 +28,7 @@ class Indexed(_native.ArrayBase):
     def get_basic_selection(self, selection: Any = ..., *, out: Any = None, fields: None = None) -> Any:
         """``array[selection]``, or with ``out``, ``array.read(selection, out=out)``."""
         _no_fields(fields)
-        return self[selection] if out is None else self.read(selection, out=out)
+        return self[selection] if out is None else self.read(selection, out=_memory(out))
 
     def set_basic_selection(self, selection: Any, value: Any, *, fields: None = None) -> None:
         """``array[selection] = value``"""
@@ -89,7 +89,7 @@ class Indexed(_native.ArrayBase):
     def get_orthogonal_selection(self, selection: Any, *, out: Any = None, fields: None = None) -> Any:
         """``array.oindex[selection]``, also into memory of the caller (as in `Array.read`)."""
         _no_fields(fields)
-        return self._get("orthogonal", selection, out)
+        return self._get("orthogonal", selection, _memory(out))
 
     def set_orthogonal_selection(self, selection: Any, value: Any, *, fields: None = None) -> None:
         """``array.oindex[selection] = value``"""
@@ -99,7 +99,7 @@ class Indexed(_native.ArrayBase):
     def get_coordinate_selection(self, selection: Any, *, out: Any = None, fields: None = None) -> Any:
         """``array.vindex[selection]`` for coordinates, also into memory of the caller."""
         _no_fields(fields)
-        return self._get("coordinates", selection, out)
+        return self._get("coordinates", selection, _memory(out))
 
     def set_coordinate_selection(self, selection: Any, value: Any, *, fields: None = None) -> None:
         """``array.vindex[selection] = value`` for coordinates. Of points that are named more than once, the
@@ -113,7 +113,7 @@ class Indexed(_native.ArrayBase):
         caller.
         """
         _no_fields(fields)
-        return self._get("mask", np.asarray(mask), out)
+        return self._get("mask", np.asarray(mask), _memory(out))
 
     def set_mask_selection(self, mask: npt.ArrayLike, value: Any, *, fields: None = None) -> None:
         """Assigns to the elements where a mask of the array's shape is true."""
@@ -123,7 +123,7 @@ class Indexed(_native.ArrayBase):
     def get_block_selection(self, selection: Any, *, out: Any = None, fields: None = None) -> Any:
         """``array.blocks[selection]``, also into memory of the caller."""
         _no_fields(fields)
-        return self._get("blocks", selection, out)
+        return self._get("blocks", selection, _memory(out))
 
     def set_block_selection(self, selection: Any, value: Any, *, fields: None = None) -> None:
         """``array.blocks[selection] = value``"""
@@ -192,6 +192,11 @@ class BlockIndex(_Index):
 
     def __setitem__(self, selection: Any, value: Any) -> None:
         self.array.set_block_selection(selection, value)
+
+
+def _memory(out: Any) -> Any:
+    """The memory of a buffer of zarr-python; anything else as it is."""
+    return out.as_ndarray_like() if hasattr(out, "as_ndarray_like") else out
 
 
 def _no_fields(fields: object) -> None:

@@ -1,18 +1,44 @@
-"""Metadata documents."""
+"""Metadata documents, with their values as Python has them."""
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
-__all__ = ["Metadata"]
+import numpy as np
+
+from hyperslab.codecs import Codec, Sharding, parse_codec
+from hyperslab.errors import InvalidArgumentError
+
+__all__ = [
+    "ArrayV2Metadata",
+    "ArrayV3Metadata",
+    "ChunkKeyEncoding",
+    "ConsolidatedMetadata",
+    "DataType",
+    "GroupMetadata",
+    "Metadata",
+    "RegularChunkGrid",
+    "codecs_of",
+]
+
+
+def codecs_of(metadata: Iterable[Any]) -> tuple[Codec | dict[str, Any], ...]:
+    """Codecs of their metadata; those of which there is no class are dictionaries."""
+    named = ({"name": codec} if isinstance(codec, str) else codec for codec in metadata)
+    return tuple(parse_codec(codec) or codec for codec in named)
 
 
 class Metadata(dict[str, Any]):
-    """A metadata document; its members are attributes, too."""
+    """A metadata document. Its members are attributes, too; where Python has a better type for a value than
+    JSON, the attribute has it.
+    """
 
     def to_dict(self) -> dict[str, Any]:
         """The document as a plain dictionary."""
-        return dict(self)
+        return copy.deepcopy(dict(self))
 
     def __getattr__(self, name: str) -> Any:
         if name in self:
@@ -20,3 +46,338 @@ class Metadata(dict[str, Any]):
         if name == "dimension_names":
             return None  # a document may leave it out
         raise AttributeError(f"metadata has no member {name!r}")
+
+
+@dataclass(frozen=True)
+class DataType:
+    """The type of elements, and what it is called in metadata."""
+
+    native: np.dtype[Any]
+    """NumPy's type."""
+    json: Any
+    """Its name, or the object that describes it."""
+    zarr_format: Literal[2, 3]
+
+    def to_native_dtype(self) -> np.dtype[Any]:
+        """NumPy's type."""
+        return self.native
+
+    def to_json(self, zarr_format: Literal[2, 3]) -> Any:
+        """What it is called in metadata of this format, which must be that of the array."""
+        if zarr_format != self.zarr_format:
+            raise InvalidArgumentError(
+                f"zarr_format: the metadata is of format {self.zarr_format}, not {zarr_format}"
+            )
+        return copy.deepcopy(self.json)
+
+
+@dataclass(frozen=True)
+class RegularChunkGrid:
+    """Chunks of one shape; where there are shards, these are they."""
+
+    chunk_shape: tuple[int, ...]
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.chunk_shape)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The metadata of Zarr v3."""
+        return {"name": "regular", "configuration": {"chunk_shape": list(self.chunk_shape)}}
+
+
+@dataclass(frozen=True)
+class ChunkKeyEncoding:
+    """How objects of chunks (or shards) are named."""
+
+    name: Literal["default", "v2"]
+    separator: Literal["/", "."]
+
+    def encode_chunk_key(self, chunk_coords: tuple[int, ...]) -> str:
+        """The name of a chunk, below the array.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> hs.zeros((4, 4), chunks=(2, 2)).metadata.chunk_key_encoding.encode_chunk_key((0, 1))
+        'c/0/1'
+        """
+        parts = [str(index) for index in chunk_coords]
+        return self.separator.join(["c", *parts] if self.name == "default" else parts or ["0"])
+
+    def decode_chunk_key(self, chunk_key: str) -> tuple[int, ...]:
+        """The number of a chunk along each axis. (``"0"`` of ``v2`` may also mean an array without axes.)
+
+        Raises `InvalidArgumentError` for what is no name of a chunk.
+        """
+        parts = chunk_key.split(self.separator)
+        if self.name == "default":
+            parts = parts[1:] if parts[0] == "c" else [""]
+        if not all(part.isascii() and part.isdecimal() for part in parts):
+            raise InvalidArgumentError(f"chunk_key: {chunk_key!r} names no chunk in encoding {self.name!r}")
+        return tuple(map(int, parts))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The metadata of Zarr v3."""
+        return {"name": self.name, "configuration": {"separator": self.separator}}
+
+
+class _ArrayMetadata(Metadata):
+    """What is the same in both formats."""
+
+    def __init__(self, document: Mapping[str, Any], dtype: np.dtype[Any], fill_value: Any) -> None:
+        super().__init__(document)
+        # Not among the members.
+        object.__setattr__(self, "_native", dtype)
+        object.__setattr__(self, "_fill", fill_value)
+
+    _native: np.dtype[Any]
+    _fill: Any
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self), self._native, self._fill)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements per axis."""
+        return tuple(self["shape"])
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self["shape"])
+
+    @property
+    def fill_value(self) -> Any:
+        """What elements never written hold, as `Array.fill_value` is."""
+        return self._fill
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The user's attributes. Changing them changes nothing."""
+        return copy.deepcopy(self["attributes"])
+
+    @property
+    def chunk_key_encoding(self) -> ChunkKeyEncoding:
+        """How objects of chunks are named."""
+        raise NotImplementedError
+
+    def encode_chunk_key(self, chunk_coords: tuple[int, ...]) -> str:
+        """The name of the object of a chunk (or shard), below the array."""
+        return self.chunk_key_encoding.encode_chunk_key(chunk_coords)
+
+
+class ArrayV2Metadata(_ArrayMetadata):
+    """The metadata of a Zarr v2 array: ``.zarray``, and the attributes.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> metadata = hs.zeros((4, 6), chunks=(2, 3), dtype="<i2", zarr_format=2).metadata
+    >>> metadata.chunks, metadata["chunks"], metadata.dtype.to_native_dtype(), metadata["dtype"]
+    ((2, 3), [2, 3], dtype('int16'), '<i2')
+    """
+
+    @property
+    def dtype(self) -> DataType:
+        """The type of elements."""
+        return DataType(self._native, self["dtype"], 2)
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Elements of a chunk per axis."""
+        return tuple(self["chunks"])
+
+    @property
+    def shards(self) -> None:
+        """Zarr v2 has none."""
+        return None
+
+    @property
+    def chunk_grid(self) -> RegularChunkGrid:
+        """The chunks, as Zarr v3 says it."""
+        return RegularChunkGrid(self.chunks)
+
+    @property
+    def dimension_separator(self) -> Literal["/", "."]:
+        """What stands between the numbers in the name of a chunk."""
+        return "/" if self.get("dimension_separator") == "/" else "."
+
+    @property
+    def chunk_key_encoding(self) -> ChunkKeyEncoding:
+        return ChunkKeyEncoding("v2", self.dimension_separator)
+
+    @property
+    def filters(self) -> tuple[Codec | dict[str, Any], ...] | None:
+        """Codecs before the compressor."""
+        return codecs_of(self["filters"]) if self.get("filters") else None
+
+    @property
+    def compressor(self) -> Codec | dict[str, Any] | None:
+        """The compressor."""
+        found = self.get("compressor")
+        return None if found is None else codecs_of([found])[0]
+
+
+# What the specification has in `zarr.json` of an array.
+_MEMBERS = frozenset(
+    [
+        "zarr_format",
+        "node_type",
+        "data_type",
+        "shape",
+        "chunk_grid",
+        "chunk_key_encoding",
+        "fill_value",
+        "codecs",
+        "attributes",
+        "storage_transformers",
+        "dimension_names",
+    ]
+)
+
+
+class ArrayV3Metadata(_ArrayMetadata):
+    """The metadata of a Zarr v3 array: ``zarr.json``.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> metadata = hs.zeros((4, 6), chunks=(2, 3), dtype="i2").metadata
+    >>> metadata.chunk_grid.chunk_shape, metadata["chunk_grid"]
+    ((2, 3), {'name': 'regular', 'configuration': {'chunk_shape': [2, 3]}})
+    >>> metadata.codecs[0], metadata.fill_value, metadata.encode_chunk_key((1, 0))
+    (Bytes(endian='little'), np.int16(0), 'c/1/0')
+    """
+
+    @property
+    def data_type(self) -> DataType:
+        """The type of elements."""
+        return DataType(self._native, self["data_type"], 3)
+
+    dtype = data_type
+
+    @property
+    def chunk_grid(self) -> RegularChunkGrid:
+        """The chunks; where there are shards, the shards."""
+        return RegularChunkGrid(tuple(self["chunk_grid"]["configuration"]["chunk_shape"]))
+
+    @property
+    def chunk_key_encoding(self) -> ChunkKeyEncoding:
+        found = self["chunk_key_encoding"]
+        name, settings = (
+            (found, {}) if isinstance(found, str) else (found["name"], found.get("configuration"))
+        )
+        separator = (settings or {}).get("separator", "." if name == "v2" else "/")
+        return ChunkKeyEncoding("v2" if name == "v2" else "default", separator)
+
+    @property
+    def codecs(self) -> tuple[Codec | dict[str, Any], ...]:
+        """All codecs, as chunks (or shards) go through them."""
+        return codecs_of(self["codecs"])
+
+    @property
+    def sharding_codec(self) -> Sharding | None:
+        """The codec that makes shards, where it is the only one."""
+        codecs = self.codecs
+        return codecs[0] if len(codecs) == 1 and isinstance(codecs[0], Sharding) else None
+
+    @property
+    def inner_codecs(self) -> tuple[Codec | dict[str, Any], ...]:
+        """The codecs of chunks in shards; without shards, all codecs."""
+        sharding = self.sharding_codec
+        return self.codecs if sharding is None else sharding.codecs
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Elements of a chunk per axis; where there are shards, of the chunks in them."""
+        sharding = self.sharding_codec
+        return self.chunk_grid.chunk_shape if sharding is None else sharding.chunk_shape
+
+    @property
+    def shards(self) -> tuple[int, ...] | None:
+        """Elements of a shard per axis."""
+        return None if self.sharding_codec is None else self.chunk_grid.chunk_shape
+
+    @property
+    def dimension_names(self) -> tuple[str | None, ...] | None:
+        """Names of the axes."""
+        found = self.get("dimension_names")
+        return None if found is None else tuple(found)
+
+    @property
+    def storage_transformers(self) -> tuple[dict[str, Any], ...]:
+        """Always empty: arrays that have any are refused."""
+        return tuple(self.get("storage_transformers") or ())
+
+    @property
+    def extra_fields(self) -> dict[str, Any]:
+        """Members that the specification does not name."""
+        return {name: value for name, value in self.items() if name not in _MEMBERS}
+
+
+class ConsolidatedMetadata:
+    """The metadata of all nodes below a group, stored with it."""
+
+    def __init__(self, nodes: Mapping[str, Metadata]) -> None:
+        self._nodes = dict(nodes)
+
+    @property
+    def flattened_metadata(self) -> dict[str, Metadata]:
+        """Metadata of all nodes, by path."""
+        return dict(self._nodes)
+
+    @property
+    def metadata(self) -> dict[str, Metadata]:
+        """Metadata of the nodes directly below. That of groups has the nodes below them."""
+        found: dict[str, Metadata] = {}
+        for path, node in self._nodes.items():
+            if "/" in path:
+                continue
+            if isinstance(node, GroupMetadata):
+                below = {
+                    key[len(path) + 1 :]: item
+                    for key, item in self._nodes.items()
+                    if key.startswith(f"{path}/")
+                }
+                node = GroupMetadata(node, ConsolidatedMetadata(below))
+            found[path] = node
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document, with all nodes by path."""
+        nodes = {path: node.to_dict() for path, node in self._nodes.items()}
+        return {"kind": "inline", "must_understand": False, "metadata": nodes}
+
+
+class GroupMetadata(Metadata):
+    """The metadata of a group: format, kind and attributes."""
+
+    def __init__(self, document: Mapping[str, Any], consolidated: ConsolidatedMetadata | None = None) -> None:
+        super().__init__(document)
+        object.__setattr__(self, "_consolidated", consolidated)
+
+    _consolidated: ConsolidatedMetadata | None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self), self._consolidated)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The user's attributes. Changing them changes nothing."""
+        return copy.deepcopy(self["attributes"])
+
+    @property
+    def consolidated_metadata(self) -> ConsolidatedMetadata | None:
+        """That of all nodes below, where the group was opened with it."""
+        return self._consolidated
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document as a plain dictionary."""
+        found = super().to_dict()
+        return (
+            found
+            if self._consolidated is None
+            else {**found, "consolidated_metadata": self._consolidated.to_dict()}
+        )

@@ -93,12 +93,16 @@ def create_group(
 
 
 def replace_group(
-    store: StoreLike, path: str | None, zarr_format: ZarrFormat | None, fill: Callable[[Group], None]
+    store: StoreLike,
+    path: str | None,
+    zarr_format: ZarrFormat | None,
+    fill: Callable[[Group], None],
+    storage_options: None = None,
 ) -> None:
     """Create a group in the place of what is there. ``fill`` creates its members, before the group takes its
     place.
     """
-    place, full, _ = place_of(store, path, "w")
+    place, full, _ = place_of(store, path, "w", storage_options)
 
     def filled(handle: _native.StoreHandle) -> None:
         fill(cast(Group, node_of(_native.open_node(handle, ""), store_beside(handle))))
@@ -262,7 +266,13 @@ _own = [
     inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation)
     for name, annotation in (("self", inspect.Parameter.empty), ("name", "str"))
 ]
-vars(AnyGroup)["create_array"].__signature__ = inspect.Signature([*_own, *_shared], return_annotation="Array")
+_more = [
+    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+    for name, default in (("compressor", "auto"), ("storage_options", None))
+]
+vars(AnyGroup)["create_array"].__signature__ = inspect.Signature(
+    [*_own, *_shared, *_more], return_annotation="Array"
+)
 
 
 def new_array(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from hyperslab._attrs import Attributes
 from hyperslab._cache import Cache
-from hyperslab._store import Store
+from hyperslab._store import Store, StorePath
 
 if TYPE_CHECKING:
     from hyperslab import _native
@@ -91,6 +91,11 @@ class ZarrNode(Node):
     def zarr_format(self) -> Literal[2, 3]:
         """2 or 3."""
         return cast(Literal[2, 3], self._zarr_format)
+
+    @property
+    def store_path(self) -> StorePath:
+        """The store that it lies in, and its path there."""
+        return StorePath(self._store, self.path)
 
     @property
     def attrs(self) -> Attributes:

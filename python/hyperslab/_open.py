@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Mapping, MutableMapping
+from typing import Any, Literal, cast
 
 from hyperslab import _native
 from hyperslab._array import Array
@@ -14,6 +14,7 @@ from hyperslab._group import Group, node_of
 from hyperslab._new import create_array, create_group
 from hyperslab._place import CREATING, KEEPING, Mode, ZarrFormat, check_empty, find, missing, place_of
 from hyperslab._store import Store, StoreLike, open_root
+from hyperslab._unused import warn_unused
 from hyperslab.errors import (
     ArrayNotFoundError,
     ContainsArrayError,
@@ -33,7 +34,7 @@ __all__ = [
 ]
 
 # What an `open…` function does with a node that is there; its other arguments are for a new one.
-_FOR_OPENING = ("config", "use_consolidated")
+_FOR_OPENING = ("use_consolidated",)
 
 
 def _only_for_new(mode: Mode | None, given: Mapping[str, Any]) -> None:
@@ -69,6 +70,7 @@ def open(
     zarr_format: ZarrFormat | None = None,
     path: str | None = None,
     storage_options: None = None,
+    config: Any = None,
     cache: CacheLike | None = None,
     **kwargs: Any,
 ) -> Array | Group:
@@ -83,7 +85,8 @@ def open(
         ``r``: read only; ``r+``: read and write, must exist; ``a``: create where missing; ``w``: create,
         deleting what is there; ``w-``: create, must not exist. Default: as ``r+``, or ``r`` where the store
         is read-only. So nothing is created without being asked for (in zarr-python the default is ``a``);
-        only without a ``store`` the default is ``a``. Files of HDF5 and NetCDF are read only so far: ``r``.
+        only without a ``store``, or with a mapping as one, the default is ``a``. Files of HDF5 and NetCDF are
+        read only so far: ``r``.
     zarr_format : {2, 3}, optional
         Only this format; by default the one that is stored.
     path : str, optional
@@ -91,9 +94,10 @@ def open(
     cache : Cache, int or str, optional
         Where decoded chunks are kept, for reading small parts of them again and again: a `Cache`, or the size
         of a new one, ``"64 MiB"``. Arrays of a group share the group's. Default: nowhere.
+    config : mapping, optional
+        Settings of an array, as in `Array.with_config`.
     **kwargs
-        Arguments of `create` for a new array (``shape`` among them), of `open_group` for a new group; also
-        ``config`` of an array.
+        Arguments of `create` for a new array (``shape`` among them), of `open_group` for a new group.
 
     Raises
     ------
@@ -113,14 +117,16 @@ def open(
     """
     _check_keywords("open", kwargs)
     mode = _default_mode(store, mode)
-    if not (path or kwargs) and storage_options is None and mode in KEEPING:
+    if not (path or kwargs) and config is None and storage_options is None and mode in KEEPING:
         found = open_root(store, mode == "r", zarr_format)
         if found is not None:
             return node_of(found[1], found[0], resolve_cache(cache))
     place, full, mode = place_of(store, path, mode, storage_options)
     if mode in CREATING and ("shape" in kwargs or "data" in kwargs):
-        return open_array(place, path=full, mode=mode, zarr_format=zarr_format, cache=cache, **kwargs)
-    config, use_consolidated = kwargs.get("config"), kwargs.get("use_consolidated")
+        return open_array(
+            place, path=full, mode=mode, zarr_format=zarr_format, config=config, cache=cache, **kwargs
+        )
+    use_consolidated = kwargs.get("use_consolidated")
     if mode in KEEPING:
         try:
             handle, place = find(place, full, mode, zarr_format, use_consolidated)
@@ -136,8 +142,8 @@ def open(
 
 
 def _default_mode(store: Any, mode: Mode | None) -> Mode | None:
-    """``a`` where there is no store: nothing is in a new one, and no name can be mistyped."""
-    return "a" if store is None and mode is None else mode
+    """``a`` where there is no store, or a mapping is one: no name can be mistyped."""
+    return "a" if mode is None and (store is None or isinstance(store, MutableMapping)) else mode
 
 
 def _opened(
@@ -225,9 +231,13 @@ def open_group(
     store: StoreLike | None = None,
     *,
     mode: Mode | None = None,
+    cache_attrs: bool | None = None,
+    synchronizer: Any = None,
     path: str | None = None,
+    chunk_store: Any = None,
     storage_options: None = None,
     zarr_format: ZarrFormat | None = None,
+    meta_array: Any = None,
     attributes: Mapping[str, Any] | None = None,
     use_consolidated: bool | None = None,
     cache: CacheLike | None = None,
@@ -242,6 +252,8 @@ def open_group(
         Attributes of a new group.
     use_consolidated : bool, optional
         ``True``: only with consolidated metadata; ``False``: without; by default, if there is any.
+    cache_attrs, synchronizer, chunk_store, meta_array
+        Arguments of zarr-python without effect, here as there: a warning.
 
     Raises
     ------
@@ -257,6 +269,9 @@ def open_group(
     >>> dict(g.attrs)
     {'title': 'ocean'}
     """
+    warn_unused(
+        cache_attrs=cache_attrs, synchronizer=synchronizer, chunk_store=chunk_store, meta_array=meta_array
+    )
     place, full, mode = place_of(store, path, _default_mode(store, mode), storage_options)
     kept = resolve_cache(cache)
     if use_consolidated and mode in ("w", "w-"):
@@ -281,9 +296,9 @@ def open_group(
     return created if kept is None else Group(created._handle, place, kept)
 
 
-def open_consolidated(store: StoreLike, **kwargs: Any) -> Group:
+def open_consolidated(store: StoreLike, *, use_consolidated: Literal[True] = True, **kwargs: Any) -> Group:
     """`open_group` with ``use_consolidated=True``."""
-    if kwargs.pop("use_consolidated", True) is not True:
+    if use_consolidated is not True:
         raise InvalidArgumentError("use_consolidated: open_consolidated opens with consolidated metadata")
     return open_group(store, use_consolidated=True, **kwargs)
 
@@ -320,11 +335,24 @@ def group(
     store: StoreLike | None = None,
     *,
     overwrite: bool = False,
+    chunk_store: Any = None,
+    cache_attrs: bool | None = None,
+    synchronizer: Any = None,
     path: str | None = None,
     zarr_format: ZarrFormat | None = None,
+    meta_array: Any = None,
     attributes: Mapping[str, Any] | None = None,
+    storage_options: None = None,
 ) -> Group:
     """`open_group` with mode ``a``, or ``w`` with ``overwrite``."""
+    warn_unused(
+        cache_attrs=cache_attrs, synchronizer=synchronizer, chunk_store=chunk_store, meta_array=meta_array
+    )
     return open_group(
-        store, mode="w" if overwrite else "a", path=path, zarr_format=zarr_format, attributes=attributes
+        store,
+        mode="w" if overwrite else "a",
+        path=path,
+        zarr_format=zarr_format,
+        attributes=attributes,
+        storage_options=storage_options,
     )

@@ -7,10 +7,12 @@ from typing import Any, Literal, TypeAlias
 from hyperslab import _native
 from hyperslab._store import FileStore, Store, StoreLike, refuse_file_name, resolve_store
 from hyperslab.errors import (
+    FileInTheWayError,
     InvalidArgumentError,
     NodeNotFoundError,
     ReadOnlyError,
     StoreExistsError,
+    UnknownFormatError,
     UnsupportedError,
 )
 
@@ -42,7 +44,12 @@ def place_of(
     """Store, path and mode of the arguments of an ``open…`` function."""
     if mode is not None and mode not in _MODES:
         raise InvalidArgumentError(f"Invalid mode: {mode}, expected one of {_MODES}")
-    found, base = resolve_store(store, storage_options)
+    try:
+        found, base = resolve_store(store, storage_options)
+    except UnknownFormatError as error:
+        if mode not in CREATING:
+            raise
+        raise FileInTheWayError(f"cannot create a directory: {error}") from error
     if mode in CREATING:
         refuse_file_name(store, found)
     if isinstance(found, FileStore) and mode not in (None, "r"):

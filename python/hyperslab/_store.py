@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import MutableMapping
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast
+from weakref import WeakValueDictionary
 
 from hyperslab import _native
 from hyperslab._config import config
@@ -17,6 +19,7 @@ __all__ = [
     "MemoryStore",
     "Store",
     "StoreLike",
+    "StorePath",
     "open_root",
     "refuse_file_name",
     "resolve_store",
@@ -67,6 +70,15 @@ class Store:
         """Delete an object; returns whether there was one."""
         self._writable()
         return self._native.delete(key)
+
+    def close(self) -> None:
+        """Give back what it holds open: the file of a `FileStore`. Others hold nothing open, and go on."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _writable(self) -> None:
         if self._read_only:
@@ -150,6 +162,10 @@ class MemoryStore(Store):
 
     Parameters
     ----------
+    store_dict : mutable mapping, optional
+        What holds the objects: a dictionary, or any mapping from `str` to `bytes`, also one that stores them
+        elsewhere. Without, they are in memory of the engine, which is faster: threads need no turns, and
+        groups are listed without a look at all keys.
     read_only : bool, default False
         Whether nodes opened through it refuse changes.
 
@@ -160,10 +176,21 @@ class MemoryStore(Store):
     >>> z = hs.create_array(store, name="a", shape=(3,), dtype="u1")
     >>> hs.open_array(store, path="a", mode="r").shape
     (3,)
+    >>> objects = {}
+    >>> z = hs.create_array(objects, data=[1, 2, 3], compressors=None)
+    >>> sorted(objects)
+    ['c/0', 'zarr.json']
     """
 
-    def __init__(self, *, read_only: bool = False) -> None:
-        self._native = _native.StoreHandle.memory()
+    def __init__(
+        self, store_dict: MutableMapping[str, bytes] | None = None, *, read_only: bool = False
+    ) -> None:
+        if store_dict is None:
+            self._native = _native.StoreHandle.memory()
+        elif isinstance(store_dict, MutableMapping):
+            self._native = _native.StoreHandle.mapping(store_dict)
+        else:
+            raise TypeError(f"store_dict: expected a mutable mapping, found {type(store_dict).__name__}")
         self._read_only = bool(read_only)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -220,8 +247,52 @@ class FileStore(Store):
         return FileStore, (str(self.path),)
 
 
-StoreLike: TypeAlias = Store | str | os.PathLike[str]
-"""What a store can be given as: a store, a path, a URL."""
+class StorePath:
+    """A path in a store. Functions that take a store take it, too.
+
+    Parameters
+    ----------
+    store : Store
+    path : str, default ""
+        The path of a node; ``""`` for the root.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> place = hs.storage.StorePath(hs.MemoryStore()) / "ocean" / "sst"
+    >>> z = hs.create_array(place, shape=(3,), dtype="u1")
+    >>> z.path, z.store_path == place
+    ('ocean/sst', True)
+    """
+
+    def __init__(self, store: Store, path: str = "") -> None:
+        if not isinstance(store, Store):
+            raise TypeError(f"store: expected a store, found {type(store).__name__}")
+        self.store = store
+        self.path = "/".join(part for part in path.split("/") if part)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the store refuses changes."""
+        return self.store.read_only
+
+    def __truediv__(self, other: str) -> StorePath:
+        return type(self)(self.store, f"{self.path}/{other}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StorePath) and self.store == other.store and self.path == other.path
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        return f"{self.store.url}/{self.path}" if self.path else self.store.url
+
+    def __repr__(self) -> str:
+        return f"StorePath({self.store!r}, {self.path!r})"
+
+
+StoreLike: TypeAlias = Store | StorePath | str | os.PathLike[str] | MutableMapping[str, bytes]
+"""What a store can be given as: a store, a path in a store, a path, a URL, a mapping that holds objects."""
 
 
 _PATH = type(Path())
@@ -265,9 +336,30 @@ def _store_of(handle: _native.StoreHandle, fsync: bool, read_only: bool) -> Stor
 
 def _reach(location: str) -> tuple[Store, str]:
     """The store that a path or URL leads into, and the path in the store."""
+    if location.startswith("memory://"):
+        return _memory(location)
     fsync = config.fsync
     handle, path = _native.StoreHandle.reach(location, fsync)
     return _store_of(handle, fsync, False), path
+
+
+# Stores of URLs ``memory://NAME``: there as long as a node or a store refers to them.
+_named: WeakValueDictionary[str, _native.StoreHandle] = WeakValueDictionary()
+# What is behind ``memory://`` in the URL that a store without a name says it has.
+_NUMBER = re.compile(r"[0-9a-f]{6,16}|mapping-[0-9a-f]+")
+
+
+def _memory(location: str) -> tuple[Store, str]:
+    """The store of a URL ``memory://…``: the one that says it has this URL, or the one of this name, which
+    is made where there is none.
+    """
+    name, _, path = location.removeprefix("memory://").partition("/")
+    if not name or _NUMBER.fullmatch(name):
+        handle, path = _native.StoreHandle.reach(location, False)
+    else:
+        found = _named.get(name)
+        handle = _named.setdefault(name, _native.StoreHandle.memory()) if found is None else found
+    return _store_of(handle, False, False), path.strip("/")
 
 
 def refuse_file_name(given: Any, store: Store) -> None:
@@ -290,6 +382,8 @@ def resolve_store(store: Any, storage_options: object = None) -> tuple[Store, st
         return MemoryStore(), ""
     if isinstance(store, Store):
         return store, ""
+    if isinstance(store, StorePath):
+        return store.store, store.path
     if isinstance(store, str):
         return _reach(store)
     if isinstance(store, os.PathLike):
@@ -308,9 +402,10 @@ def resolve_store(store: Any, storage_options: object = None) -> tuple[Store, st
         raise UnsupportedError(
             f"zarr-python's {type(store).__name__} is not supported (supported: its LocalStore)"
         )
-    if isinstance(store, dict):
-        raise TypeError("a dict is not a store here: pass hyperslab.MemoryStore()")
+    # Groups and attributes are mappings, too.
+    if isinstance(store, MutableMapping) and type(store).__module__.split(".")[0] != "hyperslab":
+        return MemoryStore(store), ""
     raise TypeError(
-        "expected a path, a file:// URL, a LocalStore or a MemoryStore as store, "
+        "expected a path, a file:// URL, a LocalStore, a MemoryStore or a mutable mapping as store, "
         f"found {type(store).__name__}"
     )

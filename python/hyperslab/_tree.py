@@ -19,10 +19,14 @@ class Tree:
         All nodes below, each group followed by what is in it; ``facts`` are printed behind the name.
     note : str
         Printed in front, for instance that something was left out.
+    plain : bool
+        Whether names are plain text; otherwise they are bold where a terminal understands ANSI's codes.
     """
 
-    def __init__(self, name: str, nodes: Iterable[tuple[str, str]], note: str = "") -> None:
-        self._name, self._note = name, note
+    def __init__(
+        self, name: str, nodes: Iterable[tuple[str, str]], note: str = "", plain: bool = True
+    ) -> None:
+        self._name, self._note, self._plain = name, note, plain
         self._nodes = [(path.split("/"), facts) for path, facts in nodes]
 
     def _lines(self) -> list[tuple[str, str, str]]:
@@ -38,8 +42,12 @@ class Tree:
         return lines
 
     def __repr__(self) -> str:
-        lines = [f"{stem}{name}{' ' + facts if facts else ''}" for stem, name, facts in self._lines()]
-        return "\n".join([*([self._note] if self._note else []), self._name, *lines]) + "\n"
+        on, off = ("", "") if self._plain else ("\x1b[1m", "\x1b[0m")
+        lines = [
+            f"{stem}{on}{name}{off}{' ' + facts if facts else ''}" for stem, name, facts in self._lines()
+        ]
+        head = [self._note] if self._note else []
+        return "\n".join([*head, f"{on}{self._name}{off}", *lines]) + "\n"
 
     def _repr_html_(self) -> str:
         lines = [

@@ -19,14 +19,16 @@ Examples
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 
+from hyperslab._codec_words import BloscCname, BloscShuffle, Endian, ShardingCodecIndexLocation
 from hyperslab._vlen import Kind, type_of
-from hyperslab.errors import InvalidArgumentError
+from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
 __all__ = [
     "BZ2",
@@ -34,7 +36,9 @@ __all__ = [
     "LZ4",
     "Adler32",
     "Blosc",
+    "BloscCname",
     "BloscCodec",
+    "BloscShuffle",
     "Bytes",
     "BytesCodec",
     "Codec",
@@ -42,11 +46,13 @@ __all__ = [
     "CodecsLike",
     "Crc32c",
     "Crc32cCodec",
+    "Endian",
     "Fletcher32",
     "Gzip",
     "GzipCodec",
     "Sharding",
     "ShardingCodec",
+    "ShardingCodecIndexLocation",
     "Shuffle",
     "Transpose",
     "TransposeCodec",
@@ -89,6 +95,28 @@ class Codec:
     def _settings(self, zarr_format: ZarrFormat) -> dict[str, Any]:
         """The settings as metadata has them. Other than None: that is for the engine to choose."""
         return {name: value for name, value in vars(self).items() if value is not None}
+
+    # ---- as numcodecs' codecs are used
+
+    @property
+    def codec_id(self) -> str:
+        """Its name in Zarr v2, which is numcodecs' name."""
+        return str(self.get_config()["id"])
+
+    def get_config(self) -> dict[str, Any]:
+        """Its metadata in Zarr v2. numcodecs makes a codec of that, and compares codecs by it."""
+        return self.to_dict(2)
+
+    def encode(self, buf: Any) -> Any:
+        """Encode some bytes, with numcodecs, which must be installed. (Arrays need no numcodecs.)"""
+        return self._of_numcodecs().encode(buf)
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        """Decode some bytes, with numcodecs, which must be installed. (Arrays need no numcodecs.)"""
+        return self._of_numcodecs().decode(buf, out)
+
+    def _of_numcodecs(self) -> Any:
+        return importlib.import_module("numcodecs").get_codec(self.get_config())
 
 
 @dataclass(frozen=True)
@@ -442,7 +470,7 @@ def _metadata(codec: CodecLike) -> dict[str, Any]:
                 configuration.pop(name, None)
             found["configuration"] = configuration
         return found
-    raise InvalidArgumentError(
+    raise ArgumentTypeError(
         "expected a codec of hyperslab, zarr-python or numcodecs, a dictionary, a list of these, None or "
         f"'auto', found {codec!r}"
     )
@@ -508,7 +536,7 @@ def codecs_metadata(codecs: CodecsLike, zarr_format: ZarrFormat) -> list[dict[st
     if isinstance(codecs, str):
         if codecs == "auto":
             return None
-        raise InvalidArgumentError(f"expected a codec, a list of codecs, None or 'auto', found {codecs!r}")
+        raise ArgumentTypeError(f"expected a codec, a list of codecs, None or 'auto', found {codecs!r}")
     if codecs is None:
         return []
     if isinstance(codecs, Iterable) and not isinstance(codecs, Mapping):

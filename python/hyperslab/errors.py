@@ -3,31 +3,42 @@
 Every exception that hyperslab raises on its own account is a :class:`HyperslabError`. Each is also the
 built-in exception that people already catch for such a case, and where zarr-python has an exception for it,
 has its name. Messages name the array, and where one is concerned, the chunk, its key and the cause.
+
+The classes of ``zarr.errors`` that are never raised here are here for ``except`` and for filters of warnings;
+each says so.
 """
 
 from __future__ import annotations
 
 __all__ = [
+    "ArgumentTypeError",
+    "ArrayIndexError",
     "ArrayNotFoundError",
     "ArrayShapeError",
+    "BaseZarrError",
     "BoundsCheckError",
     "BusyError",
     "ChunkError",
     "ChunkNotFoundError",
     "ClosedError",
+    "ContainsArrayAndGroupError",
     "ContainsArrayError",
     "ContainsGroupError",
     "ConversionError",
     "DataTypeError",
+    "DataTypeValidationError",
     "DestinationError",
     "ExternalFileError",
+    "FileInTheWayError",
     "GroupNotFoundError",
     "HyperslabError",
     "InvalidArgumentError",
     "MetadataValidationError",
+    "NegativeStepError",
     "NodeNotFoundError",
     "NodeTypeValidationError",
     "OutOfMemoryError",
+    "PickleCodecDisabledError",
     "ReadOnlyError",
     "StoreError",
     "StoreExistsError",
@@ -38,10 +49,15 @@ __all__ = [
     "UnclosedFileError",
     "UnknownCodecError",
     "UnknownFormatError",
+    "UnstableSpecificationWarning",
     "UnsupportedError",
     "UnsupportedSelectionError",
     "VerificationError",
     "VindexInvalidSelectionError",
+    "ZarrDeprecationWarning",
+    "ZarrFutureWarning",
+    "ZarrRuntimeWarning",
+    "ZarrUserWarning",
 ]
 
 
@@ -49,7 +65,11 @@ class HyperslabError(Exception):
     """Anything that hyperslab refuses or fails to do."""
 
 
-class NodeNotFoundError(HyperslabError, FileNotFoundError, ValueError):
+class BaseZarrError(HyperslabError, ValueError):
+    """Base of the errors that have this base in zarr-python."""
+
+
+class NodeNotFoundError(BaseZarrError, FileNotFoundError):
     """There is no array or group at this path."""
 
 
@@ -61,15 +81,19 @@ class GroupNotFoundError(NodeNotFoundError):
     """There is no group at this path."""
 
 
-class ContainsArrayError(HyperslabError, FileExistsError, ValueError):
+class ContainsArrayError(BaseZarrError, FileExistsError):
     """There is an array at this path where none may be."""
 
 
-class ContainsGroupError(HyperslabError, FileExistsError, ValueError):
+class ContainsGroupError(BaseZarrError, FileExistsError):
     """There is a group at this path where none may be."""
 
 
-class MetadataValidationError(HyperslabError, ValueError):
+class ContainsArrayAndGroupError(BaseZarrError):
+    """Never raised: of a path with documents of both, the array is opened."""
+
+
+class MetadataValidationError(BaseZarrError):
     """Stored metadata is not valid."""
 
 
@@ -81,15 +105,23 @@ class UnsupportedError(HyperslabError, NotImplementedError, ValueError):
     """Something valid that hyperslab cannot do. The message names what is missing."""
 
 
-class UnknownCodecError(UnsupportedError):
+class UnknownCodecError(UnsupportedError, BaseZarrError):
     """A codec that hyperslab does not have."""
+
+
+class PickleCodecDisabledError(UnknownCodecError):
+    """Chunks hold pickled objects. To read them would run whatever code is in them: they never are."""
+
+
+class DataTypeValidationError(HyperslabError, ValueError):
+    """No element type, or none that hyperslab has: `DataTypeError`."""
 
 
 class ConversionError(HyperslabError, OSError, TypeError, ValueError):
     """HDF5 does not convert elements of this type to the other."""
 
 
-class DataTypeError(UnsupportedError, TypeError):
+class DataTypeError(UnsupportedError, DataTypeValidationError, TypeError):
     """An element type that hyperslab does not have."""
 
 
@@ -105,12 +137,24 @@ class BoundsCheckError(HyperslabError, IndexError):
     """An index outside the array, or too many of them."""
 
 
+class ArrayIndexError(HyperslabError, IndexError):
+    """Never raised: see `BoundsCheckError`."""
+
+
+class NegativeStepError(HyperslabError, IndexError):
+    """Never raised: steps may be negative."""
+
+
 class ArrayShapeError(HyperslabError, ValueError):
     """Values, or memory for a result, that do not fit: another shape, another data type, not writable."""
 
 
 class InvalidArgumentError(HyperslabError, ValueError):
     """An argument that no array or group can have."""
+
+
+class ArgumentTypeError(InvalidArgumentError, TypeError):
+    """An argument of a type that it cannot have, or one with an unknown name."""
 
 
 class ClosedError(HyperslabError, ValueError):
@@ -133,7 +177,7 @@ class ChunkError(HyperslabError, ValueError):
     """The stored bytes of a chunk are truncated, corrupt, or not what the metadata says."""
 
 
-class ChunkNotFoundError(HyperslabError, ValueError):
+class ChunkNotFoundError(BaseZarrError):
     """A chunk is not stored, and ``read_missing_chunks`` is off."""
 
 
@@ -151,6 +195,10 @@ class UnclosedFileError(HyperslabError, OSError, ValueError):
 
 class UnknownFormatError(HyperslabError, NotADirectoryError, ValueError):
     """A file is neither HDF5 nor NetCDF."""
+
+
+class FileInTheWayError(UnknownFormatError, FileExistsError):
+    """There is a file where a directory is to be created."""
 
 
 class VerificationError(HyperslabError, ValueError):
@@ -186,3 +234,23 @@ class StoreNotADirectoryError(StoreError, NotADirectoryError):
 
 class StoreIsADirectoryError(StoreError, IsADirectoryError):
     """A directory where a file should be."""
+
+
+class ZarrFutureWarning(FutureWarning):
+    """Never raised: base of `UnstableSpecificationWarning`."""
+
+
+class UnstableSpecificationWarning(ZarrFutureWarning):
+    """Never raised: what Zarr does not specify yet is in the documentation."""
+
+
+class ZarrDeprecationWarning(DeprecationWarning):
+    """A name that zarr-python is going to remove."""
+
+
+class ZarrUserWarning(UserWarning):
+    """Something is probably not as the program wants it."""
+
+
+class ZarrRuntimeWarning(RuntimeWarning):
+    """An argument of zarr-python that has no effect."""

@@ -115,6 +115,12 @@ impl ArrayBase {
         PyTuple::new(py, self.array(py)?.layout().shape())
     }
 
+    /// As `resize`.
+    #[setter]
+    fn set_shape(slf: &Bound<'_, Self>, shape: &Bound<'_, PyAny>) -> PyResult<()> {
+        slf.call_method1("resize", (shape,)).map(drop)
+    }
+
     /// Number of axes.
     #[getter]
     fn ndim(&self, py: Python<'_>) -> PyResult<usize> {

@@ -8,7 +8,7 @@ use hyperslab::hdf5::{Hdf5Error, ParseError};
 use hyperslab::netcdf::NetcdfError;
 use hyperslab::store::StoreError;
 use hyperslab::zarr::ZarrError;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use std::io;
@@ -81,6 +81,9 @@ fn find<'py>(py: Python<'py>, class: &str) -> PyResult<Bound<'py, PyType>> {
 
 /// An error of the operating system: the subclass that Python has for it, with its number.
 fn system(py: Python<'_>, source: &io::Error, message: String) -> PyErr {
+    if let Some(raised) = source.get_ref().and_then(|source| source.downcast_ref::<PyErr>()) {
+        return of_mapping(py, raised, message);
+    }
     let class = match source.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "StorePermissionError",
         io::ErrorKind::AlreadyExists => "StoreExistsError",
@@ -94,6 +97,16 @@ fn system(py: Python<'_>, source: &io::Error, message: String) -> PyErr {
         (Some(number), Ok(class)) => PyErr::from_type(class, (number, message)),
         _ => exception(py, class, message),
     }
+}
+
+/// What a Python mapping that is a store raised. Ctrl-C stays what it is.
+fn of_mapping(py: Python<'_>, raised: &PyErr, message: String) -> PyErr {
+    if !raised.is_instance_of::<PyException>(py) {
+        return raised.clone_ref(py);
+    }
+    let error = exception(py, "StoreError", message);
+    error.set_cause(py, Some(raised.clone_ref(py)));
+    error
 }
 
 /// An error of a store. `message` comes from the outermost error.
@@ -156,6 +169,9 @@ pub(crate) fn zarr(py: Python<'_>, error: &ZarrError) -> PyErr {
         ZarrError::WrongNode { found: "an array", .. } => "ContainsArrayError",
         ZarrError::WrongNode { .. } => "NodeTypeValidationError",
         ZarrError::Metadata { .. } => "MetadataValidationError",
+        ZarrError::Unsupported { what, .. } if what.contains("codec \"pickle\"") => {
+            "PickleCodecDisabledError"
+        }
         ZarrError::Unsupported { what, .. } if what.contains("codec") => "UnknownCodecError",
         ZarrError::Unsupported { .. } => "UnsupportedError",
         ZarrError::Path { .. } | ZarrError::Invalid { .. } => "InvalidArgumentError",

@@ -29,6 +29,7 @@ mod group;
 mod handles;
 mod hdf5;
 mod index;
+mod mapping;
 mod npy_string;
 mod once;
 mod output;

@@ -2,6 +2,7 @@
 
 use crate::copy::Source as Node;
 use crate::errors::{self, OrRaise};
+use crate::mapping::MappingStore;
 use crate::slot::Origin;
 use hyperslab::store::{Key, LocalOptions, LocalStore, MemoryStore, Store, StoreError};
 use hyperslab::stores::{self, Reached, StoreOptions};
@@ -15,7 +16,7 @@ use std::sync::Arc;
 const LARGEST: usize = 1 << 30;
 
 /// A store.
-#[pyclass(frozen, module = "hyperslab._native")]
+#[pyclass(frozen, weakref, module = "hyperslab._native")]
 pub(crate) struct StoreHandle {
     pub(crate) store: Arc<dyn Store>,
     /// The file, if that is all the store has.
@@ -112,6 +113,12 @@ impl StoreHandle {
     #[staticmethod]
     fn memory() -> Self {
         Self::of(Arc::new(MemoryStore::new()))
+    }
+
+    /// The objects of a Python mapping.
+    #[staticmethod]
+    fn mapping(mapping: Py<PyAny>) -> Self {
+        Self::of(Arc::new(MappingStore::new(mapping)))
     }
 
     /// Whether it is the very file that a node was found in.

@@ -2,6 +2,7 @@
 
 use crate::consolidated::Copied;
 use crate::create::{self, Creation};
+use crate::error::Problem;
 use crate::json::Json;
 use crate::metadata::Metadata;
 use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
@@ -90,11 +91,12 @@ impl Array {
     fn planned(store: &Arc<dyn Store>, path: &str, spec: ArraySpec) -> Result<(Self, Vec<create::Document>)> {
         let path = normalize_path(path)?;
         let invalid = |why: String| ZarrError::Invalid { path: path.clone(), why };
-        let (document, attributes) = spec.document().map_err(|problem| invalid(problem.text()))?;
-        let (file, stored_attributes) = match spec.format {
-            Format::V2 => (ZARRAY, Some(attributes.clone())),
-            Format::V3 => (ZARR_JSON, None),
-        };
+        let file = if spec.format == Format::V2 { ZARRAY } else { ZARR_JSON };
+        let (document, attributes) = spec.document().map_err(|problem| match problem {
+            Problem::Invalid(why) => invalid(why),
+            Problem::Unsupported(_) => problem.at(&store.url(), &join(&path, file)),
+        })?;
+        let stored_attributes = (spec.format == Format::V2).then(|| attributes.clone());
         let stored = StoredNode {
             format: spec.format,
             kind: NodeKind::Array,
@@ -107,7 +109,6 @@ impl Array {
             Self::from_stored(store.clone(), path.clone(), stored.clone(), false, None).map_err(|error| {
                 match error {
                     ZarrError::Metadata { why, .. } => invalid(why),
-                    ZarrError::Unsupported { what, .. } => invalid(what),
                     error => error,
                 }
             })?;

@@ -1,0 +1,220 @@
+//! A Python mapping as a store: keys are text, values are bytes. The caller's own object holds them.
+//!
+//! Each request takes the GIL, so requests do not run side by side; bytes are copied out of what the
+//! mapping returned without it. A listing goes through all keys.
+
+use hyperslab::store::{Entry, Key, Opened, Operation, RangeRead, Store, StoreError};
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyList};
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+
+type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+/// The objects of a mapping.
+#[derive(Debug)]
+pub(crate) struct MappingStore {
+    mapping: Py<PyAny>,
+}
+
+impl MappingStore {
+    pub(crate) fn new(mapping: Py<PyAny>) -> Self {
+        MappingStore { mapping }
+    }
+
+    fn address(&self) -> usize {
+        self.mapping.as_ptr().addr()
+    }
+
+    /// Asks the mapping. What it raises becomes the source of the error.
+    fn ask<T>(
+        &self,
+        operation: Operation,
+        key: &str,
+        question: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>,
+    ) -> Result<T> {
+        let asked = Python::try_attach(|py| question(self.mapping.bind(py)).map_err(io::Error::other));
+        asked
+            .unwrap_or_else(|| Err(io::Error::other("the interpreter is ending")))
+            .map_err(|source| StoreError::Io { operation, key: key.to_owned(), url: self.url(), source })
+    }
+
+    /// The bytes under a key.
+    fn get(&self, key: Key<'_>) -> Result<Option<PyBackedBytes>> {
+        self.ask(Operation::Read, key.as_str(), |mapping| match mapping.get_item(key.as_str()) {
+            Ok(found) => bytes_of(&found).map(Some),
+            Err(error) if error.is_instance_of::<PyKeyError>(mapping.py()) => Ok(None),
+            Err(error) => Err(error),
+        })
+    }
+
+    /// The bytes under a key, if there are as many as there must be.
+    fn get_sized(&self, key: Key<'_>, size: Option<u64>) -> Result<Option<PyBackedBytes>> {
+        let Some(bytes) = self.get(key)? else { return Ok(None) };
+        match size {
+            Some(expected) if expected != bytes.len() as u64 => Err(StoreError::WrongSize {
+                key: key.as_str().to_owned(),
+                url: self.url(),
+                expected,
+                found: bytes.len() as u64,
+            }),
+            _ => Ok(Some(bytes)),
+        }
+    }
+
+    fn copy_ranges(&self, key: &str, bytes: &[u8], ranges: &mut [RangeRead<'_>]) -> Result<()> {
+        for RangeRead { offset, buf } in ranges.iter_mut().filter(|range| !range.buf.is_empty()) {
+            let (start, len) = (usize::try_from(*offset).unwrap_or(usize::MAX), buf.len());
+            let found =
+                bytes.get(start..start.saturating_add(len)).ok_or_else(|| StoreError::OutOfRange {
+                    key: key.to_owned(),
+                    url: self.url(),
+                    offset: *offset,
+                    len: len as u64,
+                    size: bytes.len() as u64,
+                })?;
+            buf.copy_from_slice(found);
+        }
+        Ok(())
+    }
+}
+
+/// What a mapping returned, as bytes: `bytes`, what gives its memory (`bytearray`, NumPy arrays), or
+/// a buffer of zarr-python.
+fn bytes_of(found: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
+    if let Ok(bytes) = found.extract::<PyBackedBytes>() {
+        return Ok(bytes);
+    }
+    let py = found.py();
+    if found.hasattr("as_numpy_array")? {
+        return Ok(found.call_method0("to_bytes")?.extract::<PyBackedBytes>()?);
+    }
+    let memory = py.import("builtins")?.getattr("memoryview")?.call1((found,))?;
+    Ok(memory.call_method0("tobytes")?.extract::<PyBackedBytes>()?)
+}
+
+/// An object as it was when it was opened.
+#[derive(Debug)]
+struct OpenBytes<'s> {
+    store: &'s MappingStore,
+    key: String,
+    bytes: PyBackedBytes,
+}
+
+impl Opened for OpenBytes<'_> {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
+        self.store.copy_ranges(&self.key, &self.bytes, ranges)
+    }
+
+    fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+}
+
+impl Store for MappingStore {
+    fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
+        let Some(bytes) = self.get_sized(key, size)? else { return Ok(false) };
+        self.copy_ranges(key.as_str(), &bytes, ranges)?;
+        Ok(true)
+    }
+
+    fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
+        let Some(bytes) = self.get_sized(key, size)? else { return Ok(None) };
+        Ok(Some(Box::new(OpenBytes { store: self, key: key.as_str().to_owned(), bytes })))
+    }
+
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
+        buf.clear();
+        let Some(bytes) = self.get(key)? else { return Ok(false) };
+        if bytes.len() > limit {
+            let (key, url) = (key.as_str().to_owned(), self.url());
+            return Err(StoreError::TooLarge { key, url, limit: limit as u64 });
+        }
+        buf.extend_from_slice(&bytes);
+        Ok(true)
+    }
+
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
+        Ok(self.get(key)?.map(|bytes| bytes.len() as u64))
+    }
+
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
+        self.ask(Operation::Write, key.as_str(), |mapping| {
+            let mut rest = parts.iter();
+            let len = parts.iter().map(|part| part.len()).sum();
+            let bytes = PyBytes::new_with(mapping.py(), len, |mut to| {
+                for part in rest.by_ref() {
+                    let (here, behind) = to.split_at_mut(part.len());
+                    here.copy_from_slice(part);
+                    to = behind;
+                }
+                Ok(())
+            })?;
+            mapping.set_item(key.as_str(), bytes)
+        })
+    }
+
+    fn delete(&self, key: Key<'_>) -> Result<bool> {
+        self.ask(Operation::Delete, key.as_str(), |mapping| match mapping.del_item(key.as_str()) {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_instance_of::<PyKeyError>(mapping.py()) => Ok(false),
+            Err(error) => Err(error),
+        })
+    }
+
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
+        for key in self.list(prefix)? {
+            self.delete(Key::new(&key)?)?;
+        }
+        Ok(())
+    }
+
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
+        let skip = prefix.map_or(0, |prefix| prefix.as_str().len() + 1);
+        let keys = self.list(prefix)?;
+        let children: BTreeSet<Entry> = keys
+            .iter()
+            .filter_map(|key| key.get(skip..))
+            .map(|rest| match rest.split_once('/') {
+                None => Entry { name: rest.to_owned(), is_prefix: false },
+                Some((name, _)) => Entry { name: name.to_owned(), is_prefix: true },
+            })
+            .collect();
+        Ok(children.into_iter().collect())
+    }
+
+    /// Keys that no object here can have are left out: they are something else of the mapping's.
+    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
+        let start = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
+        let name = prefix.map_or("", |prefix| prefix.as_str());
+        let mut keys = self.ask(Operation::List, name, |mapping| {
+            // In one step, so that other threads may change a dictionary meanwhile.
+            let list = mapping.py().get_type::<PyList>().call1((mapping,))?;
+            let mut found = Vec::new();
+            for key in list.try_iter()? {
+                if let Ok(key) = key?.extract::<String>()
+                    && key.starts_with(&start)
+                    && Key::new(&key).is_ok()
+                {
+                    found.push(key);
+                }
+            }
+            Ok(found)
+        })?;
+        keys.sort_unstable();
+        Ok(keys)
+    }
+
+    fn lock_id(&self, key: Key<'_>) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.address(), key.as_str()).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn url(&self) -> String {
+        format!("memory://mapping-{:x}", self.address())
+    }
+}

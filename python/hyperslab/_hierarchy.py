@@ -1,0 +1,332 @@
+"""Whole hierarchies: creating them from metadata, copying and moving what is in them."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from hyperslab import _native
+from hyperslab._copy import CopyReport, copy
+from hyperslab._group import Group, node_of
+from hyperslab._open import open_group
+from hyperslab._place import place_of
+from hyperslab._store import LocalStore, MemoryStore, Store, StoreLike
+from hyperslab.errors import (
+    ContainsArrayError,
+    ContainsGroupError,
+    DestinationError,
+    InvalidArgumentError,
+    NodeNotFoundError,
+)
+
+if TYPE_CHECKING:
+    from hyperslab._array import Array
+    from hyperslab._group_common import AnyGroup
+
+__all__ = ["copy_all", "copy_store", "create_below", "create_hierarchy", "move", "tree"]
+
+Nodes = Mapping[str, Any]
+
+
+def create_hierarchy(
+    *, store: StoreLike, nodes: Nodes, overwrite: bool = False
+) -> Iterator[tuple[str, Array | Group]]:
+    """Create arrays and groups from their metadata.
+
+    All documents are checked before the first is stored.
+
+    Parameters
+    ----------
+    store : store
+        As in `open`.
+    nodes : mapping
+        Metadata by path: ``array.metadata`` and ``group.metadata``, also zarr-python's, or documents as
+        dictionaries. All of one format. The root is ``""``. Groups that are missing above are created.
+    overwrite : bool, default False
+        Whether a node takes the place of what is there.
+
+    Yields
+    ------
+    tuple of str and Array or Group
+        Paths and nodes, the outer before the inner.
+
+    Raises
+    ------
+    ContainsArrayError, ContainsGroupError
+        Where something is there and ``overwrite`` is false.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> like = hs.zeros((4,), chunks=(2,), dtype="i4").metadata
+    >>> made = dict(hs.create_hierarchy(store=hs.MemoryStore(), nodes={"ocean/sst": like}))
+    >>> list(made), made["ocean/sst"].chunks
+    (['', 'ocean', 'ocean/sst'], (2,))
+    """
+    place, base, _ = place_of(store, None, "a")
+    return iter(create_below(place, base, nodes, overwrite))
+
+
+def create_below(place: Store, base: str, nodes: Nodes, overwrite: bool) -> list[tuple[str, Array | Group]]:
+    """`create_hierarchy` below a path of a store."""
+    documents = {_normal(path): _document(node) for path, node in nodes.items()}
+    if len(documents) != len(nodes):
+        raise InvalidArgumentError("nodes: two paths name the same node")
+    if not documents:
+        return []
+    formats = {int(document.get("zarr_format", 0)) for document in documents.values()}
+    if len(formats) != 1:
+        raise InvalidArgumentError(f"nodes: expected one format, found {sorted(formats)}")
+    zarr_format = formats.pop()
+    given = list(documents)
+    for path in given:
+        for above in _above(path):
+            documents.setdefault(above, {"zarr_format": zarr_format, "node_type": "group", "attributes": {}})
+            if _is_array(documents[above]):
+                raise InvalidArgumentError(f"nodes: {path!r} is below the array {above!r}")
+    texts = {path: _texts(document, zarr_format) for path, document in sorted(documents.items())}
+    for path, named in texts.items():
+        _check(path, named, zarr_format)
+    kinds = {path: _kind_at(place, _join(base, path)) for path in texts}
+    implied = {path for path in texts if path not in given}
+    if not overwrite:
+        for path, kind in kinds.items():
+            if kind == "array":
+                raise ContainsArrayError(f"there already is an array at {_join(base, path)!r} in {place.url}")
+            if kind == "group" and path not in implied:
+                raise ContainsGroupError(f"there already is a group at {_join(base, path)!r} in {place.url}")
+    made = []
+    for path, named in texts.items():
+        full = _join(base, path)
+        if kinds[path] == "group" and path in implied:
+            pass
+        else:
+            if kinds[path] is not None:
+                _native.create_group(place._native, full, zarr_format, "{}", True)
+            for name, text in named.items():
+                place.set(_join(full, name), text)
+            if kinds[path] is not None and zarr_format == 2 and ".zarray" in named:
+                place.delete(_join(full, ".zgroup"))
+        made.append((path, node_of(_native.open_node(place._native, full, zarr_format, False), place)))
+    return made
+
+
+def _normal(path: str) -> str:
+    return "/".join(part for part in path.split("/") if part)
+
+
+def _join(base: str, path: str) -> str:
+    return "/".join(part for part in (base, path) if part)
+
+
+def _above(path: str) -> list[str]:
+    """The root and the groups on the way to a node."""
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(len(parts))] if path else []
+
+
+def _document(node: Any) -> dict[str, Any]:
+    """A metadata document as a dictionary."""
+    found = node.to_dict() if hasattr(node, "to_dict") else node
+    if not isinstance(found, Mapping):
+        raise TypeError(f"nodes: expected metadata, found {type(node).__name__}")
+    plain: dict[str, Any] = json.loads(json.dumps(dict(found), default=_plain))
+    return {name: value for name, value in plain.items() if name != "consolidated_metadata"}
+
+
+def _plain(value: Any) -> Any:
+    """JSON of what zarr-python leaves in its dictionaries: codecs, enumerations."""
+    for method in ("to_dict", "get_config"):
+        if hasattr(value, method):
+            return getattr(value, method)()
+    if hasattr(value, "value"):
+        return value.value
+    if isinstance(value, Iterable):
+        return list(value)
+    raise TypeError(f"nodes: {type(value).__name__} is nothing that metadata can hold")
+
+
+def _is_array(document: Mapping[str, Any]) -> bool:
+    return "shape" in document or document.get("node_type") == "array"
+
+
+def _texts(document: dict[str, Any], zarr_format: int) -> dict[str, bytes]:
+    """The objects that hold a document, and their texts. The one that makes the node appear is the last."""
+    if zarr_format == 3:
+        return {"zarr.json": _text(document)}
+    attributes = document.pop("attributes", None) or {}
+    document.pop("node_type", None)
+    return {".zattrs": _text(attributes), ".zarray" if _is_array(document) else ".zgroup": _text(document)}
+
+
+def _text(document: Any) -> bytes:
+    return json.dumps(document, indent=2, allow_nan=True).encode()
+
+
+def _check(path: str, named: Mapping[str, bytes], zarr_format: int) -> None:
+    """Opens a node where nobody sees it: raises what is wrong with its documents."""
+    trial = MemoryStore()
+    for name, text in named.items():
+        trial.set(_join(path, name), text)
+    _native.open_node(trial._native, path, zarr_format, False)
+
+
+def _kind_at(place: Store, path: str) -> Literal["array", "group"] | None:
+    try:
+        found = _native.open_node(place._native, path, None, False)
+    except NodeNotFoundError:
+        return None
+    return "array" if isinstance(found, _native.ArrayHandle) else "group"
+
+
+def copy_all(source: Group | StoreLike, dest: Group | StoreLike, **options: Any) -> CopyReport:
+    """Copy all nodes of a group into another group, beside what is there.
+
+    Parameters
+    ----------
+    source : Group or store
+    dest : Group or store
+        The group that the copies go into; it must exist.
+    **options
+        As in `copy`.
+
+    Returns
+    -------
+    CopyReport
+        Of all together.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> g, h = hs.create_group(hs.MemoryStore()), hs.create_group(hs.MemoryStore())
+    >>> g["a"] = g["b/c"] = [1, 2]
+    >>> hs.copy_all(g, h).arrays, sorted(h)
+    (2, ['a', 'b'])
+    """
+    group = source if isinstance(source, Group) else open_group(source, mode="r")
+    target = dest if isinstance(dest, Group) else open_group(dest, mode="r+")
+    # All, before the first is made.
+    for name in group:
+        if name in target:
+            raise DestinationError(f"cannot copy {name!r}: {target!r} has a node of this name")
+    total = CopyReport(0, 0, 0, 0, 0, 0.0, None, ())
+    for name, node in group.members():
+        report = copy(node, target, name, **options)
+        sums = {
+            field: getattr(total, field) + getattr(report, field)
+            for field in (
+                "groups",
+                "arrays",
+                "bytes",
+                "stored_before",
+                "stored_after",
+                "seconds",
+                "notes",
+                "skipped",
+            )
+        }
+        if report.seconds_verified is not None:
+            sums["seconds_verified"] = (total.seconds_verified or 0.0) + report.seconds_verified
+        total = replace(total, **sums)
+    return total
+
+
+def copy_store(
+    source: StoreLike,
+    dest: StoreLike,
+    source_path: str = "",
+    dest_path: str = "",
+    excludes: str | Iterable[str] = (),
+    includes: str | Iterable[str] = (),
+    if_exists: Literal["raise", "replace", "skip"] = "raise",
+) -> tuple[int, int, int]:
+    """Copy objects from one store to another as they are. Faster than `copy`, and changes nothing; but each
+    object goes through memory, and half a copy is there meanwhile.
+
+    Parameters
+    ----------
+    source, dest : store
+        As in `open`.
+    source_path, dest_path : str, optional
+        Only what is below, and where to.
+    excludes, includes : str or sequence of str, optional
+        Patterns of keys, as a shell has them: ``"*.json"``. Keys that an exclude matches are left out, unless
+        an include matches them, too.
+    if_exists : {"raise", "replace", "skip"}, default "raise"
+        What to do with an object that is there. Before anything is copied, ``"raise"`` looks at all.
+
+    Returns
+    -------
+    tuple of int
+        Objects copied, objects skipped, bytes copied.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> source, dest = hs.MemoryStore(), hs.MemoryStore()
+    >>> z = hs.create_array(source, name="a", data=[1, 2, 3])
+    >>> hs.copy_store(source, dest)[0], hs.open_array(dest, path="a")[:]
+    (3, array([1, 2, 3]))
+    """
+    if if_exists not in ("raise", "replace", "skip"):
+        raise InvalidArgumentError(f"if_exists: expected 'raise', 'replace' or 'skip', found {if_exists!r}")
+    from_store, from_path, _ = place_of(source, source_path, "r")
+    to_store, to_path, _ = place_of(dest, dest_path, "a")
+    wanted = []
+    for key in from_store.list(from_path):
+        relative = key[len(from_path) :].lstrip("/")
+        if _matches(relative, excludes) and not _matches(relative, includes):
+            continue
+        wanted.append((key, _join(to_path, relative)))
+    there = set() if if_exists == "replace" else set(to_store.list(to_path))
+    if if_exists == "raise":
+        for _, key in wanted:
+            if key in there:
+                raise DestinationError(f"cannot copy to {key!r} in {to_store.url}: there is an object")
+    copied = skipped = size = 0
+    for key, target in wanted:
+        value = None if target in there else from_store.get(key)
+        if value is None:
+            skipped += 1
+            continue
+        to_store.set(target, value)
+        copied, size = copied + 1, size + len(value)
+    return copied, skipped, size
+
+
+def _matches(key: str, patterns: str | Iterable[str]) -> bool:
+    every = [patterns] if isinstance(patterns, str) else patterns
+    return any(fnmatch.fnmatchcase(key, pattern) for pattern in every)
+
+
+def move(group: AnyGroup, source: str, dest: str) -> None:
+    """`Group.move`."""
+    group._check_writable()
+    old, new = group._path_of(source), group._path_of(dest)
+    if source not in group:
+        raise NodeNotFoundError(f"there is no array or group at {old!r} in {group.store.url}")
+    if f"{new}/".startswith(f"{old}/"):
+        raise InvalidArgumentError(f"dest: {dest!r} is {source!r} itself or below it")
+    if not group.store._native.is_empty(new):
+        raise DestinationError(f"cannot move to {new!r} in {group.store.url}: something is there")
+    parent = dest.strip("/").rpartition("/")[0]
+    if parent:
+        group.require_group(parent)
+    store = group.store
+    if isinstance(store, LocalStore) and not group._is_consolidated:
+        (store.root / old).rename(store.root / new)
+        return
+    for key in store.list(old):
+        value = store.get(key)
+        if value is not None:
+            store.set(new + key[len(old) :], value)
+    group._delete_child(source)
+    group._notice(dest)
+
+
+def tree(grp: Group, expand: bool | None = None, level: int | None = None) -> Any:
+    """`Group.tree`."""
+    return grp.tree(expand=expand, level=level)

@@ -1,0 +1,13 @@
+"""Stores, under the names of ``zarr.storage``.
+
+Examples
+--------
+>>> from hyperslab.storage import MemoryStore
+>>> import hyperslab as hs
+>>> hs.create_array(MemoryStore(), shape=(3,), dtype="i4").shape
+(3,)
+"""
+
+from hyperslab._store import FileStore, LocalStore, MemoryStore, Store, StoreLike, StorePath
+
+__all__ = ["FileStore", "LocalStore", "MemoryStore", "Store", "StoreLike", "StorePath"]
