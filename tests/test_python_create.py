@@ -185,8 +185,8 @@ def test_what_is_missing_says_so() -> None:
         hs.create_array(hs.MemoryStore(), shape=(3,), dtype=hs.vlen_dtype("i4"))
     with pytest.raises(NotImplementedError, match="several sizes"):
         hs.create_array(hs.MemoryStore(), shape=(3,), dtype="i4", chunks=[[1, 2]])
-    with pytest.raises(hs.errors.InvalidArgumentError, match="lzma"):
-        hs.create_array(hs.MemoryStore(), shape=(3,), dtype="i4", compressors={"id": "lzma"})
+    with pytest.raises(hs.errors.InvalidArgumentError, match="pickle"):
+        hs.create_array(hs.MemoryStore(), shape=(3,), dtype="i4", compressors={"id": "pickle"})
     with pytest.raises(ValueError, match="serializer"):
         hs.create_array(hs.MemoryStore(), shape=(3,), dtype="i4", serializer=hs.codecs.Bytes(), zarr_format=2)
 
