@@ -25,6 +25,7 @@ OURS = [
     "lzma",
     "pcodec",
     "zfpy",
+    "base64",
 ]
 
 

@@ -258,6 +258,37 @@ def test_zfp(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> None:
         assert np.abs(lossy[...] - data).max() <= 0.25
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"])
+def test_streams_of_zfp(tmp_path: Path, dtype: str) -> None:
+    """The bytes are those of zfp's own library, of integers widened as the specification says."""
+    zfpy: Any = pytest.importorskip("zfpy")
+    modes: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"mode": "reversible"}, {}),
+        ({"mode": "fixed_rate", "rate": 10.5}, {"rate": 10.5}),
+        ({"mode": "fixed_precision", "precision": 14}, {"precision": 14}),
+        ({"mode": "fixed_accuracy", "tolerance": 0.1}, {"tolerance": 0.1}),
+    ]
+    for number, shape in enumerate([(1,), (50,), (9, 6), (5, 1, 7), (3, 5, 2, 6)]):
+        values = (np.arange(np.prod(shape)) * 37 % 101 + 1).reshape(shape).astype(dtype)
+        bits = values.itemsize * 8
+        offset = 1 << (bits - 1) if dtype[0] == "u" and bits < 32 else 0
+        wide = values.astype(f"i{values.itemsize}") if dtype[0] == "u" and bits >= 32 else values
+        if bits < 32:
+            wide = (values.astype("i4") - offset) << (31 - bits)
+        for at, (mode, settings_of_zfpy) in enumerate(modes):
+            z = hs.create_array(
+                tmp_path / f"{number}-{at}",
+                data=values,
+                chunks=shape,
+                serializer=hs.codecs.Zfp(**mode),
+                compressors=None,
+            )
+            stored = (tmp_path / f"{number}-{at}/c" / "/".join("0" for _ in shape)).read_bytes()
+            assert stored == zfpy.compress_numpy(wide, write_header=False, **settings_of_zfpy), (shape, mode)
+            if mode["mode"] == "reversible":
+                np.testing.assert_array_equal(z[...], values)
+
+
 def test_zfp_keeps_no_wrong_values(tmp_path: Path) -> None:
     z = hs.create_array(
         tmp_path / "a", shape=4, dtype="u4", serializer=hs.codecs.Zfp(), compressors=None, fill_value=7

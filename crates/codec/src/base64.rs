@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// The value of each character; 255: none of the alphabet.
+#[expect(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "the compiler runs it")]
 const VALUES: [u8; 256] = {
     let mut values = [255; 256];
     let mut value = 0;

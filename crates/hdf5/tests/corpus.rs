@@ -38,7 +38,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("plugins/h5ex_d_mafisc.h5", "the filter mafisc"),
     ("plugins/h5ex_d_sz.h5", "the filter sz"),
     // It says that it was written by a zfp that does not exist yet; the library refuses it too.
-    ("plugins/test_zfp_110xxx.h5", "streams of version 7"),
+    ("plugins/test_zfp_110xxx.h5", "the filter zfp of version 7"),
 ];
 
 fn corpora() -> PathBuf {

@@ -37,8 +37,8 @@ impl Zfp {
         if let Some(versions) = client_data.first().filter(|versions| **versions >= 0x1000_0000) {
             let codec = versions >> 12 & 15;
             if codec > CODEC {
-                let why = format!("streams of version {codec} where up to {CODEC} are known");
-                return Err(CodecError::config("zfp", why));
+                let name = format!("zfp of version {codec} (HDF5 filter 32013)");
+                return Err(CodecError::Unknown { name, supported: format!("up to version {CODEC}") });
             }
         }
         let swapped: Vec<u32> = header.iter().map(|word| word.swap_bytes()).collect();
