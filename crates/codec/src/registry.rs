@@ -177,13 +177,15 @@ impl Registration {
     }
 }
 
+/// Why numcodecs' `pickle` is refused.
+pub const NO_PICKLE: &str = "reading a pickle runs code that is in it. If you trust the source, read the array \
+                             with zarr-python and write it again with another codec";
+
 fn unknown(name: &str, supported: &[&str]) -> CodecError {
     let mut supported = supported.join(", ");
     if name.trim_start_matches("numcodecs.") == "pickle" {
-        supported.push_str(
-            "; reading a pickle runs code that is in it. If you trust the source, read the array with \
-             zarr-python and write it again with another codec",
-        );
+        supported.push_str("; ");
+        supported.push_str(NO_PICKLE);
     }
     CodecError::Unknown { name: name.into(), supported }
 }
