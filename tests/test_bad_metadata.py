@@ -152,7 +152,7 @@ V2_CHANGES: list[tuple[dict[str, Any], str]] = [
     ({"filters": "delta"}, "filters"),
     ({"filters": [{"id": "delta", "dtype": "<f4"}]}, "delta"),
     ({"filters": [4]}, "filters"),
-    ({"compressor": {"id": "lzma"}}, "lzma"),
+    ({"compressor": {"id": "pickle"}}, "pickle"),
     ({"compressor": {"level": 1}}, "compressor"),
     ({"compressor": {"id": 4}}, "compressor"),
     ({"compressor": []}, "compressor"),

@@ -24,7 +24,6 @@ PROPERTIES = (
 
 # What a difference says, and why it may.
 EXPECTED = {
-    ("ours is refused", "the filter zfp"): "zfp is not here yet",
     ("ours is refused", "the filter mafisc"): "no public specification",
     ("ours is refused", "the filter sz "): "no specification but its code",
     (

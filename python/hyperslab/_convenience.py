@@ -188,10 +188,10 @@ def _is_auto(codecs: Any) -> bool:
 def split_codecs(codecs: Any) -> dict[str, Any]:
     """The codecs of a Zarr v3 array in one list, by role: those before the serializer, it, those after it."""
     found = [codec_metadata(codec, 3) for codec in codecs]
-    serializers = ("bytes", "sharding_indexed")
+    serializers = ("bytes", "sharding_indexed", "numcodecs.pcodec", "numcodecs.zfpy", "zfp")
     at = [index for index, codec in enumerate(found) if codec["name"] in serializers]
     if len(at) != 1:
-        raise InvalidArgumentError("codecs: expected exactly one 'bytes' or 'sharding_indexed' codec")
+        raise InvalidArgumentError("codecs: expected exactly one codec from array to bytes, such as 'bytes'")
     return {"filters": found[: at[0]], "serializer": found[at[0]], "compressors": found[at[0] + 1 :]}
 
 

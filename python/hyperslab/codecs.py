@@ -34,7 +34,10 @@ __all__ = [
     "BZ2",
     "CRC32",
     "LZ4",
+    "LZMA",
+    "ZFPY",
     "Adler32",
+    "Base64",
     "Blosc",
     "BloscCname",
     "BloscCodec",
@@ -50,12 +53,15 @@ __all__ = [
     "Fletcher32",
     "Gzip",
     "GzipCodec",
+    "JenkinsLookup3",
+    "PCodec",
     "Sharding",
     "ShardingCodec",
     "ShardingCodecIndexLocation",
     "Shuffle",
     "Transpose",
     "TransposeCodec",
+    "Zfp",
     "Zlib",
     "Zstd",
     "ZstdCodec",
@@ -288,6 +294,161 @@ class BZ2(Codec):
 
 
 @dataclass(frozen=True)
+class LZMA(Codec):
+    """LZMA in the containers of Python's `lzma`: small, and slow to write and to read.
+
+    The numbers are those of the constants in `lzma`.
+
+    Parameters
+    ----------
+    format : int, default 1
+        1 (xz), 2 (alone) or 3 (raw, which needs ``filters``).
+    check : int, default -1
+        The checksum of an xz stream: 0 (none), 1 (CRC-32), 4 (CRC-64) or 10 (SHA-256); -1 is CRC-64.
+    preset : int or None
+        0 (fastest) to 9 (smallest); ``None``: 6.
+    filters : sequence of dict or None
+        A chain of filters and their options instead of a preset.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> hs.codecs.LZMA(format=3, filters=[{"id": 3, "dist": 4}, {"id": 33, "preset": 1}]).to_dict(2)
+    {'id': 'lzma', 'format': 3, 'check': -1, 'filters': [{'id': 3, 'dist': 4}, {'id': 33, 'preset': 1}]}
+    """
+
+    format: int = 1
+    check: int = -1
+    preset: int | None = None
+    filters: tuple[dict[str, int], ...] | None = None
+
+    _v2, _v3 = "lzma", "numcodecs.lzma"
+
+    def __init__(
+        self,
+        format: int = 1,
+        check: int = -1,
+        preset: int | None = None,
+        filters: Iterable[Mapping[str, int]] | None = None,
+    ) -> None:
+        chain = None if filters is None else tuple(dict(options) for options in filters)
+        for name, value in {"format": format, "check": check, "preset": preset, "filters": chain}.items():
+            object.__setattr__(self, name, value)
+
+    def _settings(self, zarr_format: ZarrFormat) -> dict[str, Any]:
+        settings = super()._settings(zarr_format)
+        if self.filters is not None:
+            settings["filters"] = [dict(options) for options in self.filters]
+        return settings
+
+
+@dataclass(frozen=True)
+class PCodec(Codec):
+    """pco: compresses integers and floats of 2, 4 and 8 bytes, lossless.
+
+    In Zarr v3 it is a ``serializer``, in v2 a compressor.
+
+    Parameters
+    ----------
+    level : int, default 8
+        0 (fastest) to 12 (smallest).
+    mode_spec : {"auto", "classic"}, default "auto"
+        Whether a structure of the numbers, such as multiples of 0.1, is looked for.
+    delta_spec : {"auto", "no_op", "none", "try_consecutive", "try_lookback"}, default "auto"
+        Which differences are stored instead of the numbers. ``none`` is an old name of ``no_op``.
+    paging_spec : {"equal_pages_up_to"}, default "equal_pages_up_to"
+        How a chunk is cut into pages.
+    delta_encoding_order : int or None
+        How often differences are taken of differences, 0 to 7, for ``try_consecutive`` and ``auto``.
+    equal_pages_up_to : int, default 262144
+        The most numbers of a page.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> z = hs.create_array(
+    ...     hs.MemoryStore(), data=[1.0, 2.5, 4.0], serializer=hs.codecs.PCodec(level=4), compressors=None
+    ... )
+    >>> z[...]
+    array([1. , 2.5, 4. ])
+    """
+
+    level: int = 8
+    mode_spec: Literal["auto", "classic"] = "auto"
+    delta_spec: Literal["auto", "no_op", "none", "try_consecutive", "try_lookback"] = "auto"
+    paging_spec: Literal["equal_pages_up_to"] = "equal_pages_up_to"
+    delta_encoding_order: int | None = None
+    equal_pages_up_to: int = 262144
+
+    _v2, _v3 = "pcodec", "numcodecs.pcodec"
+
+
+@dataclass(frozen=True)
+class Zfp(Codec):
+    """zfp: compresses integers and floats in blocks, lossy or lossless (Zarr v3's ``zfp``, a ``serializer``).
+
+    Chunks have up to four axes.
+
+    Parameters
+    ----------
+    mode : {"reversible", "fixed_accuracy", "fixed_rate", "fixed_precision", "expert"}, default "reversible"
+        Each other than ``reversible`` has its parameters, and no others.
+    tolerance : float
+        The largest error, for ``fixed_accuracy``.
+    rate : float
+        Bits of an element, for ``fixed_rate``.
+    precision : int
+        Bits of each of zfp's coefficients, for ``fixed_precision``.
+    minbits, maxbits, maxprec, minexp : int
+        All four, for ``expert``.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> hs.codecs.Zfp("fixed_accuracy", tolerance=0.5).to_dict()
+    {'name': 'zfp', 'configuration': {'mode': 'fixed_accuracy', 'tolerance': 0.5}}
+    """
+
+    mode: Literal["reversible", "fixed_accuracy", "fixed_rate", "fixed_precision", "expert"] = "reversible"
+    tolerance: float | None = None
+    rate: float | None = None
+    precision: int | None = None
+    minbits: int | None = None
+    maxbits: int | None = None
+    maxprec: int | None = None
+    minexp: int | None = None
+
+    _v3 = "zfp"
+
+
+@dataclass(frozen=True)
+class ZFPY(Codec):
+    """zfp in numcodecs' frame: for signed integers and floats of 4 and 8 bytes.
+
+    In Zarr v3 it is a ``serializer``, in v2 a compressor. Chunks have up to four axes.
+
+    Parameters
+    ----------
+    mode : int, default 4
+        2 (fixed rate), 3 (fixed precision) or 4 (fixed accuracy). Without the parameter of the mode:
+        lossless.
+    tolerance : float, default -1
+        The largest error, for mode 4.
+    rate : float, default -1
+        Bits of an element, for mode 2.
+    precision : int, default -1
+        Bits of each of zfp's coefficients, for mode 3.
+    """
+
+    mode: int = 4
+    tolerance: float = -1
+    rate: float = -1
+    precision: int = -1
+
+    _v2, _v3 = "zfpy", "numcodecs.zfpy"
+
+
+@dataclass(frozen=True)
 class Shuffle(Codec):
     """The first bytes of all elements, then the second bytes, and so on: compressors after it find more.
 
@@ -337,6 +498,42 @@ class Fletcher32(Codec):
     """A checksum, that of HDF5."""
 
     _v2, _v3 = "fletcher32", "numcodecs.fletcher32"
+
+
+@dataclass(frozen=True)
+class Base64(Codec):
+    """Bytes as text of 64 characters (Zarr v2)."""
+
+    _v2 = "base64"
+
+
+@dataclass(frozen=True)
+class JenkinsLookup3(Codec):
+    """A checksum, Bob Jenkins' lookup3, that of HDF5's metadata.
+
+    Parameters
+    ----------
+    initval : int, default 0
+        What the sum starts with.
+    prefix : bytes or None
+        Bytes that are summed before those of the chunk, and not stored. numcodecs cannot write a prefix to
+        metadata: arrays that have one are read by hyperslab only.
+    """
+
+    initval: int = 0
+    prefix: bytes | None = None
+
+    _v2, _v3 = "jenkins_lookup3", "numcodecs.jenkins_lookup3"
+
+    def __post_init__(self) -> None:
+        if self.prefix is not None:
+            object.__setattr__(self, "prefix", bytes(self.prefix))
+
+    def _settings(self, zarr_format: ZarrFormat) -> dict[str, Any]:
+        settings = super()._settings(zarr_format)
+        if self.prefix is not None:
+            settings["prefix"] = list(self.prefix)
+        return settings
 
 
 @dataclass(frozen=True)
@@ -445,11 +642,17 @@ _CLASSES: tuple[type[Codec], ...] = (
     Blosc,
     LZ4,
     BZ2,
+    LZMA,
+    PCodec,
+    Zfp,
+    ZFPY,
     Shuffle,
     Crc32c,
     CRC32,
     Adler32,
     Fletcher32,
+    JenkinsLookup3,
+    Base64,
     Sharding,
 )
 
@@ -484,6 +687,8 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, bool) or value is None:
         return value
+    if isinstance(value, np.ndarray):
+        return value.tolist()
     if hasattr(value, "value"):
         return _plain(value.value)
     return int(value) if hasattr(value, "__index__") else value
@@ -568,6 +773,8 @@ def parse_codec(metadata: Mapping[str, Any]) -> Codec | None:
         settings.setdefault("level", 1)
     if kind is Bytes:
         settings.setdefault("endian", None)
+    if kind is ZFPY:
+        settings.pop("compression_kwargs", None)
     if kind is Crc32c and v2 and settings.get("location") in (None, "end"):
         settings.pop("location", None)
     try:

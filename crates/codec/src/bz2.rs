@@ -1,4 +1,5 @@
-//! `bz2`, and `bzip2`, filter 307 of HDF5: one bzip2 stream.
+//! `bz2`, and `bzip2`, filter 307 of HDF5: bzip2 streams, of which the first is all that encoders
+//! make.
 //!
 //! * Specification: <https://sourceware.org/bzip2/>; client data: the encoder's block size, which a
 //!   stream says itself
@@ -52,24 +53,35 @@ impl Codec for Bzip2 {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
-        let mut stream = Decompress::new(false);
-        let mut status = run(&mut stream, src, dst)?;
-        let written = usize::try_from(stream.total_out()).unwrap_or(usize::MAX);
-        if status != Status::StreamEnd && written == dst.len() {
-            // Full: what is left may be the end of the stream, or more than there is room for.
-            let rest =
-                usize::try_from(stream.total_in()).ok().and_then(|read| src.get(read..)).unwrap_or_default();
-            status = run(&mut stream, rest, &mut [0])?;
-            if stream.total_out() > written as u64 {
-                return Err(chain::too_large("bzip2", dst.len()));
+        let (room, mut rest, mut written) = (dst.len(), src, 0);
+        loop {
+            let mut stream = Decompress::new(false);
+            let left = dst.get_mut(written..).unwrap_or_default();
+            let mut status = run(&mut stream, rest, left)?;
+            let decoded = stream.total_out();
+            if status != Status::StreamEnd && decoded == left.len() as u64 {
+                // Full: what is left may be the end of the stream, or more than there is room for.
+                let unread = behind(rest, &stream);
+                status = run(&mut stream, unread, &mut [0])?;
+                if stream.total_out() > decoded {
+                    return Err(chain::too_large("bzip2", room));
+                }
+            }
+            if status != Status::StreamEnd {
+                return Err(CodecError::corrupt("bzip2", format!("truncated after {} bytes", src.len())));
+            }
+            written += usize::try_from(decoded).unwrap_or(usize::MAX);
+            rest = behind(rest, &stream);
+            if rest.is_empty() {
+                return Ok(written);
+            }
+            // The next stream. Many of nothing would only cost time.
+            if decoded == 0 || !rest.starts_with(b"BZh") {
+                let end = src.len() - rest.len();
+                let why = format!("bytes follow the end of the stream at byte {end}");
+                return Err(CodecError::corrupt("bzip2", why));
             }
         }
-        let why = match (status, stream.total_in()) {
-            (Status::StreamEnd, read) if read == src.len() as u64 => return Ok(written),
-            (Status::StreamEnd, read) => format!("bytes follow the end of the stream at byte {read}"),
-            _ => format!("truncated after {} bytes", src.len()),
-        };
-        Err(CodecError::corrupt("bzip2", why))
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
@@ -94,6 +106,11 @@ impl Codec for Bzip2 {
     fn to_v2(&self) -> Option<Value> {
         Some(json!({"id": "bz2", "level": self.level}))
     }
+}
+
+/// What a stream has not read of what it was given.
+fn behind<'a>(src: &'a [u8], stream: &Decompress) -> &'a [u8] {
+    usize::try_from(stream.total_in()).ok().and_then(|read| src.get(read..)).unwrap_or_default()
 }
 
 fn run(stream: &mut Decompress, src: &[u8], dst: &mut [u8]) -> Result<Status> {
@@ -141,5 +158,12 @@ mod tests {
         let message = decode(&BZIP2, &longer, 200).unwrap_err().to_string();
         assert!(message.starts_with("bzip2: bytes follow the end"), "{message}");
         testing::withstands_damage(&BZIP2, &stored, 200);
+        let twice = stored.repeat(2);
+        assert_eq!(decode(&BZIP2, &twice, 400).unwrap(), data.repeat(2));
+        for room in [200, 399] {
+            assert!(matches!(decode(&BZIP2, &twice, room), Err(CodecError::Size { .. })), "{room}");
+        }
+        let nothing_first = [testing::encode(&BZIP2, b""), stored].concat();
+        assert!(decode(&BZIP2, &nothing_first, 200).is_err());
     }
 }

@@ -19,6 +19,7 @@ mod lzf;
 mod nbit;
 mod scale_offset;
 mod szip;
+mod zfp;
 
 use crate::bz2::Bzip2;
 use crate::fletcher32::Fletcher32;
@@ -47,6 +48,7 @@ const SUPPORTED: &[Filter] = &[
     (32001, "blosc", |_, element, _| Ok(Arc::new(Blosc::new(BloscCompressor::Lz4, 5, BloscShuffle::Byte, element.max(1), 0)?))),
     (32004, "lz4", |data, _, _| Ok(Arc::new(lz4::Lz4::new(data)))),
     (32008, "bitshuffle", |data, _, _| Ok(Arc::new(bitshuffle::Bitshuffle::new(data)?))),
+    (32013, "zfp", |data, _, _| Ok(Arc::new(zfp::Zfp::new(data)?))),
     (32015, "zstd", |data, _, _| Ok(Arc::new(Zstd { level: level(data, -131_072..=22, 3), checksum: false }))),
     (32022, "bitgroom", |_, _, _| Ok(Arc::new(AsStored("bitgroom")))),
     (32023, "granularbr", |_, _, _| Ok(Arc::new(AsStored("granularbr")))),
@@ -67,7 +69,6 @@ const OTHERS: &[(u16, &str)] = &[
     (32010, "lpc-rice"),
     (32011, "ccsds-123"),
     (32012, "jpeg-ls"),
-    (32013, "zfp"),
     (32014, "fpzip"),
     (32016, "b3d"),
     (32017, "sz"),

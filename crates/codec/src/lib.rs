@@ -11,6 +11,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
+mod base64;
 mod blosc;
 mod bounded;
 mod bytes;
@@ -25,9 +26,12 @@ mod fletcher32;
 mod gzip;
 pub mod hdf5;
 mod heap;
+mod jenkins;
 mod kind;
 mod low;
 mod lz4;
+mod lzma;
+mod pcodec;
 mod racing;
 pub mod registry;
 mod scratch;
@@ -38,6 +42,8 @@ mod testing;
 mod transpose;
 mod vlen;
 mod walk;
+mod zfp;
+mod zfpy;
 mod zlib;
 mod zstd;
 
@@ -52,6 +58,7 @@ pub use dtype::{ByteOrder, DataType, Kind, TimeUnit};
 pub use error::{CodecError, Result};
 pub use gzip::Gzip;
 pub use heap::{Cell, Heap, HeapAllocator, HeapBuffer, HeapMemory};
+pub use jenkins::lookup3;
 pub use kind::{AnyCodec, ArrayCodecs, ArrayToArray, ArrayToBytes, ChunkCodecs, Context};
 pub use lz4::Lz4;
 pub use racing::Racing;

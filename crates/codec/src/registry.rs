@@ -2,10 +2,16 @@
 //!
 //! To add a codec: a file with its type, and a line in [`CODECS`].
 
+use crate::base64::Base64;
 use crate::bz2::Bzip2;
 use crate::checksum::Checksum;
 use crate::fletcher32::Fletcher32;
+use crate::jenkins::JenkinsLookup3;
+use crate::lzma::Lzma;
+use crate::pcodec::Pcodec;
 use crate::shuffle::Shuffle;
+use crate::zfp::Zfp;
+use crate::zfpy::Zfpy;
 use crate::{
     AnyCodec, ArrayToArray, ArrayToBytes, Blosc, BytesCodec, Codec, CodecError, Context, Crc32c, Gzip, Lz4,
     Result, Transpose, Vlen, Zlib, Zstd,
@@ -96,8 +102,14 @@ pub const CODECS: Table = Table(&[
     line(Some("crc32"),      &["numcodecs.crc32"],            Make::BytesToBytes(|json, _| Ok(Arc::new(Checksum::new("crc32", json)?)))),
     line(Some("adler32"),    &["numcodecs.adler32"],          Make::BytesToBytes(|json, _| Ok(Arc::new(Checksum::new("adler32", json)?)))),
     line(Some("fletcher32"), &["numcodecs.fletcher32"],       Make::BytesToBytes(|json, _| { let NoFields {} = json.fields("fletcher32")?; Ok(Arc::new(Fletcher32)) })),
+    line(Some("jenkins_lookup3"), &["numcodecs.jenkins_lookup3"], Make::BytesToBytes(|json, _| Ok(Arc::new(JenkinsLookup3::from_config(json)?)))),
     line(Some("bz2"),        &["numcodecs.bz2"],              Make::BytesToBytes(|json, _| Ok(Arc::new(Bzip2::from_config(json)?)))),
+    line(Some("lzma"),       &["numcodecs.lzma"],             Make::BytesToBytes(|json, _| Ok(Arc::new(Lzma::from_config(json)?)))),
+    line(Some("base64"),     &[],                             Make::BytesToBytes(|json, _| Ok(Arc::new(Base64::from_config(json)?)))),
     line(Some("shuffle"),    &["numcodecs.shuffle"],          Make::BytesToBytes(|json, array| Ok(Arc::new(Shuffle::from_config(json, array)?)))),
+    line(Some("pcodec"),     &["numcodecs.pcodec"],           Make::ArrayToBytes(|json, array| Ok(Arc::new(Pcodec::new(json, array)?)))),
+    line(None,               &["zfp"],                        Make::ArrayToBytes(|json, array| Ok(Arc::new(Zfp::new(json, array)?)))),
+    line(Some("zfpy"),       &["numcodecs.zfpy"],             Make::ArrayToBytes(|json, array| Ok(Arc::new(Zfpy::new(json, array)?)))),
     line(Some("vlen-utf8"),  &["vlen-utf8"],                  Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::text(json, array)?)))),
     line(Some("vlen-bytes"), &["vlen-bytes"],                 Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::bytes(json, array)?)))),
     line(Some("vlen-array"), &[],                             Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::array(json, array)?)))),
@@ -165,8 +177,17 @@ impl Registration {
     }
 }
 
+/// Why numcodecs' `pickle` is refused.
+pub const NO_PICKLE: &str = "reading a pickle runs code that is in it. If you trust the source, read the array \
+                             with zarr-python and write it again with another codec";
+
 fn unknown(name: &str, supported: &[&str]) -> CodecError {
-    CodecError::Unknown { name: name.into(), supported: supported.join(", ") }
+    let mut supported = supported.join(", ");
+    if name.trim_start_matches("numcodecs.") == "pickle" {
+        supported.push_str("; ");
+        supported.push_str(NO_PICKLE);
+    }
+    CodecError::Unknown { name: name.into(), supported }
 }
 
 /// The v2 object of a `numcodecs.*` codec: its configuration, and the id if that is not there
@@ -266,13 +287,15 @@ mod tests {
             assert!(!matches!(from_v2(&json!({"id": id})), Err(CodecError::Unknown { .. })), "{id}");
         }
         for name in
-            ["sharding_indexed", "vlen-array", "numcodecs.lzma", "numcodecs.", "zlib", "lz4", "endian", ""]
+            ["sharding_indexed", "vlen-array", "numcodecs.pickle", "numcodecs.", "zlib", "lz4", "endian", ""]
         {
             let message = from_v3(name, None, "<f4").unwrap_err().to_string();
             assert!(message.starts_with(&format!("codec {name:?} is not supported")), "{message}");
             assert!(message.contains("bytes, transpose, gzip"), "{message}");
         }
-        for id in ["lzma", "delta", "bytes", ""] {
+        let pickle = from_v2(&json!({"id": "pickle", "protocol": 5})).unwrap_err().to_string();
+        assert!(pickle.contains("a pickle runs code"), "{pickle}");
+        for id in ["categorize", "pickle", "bytes", ""] {
             let message = from_v2(&json!({"id": id})).unwrap_err().to_string();
             assert!(
                 message.starts_with(&format!("codec {id:?} is not supported (supported: zlib, ")),

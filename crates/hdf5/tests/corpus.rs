@@ -36,18 +36,9 @@ const REFUSED: &[(&str, &str)] = &[
     // Filters.
     ("plugins/h5ex_d_jpeg.h5", "the filter jpeg"),
     ("plugins/h5ex_d_mafisc.h5", "the filter mafisc"),
-    ("plugins/h5ex_d_npzfp.h5", "the filter zfp"),
     ("plugins/h5ex_d_sz.h5", "the filter sz"),
-    ("plugins/h5ex_d_zfp.h5", "the filter zfp"),
-    ("plugins/test_zfp_030040.h5", "the filter zfp"),
-    ("plugins/test_zfp_030235.h5", "the filter zfp"),
-    ("plugins/test_zfp_050.h5", "the filter zfp"),
-    ("plugins/test_zfp_052.h5", "the filter zfp"),
-    ("plugins/test_zfp_054.h5", "the filter zfp"),
-    ("plugins/test_zfp_110050.h5", "the filter zfp"),
-    ("plugins/test_zfp_110xxx.h5", "the filter zfp"),
-    ("plugins/test_zfp_be.h5", "the filter zfp"),
-    ("plugins/test_zfp_le.h5", "the filter zfp"),
+    // It says that it was written by a zfp that does not exist yet; the library refuses it too.
+    ("plugins/test_zfp_110xxx.h5", "the filter zfp of version 7"),
 ];
 
 fn corpora() -> PathBuf {

@@ -16,6 +16,7 @@ use crate::error::{Problem, invalid, unsupported};
 use crate::format::extension::Extension;
 use crate::json::Json;
 use crate::{Format, base64, dtypes, fill};
+use hyperslab_codec::registry::NO_PICKLE;
 use hyperslab_codec::{Codec, Context, DataType, Vlen, VlenKind};
 
 /// What the elements of an array are.
@@ -144,6 +145,11 @@ pub(crate) fn from_v2<'a>(dtype: &Json, filters: &'a [Json]) -> Result<(Element,
         Some("vlen-utf8") => (VlenKind::Text, &["id"]),
         Some("vlen-bytes") => (VlenKind::Bytes, &["id"]),
         Some("vlen-array") => (VlenKind::Array(item(first)?), &["id", "dtype"]),
+        Some("pickle") => {
+            return unsupported!(
+                "filters: object codec \"pickle\" is not supported (supported: {SUPPORTED}): {NO_PICKLE}"
+            );
+        }
         Some(id) if is_object_codec(id) => {
             return unsupported!("filters: object codec \"{id}\" is not supported (supported: {SUPPORTED})");
         }

@@ -42,7 +42,7 @@ fn v2_filters_say_what_objects_are() {
         r#"
         "|O" | [] | "|O" needs a first filter that makes bytes of objects (vlen-utf8
         "|O" | [{"id": "json2"}] | object codec "json2" is not supported
-        "|O" | [{"id": "pickle", "protocol": 5}] | "pickle" is not supported
+        "|O" | [{"id": "pickle", "protocol": 5}] | reading a pickle runs code
         "|O" | [{"id": "msgpack2"}] | "msgpack2" is not supported
         "|O" | [{"id": "categorize", "labels": []}] | "categorize" is not supported
         "|O" | [{"id": "crc32c"}, {"id": "vlen-utf8"}] | "vlen-utf8" makes bytes of objects

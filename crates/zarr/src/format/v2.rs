@@ -305,7 +305,7 @@ mod tests {
             "filters": null | "filters": [{"id": "delta", "dtype": "<f4"}] | filters: codec "delta" is not supported
             "filters": null | "filters": [{}] | filters:
             {"id": "zstd", "level": 0} | "zstd" | compressor: expected null or an object, found "zstd"
-            {"id": "zstd", "level": 0} | {"id": "lzma"} | compressor: codec "lzma" is not supported
+            {"id": "zstd", "level": 0} | {"id": "sz3"} | compressor: codec "sz3" is not supported
             {"id": "zstd", "level": 0} | {"id": "vlen-utf8"} | compressor: codec "vlen-utf8" is not supported but as the first filter
             "level": 0 | "level": NaN | compressor:
             "level": 0 | "level": "high" | compressor:

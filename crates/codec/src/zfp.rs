@@ -1,0 +1,489 @@
+//! `zfp`: lossy or lossless compression of numbers in blocks of 4 to the power of the rank.
+//!
+//! * Specification: <https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/zfp>,
+//!   <https://zfp.readthedocs.io/en/latest/>
+//! * v3 name: `zfp`; v2 has [`zfpy`](crate::zfpy) only
+//!
+//! ```json
+//! {"name": "zfp", "configuration": {"mode": "fixed_accuracy", "tolerance": 0.05}}
+//! ```
+//!
+//! A chunk is one stream without a header. zfp has signed integers and floats of 4 and 8 bytes;
+//! smaller integers are stored in the upper bits of 32, and unsigned ones of 4 and 8 bytes as
+//! signed ones, which must be large enough.
+//!
+//! A stream consists of words of 64 bits, or of bytes where the library was built so: its length
+//! is rounded up to either.
+
+use crate::registry::Config;
+use crate::{ArrayToBytes, ByteOrder, Codec, CodecError, Context, DataType, Kind, Result, Scratch, chain};
+use bytemuck::{Pod, allocation::pod_collect_to_vec};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use zfp_rs::codec::block::decode_block;
+use zfp_rs::{
+    ZfpBitStream, ZfpBitStreamRef, ZfpConfig, ZfpDimensionality, ZfpField, ZfpFieldMetadata, ZfpHeaderMask,
+    ZfpScalar, ZfpScalarType, ZfpStreamAlignment,
+};
+
+/// What a mode and its parameters are for.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Mode {
+    Reversible {},
+    FixedAccuracy { tolerance: f64 },
+    FixedRate { rate: f64 },
+    FixedPrecision { precision: u32 },
+    Expert { minbits: u32, maxbits: u32, maxprec: u32, minexp: i32 },
+}
+
+impl Mode {
+    /// The parameters of the library; `None` where there are no such.
+    pub(crate) fn config(self, field: &ZfpFieldMetadata) -> Option<ZfpConfig> {
+        match self {
+            Mode::Reversible {} => Some(ZfpConfig::reversible()),
+            Mode::FixedAccuracy { tolerance } => {
+                (tolerance >= 0.0).then(|| ZfpConfig::fixed_accuracy(tolerance))
+            }
+            Mode::FixedRate { rate } => {
+                let rank = rank(field.dims);
+                ZfpConfig::fixed_rate(rate, field.scalar_type, rank, ZfpStreamAlignment::Unaligned).ok()
+            }
+            Mode::FixedPrecision { precision } => Some(ZfpConfig::fixed_precision(precision)),
+            Mode::Expert { minbits, maxbits, maxprec, minexp } => {
+                ZfpConfig::expert(minbits, maxbits, maxprec, minexp).ok()
+            }
+        }
+    }
+}
+
+/// The number of axes of a field, whose unused lengths are 0.
+fn rank(dims: [usize; 4]) -> ZfpDimensionality {
+    match dims {
+        [.., w] if w > 0 => ZfpDimensionality::D4,
+        [_, _, z, _] if z > 0 => ZfpDimensionality::D3,
+        [_, y, ..] if y > 0 => ZfpDimensionality::D2,
+        _ => ZfpDimensionality::D1,
+    }
+}
+
+/// The lengths of a chunk's axes as zfp has them, fastest first; `None`: more than four axes.
+pub(crate) fn dims(shape: &[u64]) -> Option<[usize; 4]> {
+    let mut dims = [0; 4];
+    for (at, length) in shape.iter().rev().enumerate() {
+        *dims.get_mut(at)? = usize::try_from(*length).ok()?;
+    }
+    if shape.is_empty() {
+        dims = [1, 0, 0, 0];
+    }
+    Some(dims)
+}
+
+/// The elements of a field that holds chunks like `array`, and their size; `None` if zfp has no
+/// such.
+pub(crate) fn field(array: &Context<'_>) -> Option<ZfpFieldMetadata> {
+    let scalar_type = match (array.dtype.kind(), array.dtype.size()) {
+        (Kind::Float, 4) => ZfpScalarType::F32,
+        (Kind::Float, 8) => ZfpScalarType::F64,
+        (Kind::Int | Kind::UInt, 1..=4) => ZfpScalarType::I32,
+        (Kind::Int | Kind::UInt | Kind::DateTime(_) | Kind::TimeDelta(_), 8) => ZfpScalarType::I64,
+        _ => return None,
+    };
+    let native = array.dtype.order() == ByteOrder::NATIVE && array.vlen.is_none();
+    native.then_some(ZfpFieldMetadata { scalar_type, dims: dims(&array.shape)? })
+}
+
+/// The words of a stream; what is not there of the last one is zero.
+pub(crate) fn words(src: &[u8]) -> Vec<u64> {
+    let word = |bytes: &[u8]| {
+        let mut word = [0; 8];
+        word.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        u64::from_le_bytes(word)
+    };
+    src.chunks(8).map(word).collect()
+}
+
+/// Decodes the rest of a stream of `len` bytes into the front of `dst`; returns how many bytes that
+/// were.
+pub(crate) fn decode_field(
+    codec: &'static str,
+    stream: &mut ZfpBitStreamRef<'_>,
+    len: usize,
+    config: &ZfpConfig,
+    field: &ZfpFieldMetadata,
+    dst: &mut [u8],
+) -> Result<usize> {
+    let (room, size) = (dst.len(), field.scalar_type.size());
+    let lengths = field.dims.map(|length| length.max(1));
+    let total = lengths.iter().try_fold(size, |total, length| total.checked_mul(*length));
+    let total = total.unwrap_or(usize::MAX);
+    let Some(dst) = dst.get_mut(..total) else { return Err(CodecError::size(codec, room, total)) };
+    let decoded = match field.scalar_type {
+        ZfpScalarType::I32 => decode_blocks::<i32>(stream, len, config, field.dims, dst),
+        ZfpScalarType::I64 => decode_blocks::<i64>(stream, len, config, field.dims, dst),
+        ZfpScalarType::F32 => decode_blocks::<f32>(stream, len, config, field.dims, dst),
+        ZfpScalarType::F64 => decode_blocks::<f64>(stream, len, config, field.dims, dst),
+    };
+    if !decoded {
+        return Err(CodecError::corrupt(codec, format!("truncated after {len} bytes")));
+    }
+    let end = stream.read_pos().div_ceil(64).saturating_mul(8);
+    if len as u64 > end {
+        let why = format!("{} bytes follow the end of the stream at byte {end}", len as u64 - end);
+        return Err(CodecError::corrupt(codec, why));
+    }
+    Ok(total)
+}
+
+/// Decodes blocks to their places in a field of exactly `dst`; `false`: there are not so many in
+/// the stream.
+fn decode_blocks<T: ZfpScalar + Pod>(
+    stream: &mut ZfpBitStreamRef<'_>,
+    len: usize,
+    config: &ZfpConfig,
+    dims: [usize; 4],
+    dst: &mut [u8],
+) -> bool {
+    let rank = rank(dims);
+    let mut block = [T::zeroed(); 256];
+    let Some(block) = block.get_mut(..rank.block_size()) else { return false };
+    let [nx, ny, nz, nw] = dims.map(|length| length.max(1));
+    let starts = |length: usize| (0..length).step_by(4);
+    for w in starts(nw) {
+        for (z, y, x) in
+            starts(nz).flat_map(|z| starts(ny).flat_map(move |y| starts(nx).map(move |x| (z, y, x))))
+        {
+            let decoded = decode_block(stream, config, block, rank);
+            if decoded.is_err() || stream.read_pos().div_ceil(8) > len as u64 {
+                return false;
+            }
+            // Blocks at the edges hold more than the field. `row` counts w, z and y in base 4.
+            for (row, values) in block.chunks_exact(4).enumerate() {
+                let (w, z, y) = (w + row / 16, z + row / 4 % 4, y + row % 4);
+                if w >= nw || z >= nz || y >= ny {
+                    continue;
+                }
+                let at = (((w * nz + z) * ny + y) * nx + x) * size_of::<T>();
+                let values: &[u8] = bytemuck::cast_slice(values);
+                let count = values.len().min((nx - x) * size_of::<T>());
+                let (Some(to), Some(from)) = (dst.get_mut(at..at + count), values.get(..count)) else {
+                    return false;
+                };
+                to.copy_from_slice(from);
+            }
+        }
+    }
+    true
+}
+
+/// Encodes elements of a field, behind a header or without one.
+pub(crate) fn encode_field(
+    codec: &'static str,
+    src: &[u8],
+    config: &ZfpConfig,
+    field: &ZfpFieldMetadata,
+    header: bool,
+) -> Result<Vec<u8>> {
+    match field.scalar_type {
+        ZfpScalarType::I32 => encode::<i32>(src, config, field, header),
+        ZfpScalarType::I64 => encode::<i64>(src, config, field, header),
+        ZfpScalarType::F32 => encode::<f32>(src, config, field, header),
+        ZfpScalarType::F64 => encode::<f64>(src, config, field, header),
+    }
+    .map_err(|why| CodecError::encode(codec, why))
+}
+
+fn encode<T: ZfpScalar + Pod>(
+    src: &[u8],
+    config: &ZfpConfig,
+    field: &ZfpFieldMetadata,
+    header: bool,
+) -> Result<Vec<u8>, String> {
+    let copy;
+    let elements = match bytemuck::try_cast_slice::<u8, T>(src) {
+        Ok(elements) => elements,
+        // Not aligned; a size that is no whole number of elements does not fit the field.
+        Err(_) => {
+            copy = pod_collect_to_vec::<u8, T>(src);
+            &copy
+        }
+    };
+    let array = ZfpField::new(elements, field.dims).map_err(|error| error.to_string())?;
+    if array.size_bytes() != src.len() {
+        return Err(format!("{} bytes where the chunk has {}", src.len(), array.size_bytes()));
+    }
+    let room = config.maximum_size(field.scalar_type, field.dims).ok_or("the chunk is too large")?;
+    let mut stream = ZfpBitStream::new(room).map_err(|error| error.to_string())?;
+    if header {
+        stream.write_header(config, field, ZfpHeaderMask::FULL).map_err(|error| error.to_string())?;
+    }
+    stream.compress(config, &array).map_err(|error| error.to_string())?;
+    Ok(stream.into_words().into_iter().flat_map(u64::to_le_bytes).collect())
+}
+
+/// The most bytes of a field's stream.
+pub(crate) fn max_stream(config: &ZfpConfig, field: &ZfpFieldMetadata, decoded: usize) -> usize {
+    config
+        .maximum_size(field.scalar_type, field.dims)
+        .unwrap_or(usize::MAX)
+        .max(chain::generous_bound(decoded))
+}
+
+/// The `zfp` codec.
+#[derive(Clone, Debug)]
+pub(crate) struct Zfp {
+    dtype: DataType,
+    field: ZfpFieldMetadata,
+    mode: Mode,
+    config: ZfpConfig,
+}
+
+impl Zfp {
+    /// From v3 metadata, for the elements of `array`.
+    pub(crate) fn new(json: Config<'_>, array: &Context<'_>) -> Result<Self> {
+        let mode: Mode = json.fields("zfp")?;
+        let dtype = array.dtype;
+        let Some(field) = field(array) else {
+            let why = format!(
+                "\"zfp\" encodes integers, and floats of 4 and 8 bytes, in chunks of up to four axes; found {dtype} in chunks of shape {:?}",
+                array.shape
+            );
+            return Err(CodecError::Unfit { why });
+        };
+        let Some(config) = mode.config(&field) else {
+            return Err(CodecError::config("zfp", format!("there is no mode {} for {dtype}", json!(mode))));
+        };
+        Ok(Zfp { dtype, field, mode, config })
+    }
+
+    /// Whether elements are stored as they are.
+    fn is_plain(&self) -> bool {
+        !matches!(self.dtype.kind(), Kind::UInt) && self.dtype.size() >= 4
+    }
+
+    /// Elements as zfp has them.
+    fn promoted(&self, src: &[u8]) -> Result<Vec<u8>> {
+        let signed = self.dtype.kind() == Kind::Int;
+        Ok(match self.dtype.size() {
+            1 if signed => each::<i8, i32>(src, |value| i32::from(value) << 23),
+            1 => each::<u8, i32>(src, |value| (i32::from(value) - 0x80) << 23),
+            2 if signed => each::<i16, i32>(src, |value| i32::from(value) << 15),
+            2 => each::<u16, i32>(src, |value| (i32::from(value) - 0x8000) << 15),
+            size => {
+                // The sign bit of each.
+                let top = if cfg!(target_endian = "big") { 0 } else { size - 1 };
+                if src.chunks_exact(size).any(|value| value.get(top).is_some_and(|byte| *byte >= 0x80)) {
+                    let why = format!(
+                        "zfp stores {} as signed integers, found a value too large for those",
+                        self.dtype
+                    );
+                    return Err(CodecError::encode("zfp", why));
+                }
+                src.to_vec()
+            }
+        })
+    }
+
+    /// The reverse of [`Zfp::promoted`]: values that lossy compression moved out of range are the
+    /// nearest in it.
+    #[expect(clippy::cast_possible_truncation, reason = "clamped before")]
+    fn demoted(&self, values: &[u8]) -> Vec<u8> {
+        let signed = self.dtype.kind() == Kind::Int;
+        match self.dtype.size() {
+            1 if signed => each::<i32, i8>(values, |value| (value >> 23).clamp(-0x80, 0x7f) as i8),
+            1 => each::<i32, u8>(values, |value| ((value >> 23) + 0x80).clamp(0, 0xff) as u8),
+            2 if signed => each::<i32, i16>(values, |value| (value >> 15).clamp(-0x8000, 0x7fff) as i16),
+            2 => each::<i32, u16>(values, |value| ((value >> 15) + 0x8000).clamp(0, 0xffff) as u16),
+            4 => each::<i32, i32>(values, |value| value.max(0)),
+            _ => each::<i64, i64>(values, |value| value.max(0)),
+        }
+    }
+}
+
+/// Converts each element.
+fn each<T: Pod, U: Pod>(src: &[u8], convert: impl Fn(T) -> U) -> Vec<u8> {
+    let converted =
+        src.chunks_exact(size_of::<T>()).map(|bytes| convert(bytemuck::pod_read_unaligned(bytes)));
+    bytemuck::cast_slice(&converted.collect::<Vec<U>>()).to_vec()
+}
+
+impl Codec for Zfp {
+    fn name(&self) -> &'static str {
+        "zfp"
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
+        if !src.len().is_multiple_of(8) {
+            return Err(CodecError::corrupt(
+                "zfp",
+                format!("{} bytes are no whole number of words", src.len()),
+            ));
+        }
+        let words = words(src);
+        let mut stream = ZfpBitStreamRef::from_words(&words);
+        if self.is_plain() {
+            return decode_field("zfp", &mut stream, src.len(), &self.config, &self.field, dst);
+        }
+        let size = self.dtype.size();
+        let elements = self.field.dims.iter().map(|length| length.max(&1)).product::<usize>();
+        let total = elements.saturating_mul(size);
+        let to = crate::front("zfp", dst, total)?;
+        let mut values = vec![0; elements.saturating_mul(self.field.scalar_type.size())];
+        decode_field("zfp", &mut stream, src.len(), &self.config, &self.field, &mut values)?;
+        to.copy_from_slice(&self.demoted(&values));
+        Ok(total)
+    }
+
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
+        let promoted = if self.is_plain() { None } else { Some(self.promoted(src)?) };
+        *dst = encode_field("zfp", promoted.as_deref().unwrap_or(src), &self.config, &self.field, false)?;
+        Ok(())
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        max_stream(&self.config, &self.field, decoded)
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        Some(json!({"name": "zfp", "configuration": self.mode}))
+    }
+}
+
+impl ArrayToBytes for Zfp {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, decode, encode};
+    use std::borrow::Cow;
+
+    pub(super) fn context(dtype: &str, shape: &[u64]) -> Context<'static> {
+        let dtype: DataType = dtype.parse().unwrap();
+        Context { shape: Cow::Owned(shape.to_vec()), ..Context::of_elements(dtype) }
+    }
+
+    fn codec(dtype: &str, shape: &[u64], mode: &Value) -> Result<Zfp> {
+        Zfp::new(Config::V3(Some(mode)), &context(dtype, shape))
+    }
+
+    const SHAPES: [&[u64]; 9] =
+        [&[], &[1], &[4], &[103], &[5, 3], &[8, 8], &[9, 1, 6], &[1, 1, 1, 1], &[5, 2, 6, 3]];
+    const TYPES: [&str; 12] =
+        ["<f4", "<f8", "<i4", "<i8", "|i1", "|u1", "<i2", "<u2", "<u4", "<u8", "<M8[s]", "<m8[ns]"];
+
+    /// Numbers of a type, small and large ones; those of unsigned types fit signed ones.
+    fn elements(dtype: &str, shape: &[u64]) -> Vec<u8> {
+        let count = shape.iter().product::<u64>();
+        let element = |i: u64| {
+            let i = i as i64;
+            match dtype {
+                "<f4" => ((i * i) as f32 / 7.0 - 30.0).to_le_bytes().to_vec(),
+                "<f8" => ((i * i) as f64 * 1e-3 - 1.0).to_le_bytes().to_vec(),
+                "|i1" | "|u1" => vec![(i * 37) as u8],
+                "<i2" | "<u2" => ((i * 7919) as u16).to_le_bytes().to_vec(),
+                "<i4" => ((i - 5) * 1_000_003).to_le_bytes()[..4].to_vec(),
+                "<u4" => ((i as u32).wrapping_mul(1_000_003) & 0x7fff_ffff).to_le_bytes().to_vec(),
+                "<u8" => (i * i * 1_000_003).to_le_bytes().to_vec(),
+                _ => ((i - 5) * 10_000_000_019).to_le_bytes().to_vec(),
+            }
+        };
+        (0..count).flat_map(element).collect()
+    }
+
+    #[test]
+    fn reversible() {
+        for dtype in TYPES {
+            for shape in SHAPES {
+                let codec = codec(dtype, shape, &json!({"mode": "reversible"})).unwrap();
+                let data = elements(dtype, shape);
+                let stored = encode(&codec, &data);
+                assert!(stored.len() <= codec.max_encoded(data.len()));
+                assert_eq!(decode(&codec, &stored, data.len()).unwrap(), data, "{dtype} {shape:?}");
+                assert_eq!(decode(&codec, &stored, data.len() + 9).unwrap(), data);
+                assert!(matches!(decode(&codec, &stored, data.len() - 1), Err(CodecError::Size { .. })));
+                for end in 0..stored.len() {
+                    assert!(decode(&codec, &stored[..end], data.len()).is_err(), "{dtype} {shape:?} {end}");
+                }
+                let longer = [&stored[..], &[0; 8]].concat();
+                assert!(decode(&codec, &longer, data.len()).is_err());
+                // Not aligned.
+                let mut memory = vec![0; data.len() + 1];
+                let written = codec.decode(&stored, &mut memory[1..], &mut Scratch::default());
+                assert_eq!((written.unwrap(), &memory[1..]), (data.len(), &data[..]));
+                assert_eq!(encode(&codec, &memory[1..]), stored);
+            }
+        }
+    }
+
+    #[test]
+    fn lossy() {
+        let shape = [9, 10, 5];
+        let data = elements("<f8", &shape);
+        let number = |bytes: &[u8]| f64::from_le_bytes(bytes.try_into().unwrap());
+        for (mode, error, most) in [
+            (json!({"mode": "fixed_accuracy", "tolerance": 0.05}), 0.05, 2000),
+            (json!({"mode": "fixed_accuracy", "tolerance": 0.0}), 1e-12, 4000),
+            (json!({"mode": "fixed_rate", "rate": 16.0}), 0.1, 2304),
+            (json!({"mode": "fixed_precision", "precision": 24}), 1e-2, 2000),
+            (
+                json!({"mode": "expert", "minbits": 64, "maxbits": 1024, "maxprec": 40, "minexp": -20}),
+                0.1,
+                2304,
+            ),
+        ] {
+            let codec = codec("<f8", &shape, &mode).unwrap();
+            assert_eq!(codec.to_v3().unwrap(), json!({"name": "zfp", "configuration": mode}));
+            let stored = encode(&codec, &data);
+            assert!(stored.len() <= most, "{mode}: {}", stored.len());
+            let decoded = decode(&codec, &stored, data.len()).unwrap();
+            for (found, expected) in decoded.chunks(8).zip(data.chunks(8)) {
+                assert!((number(found) - number(expected)).abs() <= error, "{mode}");
+            }
+            testing::withstands_damage(&codec, &stored, data.len());
+        }
+        let bytes = codec("|u1", &[100], &json!({"mode": "fixed_rate", "rate": 8.0})).unwrap();
+        let extremes: Vec<u8> = (0..100).map(|i| if i % 3 == 0 { 255 } else { 0 }).collect();
+        let decoded = decode(&bytes, &encode(&bytes, &extremes), 100).unwrap();
+        assert!(
+            decoded.iter().zip(&extremes).all(|(found, expected)| found.abs_diff(*expected) < 40),
+            "{decoded:?}"
+        );
+    }
+
+    #[test]
+    fn damage() {
+        for dtype in TYPES {
+            let codec = codec(dtype, &[7, 6], &json!({"mode": "reversible"})).unwrap();
+            let data = elements(dtype, &[7, 6]);
+            testing::withstands_damage(&codec, &encode(&codec, &data), data.len());
+        }
+    }
+
+    #[test]
+    fn refused() {
+        for bad in [
+            json!({}),
+            json!({"mode": "lossless"}),
+            json!({"mode": "fixed_rate"}),
+            json!({"mode": "fixed_rate", "rate": -1.0}),
+            json!({"mode": "fixed_rate", "rate": 1e9}),
+            json!({"mode": "fixed_accuracy", "tolerance": -0.5}),
+            json!({"mode": "fixed_precision", "precision": -1}),
+            json!({"mode": "expert", "minbits": 9, "maxbits": 8, "maxprec": 1, "minexp": 0}),
+            json!({"mode": "reversible", "rate": 1}),
+        ] {
+            assert!(matches!(codec("<f4", &[9], &bad), Err(CodecError::Config { .. })), "{bad}");
+        }
+        let reversible = json!({"mode": "reversible"});
+        for dtype in ["|b1", "<f2", "<c8", ">f4", "|S4", "<U1"] {
+            assert!(matches!(codec(dtype, &[9], &reversible), Err(CodecError::Unfit { .. })), "{dtype}");
+        }
+        assert!(matches!(codec("<f4", &[1; 5], &reversible), Err(CodecError::Unfit { .. })));
+        for (dtype, value) in [("<u4", &[0, 0, 0, 0x80][..]), ("<u8", &[0, 0, 0, 0, 0, 0, 0, 0x80])] {
+            let codec = codec(dtype, &[1], &reversible).unwrap();
+            let message =
+                codec.encode(value, &mut Vec::new(), &mut Scratch::default()).unwrap_err().to_string();
+            assert!(message.contains("too large"), "{message}");
+        }
+    }
+}
