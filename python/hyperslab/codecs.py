@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from hyperslab._vlen import Kind, type_of
 from hyperslab.errors import InvalidArgumentError
@@ -33,6 +34,8 @@ __all__ = [
     "CRC32",
     "LZ4",
     "Adler32",
+    "AsType",
+    "BitRound",
     "Blosc",
     "BloscCodec",
     "Bytes",
@@ -42,9 +45,13 @@ __all__ = [
     "CodecsLike",
     "Crc32c",
     "Crc32cCodec",
+    "Delta",
+    "FixedScaleOffset",
     "Fletcher32",
     "Gzip",
     "GzipCodec",
+    "PackBits",
+    "Quantize",
     "Sharding",
     "ShardingCodec",
     "Shuffle",
@@ -63,6 +70,8 @@ class Codec:
 
     _v2: ClassVar[str | None] = None
     _v3: ClassVar[str | None] = None
+    # Other names in Zarr v3.
+    _aliases: ClassVar[tuple[str, ...]] = ()
 
     def to_dict(self, zarr_format: ZarrFormat = 3) -> dict[str, Any]:
         """The metadata of this codec.
@@ -311,6 +320,199 @@ class Fletcher32(Codec):
     _v2, _v3 = "fletcher32", "numcodecs.fletcher32"
 
 
+def _numpy_name(dtype: npt.DTypeLike) -> str:
+    """NumPy's type string of a data type, as numcodecs writes it."""
+    return np.dtype(dtype).str
+
+
+class _Typed(Codec):
+    """Codecs of numcodecs that name the type of the array's elements, ``dtype``, and of the stored ones,
+    ``astype``. Where ``dtype`` is None, it is for the engine to choose: that of the array.
+    """
+
+    dtype: str | None
+    astype: str | None
+
+    def _set_types(self, dtype: npt.DTypeLike, astype: npt.DTypeLike) -> None:
+        # NumPy takes None for float64.
+        name = None if dtype is None else _numpy_name(dtype)
+        object.__setattr__(self, "dtype", name)
+        object.__setattr__(self, "astype", name if astype is None else _numpy_name(astype))
+
+
+@dataclass(frozen=True)
+class Delta(_Typed):
+    """Of each element, the difference from the one before it. (numcodecs' ``delta``.)
+
+    Parameters
+    ----------
+    dtype : dtype, optional
+        The type of the elements; default: that of the array.
+    astype : dtype, optional
+        The type of the differences; default: ``dtype``. What it cannot hold is lost.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> z = hs.create_array(hs.MemoryStore(), data=[5, 7, 8], filters=[hs.codecs.Delta("i8", astype="i1")])
+    >>> z[1:]
+    array([7, 8])
+    """
+
+    dtype: str | None = None
+    astype: str | None = None
+
+    _v2, _v3 = "delta", "numcodecs.delta"
+
+    def __init__(self, dtype: npt.DTypeLike = None, astype: npt.DTypeLike = None) -> None:
+        self._set_types(dtype, astype)
+
+
+@dataclass(frozen=True)
+class FixedScaleOffset(_Typed):
+    """``(element - offset) * scale``, rounded, as another type. (numcodecs' ``fixedscaleoffset``.)
+
+    Parameters
+    ----------
+    offset, scale : int or float
+        What is subtracted, and what the rest is multiplied with.
+    dtype : dtype, optional
+        The type of the elements; default: that of the array.
+    astype : dtype, optional
+        The type of what is stored; default: ``dtype``. What it cannot hold is lost.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> tenths = hs.codecs.FixedScaleOffset(offset=1000, scale=10, dtype="f8", astype="u1")
+    >>> z = hs.create_array(hs.MemoryStore(), data=[1000.0, 1000.11, 1000.27], filters=[tenths])
+    >>> z[...]
+    array([1000. , 1000.1, 1000.3])
+    """
+
+    offset: float
+    scale: float
+    dtype: str | None = None
+    astype: str | None = None
+
+    _v2, _v3 = "fixedscaleoffset", "numcodecs.fixedscaleoffset"
+
+    def __init__(
+        self, offset: float, scale: float, dtype: npt.DTypeLike = None, astype: npt.DTypeLike = None
+    ) -> None:
+        for name, value in {"offset": offset, "scale": scale}.items():
+            object.__setattr__(self, name, value.item() if isinstance(value, np.generic) else value)
+        self._set_types(dtype, astype)
+
+
+@dataclass(frozen=True)
+class Quantize(_Typed):
+    """Floats rounded to some decimal digits, by a power of two. (numcodecs' ``quantize``.)
+
+    Parameters
+    ----------
+    digits : int
+        Decimal digits to keep behind the point.
+    dtype : dtype, optional
+        The type of the elements; default: that of the array.
+    astype : dtype, optional
+        The type of what is stored; default: ``dtype``.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> z = hs.create_array(hs.MemoryStore(), data=[0.111, 0.77777], filters=[hs.codecs.Quantize(1)])
+    >>> z[...]
+    array([0.125, 0.75 ])
+    """
+
+    digits: int
+    dtype: str | None = None
+    astype: str | None = None
+
+    _v2, _v3 = "quantize", "numcodecs.quantize"
+
+    def __init__(self, digits: int, dtype: npt.DTypeLike = None, astype: npt.DTypeLike = None) -> None:
+        object.__setattr__(self, "digits", digits)
+        self._set_types(dtype, astype)
+
+
+@dataclass(frozen=True)
+class AsType(Codec):
+    """Elements stored as another type, with NumPy's conversions. (numcodecs' ``astype``.)
+
+    Parameters
+    ----------
+    encode_dtype : dtype
+        The type of what is stored. What it cannot hold is lost.
+    decode_dtype : dtype, optional
+        The type of the elements; default: that of the array.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> z = hs.create_array(hs.MemoryStore(), data=[100, 102], filters=[hs.codecs.AsType("i1")])
+    >>> z[...]
+    array([100, 102])
+    """
+
+    encode_dtype: str
+    decode_dtype: str | None = None
+
+    _v2, _v3 = "astype", "numcodecs.astype"
+
+    def __init__(self, encode_dtype: npt.DTypeLike, decode_dtype: npt.DTypeLike = None) -> None:
+        object.__setattr__(self, "encode_dtype", _numpy_name(encode_dtype))
+        object.__setattr__(self, "decode_dtype", None if decode_dtype is None else _numpy_name(decode_dtype))
+
+
+@dataclass(frozen=True)
+class BitRound(Codec):
+    """Floats rounded to some bits of their mantissa, so that they compress better.
+
+    Parameters
+    ----------
+    keepbits : int
+        Bits to keep: of the mantissa, or of an integer from the highest that is set.
+    numcodecs : bool, default True
+        Whether the name in Zarr v3 is ``numcodecs.bitround``, which zarr-python reads, or ``bitround``, that of
+        zarr-extensions.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> z = hs.create_array(hs.MemoryStore(), data=[1.2345, 100.7], filters=[hs.codecs.BitRound(3)])
+    >>> z[...]
+    array([  1.25, 104.  ])
+    """
+
+    keepbits: int
+    numcodecs: bool = True
+
+    _v2, _aliases = "bitround", ("bitround",)
+
+    def to_dict(self, zarr_format: ZarrFormat = 3) -> dict[str, Any]:
+        if zarr_format == 2:
+            return {"id": "bitround", "keepbits": self.keepbits}
+        name = "numcodecs.bitround" if self.numcodecs else "bitround"
+        return {"name": name, "configuration": {"keepbits": self.keepbits}}
+
+
+@dataclass(frozen=True)
+class PackBits(Codec):
+    """Eight bools in a byte. (numcodecs' ``packbits``.)
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> z = hs.create_array(hs.MemoryStore(), data=[True, False, True], filters=[hs.codecs.PackBits()])
+    >>> z[...]
+    array([ True, False,  True])
+    """
+
+    _v2, _v3 = "packbits", "numcodecs.packbits"
+
+
 @dataclass(frozen=True)
 class Sharding(Codec):
     """Cuts a chunk (now a shard) into inner chunks, and stores an index of where each lies (Zarr v3's
@@ -422,6 +624,12 @@ _CLASSES: tuple[type[Codec], ...] = (
     CRC32,
     Adler32,
     Fletcher32,
+    Delta,
+    FixedScaleOffset,
+    Quantize,
+    AsType,
+    BitRound,
+    PackBits,
     Sharding,
 )
 
@@ -527,8 +735,10 @@ def parse_codec(metadata: Mapping[str, Any]) -> Codec | None:
     if isinstance(name, str) and name.startswith("numcodecs."):
         # zarr-python's names for numcodecs' codecs: configured as in v2.
         name, v2 = name.removeprefix("numcodecs."), True
+    if name == "bitround":
+        settings["numcodecs"] = v2
     for kind in _CLASSES:
-        if name == kind._v2 if v2 else name == kind._v3:
+        if name == kind._v2 if v2 else name in (kind._v3, *kind._aliases):
             break
     else:
         return None

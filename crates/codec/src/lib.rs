@@ -11,6 +11,9 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
+mod arithmetic;
+mod as_type;
+mod bitround;
 mod blosc;
 mod bounded;
 mod bytes;
@@ -19,15 +22,22 @@ mod chain;
 mod checksum;
 mod crc32c;
 mod deflate;
+mod delta;
 mod dtype;
+mod elements;
 mod error;
+mod fixed_scale_offset;
 mod fletcher32;
 mod gzip;
+mod half;
 pub mod hdf5;
 mod heap;
 mod kind;
 mod low;
 mod lz4;
+mod number;
+mod packbools;
+mod quantize;
 mod racing;
 pub mod registry;
 mod scratch;

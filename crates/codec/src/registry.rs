@@ -2,9 +2,15 @@
 //!
 //! To add a codec: a file with its type, and a line in [`CODECS`].
 
+use crate::as_type::AsType;
+use crate::bitround::BitRound;
 use crate::bz2::Bzip2;
 use crate::checksum::Checksum;
+use crate::delta::Delta;
+use crate::fixed_scale_offset::FixedScaleOffset;
 use crate::fletcher32::Fletcher32;
+use crate::packbools::PackBools;
+use crate::quantize::Quantize;
 use crate::shuffle::Shuffle;
 use crate::{
     AnyCodec, ArrayToArray, ArrayToBytes, Blosc, BytesCodec, Codec, CodecError, Context, Crc32c, Gzip, Lz4,
@@ -12,7 +18,7 @@ use crate::{
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// What metadata says about one codec.
@@ -98,6 +104,12 @@ pub const CODECS: Table = Table(&[
     line(Some("fletcher32"), &["numcodecs.fletcher32"],       Make::BytesToBytes(|json, _| { let NoFields {} = json.fields("fletcher32")?; Ok(Arc::new(Fletcher32)) })),
     line(Some("bz2"),        &["numcodecs.bz2"],              Make::BytesToBytes(|json, _| Ok(Arc::new(Bzip2::from_config(json)?)))),
     line(Some("shuffle"),    &["numcodecs.shuffle"],          Make::BytesToBytes(|json, array| Ok(Arc::new(Shuffle::from_config(json, array)?)))),
+    line(Some("delta"),      &["numcodecs.delta"],            Make::ArrayToArray(|json, array| Ok(Arc::new(Delta::new(json, array)?)))),
+    line(Some("fixedscaleoffset"), &["numcodecs.fixedscaleoffset"], Make::ArrayToArray(|json, array| Ok(Arc::new(FixedScaleOffset::new(json, array)?)))),
+    line(Some("quantize"),   &["numcodecs.quantize"],         Make::ArrayToArray(|json, array| Ok(Arc::new(Quantize::new(json, array)?)))),
+    line(Some("astype"),     &["numcodecs.astype"],           Make::ArrayToArray(|json, array| Ok(Arc::new(AsType::new(json, array)?)))),
+    line(Some("bitround"),   &["bitround", "numcodecs.bitround"], Make::ArrayToArray(|json, array| Ok(Arc::new(BitRound::new(json, array)?)))),
+    line(Some("packbits"),   &["numcodecs.packbits"],         Make::ArrayToArray(|json, array| Ok(Arc::new(PackBools::new(json, array)?)))),
     line(Some("vlen-utf8"),  &["vlen-utf8"],                  Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::text(json, array)?)))),
     line(Some("vlen-bytes"), &["vlen-bytes"],                 Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::bytes(json, array)?)))),
     line(Some("vlen-array"), &[],                             Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::array(json, array)?)))),
@@ -181,6 +193,13 @@ fn with_id(name: &str, id: &str, configuration: Option<&Value>) -> Result<Value>
     Ok(Value::Object(object))
 }
 
+/// The v3 object of a numcodecs codec, which zarr-python configures as in v2.
+pub(crate) fn numcodecs_v3(v2: Value) -> Option<Value> {
+    let Value::Object(mut fields) = v2 else { return None };
+    let id = fields.shift_remove("id")?;
+    Some(json!({"name": format!("numcodecs.{}", id.as_str()?), "configuration": fields}))
+}
+
 /// Parses the `configuration` of v3 metadata.
 pub(crate) fn configuration<T: DeserializeOwned>(name: &str, metadata: Option<&Value>) -> Result<T> {
     fields(name, metadata.cloned().unwrap_or_else(|| Value::Object(Map::new())))
@@ -232,7 +251,6 @@ fn shown(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn from_v3(name: &str, configuration: Option<&Value>, numpy: &str) -> Result<AnyCodec> {
         CODECS.from_v3(name, configuration, &Context::of_elements(numpy.parse().unwrap()))
@@ -272,7 +290,7 @@ mod tests {
             assert!(message.starts_with(&format!("codec {name:?} is not supported")), "{message}");
             assert!(message.contains("bytes, transpose, gzip"), "{message}");
         }
-        for id in ["lzma", "delta", "bytes", ""] {
+        for id in ["lzma", "cast_value", "bytes", ""] {
             let message = from_v2(&json!({"id": id})).unwrap_err().to_string();
             assert!(
                 message.starts_with(&format!("codec {id:?} is not supported (supported: zlib, ")),
