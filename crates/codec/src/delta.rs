@@ -19,7 +19,7 @@
 
 use crate::elements::{Elements, dtype};
 use crate::half::Half;
-use crate::number::{Bool, Number, with_number};
+use crate::number::{Bool, Number, NumberType, with_number};
 use crate::registry::{Config, numcodecs_v3};
 use crate::{ArrayToArray, Codec, Context, Racing, Result, Scratch};
 use serde::Deserialize;
@@ -49,6 +49,19 @@ impl Delta {
             None => decoded,
         };
         Ok(Delta { elements: Elements::new("delta", decoded, encoded, array)? })
+    }
+}
+
+/// The type that sums are computed in: NumPy's for the sum of both types, if elements are floats. For
+/// integers the low bits are the same in any.
+fn sum_type(elements: &Elements) -> NumberType {
+    use NumberType::{F16, F32, F64};
+    let (decoded, encoded) = (elements.from(), elements.to());
+    match (decoded, encoded.is_float(), encoded.size()) {
+        (F16, true, 2) | (F16, false, 1) => F16,
+        (F16 | F32, true, 2 | 4) | (F16 | F32, false, 1 | 2) => F32,
+        (F16 | F32 | F64, ..) => F64,
+        _ => decoded,
     }
 }
 
@@ -132,7 +145,7 @@ impl Codec for Delta {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
-        let (elements, within) = (self.elements, self.elements.from());
+        let (elements, within) = (self.elements, sum_type(&self.elements));
         macro_rules! decode {
             ($type:ident) => {
                 if elements.parts() == 1 {

@@ -40,6 +40,7 @@ mod packbools;
 mod quantize;
 mod racing;
 pub mod registry;
+mod reshape;
 mod scratch;
 mod shuffle;
 mod small;

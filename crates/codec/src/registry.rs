@@ -11,6 +11,7 @@ use crate::fixed_scale_offset::FixedScaleOffset;
 use crate::fletcher32::Fletcher32;
 use crate::packbools::PackBools;
 use crate::quantize::Quantize;
+use crate::reshape::Reshape;
 use crate::shuffle::Shuffle;
 use crate::{
     AnyCodec, ArrayToArray, ArrayToBytes, Blosc, BytesCodec, Codec, CodecError, Context, Crc32c, Gzip, Lz4,
@@ -93,6 +94,8 @@ const fn line(v2: Option<&'static str>, v3: &'static [&'static str], make: Make)
 pub const CODECS: Table = Table(&[
     line(None,               &["bytes"],                      Make::ArrayToBytes(|json, array| Ok(Arc::new(BytesCodec::new(json, array)?)))),
     line(None,               &["transpose"],                  Make::ArrayToArray(|json, array| Ok(Arc::new(Transpose::new(json, array)?)))),
+    line(None,               &["reshape"],                    Make::ArrayToArray(|json, array| Ok(Arc::new(Reshape::new(json, array)?)))),
+    line(None,               &["zarrs.squeeze", "squeeze"],   Make::ArrayToArray(|json, array| Ok(Arc::new(Reshape::squeeze(json, array)?)))),
     line(Some("zlib"),       &["numcodecs.zlib"],             Make::BytesToBytes(|json, _| json.either(Zlib::from_v3, Zlib::from_v2))),
     line(Some("gzip"),       &["gzip", "numcodecs.gzip"],     Make::BytesToBytes(|json, _| json.either(Gzip::from_v3, Gzip::from_v2))),
     line(Some("zstd"),       &["zstd", "numcodecs.zstd"],     Make::BytesToBytes(|json, _| json.either(Zstd::from_v3, Zstd::from_v2))),
@@ -288,7 +291,7 @@ mod tests {
         {
             let message = from_v3(name, None, "<f4").unwrap_err().to_string();
             assert!(message.starts_with(&format!("codec {name:?} is not supported")), "{message}");
-            assert!(message.contains("bytes, transpose, gzip"), "{message}");
+            assert!(message.contains("bytes, transpose, reshape"), "{message}");
         }
         for id in ["lzma", "cast_value", "bytes", ""] {
             let message = from_v2(&json!({"id": id})).unwrap_err().to_string();
