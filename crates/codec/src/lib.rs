@@ -36,6 +36,7 @@ mod kind;
 mod low;
 mod lz4;
 mod number;
+mod packbits;
 mod packbools;
 mod quantize;
 mod racing;

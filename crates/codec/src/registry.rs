@@ -9,6 +9,7 @@ use crate::checksum::Checksum;
 use crate::delta::Delta;
 use crate::fixed_scale_offset::FixedScaleOffset;
 use crate::fletcher32::Fletcher32;
+use crate::packbits::PackBits;
 use crate::packbools::PackBools;
 use crate::quantize::Quantize;
 use crate::reshape::Reshape;
@@ -93,6 +94,7 @@ const fn line(v2: Option<&'static str>, v3: &'static [&'static str], make: Make)
 #[rustfmt::skip]
 pub const CODECS: Table = Table(&[
     line(None,               &["bytes"],                      Make::ArrayToBytes(|json, array| Ok(Arc::new(BytesCodec::new(json, array)?)))),
+    line(None,               &["packbits"],                   Make::ArrayToBytes(|json, array| Ok(Arc::new(PackBits::new(json, array)?)))),
     line(None,               &["transpose"],                  Make::ArrayToArray(|json, array| Ok(Arc::new(Transpose::new(json, array)?)))),
     line(None,               &["reshape"],                    Make::ArrayToArray(|json, array| Ok(Arc::new(Reshape::new(json, array)?)))),
     line(None,               &["zarrs.squeeze", "squeeze"],   Make::ArrayToArray(|json, array| Ok(Arc::new(Reshape::squeeze(json, array)?)))),
@@ -291,7 +293,7 @@ mod tests {
         {
             let message = from_v3(name, None, "<f4").unwrap_err().to_string();
             assert!(message.starts_with(&format!("codec {name:?} is not supported")), "{message}");
-            assert!(message.contains("bytes, transpose, reshape"), "{message}");
+            assert!(message.contains("bytes, packbits, transpose"), "{message}");
         }
         for id in ["lzma", "cast_value", "bytes", ""] {
             let message = from_v2(&json!({"id": id})).unwrap_err().to_string();
