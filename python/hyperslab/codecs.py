@@ -40,6 +40,7 @@ __all__ = [
     "BloscCodec",
     "Bytes",
     "BytesCodec",
+    "CastValue",
     "Codec",
     "CodecLike",
     "CodecsLike",
@@ -51,10 +52,14 @@ __all__ = [
     "Gzip",
     "GzipCodec",
     "PackBits",
+    "PackBitsCodec",
     "Quantize",
+    "Reshape",
+    "ScaleOffset",
     "Sharding",
     "ShardingCodec",
     "Shuffle",
+    "Squeeze",
     "Transpose",
     "TransposeCodec",
     "Zlib",
@@ -514,6 +519,144 @@ class PackBits(Codec):
 
 
 @dataclass(frozen=True)
+class PackBitsCodec(Codec):
+    """Elements in as few bits as they have, or in some of their bits (zarr-extensions' ``packbits``): a
+    ``serializer``. The ``PackBits`` of numcodecs is another codec.
+
+    Parameters
+    ----------
+    padding_encoding : {"none", "first_byte", "last_byte"}, default "none"
+        Where the number of unused bits is stored.
+    first_bit, last_bit : int, optional
+        The bits of each number that are stored, counted from the lowest; default: all.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> z = hs.create_array(
+    ...     hs.MemoryStore(), data=[True, False, True], serializer=hs.codecs.PackBitsCodec(), compressors=None
+    ... )
+    >>> z[...]
+    array([ True, False,  True])
+    """
+
+    padding_encoding: Literal["none", "first_byte", "last_byte"] = "none"
+    first_bit: int | None = None
+    last_bit: int | None = None
+
+    _v3 = "packbits"
+
+
+@dataclass(frozen=True)
+class Reshape(Codec):
+    """Another shape for the same elements, in the same order (zarr-extensions' ``reshape``).
+
+    Parameters
+    ----------
+    shape : sequence
+        The length of each new axis: a number, -1 for what the others leave, or a list of the axes that it is
+        made of.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> filters = [hs.codecs.Reshape([[0, 1], 3]), hs.codecs.Transpose([1, 0])]
+    >>> hs.create_array(hs.MemoryStore(), shape=(4, 5, 3), dtype="u1", filters=filters).filters
+    (Reshape(shape=((0, 1), 3)), Transpose(order=(1, 0)))
+    """
+
+    shape: tuple[int | tuple[int, ...], ...]
+
+    _v3 = "reshape"
+
+    def __init__(self, shape: Iterable[int | Iterable[int]]) -> None:
+        lengths = [
+            tuple(int(axis) for axis in length) if isinstance(length, Iterable) else int(length)
+            for length in shape
+        ]
+        object.__setattr__(self, "shape", tuple(lengths))
+
+    def _settings(self, zarr_format: ZarrFormat) -> dict[str, Any]:
+        return {"shape": [list(n) if isinstance(n, tuple) else n for n in self.shape]}
+
+
+@dataclass(frozen=True)
+class Squeeze(Codec):
+    """Leaves axes of length 1 out of chunks (zarrs' ``zarrs.squeeze``)."""
+
+    _v3, _aliases = "zarrs.squeeze", ("squeeze",)
+
+
+@dataclass(frozen=True)
+class ScaleOffset(Codec):
+    """``(element - offset) * scale``, in the element's own type (zarr-extensions' ``scale_offset``).
+
+    Parameters
+    ----------
+    offset, scale : int, float or str, default 0 and 1
+        What is subtracted, and what the rest is multiplied with.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> filters = [hs.codecs.ScaleOffset(offset=1000, scale=10), hs.codecs.CastValue(data_type="uint8")]
+    >>> z = hs.create_array(hs.MemoryStore(), data=[1000.0, 1000.11, 1000.27], filters=filters)
+    >>> z[...]
+    array([1000. , 1000.1, 1000.3])
+    """
+
+    offset: float | str = 0
+    scale: float | str = 1
+
+    _v3 = "scale_offset"
+
+
+@dataclass(frozen=True)
+class CastValue(Codec):
+    """Elements as numbers of another type (zarr-extensions' ``cast_value``).
+
+    Parameters
+    ----------
+    data_type : str
+        The type of what is stored, as in Zarr v3: ``"uint8"``.
+    rounding : {"nearest-even", "towards-zero", "towards-positive", "towards-negative", "nearest-away"}
+        How numbers are rounded; default: to the nearest, of two the even one.
+    out_of_range : {"clamp", "wrap"} or None, default None
+        What becomes of numbers that the type does not have. ``None``: an error.
+    scalar_map : dict, optional
+        Numbers that become certain others: ``{"encode": {"NaN": 0}, "decode": {0: "NaN"}}``, or pairs in lists.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> cast = hs.codecs.CastValue(data_type="uint8", out_of_range="clamp")
+    >>> z = hs.create_array(hs.MemoryStore(), data=[-3.0, 2.5, 300.0], filters=[cast])
+    >>> z[...]
+    array([  0.,   2., 255.])
+    """
+
+    data_type: str
+    rounding: str = "nearest-even"
+    out_of_range: Literal["clamp", "wrap"] | None = None
+    scalar_map: Mapping[str, Any] | None = None
+
+    _v3 = "cast_value"
+
+    def __post_init__(self) -> None:
+        found = self.scalar_map
+        if found is not None:
+            pairs = {
+                way: [list(pair) for pair in (pairs.items() if isinstance(pairs, Mapping) else pairs)]
+                for way, pairs in found.items()
+                if pairs is not None
+            }
+            object.__setattr__(self, "scalar_map", pairs)
+
+    def __hash__(self) -> int:
+        return hash((self.data_type, self.rounding, self.out_of_range))
+
+
+@dataclass(frozen=True)
 class Sharding(Codec):
     """Cuts a chunk (now a shard) into inner chunks, and stores an index of where each lies (Zarr v3's
     ``sharding_indexed``).
@@ -630,6 +773,11 @@ _CLASSES: tuple[type[Codec], ...] = (
     AsType,
     BitRound,
     PackBits,
+    PackBitsCodec,
+    Reshape,
+    Squeeze,
+    ScaleOffset,
+    CastValue,
     Sharding,
 )
 

@@ -11,6 +11,8 @@ use crate::number::Number;
 pub(crate) trait Whole: Number {
     /// The integer of the same low bits.
     fn low(value: i128) -> Self;
+    /// The same integer.
+    fn wide(self) -> i128;
     fn minus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
 }
@@ -21,6 +23,11 @@ macro_rules! wholes {
             #[inline(always)]
             fn low(value: i128) -> Self {
                 value as $type
+            }
+
+            #[inline(always)]
+            fn wide(self) -> i128 {
+                self.into()
             }
 
             #[inline(always)]

@@ -3,17 +3,20 @@
 //! A filter sees bytes, and takes them for elements of the type that its configuration names. That
 //! may be another than the array's: of floats taken for integers, `delta` loses nothing.
 
-use crate::number::{NumberType, Numbers, each_block};
+use crate::half::Half;
+use crate::low::{low16, low32};
+use crate::number::{Number, NumberType, Numbers, each_block};
 use crate::scratch::sized;
 use crate::{ByteOrder, Codec, CodecError, Context, DataType, Kind, Result, Scratch, front};
+use serde_json::Value;
 
 /// The elements before and after a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Elements {
     pub(crate) decoded: DataType,
     pub(crate) encoded: DataType,
-    from: Numbers,
-    to: Numbers,
+    pub(crate) from: Numbers,
+    pub(crate) to: Numbers,
 }
 
 impl Elements {
@@ -109,7 +112,7 @@ impl Elements {
     }
 
     /// The bytes that so many stored ones decode to.
-    fn decoded_size(&self, codec: &'static str, stored: usize) -> Result<usize> {
+    pub(crate) fn decoded_size(&self, codec: &'static str, stored: usize) -> Result<usize> {
         if !stored.is_multiple_of(self.to.element_size()) {
             let why = format!("{stored} bytes are no whole number of elements of {}", self.encoded);
             return Err(CodecError::corrupt(codec, why));
@@ -119,7 +122,12 @@ impl Elements {
     }
 
     /// Memory for what is encoded.
-    fn room<'d>(&self, codec: &'static str, src: &[u8], dst: &'d mut Vec<u8>) -> Result<&'d mut [u8]> {
+    pub(crate) fn room<'d>(
+        &self,
+        codec: &'static str,
+        src: &[u8],
+        dst: &'d mut Vec<u8>,
+    ) -> Result<&'d mut [u8]> {
         if !src.len().is_multiple_of(self.from.element_size()) {
             let why = format!("{} bytes are no whole number of elements of {}", src.len(), self.decoded);
             return Err(CodecError::encode(codec, why));
@@ -128,6 +136,67 @@ impl Elements {
         dst.truncate(size);
         Ok(sized(dst, size))
     }
+}
+
+/// A number in v3 metadata, as fill values have it: also `"NaN"`, `"Infinity"`, `"-Infinity"`, and the
+/// bits of a float (`"0x7fc00000"`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Scalar {
+    /// An integer.
+    Whole(i128),
+    /// A float, as one of 64 bits.
+    Real(f64),
+}
+
+impl Scalar {
+    /// As a float of 64 bits.
+    pub(crate) fn real(self) -> f64 {
+        match self {
+            Scalar::Whole(whole) => whole as f64,
+            Scalar::Real(real) => real,
+        }
+    }
+
+    /// A number of a type; `None` if the type has no such number.
+    pub(crate) fn parse(json: &Value, kind: NumberType) -> Option<Scalar> {
+        if let Some((least, most)) = kind.range() {
+            let whole = whole(json)?;
+            return (least..=most).contains(&whole).then_some(Scalar::Whole(whole));
+        }
+        let real = match json {
+            Value::Number(number) => number.as_f64()?,
+            Value::String(text) => match text.as_str() {
+                "NaN" => f64::NAN,
+                "Infinity" => f64::INFINITY,
+                "-Infinity" => f64::NEG_INFINITY,
+                text => {
+                    let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 2 * kind.size())?;
+                    let bits = u64::from_str_radix(digits, 16).ok()?;
+                    match kind {
+                        NumberType::F16 => Half(low16(bits)).f64(),
+                        NumberType::F32 => f32::from_bits(low32(bits)).f64(),
+                        _ => f64::from_bits(bits),
+                    }
+                }
+            },
+            _ => return None,
+        };
+        Some(Scalar::Real(match kind {
+            NumberType::F16 => real.f16().f64(),
+            NumberType::F32 => real.f32().f64(),
+            _ => real,
+        }))
+    }
+}
+
+/// An integer of JSON, also one written as `5.0`.
+fn whole(json: &Value) -> Option<i128> {
+    let Value::Number(number) = json else { return None };
+    number.as_i128().or_else(|| {
+        let real = number.as_f64()?;
+        // Small enough to be exact.
+        (real.fract() == 0.0 && real.abs() < 9e15).then(|| i128::from(real.i64()))
+    })
 }
 
 /// NumPy's name of an element type, as numcodecs and zarr-python write it: `<f8`, `float64`.

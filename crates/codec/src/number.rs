@@ -279,7 +279,7 @@ pub(crate) use with_number;
 
 /// Replaces each number of a block.
 #[inline(always)]
-pub(crate) fn map<T: Number>(block: &mut [u8], number: impl Fn(T) -> T) {
+pub(crate) fn map<T: Number>(block: &mut [u8], mut number: impl FnMut(T) -> T) {
     T::split_mut(block).iter_mut().for_each(|bytes| *bytes = number(T::read(*bytes)).bytes());
 }
 
@@ -329,9 +329,21 @@ const BLOCK: usize = 1024;
 /// them. Lengths that are no multiple of a number's are for the caller to refuse.
 #[inline(always)]
 pub(crate) fn each_block(
+    src: (&[u8], Numbers),
+    dst: (&mut [u8], Numbers),
+    within: NumberType,
+    compute: impl FnMut(&mut [u8]),
+) {
+    each_block_into(src, dst, within, within, compute);
+}
+
+/// [`each_block`] where `compute` replaces the numbers by others, `after`, of the same size.
+#[inline(always)]
+pub(crate) fn each_block_into(
     (src, from): (&[u8], Numbers),
     (dst, to): (&mut [u8], Numbers),
     within: NumberType,
+    after: NumberType,
     mut compute: impl FnMut(&mut [u8]),
 ) {
     let (mut first, mut second) = ([0u8; 8 * BLOCK], [0u8; 8 * BLOCK]);
@@ -352,7 +364,7 @@ pub(crate) fn each_block(
             converted
         };
         compute(numbers);
-        convert(within, numbers, to.kind, dst);
+        convert(after, numbers, to.kind, dst);
         to.swap(dst);
     }
 }

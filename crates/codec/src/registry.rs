@@ -5,6 +5,7 @@
 use crate::as_type::AsType;
 use crate::bitround::BitRound;
 use crate::bz2::Bzip2;
+use crate::cast_value::CastValue;
 use crate::checksum::Checksum;
 use crate::delta::Delta;
 use crate::fixed_scale_offset::FixedScaleOffset;
@@ -13,6 +14,7 @@ use crate::packbits::PackBits;
 use crate::packbools::PackBools;
 use crate::quantize::Quantize;
 use crate::reshape::Reshape;
+use crate::scale_offset::ScaleOffset;
 use crate::shuffle::Shuffle;
 use crate::{
     AnyCodec, ArrayToArray, ArrayToBytes, Blosc, BytesCodec, Codec, CodecError, Context, Crc32c, Gzip, Lz4,
@@ -96,6 +98,8 @@ pub const CODECS: Table = Table(&[
     line(None,               &["bytes"],                      Make::ArrayToBytes(|json, array| Ok(Arc::new(BytesCodec::new(json, array)?)))),
     line(None,               &["packbits"],                   Make::ArrayToBytes(|json, array| Ok(Arc::new(PackBits::new(json, array)?)))),
     line(None,               &["transpose"],                  Make::ArrayToArray(|json, array| Ok(Arc::new(Transpose::new(json, array)?)))),
+    line(None,               &["cast_value"],                 Make::ArrayToArray(|json, array| Ok(Arc::new(CastValue::new(json, array)?)))),
+    line(None,               &["scale_offset"],               Make::ArrayToArray(|json, array| Ok(Arc::new(ScaleOffset::new(json, array)?)))),
     line(None,               &["reshape"],                    Make::ArrayToArray(|json, array| Ok(Arc::new(Reshape::new(json, array)?)))),
     line(None,               &["zarrs.squeeze", "squeeze"],   Make::ArrayToArray(|json, array| Ok(Arc::new(Reshape::squeeze(json, array)?)))),
     line(Some("zlib"),       &["numcodecs.zlib"],             Make::BytesToBytes(|json, _| json.either(Zlib::from_v3, Zlib::from_v2))),
