@@ -17,6 +17,8 @@
 //! The first element has the lowest bits of the first byte, as zarrs writes it. (The codec of
 //! numcodecs begins with the highest.)
 
+#![expect(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
+
 use crate::low::low8;
 use crate::registry::Config;
 use crate::scratch::sized;
@@ -153,8 +155,8 @@ fn pack(bools: [u8; 8]) -> u8 {
 /// The inverse of [`pack`].
 fn unpack(bits: u8) -> [u8; 8] {
     let bytes = (u64::from(bits) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
-    (((bytes & 0x7f7f_7f7f_7f7f_7f7f) + 0x7f7f_7f7f_7f7f_7f7f | bytes) >> 7 & 0x0101_0101_0101_0101)
-        .to_le_bytes()
+    let low = (bytes & 0x7f7f_7f7f_7f7f_7f7f) + 0x7f7f_7f7f_7f7f_7f7f;
+    (((low | bytes) >> 7) & 0x0101_0101_0101_0101).to_le_bytes()
 }
 
 impl Codec for PackBits {
