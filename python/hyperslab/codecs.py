@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from hyperslab._codec_words import BloscCname, BloscShuffle, Endian, ShardingCodecIndexLocation
 from hyperslab._vlen import Kind, type_of
@@ -37,28 +38,39 @@ __all__ = [
     "LZMA",
     "ZFPY",
     "Adler32",
+    "AsType",
     "Base64",
+    "BitRound",
     "Blosc",
     "BloscCname",
     "BloscCodec",
     "BloscShuffle",
     "Bytes",
     "BytesCodec",
+    "CastValue",
     "Codec",
     "CodecLike",
     "CodecsLike",
     "Crc32c",
     "Crc32cCodec",
+    "Delta",
     "Endian",
+    "FixedScaleOffset",
     "Fletcher32",
     "Gzip",
     "GzipCodec",
     "JenkinsLookup3",
     "PCodec",
+    "PackBits",
+    "PackBitsCodec",
+    "Quantize",
+    "Reshape",
+    "ScaleOffset",
     "Sharding",
     "ShardingCodec",
     "ShardingCodecIndexLocation",
     "Shuffle",
+    "Squeeze",
     "Transpose",
     "TransposeCodec",
     "Zfp",
@@ -75,6 +87,8 @@ class Codec:
 
     _v2: ClassVar[str | None] = None
     _v3: ClassVar[str | None] = None
+    # Other names in Zarr v3.
+    _aliases: ClassVar[tuple[str, ...]] = ()
 
     def to_dict(self, zarr_format: ZarrFormat = 3) -> dict[str, Any]:
         """The metadata of this codec.
@@ -500,6 +514,337 @@ class Fletcher32(Codec):
     _v2, _v3 = "fletcher32", "numcodecs.fletcher32"
 
 
+def _numpy_name(dtype: npt.DTypeLike) -> str:
+    """NumPy's type string of a data type, as numcodecs writes it."""
+    return np.dtype(dtype).str
+
+
+class _Typed(Codec):
+    """Codecs of numcodecs that name the type of the array's elements, ``dtype``, and of the stored ones,
+    ``astype``. Where ``dtype`` is None, it is for the engine to choose: that of the array.
+    """
+
+    dtype: str | None
+    astype: str | None
+
+    def _set_types(self, dtype: npt.DTypeLike, astype: npt.DTypeLike) -> None:
+        # NumPy takes None for float64.
+        name = None if dtype is None else _numpy_name(dtype)
+        object.__setattr__(self, "dtype", name)
+        object.__setattr__(self, "astype", name if astype is None else _numpy_name(astype))
+
+
+@dataclass(frozen=True)
+class Delta(_Typed):
+    """Of each element, the difference from the one before it. (numcodecs' ``delta``.)
+
+    Parameters
+    ----------
+    dtype : dtype, optional
+        The type of the elements; default: that of the array.
+    astype : dtype, optional
+        The type of the differences; default: ``dtype``. What it cannot hold is lost.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> z = hs.create_array(hs.MemoryStore(), data=[5, 7, 8], filters=[hs.codecs.Delta("i8", astype="i1")])
+    >>> z[1:]
+    array([7, 8])
+    """
+
+    dtype: str | None = None
+    astype: str | None = None
+
+    _v2, _v3 = "delta", "numcodecs.delta"
+
+    def __init__(self, dtype: npt.DTypeLike = None, astype: npt.DTypeLike = None) -> None:
+        self._set_types(dtype, astype)
+
+
+@dataclass(frozen=True)
+class FixedScaleOffset(_Typed):
+    """``(element - offset) * scale``, rounded, as another type. (numcodecs' ``fixedscaleoffset``.)
+
+    Parameters
+    ----------
+    offset, scale : int or float
+        What is subtracted, and what the rest is multiplied with.
+    dtype : dtype, optional
+        The type of the elements; default: that of the array.
+    astype : dtype, optional
+        The type of what is stored; default: ``dtype``. What it cannot hold is lost.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> tenths = hs.codecs.FixedScaleOffset(offset=1000, scale=10, dtype="f8", astype="u1")
+    >>> z = hs.create_array(hs.MemoryStore(), data=[1000.0, 1000.11, 1000.27], filters=[tenths])
+    >>> z[...]
+    array([1000. , 1000.1, 1000.3])
+    """
+
+    offset: float
+    scale: float
+    dtype: str | None = None
+    astype: str | None = None
+
+    _v2, _v3 = "fixedscaleoffset", "numcodecs.fixedscaleoffset"
+
+    def __init__(
+        self, offset: float, scale: float, dtype: npt.DTypeLike = None, astype: npt.DTypeLike = None
+    ) -> None:
+        for name, value in {"offset": offset, "scale": scale}.items():
+            object.__setattr__(self, name, value.item() if isinstance(value, np.generic) else value)
+        self._set_types(dtype, astype)
+
+
+@dataclass(frozen=True)
+class Quantize(_Typed):
+    """Floats rounded to some decimal digits, by a power of two. (numcodecs' ``quantize``.)
+
+    Parameters
+    ----------
+    digits : int
+        Decimal digits to keep behind the point.
+    dtype : dtype, optional
+        The type of the elements; default: that of the array.
+    astype : dtype, optional
+        The type of what is stored; default: ``dtype``.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> z = hs.create_array(hs.MemoryStore(), data=[0.111, 0.77777], filters=[hs.codecs.Quantize(1)])
+    >>> z[...]
+    array([0.125, 0.75 ])
+    """
+
+    digits: int
+    dtype: str | None = None
+    astype: str | None = None
+
+    _v2, _v3 = "quantize", "numcodecs.quantize"
+
+    def __init__(self, digits: int, dtype: npt.DTypeLike = None, astype: npt.DTypeLike = None) -> None:
+        object.__setattr__(self, "digits", digits)
+        self._set_types(dtype, astype)
+
+
+@dataclass(frozen=True)
+class AsType(Codec):
+    """Elements stored as another type, with NumPy's conversions. (numcodecs' ``astype``.)
+
+    Parameters
+    ----------
+    encode_dtype : dtype
+        The type of what is stored. What it cannot hold is lost.
+    decode_dtype : dtype, optional
+        The type of the elements; default: that of the array.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> z = hs.create_array(hs.MemoryStore(), data=[100, 102], filters=[hs.codecs.AsType("i1")])
+    >>> z[...]
+    array([100, 102])
+    """
+
+    encode_dtype: str
+    decode_dtype: str | None = None
+
+    _v2, _v3 = "astype", "numcodecs.astype"
+
+    def __init__(self, encode_dtype: npt.DTypeLike, decode_dtype: npt.DTypeLike = None) -> None:
+        object.__setattr__(self, "encode_dtype", _numpy_name(encode_dtype))
+        object.__setattr__(self, "decode_dtype", None if decode_dtype is None else _numpy_name(decode_dtype))
+
+
+@dataclass(frozen=True)
+class BitRound(Codec):
+    """Floats rounded to some bits of their mantissa, so that they compress better.
+
+    Parameters
+    ----------
+    keepbits : int
+        Bits to keep: of the mantissa, or of an integer from the highest that is set.
+    numcodecs : bool, default True
+        Whether the name in Zarr v3 is ``numcodecs.bitround``, which zarr-python reads, or ``bitround``, that of
+        zarr-extensions.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> z = hs.create_array(hs.MemoryStore(), data=[1.2345, 100.7], filters=[hs.codecs.BitRound(3)])
+    >>> z[...]
+    array([  1.25, 104.  ])
+    """
+
+    keepbits: int
+    numcodecs: bool = True
+
+    _v2, _aliases = "bitround", ("bitround",)
+
+    def to_dict(self, zarr_format: ZarrFormat = 3) -> dict[str, Any]:
+        if zarr_format == 2:
+            return {"id": "bitround", "keepbits": self.keepbits}
+        name = "numcodecs.bitround" if self.numcodecs else "bitround"
+        return {"name": name, "configuration": {"keepbits": self.keepbits}}
+
+
+@dataclass(frozen=True)
+class PackBits(Codec):
+    """Eight bools in a byte. (numcodecs' ``packbits``.)
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> z = hs.create_array(hs.MemoryStore(), data=[True, False, True], filters=[hs.codecs.PackBits()])
+    >>> z[...]
+    array([ True, False,  True])
+    """
+
+    _v2, _v3 = "packbits", "numcodecs.packbits"
+
+
+@dataclass(frozen=True)
+class PackBitsCodec(Codec):
+    """Elements in as few bits as they have, or in some of their bits (zarr-extensions' ``packbits``): a
+    ``serializer``. The ``PackBits`` of numcodecs is another codec.
+
+    Parameters
+    ----------
+    padding_encoding : {"none", "first_byte", "last_byte"}, default "none"
+        Where the number of unused bits is stored.
+    first_bit, last_bit : int, optional
+        The bits of each number that are stored, counted from the lowest; default: all.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> z = hs.create_array(
+    ...     hs.MemoryStore(), data=[True, False, True], serializer=hs.codecs.PackBitsCodec(), compressors=None
+    ... )
+    >>> z[...]
+    array([ True, False,  True])
+    """
+
+    padding_encoding: Literal["none", "first_byte", "last_byte"] = "none"
+    first_bit: int | None = None
+    last_bit: int | None = None
+
+    _v3 = "packbits"
+
+
+@dataclass(frozen=True)
+class Reshape(Codec):
+    """Another shape for the same elements, in the same order (zarr-extensions' ``reshape``).
+
+    Parameters
+    ----------
+    shape : sequence
+        The length of each new axis: a number, -1 for what the others leave, or a list of the axes that it is
+        made of.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> filters = [hs.codecs.Reshape([[0, 1], 3]), hs.codecs.Transpose([1, 0])]
+    >>> hs.create_array(hs.MemoryStore(), shape=(4, 5, 3), dtype="u1", filters=filters).filters
+    (Reshape(shape=((0, 1), 3)), Transpose(order=(1, 0)))
+    """
+
+    shape: tuple[int | tuple[int, ...], ...]
+
+    _v3 = "reshape"
+
+    def __init__(self, shape: Iterable[int | Iterable[int]]) -> None:
+        lengths = [
+            tuple(int(axis) for axis in length) if isinstance(length, Iterable) else int(length)
+            for length in shape
+        ]
+        object.__setattr__(self, "shape", tuple(lengths))
+
+    def _settings(self, zarr_format: ZarrFormat) -> dict[str, Any]:
+        return {"shape": [list(n) if isinstance(n, tuple) else n for n in self.shape]}
+
+
+@dataclass(frozen=True)
+class Squeeze(Codec):
+    """Leaves axes of length 1 out of chunks (zarrs' ``zarrs.squeeze``)."""
+
+    _v3, _aliases = "zarrs.squeeze", ("squeeze",)
+
+
+@dataclass(frozen=True)
+class ScaleOffset(Codec):
+    """``(element - offset) * scale``, in the element's own type (zarr-extensions' ``scale_offset``).
+
+    Parameters
+    ----------
+    offset, scale : int, float or str, default 0 and 1
+        What is subtracted, and what the rest is multiplied with.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> filters = [hs.codecs.ScaleOffset(offset=1000, scale=10), hs.codecs.CastValue(data_type="uint8")]
+    >>> z = hs.create_array(hs.MemoryStore(), data=[1000.0, 1000.11, 1000.27], filters=filters)
+    >>> z[...]
+    array([1000. , 1000.1, 1000.3])
+    """
+
+    offset: float | str = 0
+    scale: float | str = 1
+
+    _v3 = "scale_offset"
+
+
+@dataclass(frozen=True)
+class CastValue(Codec):
+    """Elements as numbers of another type (zarr-extensions' ``cast_value``).
+
+    Parameters
+    ----------
+    data_type : str
+        The type of what is stored, as in Zarr v3: ``"uint8"``.
+    rounding : {"nearest-even", "towards-zero", "towards-positive", "towards-negative", "nearest-away"}
+        How numbers are rounded; default: to the nearest, of two the even one.
+    out_of_range : {"clamp", "wrap"} or None, default None
+        What becomes of numbers that the type does not have. ``None``: an error.
+    scalar_map : dict, optional
+        Numbers that become certain others: ``{"encode": {"NaN": 0}, "decode": {0: "NaN"}}``, or pairs in lists.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> cast = hs.codecs.CastValue(data_type="uint8", out_of_range="clamp")
+    >>> z = hs.create_array(hs.MemoryStore(), data=[-3.0, 2.5, 300.0], filters=[cast])
+    >>> z[...]
+    array([  0.,   2., 255.])
+    """
+
+    data_type: str
+    rounding: str = "nearest-even"
+    out_of_range: Literal["clamp", "wrap"] | None = None
+    scalar_map: Mapping[str, Any] | None = None
+
+    _v3 = "cast_value"
+
+    def __post_init__(self) -> None:
+        found = self.scalar_map
+        if found is not None:
+            pairs = {
+                way: [list(pair) for pair in (pairs.items() if isinstance(pairs, Mapping) else pairs)]
+                for way, pairs in found.items()
+                if pairs is not None
+            }
+            object.__setattr__(self, "scalar_map", pairs)
+
+    def __hash__(self) -> int:
+        return hash((self.data_type, self.rounding, self.out_of_range))
+
+
 @dataclass(frozen=True)
 class Base64(Codec):
     """Bytes as text of 64 characters (Zarr v2)."""
@@ -653,6 +998,17 @@ _CLASSES: tuple[type[Codec], ...] = (
     Fletcher32,
     JenkinsLookup3,
     Base64,
+    Delta,
+    FixedScaleOffset,
+    Quantize,
+    AsType,
+    BitRound,
+    PackBits,
+    PackBitsCodec,
+    Reshape,
+    Squeeze,
+    ScaleOffset,
+    CastValue,
     Sharding,
 )
 
@@ -760,8 +1116,10 @@ def parse_codec(metadata: Mapping[str, Any]) -> Codec | None:
     if isinstance(name, str) and name.startswith("numcodecs."):
         # zarr-python's names for numcodecs' codecs: configured as in v2.
         name, v2 = name.removeprefix("numcodecs."), True
+    if name == "bitround":
+        settings["numcodecs"] = v2
     for kind in _CLASSES:
-        if name == kind._v2 if v2 else name == kind._v3:
+        if name == kind._v2 if v2 else name in (kind._v3, *kind._aliases):
             break
     else:
         return None

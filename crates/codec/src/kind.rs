@@ -64,6 +64,12 @@ pub trait ArrayToArray: Codec {
     fn axes(&self) -> Option<&[usize]> {
         None
     }
+
+    /// Whether the codec only gives the array another shape: its bytes stay what they are, and it
+    /// need not run.
+    fn keeps_bytes(&self) -> bool {
+        false
+    }
 }
 
 /// A codec from array to bytes.
@@ -113,21 +119,21 @@ pub struct ArrayCodecs<'a> {
     pub array: Context<'a>,
     /// The byte order of the elements before the first codec.
     memory: ByteOrder,
-    /// Those that run, in the order of encoding.
-    run: Vec<Arc<dyn Codec>>,
+    /// Those that change elements or shapes, in the order of encoding.
+    changing: Vec<Arc<dyn ArrayToArray>>,
 }
 
 impl<'a> ArrayCodecs<'a> {
     /// No codecs yet, before an array with the axes `order`.
     pub fn new(order: Vec<usize>, array: Context<'a>) -> Self {
-        ArrayCodecs { order, memory: array.dtype.order(), array, run: Vec::new() }
+        ArrayCodecs { order, memory: array.dtype.order(), array, changing: Vec::new() }
     }
 
     /// Adds the next codec, which was made for [`ArrayCodecs::array`].
     pub fn push(&mut self, codec: Arc<dyn ArrayToArray>) -> Result<()> {
         self.array = codec.encoded(&self.array);
         match codec.axes() {
-            Some(axes) if self.run.is_empty() => {
+            Some(axes) if self.changing.is_empty() => {
                 let composed = axes.iter().map(|axis| self.order.get(*axis).copied());
                 self.order = composed.collect::<Option<_>>().ok_or_else(|| CodecError::Unfit {
                     why: format!("{:?}: there are no axes {axes:?}", codec.name()),
@@ -137,14 +143,14 @@ impl<'a> ArrayCodecs<'a> {
                 let why = format!("{:?} cannot encode elements of variable length", codec.name());
                 return Err(CodecError::Unfit { why });
             }
-            _ => self.run.push(codec),
+            _ => self.changing.push(codec),
         }
         Ok(())
     }
 
-    /// The first codec that changes elements; `None`: they only reorder axes.
-    pub fn first(&self) -> Option<&Arc<dyn Codec>> {
-        self.run.first()
+    /// The first codec that changes elements or shapes; `None`: they only reorder axes.
+    pub fn first(&self) -> Option<&Arc<dyn ArrayToArray>> {
+        self.changing.first()
     }
 
     /// Completes the list with a codec from array to bytes, which was made for
@@ -156,7 +162,9 @@ impl<'a> ArrayCodecs<'a> {
         serializer: Arc<dyn ArrayToBytes>,
         bytes_to_bytes: Vec<Arc<dyn Codec>>,
     ) -> Result<ChunkCodecs> {
-        let ArrayCodecs { order, array, memory, run: mut codecs } = self;
+        let ArrayCodecs { order, array, memory, changing } = self;
+        let running = changing.into_iter().filter(|codec| !codec.keeps_bytes());
+        let mut codecs: Vec<Arc<dyn Codec>> = running.map(|codec| codec as Arc<dyn Codec>).collect();
         let vlen = serializer.vlen().cloned();
         if vlen.as_ref().map(Vlen::kind) != array.vlen {
             let (expected, elements) = match array.vlen {

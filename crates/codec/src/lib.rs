@@ -11,19 +11,27 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
+mod arithmetic;
+mod as_type;
 mod base64;
+mod bitround;
 mod blosc;
 mod bounded;
 mod bytes;
 mod bz2;
+mod cast_value;
 mod chain;
 mod checksum;
 mod crc32c;
 mod deflate;
+mod delta;
 mod dtype;
+mod elements;
 mod error;
+mod fixed_scale_offset;
 mod fletcher32;
 mod gzip;
+mod half;
 pub mod hdf5;
 mod heap;
 mod jenkins;
@@ -31,9 +39,15 @@ mod kind;
 mod low;
 mod lz4;
 mod lzma;
+mod number;
+mod packbits;
+mod packbools;
 mod pcodec;
+mod quantize;
 mod racing;
 pub mod registry;
+mod reshape;
+mod scale_offset;
 mod scratch;
 mod shuffle;
 mod small;

@@ -26,6 +26,9 @@
 //! * `blosclz` in `blosc`, `lzf` (ours, safe Rust): every index is checked. The only index made of
 //!   input bytes is a hash, which is shifted into range.
 //! * `blosc` itself, `shuffle`, `transpose`, `bytes` (ours): they move bytes and do not look at them.
+//! * `delta`, `fixedscaleoffset`, `quantize`, `astype`, `bitround`, `scale_offset`, `cast_value` (ours): they
+//!   copy a block, and compute on the copy (`number.rs`). `packbits` (both, ours) reads each bool once;
+//!   its output has a size that no element decides.
 //! * `crc32c`, `fletcher32` (ours): they copy bytes and sum the copy.
 //! * `vlen-utf8`, `vlen-bytes`, `vlen-array` (ours): the input is cells, which refer to the engine's
 //!   own copy.

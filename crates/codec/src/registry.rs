@@ -2,13 +2,23 @@
 //!
 //! To add a codec: a file with its type, and a line in [`CODECS`].
 
+use crate::as_type::AsType;
 use crate::base64::Base64;
+use crate::bitround::BitRound;
 use crate::bz2::Bzip2;
+use crate::cast_value::CastValue;
 use crate::checksum::Checksum;
+use crate::delta::Delta;
+use crate::fixed_scale_offset::FixedScaleOffset;
 use crate::fletcher32::Fletcher32;
 use crate::jenkins::JenkinsLookup3;
 use crate::lzma::Lzma;
+use crate::packbits::PackBits;
+use crate::packbools::PackBools;
 use crate::pcodec::Pcodec;
+use crate::quantize::Quantize;
+use crate::reshape::Reshape;
+use crate::scale_offset::ScaleOffset;
 use crate::shuffle::Shuffle;
 use crate::zfp::Zfp;
 use crate::zfpy::Zfpy;
@@ -18,7 +28,7 @@ use crate::{
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// What metadata says about one codec.
@@ -92,7 +102,12 @@ const fn line(v2: Option<&'static str>, v3: &'static [&'static str], make: Make)
 #[rustfmt::skip]
 pub const CODECS: Table = Table(&[
     line(None,               &["bytes"],                      Make::ArrayToBytes(|json, array| Ok(Arc::new(BytesCodec::new(json, array)?)))),
+    line(None,               &["packbits"],                   Make::ArrayToBytes(|json, array| Ok(Arc::new(PackBits::new(json, array)?)))),
     line(None,               &["transpose"],                  Make::ArrayToArray(|json, array| Ok(Arc::new(Transpose::new(json, array)?)))),
+    line(None,               &["cast_value"],                 Make::ArrayToArray(|json, array| Ok(Arc::new(CastValue::new(json, array)?)))),
+    line(None,               &["scale_offset"],               Make::ArrayToArray(|json, array| Ok(Arc::new(ScaleOffset::new(json, array)?)))),
+    line(None,               &["reshape"],                    Make::ArrayToArray(|json, array| Ok(Arc::new(Reshape::new(json, array)?)))),
+    line(None,               &["zarrs.squeeze", "squeeze"],   Make::ArrayToArray(|json, array| Ok(Arc::new(Reshape::squeeze(json, array)?)))),
     line(Some("zlib"),       &["numcodecs.zlib"],             Make::BytesToBytes(|json, _| json.either(Zlib::from_v3, Zlib::from_v2))),
     line(Some("gzip"),       &["gzip", "numcodecs.gzip"],     Make::BytesToBytes(|json, _| json.either(Gzip::from_v3, Gzip::from_v2))),
     line(Some("zstd"),       &["zstd", "numcodecs.zstd"],     Make::BytesToBytes(|json, _| json.either(Zstd::from_v3, Zstd::from_v2))),
@@ -110,6 +125,12 @@ pub const CODECS: Table = Table(&[
     line(Some("pcodec"),     &["numcodecs.pcodec"],           Make::ArrayToBytes(|json, array| Ok(Arc::new(Pcodec::new(json, array)?)))),
     line(None,               &["zfp"],                        Make::ArrayToBytes(|json, array| Ok(Arc::new(Zfp::new(json, array)?)))),
     line(Some("zfpy"),       &["numcodecs.zfpy"],             Make::ArrayToBytes(|json, array| Ok(Arc::new(Zfpy::new(json, array)?)))),
+    line(Some("delta"),      &["numcodecs.delta"],            Make::ArrayToArray(|json, array| Ok(Arc::new(Delta::new(json, array)?)))),
+    line(Some("fixedscaleoffset"), &["numcodecs.fixedscaleoffset"], Make::ArrayToArray(|json, array| Ok(Arc::new(FixedScaleOffset::new(json, array)?)))),
+    line(Some("quantize"),   &["numcodecs.quantize"],         Make::ArrayToArray(|json, array| Ok(Arc::new(Quantize::new(json, array)?)))),
+    line(Some("astype"),     &["numcodecs.astype"],           Make::ArrayToArray(|json, array| Ok(Arc::new(AsType::new(json, array)?)))),
+    line(Some("bitround"),   &["bitround", "numcodecs.bitround"], Make::ArrayToArray(|json, array| Ok(Arc::new(BitRound::new(json, array)?)))),
+    line(Some("packbits"),   &["numcodecs.packbits"],         Make::ArrayToArray(|json, array| Ok(Arc::new(PackBools::new(json, array)?)))),
     line(Some("vlen-utf8"),  &["vlen-utf8"],                  Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::text(json, array)?)))),
     line(Some("vlen-bytes"), &["vlen-bytes"],                 Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::bytes(json, array)?)))),
     line(Some("vlen-array"), &[],                             Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::array(json, array)?)))),
@@ -202,6 +223,13 @@ fn with_id(name: &str, id: &str, configuration: Option<&Value>) -> Result<Value>
     Ok(Value::Object(object))
 }
 
+/// The v3 object of a numcodecs codec, which zarr-python configures as in v2.
+pub(crate) fn numcodecs_v3(v2: Value) -> Option<Value> {
+    let Value::Object(mut fields) = v2 else { return None };
+    let id = fields.shift_remove("id")?;
+    Some(json!({"name": format!("numcodecs.{}", id.as_str()?), "configuration": fields}))
+}
+
 /// Parses the `configuration` of v3 metadata.
 pub(crate) fn configuration<T: DeserializeOwned>(name: &str, metadata: Option<&Value>) -> Result<T> {
     fields(name, metadata.cloned().unwrap_or_else(|| Value::Object(Map::new())))
@@ -253,7 +281,6 @@ fn shown(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn from_v3(name: &str, configuration: Option<&Value>, numpy: &str) -> Result<AnyCodec> {
         CODECS.from_v3(name, configuration, &Context::of_elements(numpy.parse().unwrap()))
@@ -291,11 +318,11 @@ mod tests {
         {
             let message = from_v3(name, None, "<f4").unwrap_err().to_string();
             assert!(message.starts_with(&format!("codec {name:?} is not supported")), "{message}");
-            assert!(message.contains("bytes, transpose, gzip"), "{message}");
+            assert!(message.contains("bytes, packbits, transpose"), "{message}");
         }
         let pickle = from_v2(&json!({"id": "pickle", "protocol": 5})).unwrap_err().to_string();
         assert!(pickle.contains("a pickle runs code"), "{pickle}");
-        for id in ["categorize", "pickle", "bytes", ""] {
+        for id in ["categorize", "pickle", "cast_value", "bytes", ""] {
             let message = from_v2(&json!({"id": id})).unwrap_err().to_string();
             assert!(
                 message.starts_with(&format!("codec {id:?} is not supported (supported: zlib, ")),

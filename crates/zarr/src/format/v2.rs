@@ -166,11 +166,18 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         }
     };
     let chunk = sizes("chunks", &spec.grid_json()?.0)?;
-    let array = spec.element().context(&chunk, spec.fill.as_deref().unwrap_or_default());
-    let normalized = |field: &str, list: &[Json]| -> Result<Vec<Json>, Problem> {
+    // What the codecs before make of a chunk is what the next one encodes.
+    let fill = spec.fill.as_deref().unwrap_or_default();
+    let order = (0..chunk.len()).collect();
+    let mut arrays = ArrayCodecs::new(order, spec.element().context(&chunk, fill));
+    let mut normalized = |field: &str, list: &[Json]| -> Result<Vec<Json>, Problem> {
         list.iter()
             .map(|json| {
-                let codec = codec(field, json, &array)?.codec();
+                let codec = codec(field, json, &arrays.array)?;
+                if let AnyCodec::ArrayToArray(codec) = &codec {
+                    arrays.push(codec.clone()).map_err(|error| codec_problem(field, error))?;
+                }
+                let codec = codec.codec();
                 match codec.to_v2() {
                     Some(value) => Ok(Json::from(&value)),
                     None => invalid!("{field}: Zarr v2 has no codec \"{}\"", codec.name()),
@@ -302,7 +309,8 @@ mod tests {
             "order": "F" | "order": null | found null
             "filters": null | "filters": {} | filters: expected null or a list, found {}
             "filters": null | "filters": [3] | filters:
-            "filters": null | "filters": [{"id": "delta", "dtype": "<f4"}] | filters: codec "delta" is not supported
+            "filters": null | "filters": [{"id": "pickle"}] | filters: codec "pickle" is not supported
+            "filters": null | "filters": [{"id": "delta", "dtype": "|O"}] | filters: codec "delta": invalid configuration: dtype: element type "|O"
             "filters": null | "filters": [{}] | filters:
             {"id": "zstd", "level": 0} | "zstd" | compressor: expected null or an object, found "zstd"
             {"id": "zstd", "level": 0} | {"id": "sz3"} | compressor: codec "sz3" is not supported

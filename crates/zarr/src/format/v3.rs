@@ -193,7 +193,14 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         (Choice::Set(serializer), _) => serializer.clone(),
         (Choice::Auto, Some(kind)) => vlen::v3_codec(kind),
         (Choice::Auto, None) => {
-            let endian = spec.dtype.has_order().then_some(ByteOrder::NATIVE);
+            // Filters may make numbers of several bytes of those of one.
+            let transpose =
+                |codec: &Json| Extension::parse("filters", codec).is_ok_and(|c| c.name == "transpose");
+            let same = match &spec.filters {
+                Choice::Auto => true,
+                Choice::Set(list) => list.iter().all(transpose),
+            };
+            let endian = (spec.dtype.has_order() || !same).then_some(ByteOrder::NATIVE);
             Json::from(&BytesCodec::metadata(endian))
         }
     });

@@ -1,0 +1,196 @@
+//! Arithmetic as NumPy does it: integers wrap, floats are rounded to their type at each step.
+//!
+//! `as` is used on purpose: it takes the low bits.
+
+#![expect(clippy::cast_possible_truncation, reason = "integers wrap")]
+
+use crate::half::Half;
+use crate::number::Number;
+
+/// An integer.
+pub(crate) trait Whole: Number {
+    /// The integer of the same low bits.
+    fn low(value: i128) -> Self;
+    /// The same integer.
+    fn wide(self) -> i128;
+    fn minus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+}
+
+macro_rules! wholes {
+    ($($type:ident)*) => {$(
+        impl Whole for $type {
+            #[inline(always)]
+            fn low(value: i128) -> Self {
+                value as $type
+            }
+
+            #[inline(always)]
+            fn wide(self) -> i128 {
+                self.into()
+            }
+
+            #[inline(always)]
+            fn minus(self, other: Self) -> Self {
+                self.wrapping_sub(other)
+            }
+
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+        }
+    )*};
+}
+
+wholes!(i8 u8 i16 u16 i32 u32 i64 u64);
+
+/// `$run!(type)` with the Rust type of a [`NumberType`](crate::number::NumberType) that is an integer;
+/// of others, with `u8`.
+macro_rules! with_whole {
+    ($kind:expr, $run:ident) => {
+        match $kind {
+            $crate::number::NumberType::I8 => $run!(i8),
+            $crate::number::NumberType::I16 => $run!(i16),
+            $crate::number::NumberType::U16 => $run!(u16),
+            $crate::number::NumberType::I32 => $run!(i32),
+            $crate::number::NumberType::U32 => $run!(u32),
+            $crate::number::NumberType::I64 => $run!(i64),
+            $crate::number::NumberType::U64 => $run!(u64),
+            _ => $run!(u8),
+        }
+    };
+}
+pub(crate) use with_whole;
+
+/// A float of NumPy's.
+pub(crate) trait Real: Number {
+    /// The nearest number of this type.
+    fn near(value: f64) -> Self;
+    fn plus(self, other: Self) -> Self;
+    fn minus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+    fn over(self, other: Self) -> Self;
+    /// The nearest whole number, of two the even one. Keeps the sign of zero.
+    fn whole(self) -> Self;
+    fn is_finite(self) -> bool;
+}
+
+macro_rules! reals {
+    ($($type:ident $no_fraction:literal $near:expr;)*) => {$(
+        impl Real for $type {
+            #[inline(always)]
+            fn near(value: f64) -> Self {
+                $near(value)
+            }
+
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+
+            #[inline(always)]
+            fn minus(self, other: Self) -> Self {
+                self - other
+            }
+
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                self * other
+            }
+
+            #[inline(always)]
+            fn over(self, other: Self) -> Self {
+                self / other
+            }
+
+            // `round_ties_even` is a call for each number where the compiler may not use SSE 4.1.
+            // From `$no_fraction` on numbers are whole, so a sum of that size has been rounded.
+            #[inline(always)]
+            fn whole(self) -> Self {
+                let magnitude = self.abs();
+                let rounded = (magnitude + $no_fraction) - $no_fraction;
+                let whole = if magnitude < $no_fraction { rounded } else { magnitude };
+                whole.copysign(self)
+            }
+
+            #[inline(always)]
+            fn is_finite(self) -> bool {
+                $type::is_finite(self)
+            }
+        }
+    )*};
+}
+
+reals! {
+    f32 8_388_608.0 |value: f64| value.f32();
+    f64 4_503_599_627_370_496.0 |value: f64| value;
+}
+
+impl Real for Half {
+    #[inline(always)]
+    fn near(value: f64) -> Self {
+        Half::from_f64(value)
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        Half::from_f32(self.to_f32() + other.to_f32())
+    }
+
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        Half::from_f32(self.to_f32() - other.to_f32())
+    }
+
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        Half::from_f32(self.to_f32() * other.to_f32())
+    }
+
+    #[inline(always)]
+    fn over(self, other: Self) -> Self {
+        Half::from_f32(self.to_f32() / other.to_f32())
+    }
+
+    #[inline(always)]
+    fn whole(self) -> Self {
+        Half::from_f32(Real::whole(self.to_f32()))
+    }
+
+    #[inline(always)]
+    fn is_finite(self) -> bool {
+        self.to_f32().is_finite()
+    }
+}
+
+/// `$run!(type)` with the Rust type of a [`NumberType`](crate::number::NumberType) that is a float;
+/// of others, with `f64`.
+macro_rules! with_real {
+    ($kind:expr, $run:ident) => {
+        match $kind {
+            $crate::number::NumberType::F16 => $run!(Half),
+            $crate::number::NumberType::F32 => $run!(f32),
+            _ => $run!(f64),
+        }
+    };
+}
+pub(crate) use with_real;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers() {
+        for value in "0.5 1.5 2.5 -0.5 -0.4 0.49999999999999994 8388607.5 4503599627370495.5 1e300".split(' ')
+        {
+            let (double, single): (f64, f32) = (value.parse().unwrap(), value.parse().unwrap());
+            assert_eq!(Real::whole(double).to_bits(), double.round_ties_even().to_bits(), "{value}");
+            assert_eq!(Real::whole(single).to_bits(), single.round_ties_even().to_bits(), "{value}");
+        }
+        assert!(Real::whole(f64::NAN).is_nan());
+        assert_eq!(Real::whole(f64::NEG_INFINITY), f64::NEG_INFINITY);
+        assert_eq!(Half::near(2.5).whole().to_f32(), 2.0);
+    }
+}

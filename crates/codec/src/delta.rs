@@ -1,0 +1,201 @@
+//! `delta` of numcodecs: of each element, the difference from the one before it.
+//!
+//! * Specification: <https://numcodecs.readthedocs.io/en/stable/filter/delta.html>
+//! * v2 id: `delta`; v3 name: `numcodecs.delta`
+//!
+//! ```
+//! # let json = r#"
+//! {"id": "delta", "dtype": "<i4", "astype": "<i2"}
+//! # "#;
+//! # use hyperslab_codec::{Context, registry::CODECS};
+//! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
+//! # let array = Context::of_elements("<i4".parse().unwrap());
+//! # assert_eq!(CODECS.from_v2(&metadata, &array).unwrap().codec().to_v2(), Some(metadata));
+//! ```
+//!
+//! Elements go in the order in which they are stored. Differences are computed in `dtype`, where
+//! integers wrap, and stored as `astype`, where they may lose bits. Those of bools are exclusive
+//! ors, as numcodecs writes them. (It reads them as ors, which gives other arrays back.)
+
+use crate::elements::{Elements, dtype};
+use crate::half::Half;
+use crate::number::{Bool, Number, NumberType, with_number};
+use crate::registry::{Config, numcodecs_v3};
+use crate::{ArrayToArray, Codec, Context, Racing, Result, Scratch};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The `delta` filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Delta {
+    elements: Elements,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    dtype: Option<String>,
+    astype: Option<String>,
+}
+
+impl Delta {
+    /// From metadata. Without `dtype`, elements are the array's; without `astype`, differences are
+    /// of their type.
+    pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
+        let fields: Fields = config.fields("delta")?;
+        let decoded = dtype("delta", "dtype", fields.dtype.as_deref(), array)?;
+        let encoded = match fields.astype {
+            Some(name) => dtype("delta", "astype", Some(&name), array)?,
+            None => decoded,
+        };
+        Ok(Delta { elements: Elements::new("delta", decoded, encoded, array)? })
+    }
+}
+
+/// The type that sums are computed in: NumPy's for the sum of both types, if elements are floats. For
+/// integers the low bits are the same in any.
+fn sum_type(elements: &Elements) -> NumberType {
+    use NumberType::{F16, F32, F64};
+    let (decoded, encoded) = (elements.from(), elements.to());
+    match (decoded, encoded.is_float(), encoded.size()) {
+        (F16, true, 2) | (F16, false, 1) => F16,
+        (F16 | F32, true, 2 | 4) | (F16 | F32, false, 1 | 2) => F32,
+        (F16 | F32 | F64, ..) => F64,
+        _ => decoded,
+    }
+}
+
+/// Numbers whose differences and sums are numbers again.
+trait Summed: Number {
+    /// What the first element is the difference from.
+    const NOTHING: Self;
+    /// What sums start with.
+    const START: Self;
+    fn less(self, last: Self) -> Self;
+    fn plus(self, difference: Self) -> Self;
+}
+
+macro_rules! summed {
+    ($($type:ident: $nothing:expr, $start:expr, $less:expr, $plus:expr;)*) => {$(
+        impl Summed for $type {
+            const NOTHING: Self = $nothing;
+            const START: Self = $start;
+
+            #[inline(always)]
+            fn less(self, last: Self) -> Self {
+                $less(self, last)
+            }
+
+            #[inline(always)]
+            fn plus(self, difference: Self) -> Self {
+                $plus(self, difference)
+            }
+        }
+    )*};
+}
+
+// -0.0 plus any number is that number.
+summed! {
+    Bool: Bool(0), Bool(0), xor, xor;
+    i8: 0, 0, i8::wrapping_sub, i8::wrapping_add;
+    u8: 0, 0, u8::wrapping_sub, u8::wrapping_add;
+    i16: 0, 0, i16::wrapping_sub, i16::wrapping_add;
+    u16: 0, 0, u16::wrapping_sub, u16::wrapping_add;
+    i32: 0, 0, i32::wrapping_sub, i32::wrapping_add;
+    u32: 0, 0, u32::wrapping_sub, u32::wrapping_add;
+    i64: 0, 0, i64::wrapping_sub, i64::wrapping_add;
+    u64: 0, 0, u64::wrapping_sub, u64::wrapping_add;
+    f32: 0.0, -0.0, |a: f32, b: f32| a - b, |a: f32, b: f32| a + b;
+    f64: 0.0, -0.0, |a: f64, b: f64| a - b, |a: f64, b: f64| a + b;
+    Half: Half(0), Half(0x8000), |a: Half, b: Half| Half::from_f32(a.to_f32() - b.to_f32()),
+        |a: Half, b: Half| Half::from_f32(a.to_f32() + b.to_f32());
+}
+
+fn xor(a: Bool, b: Bool) -> Bool {
+    Bool(u8::from((a.0 != 0) != (b.0 != 0)))
+}
+
+/// Replaces the numbers of the next block by their differences. `last`: those of the element
+/// before it.
+#[inline(always)]
+fn differences<T: Summed, const PARTS: usize>(block: &mut [u8], last: &mut [T; PARTS]) {
+    for element in T::split_mut(block).as_chunks_mut::<PARTS>().0 {
+        for (bytes, last) in element.iter_mut().zip(&mut *last) {
+            let value = T::read(*bytes);
+            *bytes = value.less(*last).bytes();
+            *last = value;
+        }
+    }
+}
+
+/// The inverse of [`differences`].
+#[inline(always)]
+fn sums<T: Summed, const PARTS: usize>(block: &mut [u8], last: &mut [T; PARTS]) {
+    for element in T::split_mut(block).as_chunks_mut::<PARTS>().0 {
+        for (bytes, last) in element.iter_mut().zip(&mut *last) {
+            *last = last.plus(T::read(*bytes));
+            *bytes = last.bytes();
+        }
+    }
+}
+
+impl Codec for Delta {
+    fn name(&self) -> &'static str {
+        "delta"
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
+        let (elements, within) = (self.elements, sum_type(&self.elements));
+        macro_rules! decode {
+            ($type:ident) => {
+                if elements.parts() == 1 {
+                    let mut last = [$type::START];
+                    elements.decode("delta", src, dst, within, |block| sums(block, &mut last))
+                } else {
+                    let mut last = [$type::START; 2];
+                    elements.decode("delta", src, dst, within, |block| sums(block, &mut last))
+                }
+            };
+        }
+        with_number!(within, decode)
+    }
+
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
+        let (elements, within) = (self.elements, self.elements.from());
+        macro_rules! encode {
+            ($type:ident) => {
+                if elements.parts() == 1 {
+                    let mut last = [$type::NOTHING];
+                    elements.encode("delta", src, dst, within, |block| differences(block, &mut last))
+                } else {
+                    let mut last = [$type::NOTHING; 2];
+                    elements.encode("delta", src, dst, within, |block| differences(block, &mut last))
+                }
+            };
+        }
+        with_number!(within, encode)
+    }
+
+    fn racing(&self) -> Racing {
+        Racing::Mixes
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        self.elements.max_encoded(decoded)
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        numcodecs_v3(self.to_v2()?)
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        let Elements { decoded, encoded, .. } = self.elements;
+        Some(json!({"id": "delta", "dtype": decoded.numpy(), "astype": encoded.numpy()}))
+    }
+}
+
+impl ArrayToArray for Delta {
+    fn encoded<'a>(&self, array: &Context<'a>) -> Context<'a> {
+        self.elements.context(self, array)
+    }
+}

@@ -1,0 +1,370 @@
+//! Numbers in buffers, and NumPy's conversions between them: what the codecs that compute with
+//! elements are made of.
+//!
+//! The work is done in blocks that stay in the first cache: [`each_block`] copies a block, puts its
+//! bytes in the machine's order, converts, computes, converts again. So a codec is one loop over
+//! numbers in memory order, which the compiler vectorises, and reads each stored byte once.
+
+#![expect(clippy::cast_possible_truncation, reason = "NumPy's conversions wrap")]
+
+use crate::half::Half;
+use crate::{ByteOrder, DataType, Kind};
+
+/// What one number is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NumberType {
+    Bool,
+    I8,
+    U8,
+    I16,
+    U16,
+    I32,
+    U32,
+    I64,
+    U64,
+    F16,
+    F32,
+    F64,
+}
+
+/// The numbers of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Numbers {
+    pub(crate) kind: NumberType,
+    pub(crate) order: ByteOrder,
+    /// How many an element has: 1, or 2 for complex numbers.
+    pub(crate) parts: usize,
+}
+
+impl Numbers {
+    /// The numbers of elements; `None` if they are something else.
+    pub(crate) fn of(dtype: DataType) -> Option<Self> {
+        use NumberType::{Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+        let (kind, parts) = match (dtype.kind(), dtype.number_size()) {
+            (Kind::Bool, _) => (Bool, 1),
+            (Kind::Int, 1) => (I8, 1),
+            (Kind::Int, 2) => (I16, 1),
+            (Kind::Int, 4) => (I32, 1),
+            (Kind::Int, _) => (I64, 1),
+            (Kind::UInt, 1) => (U8, 1),
+            (Kind::UInt, 2) => (U16, 1),
+            (Kind::UInt, 4) => (U32, 1),
+            (Kind::UInt, _) => (U64, 1),
+            (Kind::Float, 2) => (F16, 1),
+            (Kind::Float, 4) => (F32, 1),
+            (Kind::Float, _) => (F64, 1),
+            (Kind::Complex, 4) => (F32, 2),
+            (Kind::Complex, _) => (F64, 2),
+            _ => return None,
+        };
+        Some(Numbers { kind, order: dtype.order(), parts })
+    }
+
+    /// Bytes of one number.
+    pub(crate) fn size(self) -> usize {
+        self.kind.size()
+    }
+
+    /// Bytes of one element.
+    pub(crate) fn element_size(self) -> usize {
+        self.parts * self.size()
+    }
+
+    /// Between the byte order of the buffer and that of the machine.
+    fn swap(self, bytes: &mut [u8]) {
+        if self.order == ByteOrder::NATIVE {
+            return;
+        }
+        match self.size() {
+            2 => bytes.as_chunks_mut().0.iter_mut().for_each(|n| *n = u16::from_be_bytes(*n).to_le_bytes()),
+            4 => bytes.as_chunks_mut().0.iter_mut().for_each(|n| *n = u32::from_be_bytes(*n).to_le_bytes()),
+            8 => bytes.as_chunks_mut().0.iter_mut().for_each(|n| *n = u64::from_be_bytes(*n).to_le_bytes()),
+            _ => {}
+        }
+    }
+}
+
+impl NumberType {
+    /// Bytes of one number.
+    pub(crate) const fn size(self) -> usize {
+        use NumberType::{Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+        match self {
+            Bool | I8 | U8 => 1,
+            I16 | U16 | F16 => 2,
+            I32 | U32 | F32 => 4,
+            I64 | U64 | F64 => 8,
+        }
+    }
+
+    pub(crate) fn is_float(self) -> bool {
+        matches!(self, NumberType::F16 | NumberType::F32 | NumberType::F64)
+    }
+
+    /// The smallest and the largest number of integers.
+    pub(crate) fn range(self) -> Option<(i128, i128)> {
+        use NumberType::{Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+        let bits = 8 * self.size();
+        match self {
+            Bool | F16 | F32 | F64 => None,
+            I8 | I16 | I32 | I64 => Some((-(1 << (bits - 1)), (1 << (bits - 1)) - 1)),
+            U8 | U16 | U32 | U64 => Some((0, (1 << bits) - 1)),
+        }
+    }
+}
+
+/// A byte of NumPy's bool: 0, or anything else for true.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bool(pub(crate) u8);
+
+/// A number as Rust has it, its bytes, and what NumPy's `astype` makes of it.
+///
+/// Integers wrap. Floats lose their fraction, then wrap as on x86-64, where numbers beyond 32 bits
+/// (64 bits, for the types of 32 and 64) and NaNs become the smallest integer first.
+pub(crate) trait Number: Copy {
+    type Bytes: Copy;
+    fn split(bytes: &[u8]) -> &[Self::Bytes];
+    fn split_mut(bytes: &mut [u8]) -> &mut [Self::Bytes];
+    fn read(bytes: Self::Bytes) -> Self;
+    fn bytes(self) -> Self::Bytes;
+    fn bool(self) -> Bool;
+    fn i8(self) -> i8;
+    fn u8(self) -> u8;
+    fn i16(self) -> i16;
+    fn u16(self) -> u16;
+    fn i32(self) -> i32;
+    fn u32(self) -> u32;
+    fn i64(self) -> i64;
+    fn u64(self) -> u64;
+    fn f16(self) -> Half;
+    fn f32(self) -> f32;
+    fn f64(self) -> f64;
+}
+
+/// The part of [`Number`] that is about bytes.
+macro_rules! in_bytes {
+    ($size:literal, $read:expr, $bytes:expr) => {
+        type Bytes = [u8; $size];
+
+        #[inline(always)]
+        fn split(bytes: &[u8]) -> &[Self::Bytes] {
+            bytes.as_chunks().0
+        }
+
+        #[inline(always)]
+        fn split_mut(bytes: &mut [u8]) -> &mut [Self::Bytes] {
+            bytes.as_chunks_mut().0
+        }
+
+        #[inline(always)]
+        fn read(bytes: Self::Bytes) -> Self {
+            $read(bytes)
+        }
+
+        #[inline(always)]
+        fn bytes(self) -> Self::Bytes {
+            $bytes(self)
+        }
+    };
+}
+
+/// The part of [`Number`] that converts.
+macro_rules! converts {
+    ($self:ident => $($name:ident -> $to:ty: $value:expr;)*) => {
+        $(#[inline(always)]
+        fn $name($self) -> $to {
+            $value
+        })*
+    };
+}
+
+macro_rules! integers {
+    ($($type:ident $size:literal)*) => {$(
+        impl Number for $type {
+            in_bytes!($size, $type::from_ne_bytes, $type::to_ne_bytes);
+            converts! { self =>
+                bool -> Bool: Bool(u8::from(self != 0));
+                i8 -> i8: self as i8;
+                u8 -> u8: self as u8;
+                i16 -> i16: self as i16;
+                u16 -> u16: self as u16;
+                i32 -> i32: self as i32;
+                u32 -> u32: self as u32;
+                i64 -> i64: self as i64;
+                u64 -> u64: self as u64;
+                f16 -> Half: Half::from_f32(self as f32);
+                f32 -> f32: self as f32;
+                f64 -> f64: self as f64;
+            }
+        }
+    )*};
+}
+
+integers!(i8 1 u8 1 i16 2 u16 2 i32 4 u32 4 i64 8 u64 8);
+
+macro_rules! floats {
+    ($($type:ident $size:literal $half:path;)*) => {$(
+        impl Number for $type {
+            in_bytes!($size, $type::from_ne_bytes, $type::to_ne_bytes);
+            converts! { self =>
+                bool -> Bool: Bool(u8::from(self != 0.0));
+                i8 -> i8: self.i32() as i8;
+                u8 -> u8: self.i32() as u8;
+                i16 -> i16: self.i32() as i16;
+                u16 -> u16: self.i32() as u16;
+                // `as` saturates; below the range that is the smallest integer already.
+                i32 -> i32: if self < 2_147_483_648.0 { self as i32 } else { i32::MIN };
+                u32 -> u32: self.i64() as u32;
+                i64 -> i64: if self < 9_223_372_036_854_775_808.0 { self as i64 } else { i64::MIN };
+                u64 -> u64: if self >= 9_223_372_036_854_775_808.0 {
+                    (self - 9_223_372_036_854_775_808.0).i64() as u64 ^ 1 << 63
+                } else {
+                    self.i64() as u64
+                };
+                f16 -> Half: $half(self);
+                f32 -> f32: self as f32;
+                f64 -> f64: self as f64;
+            }
+        }
+    )*};
+}
+
+floats!(f32 4 Half::from_f32; f64 8 Half::from_f64;);
+
+/// Converts as another type that holds all its numbers does.
+macro_rules! as_another {
+    ($type:ident $size:literal $read:expr, $bytes:expr, $another:expr) => {
+        impl Number for $type {
+            in_bytes!($size, $read, $bytes);
+            converts! { self =>
+                bool -> Bool: $another(self).bool();
+                i8 -> i8: $another(self).i8();
+                u8 -> u8: $another(self).u8();
+                i16 -> i16: $another(self).i16();
+                u16 -> u16: $another(self).u16();
+                i32 -> i32: $another(self).i32();
+                u32 -> u32: $another(self).u32();
+                i64 -> i64: $another(self).i64();
+                u64 -> u64: $another(self).u64();
+                f16 -> Half: $another(self).f16();
+                f32 -> f32: $another(self).f32();
+                f64 -> f64: $another(self).f64();
+            }
+        }
+    };
+}
+
+as_another!(Bool 1 |[byte]: [u8; 1]| Bool(byte), |bool: Bool| [bool.0], |bool: Bool| u8::from(bool.0 != 0));
+as_another!(Half 2 |bytes| Half(u16::from_ne_bytes(bytes)), |half: Half| half.0.to_ne_bytes(), Half::to_f32);
+
+/// `$run!(type)` with the Rust type of a [`NumberType`].
+macro_rules! with_number {
+    ($kind:expr, $run:ident) => {
+        match $kind {
+            $crate::number::NumberType::Bool => $run!(Bool),
+            $crate::number::NumberType::I8 => $run!(i8),
+            $crate::number::NumberType::U8 => $run!(u8),
+            $crate::number::NumberType::I16 => $run!(i16),
+            $crate::number::NumberType::U16 => $run!(u16),
+            $crate::number::NumberType::I32 => $run!(i32),
+            $crate::number::NumberType::U32 => $run!(u32),
+            $crate::number::NumberType::I64 => $run!(i64),
+            $crate::number::NumberType::U64 => $run!(u64),
+            $crate::number::NumberType::F16 => $run!(Half),
+            $crate::number::NumberType::F32 => $run!(f32),
+            $crate::number::NumberType::F64 => $run!(f64),
+        }
+    };
+}
+pub(crate) use with_number;
+
+/// Replaces each number of a block.
+#[inline(always)]
+pub(crate) fn map<T: Number>(block: &mut [u8], mut number: impl FnMut(T) -> T) {
+    T::split_mut(block).iter_mut().for_each(|bytes| *bytes = number(T::read(*bytes)).bytes());
+}
+
+/// Converts numbers between types, all in the machine's byte order.
+fn convert(from: NumberType, src: &[u8], to: NumberType, dst: &mut [u8]) {
+    if from == to {
+        return dst.copy_from_slice(src);
+    }
+    macro_rules! of {
+        ($type:ident) => {
+            convert_to::<$type>(src, to, dst)
+        };
+    }
+    with_number!(from, of);
+}
+
+fn convert_to<A: Number>(src: &[u8], to: NumberType, dst: &mut [u8]) {
+    match to {
+        NumberType::Bool => convert_each(src, dst, A::bool),
+        NumberType::I8 => convert_each(src, dst, A::i8),
+        NumberType::U8 => convert_each(src, dst, A::u8),
+        NumberType::I16 => convert_each(src, dst, A::i16),
+        NumberType::U16 => convert_each(src, dst, A::u16),
+        NumberType::I32 => convert_each(src, dst, A::i32),
+        NumberType::U32 => convert_each(src, dst, A::u32),
+        NumberType::I64 => convert_each(src, dst, A::i64),
+        NumberType::U64 => convert_each(src, dst, A::u64),
+        NumberType::F16 => convert_each(src, dst, A::f16),
+        NumberType::F32 => convert_each(src, dst, A::f32),
+        NumberType::F64 => convert_each(src, dst, A::f64),
+    }
+}
+
+#[inline(always)]
+fn convert_each<A: Number, B: Number>(src: &[u8], dst: &mut [u8], one: impl Fn(A) -> B) {
+    for (to, from) in B::split_mut(dst).iter_mut().zip(A::split(src)) {
+        *to = one(A::read(*from)).bytes();
+    }
+}
+
+/// Numbers of a block: 8 KiB of the largest, so that two blocks and the result stay in the first
+/// cache. A multiple of the parts of an element.
+const BLOCK: usize = 1024;
+
+/// Takes the numbers of `src` through `compute`, block by block, and puts the results into `dst`,
+/// which has as many. `compute` gets them as `within`, in the machine's byte order, and replaces
+/// them. Lengths that are no multiple of a number's are for the caller to refuse.
+#[inline(always)]
+pub(crate) fn each_block(
+    src: (&[u8], Numbers),
+    dst: (&mut [u8], Numbers),
+    within: NumberType,
+    compute: impl FnMut(&mut [u8]),
+) {
+    each_block_into(src, dst, within, within, compute);
+}
+
+/// [`each_block`] where `compute` replaces the numbers by others, `after`, of the same size.
+#[inline(always)]
+pub(crate) fn each_block_into(
+    (src, from): (&[u8], Numbers),
+    (dst, to): (&mut [u8], Numbers),
+    within: NumberType,
+    after: NumberType,
+    mut compute: impl FnMut(&mut [u8]),
+) {
+    let (mut first, mut second) = ([0u8; 8 * BLOCK], [0u8; 8 * BLOCK]);
+    let blocks = dst.chunks_mut(to.size() * BLOCK);
+    for (src, dst) in src.chunks(from.size() * BLOCK).zip(blocks) {
+        let count = src.len() / from.size();
+        let (Some(read), Some(converted)) =
+            (first.get_mut(..src.len()), second.get_mut(..count * within.size()))
+        else {
+            return;
+        };
+        read.copy_from_slice(src);
+        from.swap(read);
+        let numbers = if from.kind == within {
+            read
+        } else {
+            convert(from.kind, read, within, converted);
+            converted
+        };
+        compute(numbers);
+        convert(after, numbers, to.kind, dst);
+        to.swap(dst);
+    }
+}

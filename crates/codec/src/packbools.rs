@@ -1,0 +1,167 @@
+//! `packbits` of numcodecs: eight bools in a byte.
+//!
+//! * Specification: <https://numcodecs.readthedocs.io/en/stable/filter/packbits.html>
+//! * v2 id: `packbits`; v3 name: `numcodecs.packbits` (`packbits` is another codec)
+//!
+//! ```
+//! # let json = r#"
+//! {"id": "packbits"}
+//! # "#;
+//! # use hyperslab_codec::{Context, registry::CODECS};
+//! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
+//! # let array = Context::of_elements("|b1".parse().unwrap());
+//! # assert_eq!(CODECS.from_v2(&metadata, &array).unwrap().codec().to_v2(), Some(metadata));
+//! ```
+//!
+//! The first byte says how many bits of the last one mean nothing. The first bool of a byte is its
+//! highest bit.
+
+use crate::low::low8;
+use crate::registry::{Config, NoFields, numcodecs_v3};
+use crate::scratch::sized;
+use crate::{
+    ArrayToArray, ByteOrder, Codec, CodecError, Context, DataType, Kind, Racing, Result, Scratch, front,
+};
+use serde_json::{Value, json};
+
+/// The `packbits` filter of numcodecs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PackBools;
+
+impl PackBools {
+    /// From metadata, for bools only.
+    pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
+        let NoFields {} = config.fields("packbits")?;
+        match array.dtype.kind() {
+            Kind::Bool => Ok(PackBools),
+            _ => {
+                let why = format!("\"packbits\": expected elements of type bool, found {}", array.dtype);
+                Err(CodecError::Unfit { why })
+            }
+        }
+    }
+}
+
+/// Eight bools, the first in the lowest byte, as bits, the first in the highest bit.
+fn pack(bools: [u8; 8]) -> u8 {
+    let bytes = u64::from_le_bytes(bools);
+    // 1 where a byte is not 0.
+    let low = (bytes & 0x7f7f_7f7f_7f7f_7f7f) + 0x7f7f_7f7f_7f7f_7f7f;
+    let ones = ((low | bytes) >> 7) & 0x0101_0101_0101_0101;
+    // Byte i goes to bit 63 - i; no two of the sums of shifts meet.
+    low8(ones.wrapping_mul(0x8040_2010_0804_0201) >> 56)
+}
+
+/// The inverse of [`pack`].
+fn unpack(bits: u8) -> [u8; 8] {
+    // Each byte keeps the bit that it is made of; then 1 where a byte is not 0.
+    let bytes = (u64::from(bits) * 0x0101_0101_0101_0101) & 0x0102_0408_1020_4080;
+    (((bytes + 0x7f7f_7f7f_7f7f_7f7f) >> 7) & 0x0101_0101_0101_0101).to_le_bytes()
+}
+
+impl Codec for PackBools {
+    fn name(&self) -> &'static str {
+        "packbits"
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
+        let Some((padding, packed)) = src.split_first() else {
+            return Err(CodecError::corrupt("packbits", "no bytes at all"));
+        };
+        let padding = usize::from(*padding);
+        let bits = packed.len().saturating_mul(8);
+        if padding > bits.min(7) {
+            let why = format!("{padding} bits of {} bytes are said to mean nothing", packed.len());
+            return Err(CodecError::corrupt("packbits", why));
+        }
+        let bools = front("packbits", dst, bits - padding)?;
+        let (whole, rest) = bools.as_chunks_mut::<8>();
+        for (to, from) in whole.iter_mut().zip(packed) {
+            *to = unpack(*from);
+        }
+        if let Some(last) = packed.last() {
+            rest.iter_mut().zip(unpack(*last)).for_each(|(to, bool)| *to = bool);
+        }
+        Ok(bits - padding)
+    }
+
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
+        let size = self.max_encoded(src.len());
+        dst.truncate(size);
+        let (whole, rest) = src.as_chunks::<8>();
+        if let Some((padding, packed)) = sized(dst, size).split_first_mut() {
+            *padding = low8((8 - rest.len() as u64) % 8);
+            for (to, from) in packed.iter_mut().zip(whole) {
+                *to = pack(*from);
+            }
+            if let (false, Some(to)) = (rest.is_empty(), packed.last_mut()) {
+                let mut last = [0; 8];
+                last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+                *to = pack(last);
+            }
+        }
+        Ok(())
+    }
+
+    fn racing(&self) -> Racing {
+        Racing::Mixes
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        1 + decoded.div_ceil(8)
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        numcodecs_v3(self.to_v2()?)
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        Some(json!({"id": "packbits"}))
+    }
+}
+
+impl ArrayToArray for PackBools {
+    fn encoded<'a>(&self, array: &Context<'a>) -> Context<'a> {
+        let count = array.decoded_size().map_or(u64::MAX, |size| self.max_encoded(size) as u64);
+        let dtype = DataType::new(Kind::UInt, 1, ByteOrder::NATIVE).unwrap_or(array.dtype);
+        Context { dtype, vlen: None, shape: vec![count].into(), fill: vec![0].into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{decode, encode, noise};
+
+    #[test]
+    fn what_numcodecs_packs() {
+        assert_eq!(encode(&PackBools, &[1, 0, 0, 1]), [4, 144]);
+        assert_eq!(encode(&PackBools, &[1, 0, 0, 1, 0, 0, 0, 200]), [0, 145], "anything but 0 is true");
+        assert_eq!(encode(&PackBools, &[]), [0]);
+        assert_eq!(decode(&PackBools, &[4, 0x9f], 4).unwrap(), [1, 0, 0, 1], "padding may be anything");
+    }
+
+    #[test]
+    fn round_trips() {
+        for len in 0..70 {
+            let bools: Vec<u8> = noise(len, len as u64).iter().map(|byte| byte & 1).collect();
+            let stored = encode(&PackBools, &bools);
+            assert_eq!(stored.len(), PackBools.max_encoded(len));
+            assert_eq!(decode(&PackBools, &stored, len).unwrap(), bools);
+            for other in (0..len).chain(len + 1..80) {
+                let mut chain = crate::CodecChain::new(vec![std::sync::Arc::new(PackBools)], other);
+                assert!(chain.decode(&stored, &mut vec![0; other], &mut Scratch::default(), true).is_err());
+                chain = crate::CodecChain::new(vec![std::sync::Arc::new(PackBools)], len);
+                chain.decode(&stored, &mut vec![0; len], &mut Scratch::default(), true).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn damage() {
+        for bad in [&[][..], &[1], &[8, 0, 0], &[255, 0]] {
+            assert!(matches!(decode(&PackBools, bad, 100), Err(CodecError::Corrupt { .. })), "{bad:?}");
+        }
+        assert!(matches!(decode(&PackBools, &[0, 1], 7), Err(CodecError::Size { .. })));
+    }
+}

@@ -1,0 +1,184 @@
+//! `scale_offset`: `(element - offset) * scale`, in the element's own type.
+//!
+//! * Specification: <https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/scale_offset>
+//! * v3 name: `scale_offset`; v2 has none
+//!
+//! ```
+//! # let json = r#"
+//! {"name": "scale_offset", "configuration": {"offset": 5, "scale": 0.1}}
+//! # "#;
+//! # use hyperslab_codec::{Context, registry::CODECS};
+//! # let metadata: serde_json::Value = serde_json::from_str(json).unwrap();
+//! # let array = Context::of_elements("<f4".parse().unwrap());
+//! # let codec = CODECS.from_v3("scale_offset", metadata.get("configuration"), &array).unwrap().codec();
+//! # assert_eq!(codec.to_v3(), Some(metadata));
+//! ```
+//!
+//! Integers that leave their type, and stored ones that are no multiple of the scale, are errors.
+
+use crate::arithmetic::{Real, Whole, with_real, with_whole};
+use crate::elements::{Elements, Scalar};
+use crate::half::Half;
+use crate::number::{NumberType, map};
+use crate::registry::Config;
+use crate::{ArrayToArray, Codec, CodecError, Context, Racing, Result, Scratch};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const NAME: &str = "scale_offset";
+
+/// The `scale_offset` codec.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ScaleOffset {
+    /// As the metadata has them.
+    fields: Fields,
+    offset: Scalar,
+    scale: Scalar,
+    elements: Elements,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    #[serde(default = "zero")]
+    offset: Value,
+    #[serde(default = "one")]
+    scale: Value,
+}
+
+fn zero() -> Value {
+    0.into()
+}
+
+fn one() -> Value {
+    1.into()
+}
+
+impl ScaleOffset {
+    /// From v3 metadata.
+    pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
+        let fields: Fields = config.fields(NAME)?;
+        let dtype = array.dtype;
+        let elements = Elements::new(NAME, dtype, dtype, array)?;
+        let unfit = |why: String| CodecError::Unfit { why: format!("{NAME:?}: {why}") };
+        if elements.parts() != 1 || elements.from() == NumberType::Bool {
+            return Err(unfit(format!("expected integers or floats, found {dtype}")));
+        }
+        let parse = |field: &str, json: &Value| {
+            let why = || unfit(format!("{field} {json} is no number of type {dtype}"));
+            Scalar::parse(json, elements.from()).ok_or_else(why)
+        };
+        let (offset, scale) = (parse("offset", &fields.offset)?, parse("scale", &fields.scale)?);
+        if matches!(scale, Scalar::Whole(0) | Scalar::Real(0.0)) {
+            return Err(CodecError::config(NAME, "scale is 0: nothing could be read back"));
+        }
+        Ok(ScaleOffset { fields, offset, scale, elements })
+    }
+}
+
+/// Replaces the integers of a block by what `change` makes of them. `bad` becomes the first for
+/// which that is nothing, or no integer of the type.
+fn checked<T: Whole>(block: &mut [u8], bad: &mut Option<i128>, change: impl Fn(i128) -> Option<i128>) {
+    map(block, |value: T| {
+        let value = value.wide();
+        let changed = change(value);
+        let fits = changed.map(T::low).filter(|number| changed == Some(number.wide()));
+        if fits.is_none() {
+            bad.get_or_insert(value);
+        }
+        fits.unwrap_or(T::low(0))
+    });
+}
+
+impl Codec for ScaleOffset {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
+        let kind = self.elements.from();
+        match (self.offset, self.scale) {
+            (Scalar::Whole(offset), Scalar::Whole(scale)) => {
+                let mut bad = None;
+                let restore =
+                    |value: i128| if value % scale == 0 { (value / scale).checked_add(offset) } else { None };
+                macro_rules! decode {
+                    ($type:ident) => {
+                        self.elements.decode(NAME, src, dst, kind, |block| {
+                            checked::<$type>(block, &mut bad, restore);
+                        })?
+                    };
+                }
+                let size = with_whole!(kind, decode);
+                let why = |bad| {
+                    let why = format!("{bad} / {scale} + {offset} is no number of {}", self.elements.decoded);
+                    CodecError::corrupt(NAME, why)
+                };
+                bad.map_or(Ok(size), |bad| Err(why(bad)))
+            }
+            (offset, scale) => {
+                macro_rules! decode {
+                    ($type:ident) => {{
+                        let (offset, scale) = ($type::near(offset.real()), $type::near(scale.real()));
+                        let restore = |value: $type| value.over(scale).plus(offset);
+                        self.elements.decode(NAME, src, dst, kind, |block| map(block, restore))
+                    }};
+                }
+                with_real!(kind, decode)
+            }
+        }
+    }
+
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
+        let kind = self.elements.from();
+        match (self.offset, self.scale) {
+            (Scalar::Whole(offset), Scalar::Whole(scale)) => {
+                let mut bad = None;
+                let change = |value: i128| (value - offset).checked_mul(scale);
+                macro_rules! encode {
+                    ($type:ident) => {
+                        self.elements.encode(NAME, src, dst, kind, |block| {
+                            checked::<$type>(block, &mut bad, change);
+                        })?
+                    };
+                }
+                with_whole!(kind, encode);
+                let why = |bad| {
+                    let why =
+                        format!("({bad} - {offset}) * {scale} is no number of {}", self.elements.decoded);
+                    CodecError::encode(NAME, why)
+                };
+                bad.map_or(Ok(()), |bad| Err(why(bad)))
+            }
+            (offset, scale) => {
+                macro_rules! encode {
+                    ($type:ident) => {{
+                        let (offset, scale) = ($type::near(offset.real()), $type::near(scale.real()));
+                        let change = |value: $type| value.minus(offset).times(scale);
+                        self.elements.encode(NAME, src, dst, kind, |block| map(block, change))
+                    }};
+                }
+                with_real!(kind, encode)
+            }
+        }
+    }
+
+    fn racing(&self) -> Racing {
+        Racing::Mixes
+    }
+
+    fn max_encoded(&self, decoded: usize) -> usize {
+        decoded
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        let Fields { offset, scale } = &self.fields;
+        Some(json!({"name": NAME, "configuration": {"offset": offset, "scale": scale}}))
+    }
+}
+
+impl ArrayToArray for ScaleOffset {
+    fn encoded<'a>(&self, array: &Context<'a>) -> Context<'a> {
+        self.elements.context(self, array)
+    }
+}
