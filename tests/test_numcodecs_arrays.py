@@ -48,13 +48,17 @@ def filters(draw: st.DrawFn, orders: str = "<>") -> tuple[Any, np.dtype[Any]]:
     def one_of(names: list[str]) -> np.dtype[Any]:
         return np.dtype(draw(st.sampled_from(names))).newbyteorder(draw(st.sampled_from(orders)))
 
-    kind = draw(st.sampled_from(["delta", "delta", "fixedscaleoffset", "quantize", "bitround", "packbits", "astype"]))
+    kind = draw(
+        st.sampled_from(["delta", "delta", "fixedscaleoffset", "quantize", "bitround", "packbits", "astype"])
+    )
     number = st.one_of(st.integers(-100, 100), st.floats(-100, 100, width=16))
     if kind == "delta":
         dtype = one_of([*NUMBERS, "b1"])
         wider = dtype
         if dtype.kind in "iu":
-            wider = draw(st.sampled_from([dtype, one_of(INTEGERS), *([one_of(["f8"])] * (dtype.itemsize < 8))]))
+            wider = draw(
+                st.sampled_from([dtype, one_of(INTEGERS), *([one_of(["f8"])] * (dtype.itemsize < 8))])
+            )
         elif dtype.kind == "f":
             wider = draw(st.sampled_from([dtype, one_of(FLOATS)]))
         return numcodecs.Delta(dtype.str, wider.str), dtype
@@ -88,7 +92,9 @@ def data_for(codec: Any, dtype: np.dtype[Any], shape: tuple[int, ...], seed: int
     return data
 
 
-def chunk_of(data: np.ndarray[Any, Any], chunks: tuple[int, ...], index: tuple[int, ...]) -> np.ndarray[Any, Any]:
+def chunk_of(
+    data: np.ndarray[Any, Any], chunks: tuple[int, ...], index: tuple[int, ...]
+) -> np.ndarray[Any, Any]:
     """A chunk, at the edge filled up with zeros."""
     part = data[tuple(slice(i * c, (i + 1) * c) for i, c in zip(index, chunks, strict=True))]
     chunk = np.zeros(chunks, data.dtype)
@@ -352,7 +358,12 @@ def test_refused(tmp_path: Path, codec: dict[str, Any], dtype: str, message: str
     assert message in str(caught.value)
     assert not (tmp_path / "a").exists()
     if zarr_format == 2:
-        document: dict[str, Any] = {"zarr_format": 2, "shape": [9], "chunks": [9], "dtype": np.dtype(dtype).str}
+        document: dict[str, Any] = {
+            "zarr_format": 2,
+            "shape": [9],
+            "chunks": [9],
+            "dtype": np.dtype(dtype).str,
+        }
         document |= {"fill_value": None, "order": "C", "filters": [codec], "compressor": None}
         (tmp_path / "b").mkdir()
         (tmp_path / "b/.zarray").write_text(json.dumps(document))
@@ -362,7 +373,11 @@ def test_refused(tmp_path: Path, codec: dict[str, Any], dtype: str, message: str
 
 
 def test_an_array_without_axes() -> None:
-    for filter_ in (hs.codecs.Delta(), hs.codecs.AsType(">i2"), hs.codecs.FixedScaleOffset(1, 2, astype="i4")):
+    for filter_ in (
+        hs.codecs.Delta(),
+        hs.codecs.AsType(">i2"),
+        hs.codecs.FixedScaleOffset(1, 2, astype="i4"),
+    ):
         for zarr_format in (2, 3):
             z = hs.create_array(hs.MemoryStore(), data=7.0, filters=[filter_], zarr_format=zarr_format)
             assert z[()] == 7

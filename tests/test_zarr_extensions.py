@@ -63,7 +63,9 @@ def test_packbits(name: str, seed: int, count: int, data: st.DataObject) -> None
         if codec.first_bit is None:
             assert_same(back[...], elements)
         assert_same(back[count // 3 : count - 1], back[...][count // 3 : count - 1])
-        assert np.asarray(zarrs(path / "a").retrieve_chunk([0])).tobytes() == back[...].tobytes()
+        # zarrs extends the sign of some bits to the end of their byte only.
+        if name[0] != "i" or codec.first_bit is None:
+            assert np.asarray(zarrs(path / "a").retrieve_chunk([0])).tobytes() == back[...].tobytes()
         assert stored_by_zarrs(path / "a", elements) == ours
         for bad in (ours[:-1], ours + b"\0", b""):
             (path / "a/c/0").write_bytes(bad)
@@ -157,7 +159,9 @@ def test_scale_offset(name: str, seed: int, data: st.DataObject) -> None:
         more["fill_value"] = max(offset, 0) if name.startswith("u") else offset
         try:
             theirs: Any = zarr.create_array(
-                path / "b", data=elements, **{**more, "filters": [zarr.codecs.ScaleOffset(offset=offset, scale=scale)]}
+                path / "b",
+                data=elements,
+                **{**more, "filters": [zarr.codecs.ScaleOffset(offset=offset, scale=scale)]},
             )
         except ValueError:
             with pytest.raises(hs.HyperslabError, match="scale_offset"):
@@ -257,7 +261,9 @@ def test_before_shards(codec: Any) -> None:
     """Chunks of shards are cut before elements or shapes change."""
     sharding = hs.codecs.Sharding((2,))
     with pytest.raises(hs.HyperslabError, match='before "sharding_indexed" is not supported'):
-        hs.create_array(hs.MemoryStore(), shape=(8,), chunks=(4,), dtype="i4", filters=[codec], serializer=sharding)
+        hs.create_array(
+            hs.MemoryStore(), shape=(8,), chunks=(4,), dtype="i4", filters=[codec], serializer=sharding
+        )
     # Within shards they are codecs like others.
     z = hs.create_array(hs.MemoryStore(), data=np.arange(8), chunks=(2,), shards=(4,), filters=[codec])
     np.testing.assert_array_equal(z[...], np.arange(8))
