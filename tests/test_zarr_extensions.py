@@ -146,6 +146,8 @@ def near(seed: int, name: str) -> np.ndarray[Any, Any]:
 @given(st.sampled_from([*INTEGERS, *FLOATS]), numbers, st.data())
 def test_scale_offset(name: str, seed: int, data: st.DataObject) -> None:
     elements = near(seed, name)
+    if name == "int64":
+        elements %= 10**9  # zarr-python wraps integers of 64 bits
     if name.startswith("float"):
         offset: Any = data.draw(st.floats(-100, 100, width=16))
         scale: Any = data.draw(st.floats(-10, 10, width=16).filter(bool))
