@@ -63,7 +63,9 @@ def test_packbits(name: str, seed: int, count: int, data: st.DataObject) -> None
         if codec.first_bit is None:
             assert_same(back[...], elements)
         assert_same(back[count // 3 : count - 1], back[...][count // 3 : count - 1])
-        assert np.asarray(zarrs(path / "a").retrieve_chunk([0])).tobytes() == back[...].tobytes()
+        # zarrs extends the sign of some bits to the end of their byte only.
+        if name[0] != "i" or codec.first_bit is None:
+            assert np.asarray(zarrs(path / "a").retrieve_chunk([0])).tobytes() == back[...].tobytes()
         assert stored_by_zarrs(path / "a", elements) == ours
         for bad in (ours[:-1], ours + b"\0", b""):
             (path / "a/c/0").write_bytes(bad)
@@ -144,6 +146,8 @@ def near(seed: int, name: str) -> np.ndarray[Any, Any]:
 @given(st.sampled_from([*INTEGERS, *FLOATS]), numbers, st.data())
 def test_scale_offset(name: str, seed: int, data: st.DataObject) -> None:
     elements = near(seed, name)
+    if name == "int64":
+        elements %= 10**9  # zarr-python wraps integers of 64 bits
     if name.startswith("float"):
         offset: Any = data.draw(st.floats(-100, 100, width=16))
         scale: Any = data.draw(st.floats(-10, 10, width=16).filter(bool))

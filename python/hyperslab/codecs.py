@@ -527,7 +527,7 @@ class _Typed(Codec):
     dtype: str | None
     astype: str | None
 
-    def _set_types(self, dtype: npt.DTypeLike, astype: npt.DTypeLike) -> None:
+    def _set_types(self, dtype: npt.DTypeLike | None, astype: npt.DTypeLike | None) -> None:
         # NumPy takes None for float64.
         name = None if dtype is None else _numpy_name(dtype)
         object.__setattr__(self, "dtype", name)
@@ -558,7 +558,7 @@ class Delta(_Typed):
 
     _v2, _v3 = "delta", "numcodecs.delta"
 
-    def __init__(self, dtype: npt.DTypeLike = None, astype: npt.DTypeLike = None) -> None:
+    def __init__(self, dtype: npt.DTypeLike | None = None, astype: npt.DTypeLike | None = None) -> None:
         self._set_types(dtype, astype)
 
 
@@ -592,7 +592,11 @@ class FixedScaleOffset(_Typed):
     _v2, _v3 = "fixedscaleoffset", "numcodecs.fixedscaleoffset"
 
     def __init__(
-        self, offset: float, scale: float, dtype: npt.DTypeLike = None, astype: npt.DTypeLike = None
+        self,
+        offset: float,
+        scale: float,
+        dtype: npt.DTypeLike | None = None,
+        astype: npt.DTypeLike | None = None,
     ) -> None:
         for name, value in {"offset": offset, "scale": scale}.items():
             object.__setattr__(self, name, value.item() if isinstance(value, np.generic) else value)
@@ -626,7 +630,9 @@ class Quantize(_Typed):
 
     _v2, _v3 = "quantize", "numcodecs.quantize"
 
-    def __init__(self, digits: int, dtype: npt.DTypeLike = None, astype: npt.DTypeLike = None) -> None:
+    def __init__(
+        self, digits: int, dtype: npt.DTypeLike | None = None, astype: npt.DTypeLike | None = None
+    ) -> None:
         object.__setattr__(self, "digits", digits)
         self._set_types(dtype, astype)
 
@@ -655,7 +661,7 @@ class AsType(Codec):
 
     _v2, _v3 = "astype", "numcodecs.astype"
 
-    def __init__(self, encode_dtype: npt.DTypeLike, decode_dtype: npt.DTypeLike = None) -> None:
+    def __init__(self, encode_dtype: npt.DTypeLike, decode_dtype: npt.DTypeLike | None = None) -> None:
         object.__setattr__(self, "encode_dtype", _numpy_name(encode_dtype))
         object.__setattr__(self, "decode_dtype", None if decode_dtype is None else _numpy_name(decode_dtype))
 
@@ -669,8 +675,8 @@ class BitRound(Codec):
     keepbits : int
         Bits to keep: of the mantissa, or of an integer from the highest that is set.
     numcodecs : bool, default True
-        Whether the name in Zarr v3 is ``numcodecs.bitround``, which zarr-python reads, or ``bitround``, that of
-        zarr-extensions.
+        Whether the name in Zarr v3 is ``numcodecs.bitround``, which zarr-python reads, or ``bitround``, that
+        of zarr-extensions.
 
     Examples
     --------
@@ -813,7 +819,8 @@ class CastValue(Codec):
     out_of_range : {"clamp", "wrap"} or None, default None
         What becomes of numbers that the type does not have. ``None``: an error.
     scalar_map : dict, optional
-        Numbers that become certain others: ``{"encode": {"NaN": 0}, "decode": {0: "NaN"}}``, or pairs in lists.
+        Numbers that become certain others: ``{"encode": {"NaN": 0}, "decode": {0: "NaN"}}``, or pairs in
+        lists.
 
     Examples
     --------
