@@ -187,7 +187,7 @@ def test_what_is_missing_says_so() -> None:
         hs.create_array(hs.MemoryStore(), shape=(3,), dtype="i4", chunks=[[1, 2]])
     with pytest.raises(hs.errors.UnknownCodecError, match="no-such-codec"):
         hs.create_array(hs.MemoryStore(), shape=(3,), dtype="i4", compressors={"id": "no-such-codec"})
-    with pytest.raises(hs.errors.InvalidArgumentError, match="pickle"):
+    with pytest.raises(hs.errors.UnknownCodecError, match="pickle"):
         hs.create_array(hs.MemoryStore(), shape=(3,), dtype="i4", compressors={"id": "pickle"})
     with pytest.raises(ValueError, match="serializer"):
         hs.create_array(hs.MemoryStore(), shape=(3,), dtype="i4", serializer=hs.codecs.Bytes(), zarr_format=2)
