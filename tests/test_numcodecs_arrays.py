@@ -128,6 +128,10 @@ def key(index: tuple[int, ...], zarr_format: int) -> str:
     return "/".join(["c", *map(str, index)])
 
 
+# zarr-python 3.1 reads v3 filters wrong that change the type of elements, its own too.
+NEWEST = tuple(int(part) for part in zarr.__version__.split(".")[:2]) >= (3, 4)
+
+
 def is_odd(codec: Any, data: np.ndarray[Any, Any]) -> bool:
     """What numcodecs reads otherwise than it was written."""
     return codec.codec_id == "delta" and data.dtype.kind == "b"
@@ -195,6 +199,7 @@ def test_v2(
             np.testing.assert_array_equal(zarr.open_array(path / "b", mode="r")[...], again[...])
 
 
+@pytest.mark.skipif(not NEWEST, reason="zarr-python is older than 3.4")
 @settings(max_examples=examples(150))
 @given(
     filters("="),
@@ -260,8 +265,9 @@ def test_several_filters(tmp_path: Path, zarr_format: Any) -> None:
         tmp_path / "a", data=data, chunks=(5, 10), filters=config, compressors="auto", zarr_format=zarr_format
     )
     np.testing.assert_allclose(z[...], data, atol=6e-5)
-    theirs: Any = zarr.open_array(tmp_path / "a", mode="r")
-    np.testing.assert_array_equal(theirs[...], z[...])
+    if NEWEST or zarr_format == 2:
+        theirs: Any = zarr.open_array(tmp_path / "a", mode="r")
+        np.testing.assert_array_equal(theirs[...], z[...])
     np.testing.assert_array_equal(z[3:17:2, ::-3], z[...][3:17:2, ::-3])
 
 

@@ -1,0 +1,97 @@
+"""Codecs of numcodecs at 1 MiB: a chunk of an array in memory, beside the codec alone in numcodecs.
+
+    python benches/filters.py
+
+Ours reads and writes an array, with its plan, store and copy; numcodecs only encodes and decodes. Both have
+one thread.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import common
+import hyperslab as hs
+import numcodecs
+import numpy as np
+
+COUNT = 1 << 18
+ROUNDS = 15
+
+
+def data_for(codec: dict[str, Any]) -> np.ndarray[Any, Any]:
+    """Elements that suit a codec: 1 MiB of them."""
+    values = np.cumsum(np.random.default_rng(0).normal(size=COUNT)).astype("f4")
+    if codec["id"] == "packbits":
+        return np.tile(values > 0, 4)
+    if codec["id"] in ("delta", "shuffle"):
+        return (100 * values).astype("i4")
+    return values
+
+
+def settings() -> list[dict[str, Any]]:
+    """The codecs, as Zarr v2 writes them."""
+    typed = {"dtype": "<f4"}
+    return [
+        {"id": "delta", "dtype": "<i4"},
+        {"id": "delta", "dtype": "<i4", "astype": "<i2"},
+        {"id": "fixedscaleoffset", "offset": 0, "scale": 10, "astype": "<i2", **typed},
+        {"id": "quantize", "digits": 1, **typed},
+        {"id": "astype", "encode_dtype": "<f8", "decode_dtype": "<f4"},
+        {"id": "bitround", "keepbits": 8},
+        {"id": "packbits"},
+        {"id": "shuffle", "elementsize": 4},
+        {"id": "crc32"},
+        {"id": "adler32"},
+        {"id": "fletcher32"},
+        {"id": "jenkins_lookup3"},
+        {"id": "base64"},
+        {"id": "bz2", "level": 1},
+        {"id": "lzma", "preset": 1},
+        {"id": "pcodec"},
+    ]
+
+
+def median(work: Callable[[], Any], other: Callable[[], Any]) -> tuple[float, float]:
+    """Seconds of two works that take turns."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for number in range(ROUNDS + 1):
+        for to, do in zip(times, (work, other), strict=True):
+            start = time.perf_counter()
+            do()
+            if number > 0:
+                to.append(time.perf_counter() - start)
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+def row(config: dict[str, Any]) -> tuple[str, ...] | None:
+    """One codec; ``None`` where numcodecs lacks it."""
+    try:
+        theirs = numcodecs.get_codec(dict(config))
+    except (ImportError, ValueError):
+        return None
+    values = data_for(config)
+    kinds = {"delta", "fixedscaleoffset", "quantize", "astype", "bitround", "packbits", "shuffle"}
+    place = "filters" if config["id"] in kinds else "compressors"
+    how: dict[str, Any] = {"filters": None, "compressors": None} | {place: [config]}
+    array = hs.create_array(hs.MemoryStore(), data=values, chunks=values.shape, zarr_format=2, **how)
+    encoded, out = theirs.encode(values), np.empty_like(values)
+    read = median(lambda: array.read(out=out), lambda: theirs.decode(encoded, out))
+    written = median(lambda: array.__setitem__(..., values), lambda: theirs.encode(values))
+    name = " ".join(str(value) for key, value in config.items() if key not in ("dtype", "decode_dtype"))
+    cells = [f"{1e6 * ours:.0f} µs ({peer / ours:.1f} ×)" for ours, peer in (read, written)]
+    return name, *cells
+
+
+def main() -> None:
+    """Prints the table."""
+    hs.config.set(threads=1)
+    rows = [found for found in map(row, settings()) if found is not None]
+    print(common.table(("codec", "decode (× as fast as numcodecs)", "encode"), rows, left=1))
+
+
+if __name__ == "__main__":
+    main()
