@@ -62,6 +62,9 @@ class Explain:
     """How many of these lie between chunks: reading them costs less than another request."""
     index_bytes: int
     """Bytes of indexes of shards that had to be read to tell this."""
+    bytes_copied: int
+    """Of a write to a part of shards: bytes of their other chunks, which go from the old object to the new
+    one. Where a file system lets files share bytes, none are moved."""
     bytes_decoded: int
     """Bytes that come out of decoders, in all."""
     tasks: tuple[ExplainTask, ...]

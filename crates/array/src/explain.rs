@@ -78,6 +78,9 @@ pub struct Explain {
     pub gap_bytes: u64,
     /// Bytes of indexes of shards that had to be read to tell this.
     pub index_bytes: u64,
+    /// Of a write to a part of shards: bytes of their other chunks, which go from the old object to
+    /// the new one. Where a store lets objects share bytes, none are moved.
+    pub bytes_copied: u64,
     /// Bytes that come out of decoders, in all.
     pub bytes_decoded: u64,
     /// The first chunks, one by one.
@@ -161,6 +164,7 @@ fn explain(
         bytes_read: 0,
         gap_bytes: 0,
         index_bytes: 0,
+        bytes_copied: 0,
         bytes_decoded: 0,
         tasks: Vec::new(),
     };
@@ -344,6 +348,9 @@ impl Telling<'_> {
             }
             same
         });
+        if self.write && told.len() < self.left {
+            explain.bytes_copied = explain.bytes_copied.saturating_add(lot.others);
+        }
         if told.len() > self.left {
             // Not all of the lot is examined, so nothing is said of what lies between its chunks.
             told.truncate(self.left);
@@ -481,6 +488,9 @@ impl fmt::Display for Explain {
             write!(f, ", {} of them between chunks", Bytes(self.gap_bytes))?;
         }
         writeln!(f)?;
+        if self.bytes_copied > 0 {
+            writeln!(f, "  copy     {} of other chunks of these shards", Bytes(self.bytes_copied))?;
+        }
         writeln!(f, "  decode   {}", Bytes(self.bytes_decoded))?;
         let width = self.tasks.iter().map(|task| task.key.chars().count()).max().unwrap_or(0);
         for task in &self.tasks {

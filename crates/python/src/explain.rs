@@ -34,7 +34,7 @@ fn to_dict<'py>(py: Python<'py>, explain: &Explain) -> PyResult<Bound<'py, PyDic
     dict!(
         py, explain {
             array, write, bytes, chunks, examined, objects, threads, ranges, bytes_read, gap_bytes,
-            index_bytes, bytes_decoded,
+            index_bytes, bytes_copied, bytes_decoded,
         },
         "shape": PyTuple::new(py, &explain.shape)?, "strategies": strategies,
         "tasks": PyList::new(py, tasks)?, "text": explain.to_string(),

@@ -23,6 +23,8 @@ pub(crate) struct Lot<'s> {
     pub(crate) absent: Vec<(usize, usize)>,
     /// Bytes of indexes that had to be read to know this.
     pub(crate) index_bytes: u64,
+    /// Bytes of the other chunks of its shards, which a write copies. Counted only to be told.
+    pub(crate) others: u64,
 }
 
 /// An object that holds chunks of a lot.

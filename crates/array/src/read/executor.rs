@@ -300,7 +300,7 @@ impl<'a> Request<'a> {
             shards.touched(numbers.start + n, task).take(most)
         };
         let of_place = |n: usize| touched(open[places[n].shard], task);
-        Finder::new(&there, lot).find(&places, of_place)?;
+        Finder::new(&there, lot, self.dry).find(&places, of_place)?;
         for n in absent {
             let touched = touched(n, task);
             if self.dry {

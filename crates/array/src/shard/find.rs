@@ -22,6 +22,8 @@ use std::sync::Arc;
 pub(crate) struct Finder<'l, 'a, 's> {
     shards: &'l [Shard<'a, 's>],
     lot: &'l mut Lot<'s>,
+    /// Whether [`Lot::others`] are counted.
+    others: bool,
 }
 
 /// Where the bytes of a shard are.
@@ -46,8 +48,8 @@ type Indexes = SmallVec<[Arc<ShardIndex>; 1]>;
 
 impl<'l, 'a, 's> Finder<'l, 'a, 's> {
     /// For shards that `lot` has the objects of.
-    pub(crate) fn new(shards: &'l [Shard<'a, 's>], lot: &'l mut Lot<'s>) -> Self {
-        Finder { shards, lot }
+    pub(crate) fn new(shards: &'l [Shard<'a, 's>], lot: &'l mut Lot<'s>, others: bool) -> Self {
+        Finder { shards, lot, others }
     }
 
     /// Looks chunks up, from the objects inwards; `touched`: those in the n-th place.
@@ -84,9 +86,13 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
         for places in places.chunks(most) {
             let indexes = self.indexes(level, places)?;
             for (place, index) in places.iter().zip(&indexes) {
-                match depth == innermost {
+                let found = match depth == innermost {
                     true => self.look_up(level, *place, index, touched(n))?,
                     false => self.descend(depth + 1, level, *place, index, touched(n), &mut inner)?,
+                };
+                if self.others && !self.lot.objects[place.object].in_memory {
+                    let all = index.present().fold(0, |all: u64, (_, _, len)| all.saturating_add(len));
+                    self.lot.others = self.lot.others.saturating_add(all.saturating_sub(found));
                 }
                 n += 1;
             }
@@ -94,15 +100,15 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
         Ok(inner)
     }
 
-    /// Looks chunks up in a shard of the innermost level.
+    /// Looks chunks up in a shard of the innermost level; returns the bytes of those that exist.
     fn look_up(
         &mut self,
         level: &ShardLevel,
         ShardPlace { shard, object, range }: ShardPlace,
         index: &ShardIndex,
         touched: impl Iterator<Item = Touched>,
-    ) -> Result<(), ArrayError> {
-        let shard = &self.shards[shard];
+    ) -> Result<u64, ArrayError> {
+        let (shard, mut found) = (&self.shards[shard], 0u64);
         let chain = shard.layout.encoding().chain();
         let (size, most) = (chain.decoded_size() as u64, chain.max_encoded() as u64);
         for Touched { number, at } in touched {
@@ -113,15 +119,16 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
                 }
                 Some((offset, len)) => {
                     shard.check_len(Some(number), len, most)?;
+                    found = found.saturating_add(len);
                     self.lot.chunks.push(FoundChunk { object, offset: range.0 + offset, len, number });
                 }
                 None => self.lot.absent.push((number, object)),
             }
         }
-        Ok(())
+        Ok(found)
     }
 
-    /// Looks up the shards of depth `depth` within a shard of `level`.
+    /// Looks up the shards of depth `depth` within a shard of `level`; returns their bytes.
     fn descend(
         &mut self,
         depth: usize,
@@ -130,26 +137,27 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
         index: &ShardIndex,
         touched: impl Iterator<Item = Touched>,
         inner: &mut Inner,
-    ) -> Result<(), ArrayError> {
-        let shard = &self.shards[place.shard];
+    ) -> Result<u64, ArrayError> {
+        let (shard, mut bytes) = (&self.shards[place.shard], 0u64);
         for (n, touched) in level.group(shard.layout.grid().chunk_shape(), touched) {
             let number = touched.first().map(|touched| touched.number);
             let Some((offset, len)) = index.get(n).map_err(|why| shard.wrong(number, why))? else {
                 self.lot.absent.extend(touched.iter().map(|touched| (touched.number, place.object)));
                 continue;
             };
+            bytes = bytes.saturating_add(len);
             let mut found = ShardPlace { range: (place.range.0 + offset, len), ..place };
-            if let Some(bytes) = shard.decoded(depth, self.opened(found)?, found.range, number)? {
+            if let Some(decoded) = shard.decoded(depth, self.opened(found)?, found.range, number)? {
                 if !self.lot.objects[found.object].in_memory {
                     self.lot.index_bytes += len;
                 }
-                (found.object, found.range) = (self.lot.objects.len(), (0, bytes.size()));
-                self.lot.objects.push(shard.found(Box::new(bytes), true));
+                (found.object, found.range) = (self.lot.objects.len(), (0, decoded.size()));
+                self.lot.objects.push(shard.found(Box::new(decoded), true));
             }
             inner.places.push(found);
             inner.touched.push(touched);
         }
-        Ok(())
+        Ok(bytes)
     }
 
     /// The indexes of shards of one level. What is not kept is announced for all of them before

@@ -1,7 +1,8 @@
 //! A store that counts what it is asked for.
 
 use hyperslab_store::{
-    Cost, EachOpened, Entry, Key, MemoryStore, Next, Opened, Opening, RangeRead, Stamp, Store, StoreError,
+    Cost, EachOpened, Entry, Key, MemoryStore, Next, Opened, Opening, RangeRead, Replacement, Stamp, Store,
+    StoreError,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -125,6 +126,40 @@ impl Opened for CountingOpened<'_> {
     }
 }
 
+/// A new object that shares no bytes with others: what it copies is read.
+#[derive(Debug)]
+struct Copying<'s>(&'s Counting, String, Vec<u8>);
+
+impl Replacement for Copying<'_> {
+    fn len(&self) -> u64 {
+        self.2.len() as u64
+    }
+
+    fn append(&mut self, parts: &[&[u8]]) -> Stored<()> {
+        parts.iter().for_each(|part| self.2.extend_from_slice(part));
+        Ok(())
+    }
+
+    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Stored<()> {
+        self.2[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Stored<()> {
+        let start = self.2.len();
+        self.2.resize(start + len as usize, 0);
+        from.read_ranges(&mut [RangeRead { offset, buf: &mut self.2[start..] }])
+    }
+
+    fn share(&mut self, _from: &dyn Opened) -> Stored<bool> {
+        Ok(false)
+    }
+
+    fn commit(self: Box<Self>) -> Stored<()> {
+        self.0.inner.write(Key::new(&self.1)?, &[&self.2])
+    }
+}
+
 impl Store for Counting {
     fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Stored<bool> {
         Ok(self.read_ranges_stamped(key, size, ranges)?.0)
@@ -207,6 +242,10 @@ impl Store for Counting {
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Stored<()> {
         self.inner.write(key, parts)
+    }
+
+    fn replace<'s>(&'s self, key: Key<'_>) -> Stored<Box<dyn Replacement + 's>> {
+        Ok(Box::new(Copying(self, key.as_str().into(), Vec::new())))
     }
 
     fn delete(&self, key: Key<'_>) -> Stored<bool> {

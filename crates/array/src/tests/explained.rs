@@ -191,7 +191,8 @@ fn same_write(
     let values: Vec<u8> = (0..layout.dtype().size()).map(|n| 7 + n as u8).collect();
     put_repeated(layout, selection, &values);
     let done = (store[0].bytes.load(Relaxed), decoded.load(Relaxed));
-    prop_assert_eq!(done, (told.bytes_read, told.bytes_decoded), "{}", &told);
+    // The index of a shard is kept since it was explained.
+    prop_assert_eq!(done, (told.bytes_read + told.bytes_copied, told.bytes_decoded), "{}", &told);
     Ok(())
 }
 
@@ -221,7 +222,12 @@ proptest! {
                 let points = select(layout.shape(), &[Index::List(&list)]);
                 same(&layout, &points, None, &store, &decoded)?;
             }
-            if matches!(stored, Storage::Objects) {
+            let writable = match &stored {
+                Storage::Objects => true,
+                Storage::Packed(_) => false,
+                Storage::Shards(levels) => matches!(&levels[..], [level] if !level.is_coded()),
+            };
+            if writable {
                 same_write(&layout, selection, &store, &decoded)?;
             }
         }

@@ -74,6 +74,11 @@ pub(super) fn layout(spec: &Spec, levels: &[Level], store: Arc<dyn Store>) -> Ar
 }
 
 impl Level {
+    /// Whether shards go through codecs as a whole.
+    pub(super) fn is_coded(&self) -> bool {
+        self.coded
+    }
+
     /// One level of plain shards.
     pub(super) fn simple(factors: &[u64]) -> Self {
         Level {
