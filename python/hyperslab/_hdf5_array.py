@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,6 +25,7 @@ from hyperslab._hdf5_views import Converted, Fields, Text, View
 from hyperslab._info import Info, human_size
 from hyperslab._metadata import Metadata
 from hyperslab._native import RegionReference
+from hyperslab._once import Once
 from hyperslab._ragged import Ragged
 from hyperslab._store import Store
 from hyperslab.errors import DataTypeError, UnsupportedError
@@ -92,12 +92,12 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
     (b'Rh\\xc3\\xb4ne', 'Rhône')
     """
 
-    @cached_property
+    @Once
     def _of_objects(self) -> _native.ElementHandle | None:
         """What elements are of which Python makes objects; ``None``: the engine makes them."""
         return None if self._is_vlen else self._objects
 
-    @cached_property
+    @Once
     def _facts(self) -> dict[str, Any]:
         return self._file_facts()
 
