@@ -56,9 +56,9 @@ def filters(draw: st.DrawFn, orders: str = "<>") -> tuple[Any, np.dtype[Any]]:
         dtype = one_of([*NUMBERS, "b1"])
         wider = dtype
         if dtype.kind in "iu":
-            wider = draw(
-                st.sampled_from([dtype, one_of(INTEGERS), *([one_of(["f8"])] * (dtype.itemsize < 8))])
-            )
+            # Differences of integers that are kept as floats add up to more than the type holds: what NumPy
+            # makes of that depends on the machine.
+            wider = draw(st.sampled_from([dtype, one_of(INTEGERS)]))
         elif dtype.kind == "f":
             wider = draw(st.sampled_from([dtype, one_of(FLOATS)]))
         return numcodecs.Delta(dtype.str, wider.str), dtype
