@@ -1,0 +1,74 @@
+"""What all codecs have in common."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from hyperslab.errors import InvalidArgumentError
+
+__all__ = ["Codec", "ZarrFormat"]
+
+ZarrFormat: TypeAlias = Literal[2, 3]
+
+
+class Codec:
+    """What all codecs have in common. Codecs are immutable, and equal where their settings are."""
+
+    _v2: ClassVar[str | None] = None
+    _v3: ClassVar[str | None] = None
+    # Other names in Zarr v3.
+    _aliases: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def _parse(cls, settings: dict[str, Any], v2: bool) -> Codec:
+        """The codec of the settings of metadata. ``v2``: they are as numcodecs has them."""
+        return cls(**settings)
+
+    def to_dict(self, zarr_format: ZarrFormat = 3) -> dict[str, Any]:
+        """The metadata of this codec.
+
+        Parameters
+        ----------
+        zarr_format : {2, 3}, default 3
+
+        Raises
+        ------
+        InvalidArgumentError
+            Where the format has no such codec.
+        """
+        name = self._v3 if zarr_format == 3 else self._v2
+        if name is None:
+            raise InvalidArgumentError(f"Zarr v{zarr_format} has no codec {type(self).__name__}")
+        settings = self._settings(zarr_format)
+        if zarr_format == 2:
+            return {"id": name, **settings}
+        # zarr-python wants the configuration of numcodecs' codecs, also where it is empty.
+        has_settings = bool(settings) or name.startswith("numcodecs.")
+        return {"name": name, "configuration": settings} if has_settings else {"name": name}
+
+    def _settings(self, zarr_format: ZarrFormat) -> dict[str, Any]:
+        """The settings as metadata has them. Other than None: that is for the engine to choose."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    # ---- as numcodecs' codecs are used
+
+    @property
+    def codec_id(self) -> str:
+        """Its name in Zarr v2, which is numcodecs' name."""
+        return str(self.get_config()["id"])
+
+    def get_config(self) -> dict[str, Any]:
+        """Its metadata in Zarr v2. numcodecs makes a codec of that, and compares codecs by it."""
+        return self.to_dict(2)
+
+    def encode(self, buf: Any) -> Any:
+        """Encode some bytes, with numcodecs, which must be installed. (Arrays need no numcodecs.)"""
+        return self._of_numcodecs().encode(buf)
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        """Decode some bytes, with numcodecs, which must be installed. (Arrays need no numcodecs.)"""
+        return self._of_numcodecs().decode(buf, out)
+
+    def _of_numcodecs(self) -> Any:
+        return importlib.import_module("numcodecs").get_codec(self.get_config())
