@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import hyperslab as hs
 import numpy as np
@@ -437,3 +439,26 @@ def test_pickled_objects_are_refused() -> None:
     objects[".zarray"] = json.dumps(document).encode()
     with pytest.raises(hs.errors.PickleCodecDisabledError, match="pickle"):
         hs.open_array(objects)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_of_two_that_create_a_node_one_loses_and_nothing_is_lost(
+    tmp_path: Path, zarr_format: Literal[2, 3]
+) -> None:
+    like = hs.zeros((4,), chunks=(2,), dtype="i4", zarr_format=zarr_format).metadata.to_dict()
+    start = threading.Barrier(2)
+
+    def create(round_: int, who: int) -> bool:
+        start.wait()
+        nodes = {f"g/{round_}": {**like, "attributes": {"who": who}}}
+        try:
+            dict(hs.create_hierarchy(store=tmp_path, nodes=nodes))
+        except hs.errors.ContainsArrayError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(2) as pool:
+        for round_ in range(30):
+            made = list(pool.map(create, (round_, round_), (0, 1)))
+            assert sum(made) == 1, made
+            assert hs.open_array(tmp_path, path=f"g/{round_}").attrs["who"] == made.index(True)

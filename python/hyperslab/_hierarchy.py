@@ -30,6 +30,9 @@ __all__ = ["copy_all", "copy_store", "create_below", "create_hierarchy", "move",
 
 Nodes = Mapping[str, Any]
 
+# The objects that are nodes.
+_DOCUMENTS = ("zarr.json", ".zarray", ".zgroup")
+
 
 def create_hierarchy(
     *, store: StoreLike, nodes: Nodes, overwrite: bool = False
@@ -101,17 +104,32 @@ def create_below(place: Store, base: str, nodes: Nodes, overwrite: bool) -> list
     made = []
     for path, named in texts.items():
         full = _join(base, path)
-        if kinds[path] == "group" and path in implied:
-            pass
-        else:
-            if kinds[path] is not None:
-                _native.create_group(place._native, full, zarr_format, "{}", True)
+        if kinds[path] is None:
+            _store_new(place, full, named, must_be_new=not overwrite and path not in implied)
+        elif path not in implied:
+            _native.create_group(place._native, full, zarr_format, "{}", True)
             for name, text in named.items():
                 place.set(_join(full, name), text)
-            if kinds[path] is not None and zarr_format == 2 and ".zarray" in named:
+            if ".zarray" in named:
                 place.delete(_join(full, ".zgroup"))
         made.append((path, node_of(_native.open_node(place._native, full, zarr_format, False), place)))
     return made
+
+
+def _store_new(place: Store, path: str, named: Mapping[str, bytes], must_be_new: bool) -> None:
+    """Stores the documents of a node where there was none. Who else makes it meanwhile loses nothing: the
+    first document is the node, and only one of us creates it.
+    """
+    (node, text), *rest = named.items()
+    place._writable()
+    if not place._native.set_new(_join(path, node), text):
+        kind = _kind_at(place, path)
+        if must_be_new or kind == "array":
+            error = ContainsArrayError if kind == "array" else ContainsGroupError
+            raise error(f"there already is a node at {path!r} in {place.url}: it was made meanwhile")
+        return
+    for name, text in rest:
+        place.set(_join(path, name), text)
 
 
 def _normal(path: str) -> str:
@@ -154,12 +172,13 @@ def _is_array(document: Mapping[str, Any]) -> bool:
 
 
 def _texts(document: dict[str, Any], zarr_format: int) -> dict[str, bytes]:
-    """The objects that hold a document, and their texts. The one that makes the node appear is the last."""
+    """The objects that hold a document, and their texts. The first makes the node appear."""
     if zarr_format == 3:
         return {"zarr.json": _text(document)}
     attributes = document.pop("attributes", None) or {}
     document.pop("node_type", None)
-    return {".zattrs": _text(attributes), ".zarray" if _is_array(document) else ".zgroup": _text(document)}
+    named = {".zarray" if _is_array(document) else ".zgroup": _text(document)}
+    return {**named, ".zattrs": _text(attributes)} if attributes else named
 
 
 def _text(document: Any) -> bytes:
@@ -243,8 +262,8 @@ def copy_store(
     includes: str | Iterable[str] = (),
     if_exists: Literal["raise", "replace", "skip"] = "raise",
 ) -> tuple[int, int, int]:
-    """Copy objects from one store to another as they are. Faster than `copy`, and changes nothing; but each
-    object goes through memory, and half a copy is there meanwhile.
+    """Copy objects from one store to another as they are: unlike `copy`, nothing is decoded or changed. Each
+    object goes through memory as a whole, and half a copy is there meanwhile.
 
     Parameters
     ----------
@@ -319,7 +338,8 @@ def move(group: AnyGroup, source: str, dest: str) -> None:
     if isinstance(store, LocalStore) and not group._is_consolidated:
         (store.root / old).rename(store.root / new)
         return
-    for key in store.list(old):
+    # What makes nodes appear comes last.
+    for key in sorted(store.list(old), key=lambda key: key.rpartition("/")[2] in _DOCUMENTS):
         value = store.get(key)
         if value is not None:
             store.set(new + key[len(old) :], value)

@@ -7,7 +7,6 @@ import re
 from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any, Self, TypeAlias, cast
-from weakref import WeakValueDictionary
 
 from hyperslab import _native
 from hyperslab._config import config
@@ -164,8 +163,8 @@ class MemoryStore(Store):
     ----------
     store_dict : mutable mapping, optional
         What holds the objects: a dictionary, or any mapping from `str` to `bytes`, also one that stores them
-        elsewhere. Without, they are in memory of the engine, which is faster: threads need no turns, and
-        groups are listed without a look at all keys.
+        elsewhere. Without, they are in memory of the engine: threads need no turns, and groups are listed
+        without a look at all keys.
     read_only : bool, default False
         Whether nodes opened through it refuse changes.
 
@@ -336,30 +335,9 @@ def _store_of(handle: _native.StoreHandle, fsync: bool, read_only: bool) -> Stor
 
 def _reach(location: str) -> tuple[Store, str]:
     """The store that a path or URL leads into, and the path in the store."""
-    if location.startswith("memory://"):
-        return _memory(location)
     fsync = config.fsync
     handle, path = _native.StoreHandle.reach(location, fsync)
     return _store_of(handle, fsync, False), path
-
-
-# Stores of URLs ``memory://NAME``: there as long as a node or a store refers to them.
-_named: WeakValueDictionary[str, _native.StoreHandle] = WeakValueDictionary()
-# What is behind ``memory://`` in the URL that a store without a name says it has.
-_NUMBER = re.compile(r"[0-9a-f]{6,16}|mapping-[0-9a-f]+")
-
-
-def _memory(location: str) -> tuple[Store, str]:
-    """The store of a URL ``memory://…``: the one that says it has this URL, or the one of this name, which
-    is made where there is none.
-    """
-    name, _, path = location.removeprefix("memory://").partition("/")
-    if not name or _NUMBER.fullmatch(name):
-        handle, path = _native.StoreHandle.reach(location, False)
-    else:
-        found = _named.get(name)
-        handle = _named.setdefault(name, _native.StoreHandle.memory()) if found is None else found
-    return _store_of(handle, False, False), path.strip("/")
 
 
 def refuse_file_name(given: Any, store: Store) -> None:

@@ -1,6 +1,7 @@
 //! Errors of Rust as the exceptions of `hyperslab.errors`. The message is Rust's, unchanged.
 
 use crate::engine;
+use crate::held::Held;
 use hyperslab::Error;
 use hyperslab::array::ArrayError;
 use hyperslab::codec::CodecError;
@@ -81,7 +82,7 @@ fn find<'py>(py: Python<'py>, class: &str) -> PyResult<Bound<'py, PyType>> {
 
 /// An error of the operating system: the subclass that Python has for it, with its number.
 fn system(py: Python<'_>, source: &io::Error, message: String) -> PyErr {
-    if let Some(raised) = source.get_ref().and_then(|source| source.downcast_ref::<PyErr>()) {
+    if let Some(raised) = source.get_ref().and_then(|source| source.downcast_ref::<Held<PyErr>>()) {
         return of_mapping(py, raised, message);
     }
     let class = match source.kind() {

@@ -28,6 +28,7 @@ mod frozen;
 mod group;
 mod handles;
 mod hdf5;
+mod held;
 mod index;
 mod mapping;
 mod npy_string;

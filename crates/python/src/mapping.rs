@@ -3,6 +3,7 @@
 //! Each request takes the GIL, so requests do not run side by side; bytes are copied out of what the
 //! mapping returned without it. A listing goes through all keys.
 
+use crate::held::Held;
 use hyperslab::store::{Entry, Key, Opened, Operation, RangeRead, Store, StoreError};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -11,25 +12,22 @@ use pyo3::types::{PyBytes, PyList};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
-use std::mem::ManuallyDrop;
-use std::ops::Deref;
 
 type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// The objects of a mapping.
 #[derive(Debug)]
 pub(crate) struct MappingStore {
-    /// There until the store is dropped.
-    mapping: Option<Py<PyAny>>,
+    mapping: Held<Py<PyAny>>,
 }
 
 impl MappingStore {
     pub(crate) fn new(mapping: Py<PyAny>) -> Self {
-        MappingStore { mapping: Some(mapping) }
+        MappingStore { mapping: Held::new(mapping) }
     }
 
     fn address(&self) -> usize {
-        self.mapping.as_ref().map_or(0, |mapping| mapping.as_ptr().addr())
+        self.mapping.as_ptr().addr()
     }
 
     /// Asks the mapping. What it raises becomes the source of the error.
@@ -39,9 +37,8 @@ impl MappingStore {
         key: &str,
         question: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>,
     ) -> Result<T> {
-        let asked = Python::try_attach(|py| match &self.mapping {
-            Some(mapping) => question(mapping.bind(py)).map_err(io::Error::other),
-            None => Err(io::Error::other("the store is gone")),
+        let asked = Python::try_attach(|py| {
+            question(self.mapping.bind(py)).map_err(|raised| io::Error::other(Held::new(raised)))
         });
         asked
             .unwrap_or_else(|| Err(io::Error::other("the interpreter is ending")))
@@ -49,16 +46,16 @@ impl MappingStore {
     }
 
     /// The bytes under a key.
-    fn get(&self, key: Key<'_>) -> Result<Option<Lent>> {
+    fn get(&self, key: Key<'_>) -> Result<Option<Held<PyBackedBytes>>> {
         self.ask(Operation::Read, key.as_str(), |mapping| match mapping.get_item(key.as_str()) {
-            Ok(found) => bytes_of(&found).map(|bytes| Some(Lent(Some(bytes)))),
+            Ok(found) => bytes_of(&found).map(|bytes| Some(Held::new(bytes))),
             Err(error) if error.is_instance_of::<PyKeyError>(mapping.py()) => Ok(None),
             Err(error) => Err(error),
         })
     }
 
     /// The bytes under a key, if there are as many as there must be.
-    fn get_sized(&self, key: Key<'_>, size: Option<u64>) -> Result<Option<Lent>> {
+    fn get_sized(&self, key: Key<'_>, size: Option<u64>) -> Result<Option<Held<PyBackedBytes>>> {
         let Some(bytes) = self.get(key)? else { return Ok(None) };
         match size {
             Some(expected) if expected != bytes.len() as u64 => Err(StoreError::WrongSize {
@@ -88,39 +85,6 @@ impl MappingStore {
     }
 }
 
-/// Bytes that the mapping holds. They are given back with the GIL: without it, PyO3 would note that in a
-/// list behind a lock, and a process that is forked meanwhile would wait for this lock forever.
-#[derive(Debug)]
-struct Lent(Option<PyBackedBytes>);
-
-impl Deref for Lent {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        self.0.as_deref().unwrap_or_default()
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        let bytes = self.0.take();
-        give_back(bytes);
-    }
-}
-
-impl Drop for MappingStore {
-    fn drop(&mut self) {
-        let mapping = self.mapping.take();
-        give_back(mapping);
-    }
-}
-
-/// Drops something of Python with the GIL. Where the interpreter is ending, it stays.
-fn give_back<T: Send>(held: Option<T>) {
-    let mut held = ManuallyDrop::new(held);
-    Python::try_attach(|_| drop(held.take()));
-}
-
 /// What a mapping returned, as bytes: `bytes`, what gives its memory (`bytearray`, NumPy arrays), or
 /// a buffer of zarr-python.
 fn bytes_of(found: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
@@ -140,7 +104,7 @@ fn bytes_of(found: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
 struct OpenBytes<'s> {
     store: &'s MappingStore,
     key: String,
-    bytes: Lent,
+    bytes: Held<PyBackedBytes>,
 }
 
 impl Opened for OpenBytes<'_> {
@@ -182,10 +146,9 @@ impl Store for MappingStore {
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
         self.ask(Operation::Write, key.as_str(), |mapping| {
-            let mut rest = parts.iter();
             let len = parts.iter().map(|part| part.len()).sum();
             let bytes = PyBytes::new_with(mapping.py(), len, |mut to| {
-                for part in rest.by_ref() {
+                for part in parts {
                     let (here, behind) = to.split_at_mut(part.len());
                     here.copy_from_slice(part);
                     to = behind;

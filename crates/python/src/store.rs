@@ -16,7 +16,7 @@ use std::sync::Arc;
 const LARGEST: usize = 1 << 30;
 
 /// A store.
-#[pyclass(frozen, weakref, module = "hyperslab._native")]
+#[pyclass(frozen, module = "hyperslab._native")]
 pub(crate) struct StoreHandle {
     pub(crate) store: Arc<dyn Store>,
     /// The file, if that is all the store has.
@@ -172,8 +172,8 @@ impl StoreHandle {
         self.file.as_ref().map_or_else(|| self.store.url(), DataFile::url)
     }
 
-    /// Whether it is a directory on a local disk. Opening an array asks; a path would be an object of
-    /// Python, which takes longer to make than all the rest.
+    /// Whether it is a directory on a local disk. Opening an array asks: `root` would make a path object
+    /// each time.
     #[getter]
     fn is_local(&self) -> bool {
         self.file.is_none() && self.store.local_path(None).is_some()
@@ -214,6 +214,11 @@ impl StoreHandle {
     /// Creates or replaces an object.
     fn set(&self, py: Python<'_>, key: &str, value: &[u8]) -> PyResult<()> {
         self.run(py, |store| store.write(Key::new(key)?, &[value]))
+    }
+
+    /// Creates an object; `false` where there is one already, which stays.
+    fn set_new(&self, py: Python<'_>, key: &str, value: &[u8]) -> PyResult<bool> {
+        self.run(py, |store| store.write_new(Key::new(key)?, &[value]))
     }
 
     /// Deletes an object.

@@ -49,6 +49,9 @@ impl Object {
 /// The stores whose URL somebody has asked for, by that address. Gated.
 static ASKED: Mutex<BTreeMap<usize, Weak<RwLock<Objects>>>> = Mutex::new(BTreeMap::new());
 
+/// The stores that have a name, by that name. Gated.
+static NAMED: Mutex<BTreeMap<String, Weak<RwLock<Objects>>>> = Mutex::new(BTreeMap::new());
+
 impl MemoryStore {
     /// A new, empty store.
     pub fn new() -> MemoryStore {
@@ -61,6 +64,20 @@ impl MemoryStore {
         let address = usize::from_str_radix(address, 16).ok()?;
         let objects = ASKED.lock().get(&address)?.upgrade()?;
         Some(MemoryStore { objects })
+    }
+
+    /// The store of this name. The first who asks makes it; it is gone when nobody holds it any
+    /// more.
+    pub fn named(name: &str) -> MemoryStore {
+        let mut named = NAMED.lock();
+        if let Some(objects) = named.get(name).and_then(Weak::upgrade) {
+            return MemoryStore { objects };
+        }
+        // Those that are gone make room.
+        named.retain(|_, objects| objects.strong_count() > 0);
+        let store = MemoryStore::new();
+        named.insert(name.to_owned(), Arc::downgrade(&store.objects));
+        store
     }
 
     const SCHEME: &str = "memory://";
@@ -341,6 +358,28 @@ mod tests {
         drop(store);
         for url in [url.as_str(), "memory://", "memory://x", "memory://1"] {
             assert!(MemoryStore::find(url).is_none(), "{url}");
+        }
+    }
+
+    #[test]
+    fn threads_that_ask_for_a_name_get_one_store() {
+        let key = Key::new("a").unwrap();
+        for round in 0..20 {
+            let name = format!("of-threads-{round}");
+            let asked = std::sync::Barrier::new(4);
+            let stores: Vec<MemoryStore> = std::thread::scope(|scope| {
+                let ask = || {
+                    asked.wait();
+                    MemoryStore::named(&name)
+                };
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            stores[0].write(key, &[b"1"]).unwrap();
+            assert!(stores.iter().all(|store| store.exists(key).unwrap()));
+            assert!(!MemoryStore::named("another").exists(key).unwrap());
+            drop(stores);
+            assert!(!MemoryStore::named(&name).exists(key).unwrap(), "nobody held it");
         }
     }
 

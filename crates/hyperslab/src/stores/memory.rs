@@ -1,10 +1,10 @@
-//! The scheme `memory`: stores of this process, by the URL that they say they have.
+//! The scheme `memory`: stores of this process, by a name, or by the URL that they say they have.
 
 use super::{Reached, Scheme, StoreOptions};
 use crate::{Error, MemoryStore, Result};
 use std::sync::Arc;
 
-/// `memory://NUMBER/PATH`.
+/// `memory://NAME/PATH` and `memory://NUMBER/PATH`.
 #[derive(Debug)]
 pub(super) struct Memory;
 
@@ -15,8 +15,9 @@ impl Scheme for Memory {
 
     fn reach(&self, location: &str, _: StoreOptions) -> Result<Reached> {
         let rest = location.split_once("://").map_or("", |(_, rest)| rest);
-        let (number, path) = rest.split_once('/').unwrap_or((rest, ""));
-        match MemoryStore::find(number) {
+        let (name, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let store = if is_number(name) { MemoryStore::find(name) } else { Some(MemoryStore::named(name)) };
+        match store {
             Some(store) => Ok(Reached::new(Arc::new(store), path.trim_matches('/'))),
             None => Err(Error::Location {
                 location: location.to_owned(),
@@ -24,6 +25,16 @@ impl Scheme for Memory {
                     .into(),
             }),
         }
+    }
+}
+
+/// Whether it is what a store without a name says of itself. No store is made for it: who has such
+/// a URL wants what is in the store.
+fn is_number(name: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+    match name.strip_prefix("mapping-") {
+        Some(number) => digits(number),
+        None => name.is_empty() || (6..=16).contains(&name.len()) && digits(name),
     }
 }
 
@@ -45,7 +56,20 @@ mod tests {
         assert!(open(&at("none")).is_err());
         let url = at("g");
         drop(store);
-        let error = stores::reach(&url, Default::default()).unwrap_err().to_string();
-        assert!(error.contains("no memory store of this process"), "{error}");
+        for url in [url.as_str(), "memory://", "memory:///a", "memory://mapping-7f00"] {
+            let error = stores::reach(url, Default::default()).unwrap_err().to_string();
+            assert!(error.contains("no memory store of this process"), "{error}");
+        }
+    }
+
+    #[test]
+    fn stores_have_names() {
+        let spec = ArraySpec::new(Format::ZarrV3.zarr().unwrap(), &[3], "|u1".parse().unwrap());
+        let array = Array::create("memory://a name/g/a", &spec).unwrap();
+        array.write_slice(&[], &[1u8, 2, 3]).unwrap();
+        assert_eq!(Array::open("memory://a name/g/a").unwrap().read_vec::<u8>(&[]).unwrap(), [1, 2, 3]);
+        assert!(Array::open("memory://other/g/a").is_err());
+        drop(array);
+        assert!(Array::open("memory://a name/g/a").is_err(), "nobody held the store");
     }
 }
