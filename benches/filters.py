@@ -1,16 +1,18 @@
-"""Codecs of numcodecs at 1 MiB: a chunk of an array in memory, beside the codec alone in numcodecs.
+"""Codecs of numcodecs at 1 MiB: a chunk of an array in a file, beside numcodecs and the same file.
 
     python benches/filters.py
 
-Ours reads and writes an array, with its plan, store and copy; numcodecs only encodes and decodes. Both have
-one thread.
+Ours reads and writes an array. Beside it, the bytes of the file are read and decoded into the same memory, or
+encoded and written to a file that replaces the old one. Both have one thread.
 """
 
 from __future__ import annotations
 
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import common
@@ -77,10 +79,16 @@ def row(config: dict[str, Any]) -> tuple[str, ...] | None:
     kinds = {"delta", "fixedscaleoffset", "quantize", "astype", "bitround", "packbits", "shuffle"}
     place = "filters" if config["id"] in kinds else "compressors"
     how: dict[str, Any] = {"filters": None, "compressors": None} | {place: [config]}
-    array = hs.create_array(hs.MemoryStore(), data=values, chunks=values.shape, zarr_format=2, **how)
-    encoded, out = theirs.encode(values), np.empty_like(values)
-    read = median(lambda: array.read(out=out), lambda: theirs.decode(encoded, out))
-    written = median(lambda: array.__setitem__(..., values), lambda: theirs.encode(values))
+    with tempfile.TemporaryDirectory() as directory:
+        array = hs.create_array(f"{directory}/a", data=values, chunks=values.shape, zarr_format=2, **how)
+        file, new, out = Path(directory, "a", "0"), Path(directory, "new"), np.empty_like(values)
+
+        def write() -> None:
+            new.write_bytes(theirs.encode(values))
+            new.rename(directory + "/old")
+
+        read = median(lambda: array.read(out=out), lambda: theirs.decode(file.read_bytes(), out))
+        written = median(lambda: array.__setitem__(..., values), write)
     name = " ".join(str(value) for key, value in config.items() if key not in ("dtype", "decode_dtype"))
     cells = [f"{1e6 * ours:.0f} µs ({peer / ours:.1f} ×)" for ours, peer in (read, written)]
     return name, *cells

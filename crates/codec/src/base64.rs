@@ -8,22 +8,20 @@
 //! writes them.
 
 use crate::registry::{Config, NoFields};
+use crate::scratch::sized;
 use crate::{Codec, CodecError, Racing, Result, Scratch, front};
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{DecodeSliceError, Engine};
 use serde_json::{Value, json};
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// The value of each character; 255: none of the alphabet.
-#[expect(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "the compiler runs it")]
-const VALUES: [u8; 256] = {
-    let mut values = [255; 256];
-    let mut value = 0;
-    while value < 64 {
-        values[ALPHABET[value] as usize] = value as u8;
-        value += 1;
-    }
-    values
-};
+/// Bits behind the last byte may be anything, as with numcodecs.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
+);
 
 /// The `base64` codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,35 +47,22 @@ impl Codec for Base64 {
         }
         let padding = src.iter().rev().take(2).take_while(|byte| **byte == b'=').count();
         let written = src.len() / 4 * 3 - padding;
-        let dst = front("base64", dst, written)?;
-        for (at, (group, out)) in src.chunks_exact(4).zip(dst.chunks_mut(3)).enumerate() {
-            let mut bits = 0;
-            for (i, byte) in group.iter().enumerate() {
-                // Padding counts as zero bits, where it is behind those of this group's bytes.
-                let value = if i > out.len() && *byte == b'=' { 0 } else { value_of(*byte) };
-                bits = bits << 6 | u32::from(value);
-                if value == 255 {
-                    return corrupt(format!("byte {} is {byte:#04x}, which is not base64", 4 * at + i));
-                }
+        match BASE64.decode_slice(src, front("base64", dst, written)?) {
+            Ok(_) => Ok(written),
+            Err(DecodeSliceError::DecodeError(error)) => corrupt(error.to_string()),
+            Err(DecodeSliceError::OutputSliceTooSmall) => {
+                Err(CodecError::size("base64", written, written + 1))
             }
-            out.iter_mut().zip(&bits.to_be_bytes()[1..]).for_each(|(to, from)| *to = *from);
         }
-        Ok(written)
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
-        dst.clear();
-        dst.reserve(self.max_encoded(src.len()));
-        for group in src.chunks(3) {
-            let mut bytes = [0; 4];
-            bytes.iter_mut().skip(1).zip(group).for_each(|(to, from)| *to = *from);
-            let bits = u32::from_be_bytes(bytes);
-            for (i, shift) in [18, 12, 6, 0].into_iter().enumerate() {
-                let digit = ALPHABET.get((bits >> shift & 63) as usize).copied().unwrap_or(b'=');
-                dst.push(if i > group.len() { b'=' } else { digit });
-            }
+        let size = self.max_encoded(src.len());
+        dst.truncate(size);
+        match BASE64.encode_slice(src, sized(dst, size)) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(CodecError::encode("base64", error.to_string())),
         }
-        Ok(())
     }
 
     fn racing(&self) -> Racing {
@@ -91,10 +76,6 @@ impl Codec for Base64 {
     fn to_v2(&self) -> Option<Value> {
         Some(json!({"id": "base64"}))
     }
-}
-
-fn value_of(byte: u8) -> u8 {
-    VALUES.get(usize::from(byte)).copied().unwrap_or(255)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Numbers in buffers, and NumPy's conversions between them: what the codecs that compute with
 //! elements are made of.
 //!
-//! The work is done in blocks that stay in the first cache: [`each_block`] copies a block, puts its
-//! bytes in the machine's order, converts, computes, converts again. So a codec is one loop over
-//! numbers in memory order, which the compiler vectorises, and reads each stored byte once.
+//! The work is done in blocks that stay in the first cache: [`each_block`] puts the bytes of a block
+//! in the machine's order, converts, computes, converts again. So a codec is one loop over numbers
+//! in memory order, which the compiler vectorises, and reads each stored byte once.
 
 #![expect(clippy::cast_possible_truncation, reason = "NumPy's conversions wrap")]
 
@@ -285,6 +285,23 @@ pub(crate) fn map<T: Number>(block: &mut [u8], mut number: impl FnMut(T) -> T) {
 
 /// Converts numbers between types, all in the machine's byte order.
 fn convert(from: NumberType, src: &[u8], to: NumberType, dst: &mut [u8]) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2.
+        return unsafe { convert_avx2(from, src, to, dst) };
+    }
+    convert_any(from, src, to, dst);
+}
+
+/// As [`convert_any`], compiled to AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn convert_avx2(from: NumberType, src: &[u8], to: NumberType, dst: &mut [u8]) {
+    convert_any(from, src, to, dst);
+}
+
+#[inline(always)]
+fn convert_any(from: NumberType, src: &[u8], to: NumberType, dst: &mut [u8]) {
     if from == to {
         return dst.copy_from_slice(src);
     }
@@ -296,6 +313,7 @@ fn convert(from: NumberType, src: &[u8], to: NumberType, dst: &mut [u8]) {
     with_number!(from, of);
 }
 
+#[inline(always)]
 fn convert_to<A: Number>(src: &[u8], to: NumberType, dst: &mut [u8]) {
     match to {
         NumberType::Bool => convert_each(src, dst, A::bool),
@@ -340,6 +358,35 @@ pub(crate) fn each_block(
 /// [`each_block`] where `compute` replaces the numbers by others, `after`, of the same size.
 #[inline(always)]
 pub(crate) fn each_block_into(
+    src: (&[u8], Numbers),
+    dst: (&mut [u8], Numbers),
+    within: NumberType,
+    after: NumberType,
+    compute: impl FnMut(&mut [u8]),
+) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2.
+        return unsafe { blocks_avx2(src, dst, within, after, compute) };
+    }
+    blocks(src, dst, within, after, compute);
+}
+
+/// As [`blocks`], compiled to AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn blocks_avx2(
+    src: (&[u8], Numbers),
+    dst: (&mut [u8], Numbers),
+    within: NumberType,
+    after: NumberType,
+    compute: impl FnMut(&mut [u8]),
+) {
+    blocks(src, dst, within, after, compute);
+}
+
+#[inline(always)]
+fn blocks(
     (src, from): (&[u8], Numbers),
     (dst, to): (&mut [u8], Numbers),
     within: NumberType,
@@ -347,24 +394,30 @@ pub(crate) fn each_block_into(
     mut compute: impl FnMut(&mut [u8]),
 ) {
     let (mut first, mut second) = ([0u8; 8 * BLOCK], [0u8; 8 * BLOCK]);
-    let blocks = dst.chunks_mut(to.size() * BLOCK);
-    for (src, dst) in src.chunks(from.size() * BLOCK).zip(blocks) {
+    let pairs = dst.chunks_mut(to.size() * BLOCK);
+    for (src, dst) in src.chunks(from.size() * BLOCK).zip(pairs) {
         let count = src.len() / from.size();
-        let (Some(read), Some(converted)) =
+        let (Some(read), Some(numbers)) =
             (first.get_mut(..src.len()), second.get_mut(..count * within.size()))
         else {
             return;
         };
-        read.copy_from_slice(src);
-        from.swap(read);
-        let numbers = if from.kind == within {
-            read
+        let src = if from.order == ByteOrder::NATIVE {
+            src
         } else {
-            convert(from.kind, read, within, converted);
-            converted
+            read.copy_from_slice(src);
+            from.swap(read);
+            read
         };
-        compute(numbers);
-        convert(after, numbers, to.kind, dst);
+        if after == to.kind {
+            // The results are what is stored: computed where they go.
+            convert(from.kind, src, within, dst);
+            compute(dst);
+        } else {
+            convert(from.kind, src, within, numbers);
+            compute(numbers);
+            convert(after, numbers, to.kind, dst);
+        }
         to.swap(dst);
     }
 }
