@@ -35,6 +35,7 @@ from hyperslab._open import consolidate_metadata, group, open, open_array, open_
 from hyperslab._ragged import Ragged
 from hyperslab._store import FileStore, LocalStore, MemoryStore, Store, StoreLike
 from hyperslab._unreadable import UnreadableArray, UnreadableNodeWarning
+from hyperslab._view import View
 from hyperslab._vlen import vlen_dtype
 from hyperslab.errors import HyperslabError
 
@@ -72,6 +73,7 @@ __all__ = [
     "Stream",
     "UnreadableArray",
     "UnreadableNodeWarning",
+    "View",
     "Writer",
     "__version__",
     "array",

@@ -47,7 +47,9 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
     - Several lists are the coordinates of points, broadcast against each other, also beside slices. For each
       axis by itself there is `oindex`.
     - A mask of several axes picks elements, in C order.
-    - Not known: ``np.newaxis``; and a mask beside another list, which libraries understand differently.
+    - ``np.newaxis`` is a new axis of length 1.
+    - Not known: a mask beside another list, which libraries understand differently.
+    - `lazy` selects without reading.
 
     Each chunk is read and decoded once, however many elements of it are picked, and in whatever order.
 

@@ -21,6 +21,7 @@ from hyperslab._native import Stream, Writer
 from hyperslab._node import Node
 from hyperslab._ragged import Ragged
 from hyperslab._store import Store
+from hyperslab._view import View
 from hyperslab.errors import ArrayShapeError, InvalidArgumentError
 
 __all__ = ["AnyArray"]
@@ -70,6 +71,30 @@ class AnyArray(Indexed, Node):
         return math.prod(self.cdata_shape)
 
     # ---- reading and writing
+
+    @property
+    def lazy(self) -> View:
+        """The whole array as a `View`: indexing it selects without reading, selections of selections too.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.array([[1, 2, 3], [4, 5, 6]], dtype="i4")
+        >>> view = z.lazy[:, 1:][1]
+        >>> view.shape
+        (2,)
+        >>> view.read()
+        array([5, 6], dtype=int32)
+        """
+        return View(self)
+
+    def _read_view(self, selection: Any) -> npt.NDArray[Any]:
+        """``array[selection]`` where it has new axes."""
+        return self.lazy[selection].read()
+
+    def _write_view(self, selection: Any, value: Any) -> None:
+        """``array[selection] = value`` where it has new axes."""
+        self.lazy[selection].write(value)
 
     def explain(self, selection: Any = ..., *, write: bool = False, tasks: int = 20) -> Explain:
         """What reading (or writing) a selection would do, without doing it.

@@ -9,7 +9,7 @@ use crate::errors::{Failed, OrRaise};
 use crate::explain;
 use crate::handles::ArrayHandle;
 use crate::hdf5::{self as file, AttributeHandle, ElementHandle};
-use crate::index::names_something;
+use crate::index::{has_newaxis, names_something};
 use crate::once::interned;
 use crate::output::{Reading, read_new};
 use crate::ragged;
@@ -530,17 +530,25 @@ impl ArrayBase {
         if is_object || in_file && (array.shape().is_empty() || names_something(selection)) {
             return this.call_method1(interned!(py, "_read_objects"), (selection,));
         }
-        let selection = base.select(&array, Some(selection))?;
-        base.item(py, &array, types, &selection)
+        match base.select(&array, Some(selection)) {
+            Ok(selection) => base.item(py, &array, types, &selection),
+            Err(_) if has_newaxis(selection) => this.call_method1(interned!(py, "_read_view"), (selection,)),
+            Err(error) => Err(error),
+        }
     }
 
     fn __setitem__(
-        &self,
-        py: Python<'_>,
+        this: &Bound<'_, Self>,
         selection: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        self.write(py, Some(selection), value, None, None)
+        let py = this.py();
+        match this.get().write(py, Some(selection), value, None, None) {
+            Err(_) if has_newaxis(selection) => {
+                this.call_method1(interned!(py, "_write_view"), (selection, value)).map(drop)
+            }
+            done => done,
+        }
     }
 
     /// What an index of another meaning than that of ``array[selection]`` selects: in a new array,

@@ -116,7 +116,7 @@ fn refuse(item: &Bound<'_, PyAny>) -> PyErr {
     let py = item.py();
     let kind = item.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
     let message = if item.is_none() {
-        "np.newaxis (None) is not supported in an index: reshape the result".to_owned()
+        "np.newaxis (None) is for array[...] and array.lazy[...] only: reshape the result".to_owned()
     } else if item.is_instance_of::<PyBool>() {
         format!("{item} is no index: a mask is an array with axes")
     } else {
@@ -131,4 +131,12 @@ pub(crate) fn names_something(key: &Bound<'_, PyAny>) -> bool {
         return tuple.iter_borrowed().any(|part| part.is_instance_of::<PyString>());
     }
     key.is_instance_of::<PyString>() || key.is_instance_of::<RegionReference>()
+}
+
+/// Whether an index is, or holds, `np.newaxis`.
+pub(crate) fn has_newaxis(key: &Bound<'_, PyAny>) -> bool {
+    match key.cast::<PyTuple>() {
+        Ok(tuple) => tuple.iter_borrowed().any(|part| part.is_none()),
+        Err(_) => key.is_none(),
+    }
 }
