@@ -13,7 +13,12 @@ import numpy.typing as npt
 
 from hyperslab._explain import Explain
 from hyperslab._vlen import kind_of
-from hyperslab.errors import ArgumentTypeError, ArrayShapeError, BoundsCheckError, InvalidArgumentError
+from hyperslab.errors import (
+    ArrayShapeError,
+    BoundsCheckError,
+    InvalidArgumentError,
+    UnsupportedSelectionError,
+)
 
 if TYPE_CHECKING:
     from hyperslab._array_common import AnyArray
@@ -55,8 +60,8 @@ class View:
     >>> import hyperslab as hs
     >>> z = hs.array([[1, 2, 3], [4, 5, 6]], dtype="i4")
     >>> view = z.lazy[:, ::-1].T[[0, 2]]
-    >>> view
-    <View of shape (2, 2) of <Array ...
+    >>> view.shape
+    (2, 2)
     >>> view.read()
     array([[3, 6],
            [1, 4]], dtype=int32)
@@ -321,7 +326,7 @@ def _items(selection: Any, shape: tuple[int, ...], newaxis: bool = False) -> lis
     """
     parts = [_part(item) for item in (selection if isinstance(selection, tuple) else (selection,))]
     if not newaxis and any(part is None for part in parts):
-        raise BoundsCheckError("np.newaxis means nothing here")
+        raise UnsupportedSelectionError("np.newaxis means nothing here")
     if sum(part is Ellipsis for part in parts) > 1:
         raise BoundsCheckError("an index can have only one ellipsis ('...')")
     named = sum(map(_axes_of, parts))
@@ -359,11 +364,11 @@ def _part(item: Any) -> Any:
     if found.size == 0 and not isinstance(item, np.ndarray):
         found = found.astype(np.int64)
     if found.dtype == bool and found.ndim == 0:
-        raise BoundsCheckError("True and False are no indices")
+        raise UnsupportedSelectionError("True and False are no indices")
     if found.dtype == bool:
         return found
     if found.dtype.kind not in "iu":
-        raise ArgumentTypeError(
+        raise UnsupportedSelectionError(
             f"an index is made of integers, slices, ..., np.newaxis, lists and masks, found {item!r}"
         )
     return int(found) if found.ndim == 0 else found.astype(np.int64)
