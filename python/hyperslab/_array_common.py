@@ -331,7 +331,8 @@ class AnyArray(Indexed, Node):
         (2, 2)
         """
         vlen = self._is_vlen
-        values: Any = Ragged.of(data, self.dtype) if vlen else np.asarray(data, dtype=self.dtype)
+        as_array = np.asanyarray if isinstance(data, np.ma.MaskedArray) else np.asarray
+        values: Any = Ragged.of(data, self.dtype) if vlen else as_array(data, dtype=self.dtype)
         old = self.shape
         if not -len(old) <= axis < len(old):
             raise InvalidArgumentError(f"axis {axis} is out of bounds for an array of {len(old)} axes")

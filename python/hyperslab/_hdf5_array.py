@@ -28,7 +28,7 @@ from hyperslab._native import RegionReference
 from hyperslab._once import Once
 from hyperslab._ragged import Ragged
 from hyperslab._store import Store
-from hyperslab.errors import DataTypeError, UnsupportedError
+from hyperslab.errors import ArgumentTypeError, DataTypeError, UnsupportedError
 
 __all__ = ["FileArray", "VirtualSource"]
 
@@ -394,13 +394,21 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         return converted(self.read(), wanted, self.dtype)
 
     def read(
-        self, selection: Any = None, out: Any = None, threads: int | None = None, verify: bool | None = None
+        self,
+        selection: Any = None,
+        out: Any = None,
+        threads: int | None = None,
+        verify: bool | None = None,
+        *,
+        masked: bool = False,
     ) -> npt.NDArray[Any]:
         """Read a selection into a new array or into memory of the caller; see `Array.read`."""
         if self._is_null:
             raise ValueError(f"array '{self.name}' has no elements and no shape: nothing can be read")
         if self._of_objects is None:
-            return super().read(selection, out, threads, verify)
+            return super().read(selection, out, threads, verify, masked=masked)
+        if masked:
+            raise ArgumentTypeError(f"array '{self.name}': values that are Python objects are not masked")
         raw = self._raw(selection, None, threads, verify)
         made: npt.NDArray[Any] = values(self._of_objects, raw)
         if out is None:

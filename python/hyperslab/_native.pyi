@@ -287,9 +287,17 @@ class ArrayBase:
         self, selection: Any = None, write: bool = False, tasks: int = 20, meaning: _Meaning | None = None
     ) -> dict[str, Any]: ...
     def read(
-        self, selection: Any = None, out: Any = None, threads: int | None = None, verify: bool | None = None
+        self,
+        selection: Any = None,
+        out: Any = None,
+        threads: int | None = None,
+        verify: bool | None = None,
+        *,
+        masked: bool = False,
     ) -> npt.NDArray[Any]:
-        """Read a selection, by default everything, into a new array or into ``out``."""
+        """Read a selection, by default everything, into a new array or into ``out``; ``masked``: a masked
+        array.
+        """
     def read_ragged(
         self, selection: Any = None, *, threads: int | None = None, verify: bool | None = None
     ) -> Ragged:

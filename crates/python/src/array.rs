@@ -10,6 +10,7 @@ use crate::explain;
 use crate::handles::ArrayHandle;
 use crate::hdf5::{self as file, AttributeHandle, ElementHandle};
 use crate::index::{has_newaxis, names_something};
+use crate::masked;
 use crate::once::interned;
 use crate::output::{Reading, read_new};
 use crate::ragged;
@@ -44,7 +45,29 @@ pub(crate) struct ArrayBase {
 }
 
 impl ArrayBase {
-    fn array(&self, py: Python<'_>) -> PyResult<Arc<Array>> {
+    /// Reads a selection into a new array, or into memory of the caller.
+    pub(crate) fn values<'py>(
+        &self,
+        py: Python<'py>,
+        selection: Option<&Bound<'py, PyAny>>,
+        out: Option<Bound<'py, PyAny>>,
+        threads: Option<usize>,
+        verify: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.array(py)?;
+        let types = self.types(py, &array)?;
+        let selection = self.select(&array, selection)?;
+        let reading = Reading { threads, verify, ..self.reading(py, &array, &selection)? };
+        match (out, &types.elements) {
+            (Some(out), _) => self.item_into(py, &array, types, &selection, out, reading),
+            (None, Elements::Vlen(form)) => {
+                self.read_vlen(py, (&array, types, form), &selection, Shown::Array, reading)
+            }
+            (None, _) => Ok(read_new(array.layout(), types.memory.bind(py), &selection, reading)?.into_any()),
+        }
+    }
+
+    pub(crate) fn array(&self, py: Python<'_>) -> PyResult<Arc<Array>> {
         self.slot.get(py)
     }
 
@@ -337,12 +360,15 @@ impl ArrayBase {
     ///     How many threads may work on it. Default: ``config.threads``.
     /// verify : bool, optional
     ///     Whether checksums are verified. Default: ``config.verify_checksums``.
+    /// masked : bool, default False
+    ///     Whether elements that equal the fill value are missing: the result is a masked array. A fill value of
+    ///     NaN masks every NaN. (Masked elements that are written become the fill value.)
     ///
     /// Returns
     /// -------
     /// numpy.ndarray
     ///     Of the selection's shape (0-dimensional for one element), in C order (or F: see
-    ///     ``with_config``); or ``out``.
+    ///     ``with_config``); or ``out``. With ``masked``, a ``numpy.ma.MaskedArray`` of these.
     ///
     /// Raises
     /// ------
@@ -361,26 +387,19 @@ impl ArrayBase {
     /// array([2, 5], dtype=int32)
     /// >>> z.read(0, out=np.empty(3, "i4"))
     /// array([1, 2, 3], dtype=int32)
-    #[pyo3(signature = (selection=None, out=None, threads=None, verify=None))]
+    #[pyo3(signature = (selection=None, out=None, threads=None, verify=None, *, masked=false))]
     fn read<'py>(
-        &self,
-        py: Python<'py>,
+        this: &Bound<'py, Self>,
         selection: Option<&Bound<'py, PyAny>>,
         out: Option<Bound<'py, PyAny>>,
         threads: Option<usize>,
         verify: Option<bool>,
+        masked: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.array(py)?;
-        let types = self.types(py, &array)?;
-        let selection = self.select(&array, selection)?;
-        let reading = Reading { threads, verify, ..self.reading(py, &array, &selection)? };
-        match (out, &types.elements) {
-            (Some(out), _) => self.item_into(py, &array, types, &selection, out, reading),
-            (None, Elements::Vlen(form)) => {
-                self.read_vlen(py, (&array, types, form), &selection, Shown::Array, reading)
-            }
-            (None, _) => Ok(read_new(array.layout(), types.memory.bind(py), &selection, reading)?.into_any()),
+        if masked {
+            return masked::read(this, selection, out, threads, verify);
         }
+        this.get().values(this.py(), selection, out, threads, verify)
     }
 
     /// Read elements of variable length as they are in memory: offsets and values.

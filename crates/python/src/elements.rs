@@ -6,6 +6,7 @@ use crate::engine;
 use crate::fancy::{self, Meaning};
 use crate::hdf5 as file;
 use crate::index::selection;
+use crate::masked;
 use crate::once;
 use crate::output::{Reading, read_item, read_out};
 use crate::ragged::Form;
@@ -200,7 +201,10 @@ impl ArrayBase {
         let types = self.types(py, array)?;
         match &types.elements {
             Elements::Vlen(form) => vlen::write(array, form, selection, value, writing),
-            _ => assign(array.layout(), types.memory.bind(py), selection, value, writing),
+            _ => {
+                let dtype = types.memory.bind(py);
+                assign(array.layout(), dtype, selection, &masked::filled(array, dtype, value)?, writing)
+            }
         }
     }
 

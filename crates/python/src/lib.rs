@@ -31,6 +31,7 @@ mod hdf5;
 mod held;
 mod index;
 mod mapping;
+mod masked;
 mod npy_string;
 mod once;
 mod output;

@@ -5,6 +5,7 @@ use crate::engine;
 use crate::errors;
 use crate::handles::ArrayHandle;
 use crate::index::selection;
+use crate::masked;
 use crate::slot::Slot;
 use crate::values::{Writing, with_source};
 use crate::vlen;
@@ -58,7 +59,9 @@ impl Writer {
             let writing = Writing { threads: None, write_empty_chunks: self.write_empty_chunks };
             return vlen::write(&array, &form, &selection, value, writing);
         }
-        with_source(self.dtype.bind(py), &selection, value, |source| {
+        let dtype = self.dtype.bind(py);
+        let value = masked::filled(&array, dtype, value)?;
+        with_source(dtype, &selection, &value, |source| {
             engine::run(py, |stop| self.behind.write_resized(array.layout(), &selection, source, Some(stop)))
         })
     }

@@ -5,6 +5,7 @@ pub(crate) mod chunk;
 pub(crate) mod executor;
 pub(crate) mod fetch;
 pub(crate) mod lots;
+pub(crate) mod mask;
 pub(crate) mod missing;
 pub(crate) mod mosaic;
 pub(crate) mod one_array;
