@@ -116,7 +116,7 @@ impl Drop for MappingStore {
 }
 
 /// Drops something of Python with the GIL. Where the interpreter is ending, it stays.
-fn give_back<T: Send>(held: Option<T>) {
+pub(crate) fn give_back<T: Send>(held: Option<T>) {
     let mut held = ManuallyDrop::new(held);
     Python::try_attach(|_| drop(held.take()));
 }
