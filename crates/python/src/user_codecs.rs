@@ -8,7 +8,6 @@ use crate::mapping::give_back;
 use hyperslab::codec::registry::{self, Config, Finder};
 use hyperslab::codec::{AnyCodec, ArrayToArray, ArrayToBytes, Codec, CodecError, Context, DataType, Scratch};
 use hyperslab::store::fork::{Mutex, generation};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use serde_json::Value;
@@ -51,7 +50,7 @@ impl Raised {
     /// The exception, with a note that says where it was raised.
     pub(crate) fn exception(&self, py: Python<'_>, note: &str) -> Option<PyErr> {
         let error = self.error.as_ref()?.clone_ref(py);
-        let _ = error.value(py).call_method1(intern!(py, "add_note"), (note,));
+        let _ = error.value(py).call_method1("add_note", (note,));
         Some(error)
     }
 }
