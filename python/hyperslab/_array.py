@@ -7,13 +7,13 @@ import json
 import math
 import warnings
 from abc import ABCMeta
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import GenericAlias
 from typing import Any, Literal
 
 import numpy as np
 
-from hyperslab import _native
+from hyperslab import _native, _user_codecs
 from hyperslab._array_common import AnyArray
 from hyperslab._array_config import ArrayConfig, parse_cache, parse_config
 from hyperslab._cache import Cache
@@ -258,15 +258,24 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
         return array_html(f"Array {self._store.url}{self.name}", facts, self.shape, self.chunks)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self._store, self.path, self.zarr_format, self._config, self._cache)
+        brought = _user_codecs.brought_by(self)
+        return _reopen, (self._store, self.path, self.zarr_format, self._config, self._cache, brought)
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
         state = hashlib.sha256(f"{self._document}\0{self.attrs.text()}".encode()).hexdigest()
         return "hyperslab.Array", self._store.url, self.path, state
 
 
-def _reopen(store: Store, path: str, zarr_format: int, config: ArrayConfig, cache: Cache | None) -> Array:
+def _reopen(
+    store: Store,
+    path: str,
+    zarr_format: int,
+    config: ArrayConfig,
+    cache: Cache | None,
+    codecs: Iterable[tuple[str, type]] = (),
+) -> Array:
     """An unpickled array: opened when it is first used."""
+    _user_codecs.take(codecs)
     handle = _native.ArrayHandle.deferred(store._native, path, zarr_format)
     return Array(handle, store, config, cache)
 

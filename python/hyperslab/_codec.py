@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
 
 from hyperslab.errors import InvalidArgumentError
 
-__all__ = ["Codec", "ZarrFormat"]
+__all__ = ["Codec", "ZarrFormat", "plain"]
 
 ZarrFormat: TypeAlias = Literal[2, 3]
 
@@ -72,3 +75,18 @@ class Codec:
 
     def _of_numcodecs(self) -> Any:
         return importlib.import_module("numcodecs").get_codec(self.get_config())
+
+
+def plain(value: Any) -> Any:
+    """Metadata as JSON has it: enumerations as their values, tuples as lists."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if hasattr(value, "value"):
+        return plain(value.value)
+    return int(value) if hasattr(value, "__index__") else value

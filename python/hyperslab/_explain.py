@@ -67,6 +67,8 @@ class Explain:
     one. Where a file system lets files share bytes, none are moved."""
     bytes_decoded: int
     """Bytes that come out of decoders, in all."""
+    foreign_codecs: tuple[tuple[str, str], ...]
+    """Codecs that do not run in hyperslab, which is slow: their names, and the language (``"Python"``)."""
     tasks: tuple[ExplainTask, ...]
     """The first chunks, one by one."""
     text: str
@@ -80,6 +82,7 @@ class Explain:
         """All facts as dictionaries, lists and numbers."""
         facts = {name: value for name, value in vars(self).items() if name not in ("text", "tasks")}
         facts["shape"] = list(self.shape)
+        facts["foreign_codecs"] = [list(codec) for codec in self.foreign_codecs]
         facts["strategies"] = dict(self.strategies)
         facts["tasks"] = [
             {**vars(task), "chunk": list(task.chunk), "ranges": [list(pair) for pair in task.ranges]}

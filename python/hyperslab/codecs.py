@@ -3,7 +3,7 @@
 They are given to `hyperslab.create_array` as ``filters``, ``serializer`` and ``compressors``. What they are
 called in metadata differs between Zarr v2 and v3; `Codec.to_dict` gives either. zarr-python's class names
 (``ZstdCodec`` …) are here too. Everywhere a codec is expected, a metadata dictionary of either format, a
-codec of zarr-python or one of numcodecs will do.
+codec of zarr-python or one of numcodecs will do, or one of your own: `register_codec`.
 
 Examples
 --------
@@ -25,7 +25,8 @@ from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 
-from hyperslab._codec import Codec, ZarrFormat
+from hyperslab import _user_codecs
+from hyperslab._codec import Codec, ZarrFormat, plain
 from hyperslab._codec_words import BloscCname, BloscShuffle, Endian, ShardingCodecIndexLocation
 from hyperslab._codecs_numcodecs import (
     BZ2,
@@ -61,6 +62,7 @@ from hyperslab._codecs_zarr import (
     Zfp,
     Zstd,
 )
+from hyperslab._user_codecs import register_codec
 from hyperslab._vlen import Kind, type_of
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
@@ -110,6 +112,7 @@ __all__ = [
     "Zlib",
     "Zstd",
     "ZstdCodec",
+    "register_codec",
 ]
 
 _BYTES = (Bytes(),)
@@ -208,8 +211,16 @@ class _HasConfig(Protocol):
     def get_config(self) -> Mapping[str, Any]: ...
 
 
-CodecLike: TypeAlias = Codec | Mapping[str, Any] | _HasToDict | _HasConfig
-"""A codec of ours, of zarr-python or of numcodecs, or its metadata."""
+@runtime_checkable
+class _HasEncode(Protocol):
+    """A codec of a user's own."""
+
+    def encode(self, buf: Any) -> Any: ...
+    def decode(self, buf: Any) -> Any: ...
+
+
+CodecLike: TypeAlias = Codec | Mapping[str, Any] | _HasToDict | _HasConfig | _HasEncode
+"""A codec of ours, of zarr-python, of numcodecs or of your own, or its metadata."""
 
 CodecsLike: TypeAlias = CodecLike | Iterable[CodecLike] | Literal["auto"] | None
 
@@ -270,21 +281,6 @@ def _metadata(codec: CodecLike) -> dict[str, Any]:
     )
 
 
-def _plain(value: Any) -> Any:
-    """Metadata as JSON has it: enumerations as their values, tuples as lists."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, bool) or value is None:
-        return value
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if hasattr(value, "value"):
-        return _plain(value.value)
-    return int(value) if hasattr(value, "__index__") else value
-
-
 # Those that make bytes of objects, and what objects they are for.
 _OBJECT_CODECS: dict[str, Kind] = {"vlen-utf8": "text", "vlen-bytes": "bytes", "vlen-array": "items"}
 
@@ -293,9 +289,9 @@ def object_codec(codec: CodecLike) -> np.dtype[Any] | None:
     """The data type of the elements of variable length that a codec makes bytes of; ``None``: it is another
     codec.
     """
-    if isinstance(codec, Codec):
+    if isinstance(codec, Codec) or _user_codecs.is_user_codec(codec):
         return None
-    found = cast("dict[str, Any]", _plain(_metadata(codec)))
+    found = cast("dict[str, Any]", plain(_metadata(codec)))
     name = str(found.get("id", found.get("name"))).removeprefix("numcodecs.")
     if name not in _OBJECT_CODECS:
         return None
@@ -312,14 +308,16 @@ def codec_metadata(codec: CodecLike, zarr_format: ZarrFormat) -> dict[str, Any]:
     """
     if isinstance(codec, Codec):
         return codec.to_dict(zarr_format)
-    found = cast("dict[str, Any]", _plain(_metadata(codec)))
+    if _user_codecs.is_user_codec(codec):
+        return _user_codecs.metadata_of(codec, zarr_format)
+    found = cast("dict[str, Any]", plain(_metadata(codec)))
     if zarr_format == 3 and "id" in found:
         name = found["id"]
-        known = parse_codec(found)
+        known = _parse(found)
         settings = {key: value for key, value in found.items() if key != "id"}
         return {"name": f"numcodecs.{name}", "configuration": settings} if known is None else known.to_dict(3)
     if zarr_format == 2 and "name" in found:
-        known = parse_codec(found)
+        known = _parse(found)
         if known is None:
             name = str(found["name"]).removeprefix("numcodecs.")
             return {"id": name, **found.get("configuration", {})}
@@ -340,10 +338,20 @@ def codecs_metadata(codecs: CodecsLike, zarr_format: ZarrFormat) -> list[dict[st
     return [codec_metadata(cast(CodecLike, codecs), zarr_format)]
 
 
-def parse_codec(metadata: Mapping[str, Any]) -> Codec | None:
-    """The codec of metadata of either format; ``None`` where there is no such class here, or it has no
-    such setting.
+def parse_codec(metadata: Mapping[str, Any]) -> Any:
+    """The codec of metadata of either format, ours or a user's; ``None`` where there is no such class, or it
+    has no such setting.
     """
+    known = _parse(metadata)
+    name = metadata.get("id", metadata.get("name"))
+    if known is not None or not isinstance(name, str):
+        return known
+    v2 = "id" in metadata
+    return _user_codecs.parse(name, metadata if v2 else metadata.get("configuration"), v2)
+
+
+def _parse(metadata: Mapping[str, Any]) -> Codec | None:
+    """The codec of ours."""
     v2 = "id" in metadata
     name = metadata["id"] if v2 else metadata.get("name")
     settings = dict(metadata if v2 else metadata.get("configuration") or {})

@@ -83,6 +83,8 @@ pub struct Explain {
     pub bytes_copied: u64,
     /// Bytes that come out of decoders, in all.
     pub bytes_decoded: u64,
+    /// Codecs that another language runs, which is slow: their names, and the language.
+    pub foreign_codecs: Vec<(&'static str, &'static str)>,
     /// The first chunks, one by one.
     pub tasks: Vec<ExplainTask>,
 }
@@ -166,6 +168,7 @@ fn explain(
         index_bytes: 0,
         bytes_copied: 0,
         bytes_decoded: 0,
+        foreign_codecs: foreign_codecs(layout),
         tasks: Vec::new(),
     };
     let most = Explain::most_chunks(shape.len().max(layout.shape().len()));
@@ -178,6 +181,14 @@ fn explain(
     explain.objects = seen.objects.len();
     explain.strategies = seen.strategies.into_iter().map(|(name, n)| (Strategy(name), n)).collect();
     Ok(explain)
+}
+
+/// The codecs of chunks, and of shards around them, that another language runs.
+fn foreign_codecs(layout: &ArrayLayout) -> Vec<(&'static str, &'static str)> {
+    let shards = layout.sharding().into_iter().flat_map(|sharding| sharding.levels());
+    let around = shards.flat_map(|level| level.codecs());
+    let codecs = layout.encoding().chain().codecs().iter().chain(around);
+    codecs.filter_map(|codec| Some((codec.name(), codec.runs_in()?))).collect()
 }
 
 /// What has been looked at so far.
@@ -492,6 +503,9 @@ impl fmt::Display for Explain {
             writeln!(f, "  copy     {} of other chunks of these shards", Bytes(self.bytes_copied))?;
         }
         writeln!(f, "  decode   {}", Bytes(self.bytes_decoded))?;
+        for (codec, language) in &self.foreign_codecs {
+            writeln!(f, "  slow     codec '{codec}' runs in {language}, on one thread at a time")?;
+        }
         let width = self.tasks.iter().map(|task| task.key.chars().count()).max().unwrap_or(0);
         for task in &self.tasks {
             let ranges = match task.ranges.as_slice() {

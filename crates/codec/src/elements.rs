@@ -58,7 +58,7 @@ impl Elements {
             let count = array.decoded_size().map_or(u64::MAX, |size| (size / self.decoded.size()) as u64);
             vec![count].into()
         };
-        Context { dtype: self.encoded, vlen: array.vlen, shape, fill: fill.into() }
+        Context { dtype: self.encoded, shape, fill: fill.into(), ..array.clone() }
     }
 
     /// [`Codec::max_encoded`].

@@ -78,6 +78,20 @@ pub enum CodecError {
         /// The names that are known, joined by commas.
         supported: String,
     },
+    /// A codec with this name is there already, or nobody may have the name.
+    #[error("a codec cannot be registered as {name:?}: another codec has this name")]
+    Taken {
+        /// The name.
+        name: String,
+    },
+    /// A codec of another language failed.
+    #[error("{codec}: {source}")]
+    Foreign {
+        /// The codec.
+        codec: &'static str,
+        /// What that language says.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The codec's configuration is not valid.
     #[error("codec {name:?}: invalid configuration: {why}")]
     Config {

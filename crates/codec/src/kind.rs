@@ -28,6 +28,8 @@ pub struct Context<'a> {
     pub vlen: Option<VlenKind>,
     /// Elements of a chunk per axis, slowest first.
     pub shape: Cow<'a, [u64]>,
+    /// The first axis is the fastest instead (`"order": "F"` of Zarr v2).
+    pub fortran: bool,
     /// The fill value: one element in `dtype`'s byte order. If elements have variable length: its
     /// bytes.
     pub fill: Cow<'a, [u8]>,
@@ -37,7 +39,8 @@ impl Context<'_> {
     /// A chunk on one axis of elements that all are zero. For codecs that look at no more than
     /// the size of elements.
     pub fn of_elements(dtype: DataType) -> Self {
-        Context { dtype, vlen: None, shape: Cow::Owned(vec![1]), fill: vec![0; dtype.size()].into() }
+        let fill = vec![0; dtype.size()].into();
+        Context { dtype, vlen: None, shape: Cow::Owned(vec![1]), fortran: false, fill }
     }
 
     /// Bytes that compressors take for one element: 1 if elements have variable length, as in
@@ -77,6 +80,12 @@ pub trait ArrayToBytes: Codec {
     /// For codecs that only choose a byte order. The engine then swaps bytes while it copies, and
     /// the codec does not run.
     fn byte_order(&self) -> Option<ByteOrder> {
+        None
+    }
+
+    /// For codecs that encode any bytes, too: the same codec, from bytes to bytes. Zarr v2 does not
+    /// tell of which kind a codec is.
+    fn of_bytes(&self) -> Option<Arc<dyn Codec>> {
         None
     }
 

@@ -45,6 +45,7 @@ mod packbools;
 mod pcodec;
 mod quantize;
 mod racing;
+mod registered;
 pub mod registry;
 mod reshape;
 mod scale_offset;
@@ -191,6 +192,12 @@ pub trait Codec: Debug + Send + Sync {
     /// How little of an encoded chunk has to be decoded to get at a part of it.
     fn reach(&self) -> Reach {
         Reach::Whole
+    }
+
+    /// For codecs that another language runs: that language, `"Python"`. `explain` shows them,
+    /// because they are slow.
+    fn runs_in(&self) -> Option<&'static str> {
+        None
     }
 
     /// The Zarr v3 metadata object, `{"name": …, "configuration": {…}}`; `None` where v3 has no

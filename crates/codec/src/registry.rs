@@ -1,6 +1,7 @@
 //! Codecs by the names that metadata gives them.
 //!
-//! To add a codec: a file with its type, and a line in [`CODECS`].
+//! To add a codec: a file with its type, and a line in [`CODECS`]. Programs add codecs of their own
+//! with [`register`].
 
 use crate::as_type::AsType;
 use crate::base64::Base64;
@@ -17,6 +18,7 @@ use crate::packbits::PackBits;
 use crate::packbools::PackBools;
 use crate::pcodec::Pcodec;
 use crate::quantize::Quantize;
+use crate::registered;
 use crate::reshape::Reshape;
 use crate::scale_offset::ScaleOffset;
 use crate::shuffle::Shuffle;
@@ -30,6 +32,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+
+pub use crate::registered::{Finder, found, is_reserved, register, set_finder};
 
 /// What metadata says about one codec.
 #[derive(Clone, Copy, Debug)]
@@ -142,8 +146,10 @@ pub const MOST_CODECS: usize = 64;
 
 /// Whether the codec of a Zarr v3 name is one from array to bytes.
 pub fn makes_bytes(name: &str) -> bool {
-    let line = CODECS.0.iter().find(|line| line.v3.contains(&name));
-    line.is_some_and(|line| matches!(line.make, Make::ArrayToBytes(_)))
+    match CODECS.0.iter().chain(registered::all()).find(|line| line.v3.contains(&name)) {
+        Some(line) => matches!(line.make, Make::ArrayToBytes(_)),
+        None => registered::finds_bytes(name),
+    }
 }
 
 impl Table {
@@ -159,15 +165,18 @@ impl Table {
         self.0.iter().filter_map(|line| line.v2).collect()
     }
 
-    /// The codec of a Zarr v3 name and configuration, which is to encode `array`.
+    /// The codec of a Zarr v3 name and configuration, which is to encode `array`: of this table, else
+    /// one that a user brought.
     pub fn from_v3(
         &self,
         name: &str,
         configuration: Option<&Value>,
         array: &Context<'_>,
     ) -> Result<AnyCodec> {
-        let Some(line) = self.0.iter().find(|line| line.v3.contains(&name)) else {
-            return Err(unknown(name, &self.v3_names()));
+        let mut lines = self.0.iter().chain(registered::all());
+        let Some(line) = lines.find(|line| line.v3.contains(&name)) else {
+            let found = registered::find(name, Config::V3(configuration), array);
+            return found.unwrap_or_else(|| Err(unknown(name, self.v3_names(), |line| line.v3)));
         };
         match name.strip_prefix("numcodecs.") {
             Some(id) => line.make(Config::V2(&with_id(name, id, configuration)?), array),
@@ -175,15 +184,17 @@ impl Table {
         }
     }
 
-    /// The codec of a Zarr v2 (numcodecs) object, `{"id": …, …}`, which is to encode `array`.
+    /// The codec of a Zarr v2 (numcodecs) object, `{"id": …, …}`, which is to encode `array`: of this
+    /// table, else one that a user brought.
     pub fn from_v2(&self, config: &Value, array: &Context<'_>) -> Result<AnyCodec> {
         let Some(id) = config.get("id").and_then(Value::as_str) else {
             let why = format!("expected an object with a string \"id\", found {}", shown(config));
             return Err(CodecError::config("?", why));
         };
-        match self.0.iter().find(|line| line.v2 == Some(id)) {
+        match self.0.iter().chain(registered::all()).find(|line| line.v2 == Some(id)) {
             Some(line) => line.make(Config::V2(config), array),
-            None => Err(unknown(id, &self.v2_names())),
+            None => registered::find(id, Config::V2(config), array)
+                .unwrap_or_else(|| Err(unknown(id, self.v2_names(), |line| line.v2.as_slice()))),
         }
     }
 }
@@ -202,7 +213,13 @@ impl Registration {
 pub const NO_PICKLE: &str = "reading a pickle runs code that is in it. If you trust the source, read the array \
                              with zarr-python and write it again with another codec";
 
-fn unknown(name: &str, supported: &[&str]) -> CodecError {
+/// `names`: those of a line.
+fn unknown(
+    name: &str,
+    mut supported: Vec<&'static str>,
+    names: fn(&'static Registration) -> &'static [&'static str],
+) -> CodecError {
+    supported.extend(registered::all().flat_map(names));
     let mut supported = supported.join(", ");
     if name.trim_start_matches("numcodecs.") == "pickle" {
         supported.push_str("; ");

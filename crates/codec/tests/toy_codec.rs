@@ -27,6 +27,7 @@ fn array() -> Context<'static> {
         dtype: "<i2".parse().unwrap(),
         vlen: None,
         shape: vec![3, 4].into(),
+        fortran: false,
         fill: 5_i16.to_le_bytes().to_vec().into(),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::engine;
 use crate::held::Held;
+use crate::user_codecs::{self, Raised};
 use hyperslab::Error;
 use hyperslab::array::ArrayError;
 use hyperslab::codec::CodecError;
@@ -138,7 +139,14 @@ pub(crate) fn array(py: Python<'_>, error: &ArrayError) -> PyErr {
         ArrayError::Layout { .. } => exception(py, "MetadataValidationError", message),
         ArrayError::Memory { .. } => exception(py, "OutOfMemoryError", message),
         ArrayError::Store { source, .. } => store_class(py, source, message),
-        ArrayError::Codec { source, .. } => match **source {
+        ArrayError::Codec { array, chunk, key, source } => match &**source {
+            CodecError::Foreign { codec, source } => {
+                let note = format!("array '{array}', chunk {chunk:?}, key '{key}': codec {codec:?}");
+                match source.downcast_ref::<Raised>() {
+                    Some(raised) => raised.exception(py, &note),
+                    None => exception(py, "ChunkError", message),
+                }
+            }
             CodecError::Unknown { .. } => exception(py, "UnknownCodecError", message),
             _ => exception(py, "ChunkError", message),
         },
@@ -178,7 +186,13 @@ pub(crate) fn zarr(py: Python<'_>, error: &ZarrError) -> PyErr {
         ZarrError::Path { .. } | ZarrError::Invalid { .. } => "InvalidArgumentError",
         _ => "HyperslabError",
     };
-    exception(py, class, message)
+    let Some(cause) = user_codecs::cause(py, &message) else { return exception(py, class, message) };
+    if !cause.is_instance_of::<PyException>(py) {
+        return cause;
+    }
+    let error = exception(py, class, message);
+    error.set_cause(py, Some(cause));
+    error
 }
 
 /// An error of an HDF5 file.

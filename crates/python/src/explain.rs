@@ -37,6 +37,7 @@ fn to_dict<'py>(py: Python<'py>, explain: &Explain) -> PyResult<Bound<'py, PyDic
             index_bytes, bytes_copied, bytes_decoded,
         },
         "shape": PyTuple::new(py, &explain.shape)?, "strategies": strategies,
+        "foreign_codecs": PyTuple::new(py, &explain.foreign_codecs)?,
         "tasks": PyList::new(py, tasks)?, "text": explain.to_string(),
     )
 }

@@ -41,6 +41,7 @@ mod settings;
 mod slot;
 mod store;
 mod stream;
+mod user_codecs;
 mod values;
 mod vlen;
 mod vlen_input;
@@ -95,6 +96,8 @@ mod _native {
     #[pymodule_export]
     use crate::stream::Stream;
     #[pymodule_export]
+    use crate::user_codecs::{end_user_codecs, is_reserved_codec};
+    #[pymodule_export]
     use crate::vlen_input::ragged_of;
     #[pymodule_export]
     use crate::writer::{Writer, finish_writers};
@@ -104,6 +107,7 @@ mod _native {
         // Before there are threads of ours.
         hyperslab::store::fork::prepare();
         crate::once::make_early(module.py());
+        crate::user_codecs::look_in_python();
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -104,8 +104,9 @@ impl<T: SlotNode> Slot<T> {
             None => {
                 let opened = Arc::new(T::open(&self.origin, &self.path, self.format)?);
                 // Where another thread was faster, its node stays: it may have been changed since.
+                // If not used, `opened` is freed after the lock.
                 let mut node = self.node.write();
-                Ok(node.get_or_insert(opened).clone())
+                Ok(node.get_or_insert_with(|| opened.clone()).clone())
             }
         }
     }

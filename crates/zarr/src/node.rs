@@ -7,6 +7,7 @@ use crate::json::Json;
 use crate::metadata::{Metadata, attributes};
 use crate::path::{join, normalize_path};
 use crate::{Array, Consolidation, Format, Group, Result, ZarrError, origin};
+use hyperslab_codec::registry;
 use hyperslab_store::{Key, Store};
 use std::sync::Arc;
 
@@ -105,12 +106,16 @@ fn open_any(
     if let Some(metadata) = compiled::find(&found.texts) {
         return Array::bind(store.clone(), path, metadata, &found.key, false, seen).map(Ok);
     }
+    let codecs = registry::found();
     let stored = found.parse(store, &path)?;
     if stored.kind != NodeKind::Array {
         return Ok(Err((path, stored)));
     }
     let array = Array::from_stored(store.clone(), path, stored, false, seen)?;
-    compiled::keep(found.texts, array.metadata());
+    // A codec of another language may mean something else next time.
+    if registry::found() == codecs {
+        compiled::keep(found.texts, array.metadata());
+    }
     Ok(Ok(array))
 }
 

@@ -44,7 +44,8 @@ impl Element {
 
     /// Chunks of them, for their codecs.
     pub(crate) fn context<'a>(self, shape: &'a [u64], fill: &'a [u8]) -> Context<'a> {
-        Context { dtype: self.engine_type(), vlen: self.vlen(), shape: shape.into(), fill: fill.into() }
+        let (dtype, vlen) = (self.engine_type(), self.vlen());
+        Context { dtype, vlen, shape: shape.into(), fortran: false, fill: fill.into() }
     }
 
     /// The fill value of metadata that has none.

@@ -38,7 +38,7 @@ fn index_array(counts: impl Iterator<Item = u64>) -> Result<Context<'static>, Pr
     let shape: Vec<u64> = counts.chain([2]).collect();
     let absent = vec![0xff; size_of::<u64>()];
     let dtype = dtypes::from_v3(&"uint64".into())?;
-    Ok(Context { dtype, vlen: None, shape: shape.into(), fill: absent.into() })
+    Ok(Context { dtype, vlen: None, shape: shape.into(), fortran: false, fill: absent.into() })
 }
 
 /// Whether metadata of a codec is that of a sharding codec.

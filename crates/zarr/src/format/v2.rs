@@ -70,7 +70,8 @@ pub(crate) fn parse(document: &Json, attributes: Json) -> Result<Metadata, Probl
     let rank = shape.len();
     let order = if fortran { (0..rank).rev().collect() } else { (0..rank).collect() };
     let default = fill.clone().unwrap_or_else(|| element.default_fill());
-    let codecs = codecs(order, element.context(&chunk, &default), &filters, &compressors)?;
+    let array = Context { fortran, ..element.context(&chunk, &default) };
+    let codecs = codecs(order, array, &filters, &compressors)?;
     let separator = match document.get("dimension_separator") {
         None => '.',
         Some(json) => separator("dimension_separator", json)?,
@@ -108,7 +109,14 @@ fn codecs(
         for json in list {
             let last = bytes_to_bytes.last().map(|codec| codec.name());
             let last = last.or(serializer.as_ref().map(|codec| codec.name()));
-            match (codec(field, json, &arrays.array)?, last) {
+            let found = match codec(field, json, &arrays.array)? {
+                AnyCodec::ArrayToBytes(codec) if last.is_some() => match codec.of_bytes() {
+                    Some(codec) => AnyCodec::BytesToBytes(codec),
+                    None => AnyCodec::ArrayToBytes(codec),
+                },
+                found => found,
+            };
+            match (found, last) {
                 (AnyCodec::BytesToBytes(codec), _) => bytes_to_bytes.push(codec),
                 (AnyCodec::ArrayToBytes(codec), last)
                     if codec.vlen().is_some() && (last.is_some() || arrays.array.vlen.is_none()) =>
@@ -169,7 +177,8 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     // What the codecs before make of a chunk is what the next one encodes.
     let fill = spec.fill.as_deref().unwrap_or_default();
     let order = (0..chunk.len()).collect();
-    let mut arrays = ArrayCodecs::new(order, spec.element().context(&chunk, fill));
+    let array = Context { fortran: spec.fortran_order, ..spec.element().context(&chunk, fill) };
+    let mut arrays = ArrayCodecs::new(order, array);
     let mut normalized = |field: &str, list: &[Json]| -> Result<Vec<Json>, Problem> {
         list.iter()
             .map(|json| {

@@ -1,0 +1,340 @@
+//! Codecs that are written in Python: `hyperslab._user_codecs` finds them, and is called here.
+//!
+//! A codec takes the GIL for each chunk; nothing else in the chain holds it. What Python gets is a
+//! copy of the bytes, so it may keep it.
+
+use crate::elements::numpy_type;
+use crate::held::Held;
+use hyperslab::codec::registry::{self, Config, Finder};
+use hyperslab::codec::{AnyCodec, ArrayToArray, ArrayToBytes, Codec, CodecError, Context, DataType, Scratch};
+use hyperslab::store::fork::{Mutex, generation};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+use serde_json::Value;
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+const ENDING: &str = "the interpreter is ending";
+
+type Result<T, E = CodecError> = std::result::Result<T, E>;
+
+/// Makes the engine look for codecs in Python.
+pub(crate) fn look_in_python() {
+    registry::set_finder(Finder { find, makes_bytes });
+}
+
+/// Whether nobody can register a codec of this name.
+#[pyfunction]
+pub(crate) fn is_reserved_codec(name: &str, v2: bool) -> bool {
+    registry::is_reserved(name, v2)
+}
+
+/// An exception of a codec, as the source of an error.
+pub(crate) struct Raised {
+    text: String,
+    error: Held<PyErr>,
+}
+
+impl Raised {
+    fn new(py: Python<'_>, error: PyErr) -> Self {
+        let text = match error.get_type(py).name() {
+            Ok(class) => format!("{class}: {}", error.value(py)),
+            Err(_) => error.value(py).to_string(),
+        };
+        Raised { text, error: Held::new(error) }
+    }
+
+    /// The exception, with a note that says where it was raised.
+    pub(crate) fn exception(&self, py: Python<'_>, note: &str) -> PyErr {
+        let error = self.error.clone_ref(py);
+        let _ = error.value(py).call_method1("add_note", (note,));
+        error
+    }
+}
+
+impl fmt::Debug for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Raised {}
+
+/// How many threads are in a codec.
+static INSIDE: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether the program is ending.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+/// A thread in a codec.
+struct Inside;
+
+impl Inside {
+    fn new() -> Option<Self> {
+        INSIDE.fetch_add(1, Ordering::SeqCst);
+        let inside = Inside;
+        if ENDED.load(Ordering::SeqCst) { None } else { Some(inside) }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Lets codecs finish at the end of the program, and begin no more. Up to Python 3.13 the
+/// interpreter kills threads that want to run Python code when it is gone, by unwinding their
+/// stacks: with our functions on them the process would abort.
+#[pyfunction]
+pub(crate) fn end_user_codecs(py: Python<'_>) {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    ENDED.store(true, Ordering::SeqCst);
+    // In a forked child, threads are counted that are not there.
+    if generation() > 0 {
+        return;
+    }
+    py.detach(|| {
+        let begun = Instant::now();
+        while INSIDE.load(Ordering::SeqCst) > 0 && begun.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+}
+
+/// Runs Python code for a codec. What it raises becomes the source of the error.
+fn ask<T>(codec: &'static str, question: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T> {
+    let Some(_inside) = Inside::new() else {
+        return Err(CodecError::Foreign { codec, source: ENDING.into() });
+    };
+    let asked = Python::try_attach(|py| question(py).map_err(|error| Raised::new(py, error).into()));
+    let asked = asked.unwrap_or_else(|| Err(ENDING.into()));
+    asked.map_err(|source| CodecError::Foreign { codec, source })
+}
+
+/// A name that lives for ever. There are as many as codecs that were found.
+fn kept(name: &str) -> &'static str {
+    /// Gated.
+    static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    let mut names = NAMES.lock();
+    if let Some(known) = names.iter().find(|known| **known == name) {
+        return known;
+    }
+    let new: &'static str = String::from(name).leak();
+    names.push(new);
+    new
+}
+
+fn makes_bytes(name: &str) -> bool {
+    let asked = ask("?", |py| module(py)?.call_method1("makes_bytes", (name,))?.extract::<bool>());
+    asked.unwrap_or(false)
+}
+
+fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+    py.import("hyperslab._user_codecs")
+}
+
+fn find(name: &str, config: Config<'_>, array: &Context<'_>) -> Option<Result<AnyCodec>> {
+    let (v2, settings) = match config {
+        Config::V2(object) => (true, Some(object.to_string())),
+        Config::V3(configuration) => (false, configuration.map(Value::to_string)),
+    };
+    let asked = Python::try_attach(|py| -> PyResult<_> {
+        let dtype = match array.vlen {
+            None => Some(numpy_type(py, array.dtype)?),
+            Some(_) => None,
+        };
+        let shape = PyTuple::new(py, array.shape.iter())?;
+        let fill = PyBytes::new(py, &array.fill);
+        let found =
+            module(py)?.call_method1("find", (name, settings, v2, dtype, shape, array.fortran, fill))?;
+        if found.is_none() { Ok(None) } else { made(&found, name, array).map(Some) }
+    });
+    match asked {
+        // Without an interpreter there are no such codecs.
+        None | Some(Ok(None)) => None,
+        Some(Ok(Some(codec))) => Some(Ok(codec)),
+        Some(Err(error)) => Some(Err(refused(kept(name), error))),
+    }
+}
+
+thread_local! {
+    /// What Python raised when a codec was last refused on this thread, and what messages say of
+    /// it: metadata that cannot be read has an error of another kind, which this is the cause of.
+    static REFUSED: RefCell<Option<(String, Held<PyErr>)>> = const { RefCell::new(None) };
+}
+
+fn refused(codec: &'static str, error: PyErr) -> CodecError {
+    let source = Python::try_attach(|py| {
+        let raised = Raised::new(py, error.clone_ref(py));
+        let last =
+            REFUSED.with(|refused| refused.borrow_mut().replace((raised.text.clone(), Held::new(error))));
+        drop(last);
+        raised
+    });
+    match source {
+        Some(raised) => CodecError::Foreign { codec, source: raised.into() },
+        None => CodecError::Foreign { codec, source: ENDING.into() },
+    }
+}
+
+/// What Python raised when it refused the codec that an error with this message is about.
+pub(crate) fn cause(py: Python<'_>, message: &str) -> Option<PyErr> {
+    REFUSED.with(|refused| {
+        let mut refused = refused.borrow_mut();
+        let (_, error) = refused.take_if(|(text, _)| message.contains(text.as_str()))?;
+        Some(error.clone_ref(py))
+    })
+}
+
+/// The codec of an object of `hyperslab._user_codecs`.
+fn made(found: &Bound<'_, PyAny>, name: &str, array: &Context<'_>) -> PyResult<AnyCodec> {
+    let codec = PythonCodec::new(found, kept(name), array)?;
+    Ok(match found.getattr("kind")?.extract::<String>()?.as_str() {
+        "array-array" => AnyCodec::ArrayToArray(codec),
+        "array-bytes" => AnyCodec::ArrayToBytes(codec),
+        _ => AnyCodec::BytesToBytes(codec),
+    })
+}
+
+/// A codec that is written in Python.
+struct PythonCodec {
+    name: &'static str,
+    codec: Held<Py<PyAny>>,
+    v2: Option<Value>,
+    v3: Option<Value>,
+    /// Of codecs from array to array: the array that they make.
+    encoded: Option<Context<'static>>,
+    /// Of codecs that also take bytes: the same codec for these.
+    of_bytes: Option<Arc<PythonCodec>>,
+    /// All that decoding depends on.
+    identity: String,
+}
+
+impl PythonCodec {
+    fn new(found: &Bound<'_, PyAny>, name: &'static str, array: &Context<'_>) -> PyResult<Arc<Self>> {
+        let json = |field: &str| -> PyResult<Option<Value>> {
+            let text: Option<String> = found.getattr(field)?.extract()?;
+            Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+        };
+        let (v2, v3) = (json("v2")?, json("v3")?);
+        let encoded = found.getattr("encoded")?;
+        let encoded: Option<(String, Vec<u64>, Vec<u8>)> =
+            if encoded.is_none() { None } else { Some(encoded.extract()?) };
+        let encoded = match encoded {
+            None => None,
+            Some((dtype, shape, fill)) => {
+                let dtype: DataType = dtype.parse().map_err(pyo3::exceptions::PyTypeError::new_err)?;
+                Some(Context { dtype, vlen: None, shape: shape.into(), fortran: false, fill: fill.into() })
+            }
+        };
+        let of_bytes = found.getattr("bytes_bytes")?;
+        let of_bytes = match of_bytes.is_none() {
+            true => None,
+            false => Some(PythonCodec::new(&of_bytes, name, array)?),
+        };
+        // Two classes may have had the same name.
+        let class = found.getattr("class_id")?.extract::<usize>()?;
+        let settings = v3.as_ref().or(v2.as_ref());
+        let identity = format!("{name} {class:x} {settings:?} of {:?} {:?}", array.dtype, array.shape);
+        let codec = Held::new(found.clone().unbind());
+        Ok(Arc::new(PythonCodec { name, codec, v2, v3, encoded, of_bytes, identity }))
+    }
+
+    /// Calls a method with bytes, and hands on the bytes that it returns.
+    fn call<T>(&self, method: &str, src: &[u8], take: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
+        ask(self.name, |py| {
+            // Unlike `PyBytes::new`, it raises where there is no memory.
+            let given = PyBytes::new_with(py, src.len(), |to| {
+                to.copy_from_slice(src);
+                Ok(())
+            })?;
+            let made = self.codec.bind(py).call_method1(method, (given,))?;
+            Ok(take(made.cast::<PyBytes>()?.as_bytes()))
+        })?
+    }
+}
+
+impl fmt::Debug for PythonCodec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.identity)
+    }
+}
+
+impl Codec for PythonCodec {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
+        self.call("decode", src, |made| {
+            let (codec, expected, found) = (self.name, dst.len() as u64, made.len() as u64);
+            let Some(front) = dst.get_mut(..made.len()) else {
+                return Err(CodecError::Size { codec, expected, found });
+            };
+            front.copy_from_slice(made);
+            Ok(made.len())
+        })
+    }
+
+    fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
+        dst.clear();
+        self.call("encode", src, |made| {
+            let (codec, most) = (self.name, self.max_encoded(src.len()));
+            if made.len() > most {
+                let why = format!(
+                    "{} bytes become {}, and no more than {most} are read again",
+                    src.len(),
+                    made.len()
+                );
+                return Err(CodecError::Encode { codec, why });
+            }
+            let failed = |_| CodecError::Encode { codec, why: format!("no memory for {} bytes", made.len()) };
+            dst.try_reserve(made.len()).map_err(failed)?;
+            dst.extend_from_slice(made);
+            Ok(())
+        })
+    }
+
+    /// Nobody knows. Numbers as text take up to 25 times their bytes.
+    fn max_encoded(&self, decoded: usize) -> usize {
+        const HEADERS: usize = 1 << 20;
+        match &self.encoded {
+            Some(array) => array.decoded_size().unwrap_or(usize::MAX),
+            None => decoded.saturating_mul(32).saturating_add(HEADERS),
+        }
+    }
+
+    fn runs_in(&self) -> Option<&'static str> {
+        Some("Python")
+    }
+
+    fn to_v3(&self) -> Option<Value> {
+        self.v3.clone()
+    }
+
+    fn to_v2(&self) -> Option<Value> {
+        self.v2.clone()
+    }
+}
+
+impl ArrayToArray for PythonCodec {
+    fn encoded<'a>(&self, array: &Context<'a>) -> Context<'a> {
+        self.encoded.clone().unwrap_or_else(|| array.clone())
+    }
+}
+
+impl ArrayToBytes for PythonCodec {
+    fn of_bytes(&self) -> Option<Arc<dyn Codec>> {
+        self.of_bytes.clone().map(|codec| codec as Arc<dyn Codec>)
+    }
+}
