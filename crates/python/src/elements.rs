@@ -15,10 +15,13 @@ use crate::vlen::{self, Shown};
 use hyperslab::array::{Selection, check_stored};
 use hyperslab::codec::{DataType, Kind, SMALL};
 use hyperslab::hdf5::dataspace::Dataspace;
+use hyperslab::zarr::{FieldKind, Structure};
 use hyperslab::{Array, Missing, ResultOrder};
 use numpy::{PyArrayDescr, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyImportError, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
 use std::collections::HashMap;
 
 /// NumPy's description of an element type. Small numbers are those of the package ml_dtypes, which
@@ -33,6 +36,35 @@ pub(crate) fn numpy_type(py: Python<'_>, dtype: DataType) -> PyResult<Bound<'_, 
         missing
     })?;
     PyArrayDescr::new(py, package.getattr(small.python)?)
+}
+
+/// NumPy's description of what the engine reads of an array.
+pub(crate) fn memory_type<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyArrayDescr>> {
+    match array.structure() {
+        Some(structure) => structure_type(py, structure),
+        None => numpy_type(py, array.layout().dtype()),
+    }
+}
+
+/// NumPy's description of a structure.
+fn structure_type<'py>(py: Python<'py>, structure: &Structure) -> PyResult<Bound<'py, PyArrayDescr>> {
+    let fields = structure.fields().iter().map(|field| {
+        let kind = field_type(py, &field.kind)?;
+        if field.shape.is_empty() {
+            return (field.name.as_str(), kind).into_bound_py_any(py);
+        }
+        (field.name.as_str(), kind, PyTuple::new(py, &field.shape)?).into_bound_py_any(py)
+    });
+    let fields = PyList::new(py, fields.collect::<PyResult<Vec<_>>>()?)?;
+    PyArrayDescr::new(py, fields)
+}
+
+/// NumPy's description of a field, or of an element of a field that is an array.
+pub(crate) fn field_type<'py>(py: Python<'py>, kind: &FieldKind) -> PyResult<Bound<'py, PyArrayDescr>> {
+    match kind {
+        FieldKind::Plain(dtype) => numpy_type(py, *dtype),
+        FieldKind::Structure(structure) => structure_type(py, structure),
+    }
 }
 
 /// The element types that NumPy has from the package ml_dtypes: their names there, and in Zarr.
@@ -114,7 +146,7 @@ impl ArrayBase {
 
     pub(crate) fn types(&self, py: Python<'_>, array: &Array) -> PyResult<&Types> {
         once::get_or_try_make(&self.types, py, || {
-            let memory = numpy_type(py, array.layout().dtype())?.unbind();
+            let memory = memory_type(py, array)?.unbind();
             let Some(dataset) = array.as_hdf5() else {
                 return Ok(match array.vlen() {
                     None => Types { values: memory.clone_ref(py), memory, elements: Elements::Plain },

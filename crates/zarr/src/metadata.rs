@@ -4,6 +4,7 @@ use crate::error::{Problem, expected, invalid};
 use crate::format::sharding::Shards;
 use crate::json::Json;
 use crate::keys::{ChunkKeys, KeyEncoding};
+use crate::structure::Structure;
 use crate::vlen::Element;
 use crate::{Format, Result};
 use hyperslab_array::{ArrayLayout, ChunkEncoding, ChunkGrid, Dims, FillValue};
@@ -17,6 +18,8 @@ pub(crate) struct Metadata {
     pub(crate) format: Format,
     pub(crate) shape: Dims,
     pub(crate) element: Element,
+    /// The fields of elements, which to the engine are raw bytes; `None`: they have none.
+    pub(crate) structure: Option<Arc<Structure>>,
     /// Elements of a chunk per axis; where there are shards, of the innermost chunks.
     pub(crate) chunk: Dims,
     /// How chunks lie in shards.

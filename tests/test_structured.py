@@ -1,0 +1,244 @@
+"""Elements with fields: what zarr-python and TensorStore write we read, and the other way round; one field
+read and written by itself; metadata that says nonsense.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import hyperslab as hs
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import NUMBERS, from_bits, selections, shapes_and_chunks
+from support import assert_same, assign, examples, scratch
+
+PLAIN = ["b1", *NUMBERS, *NUMBERS, "S1", "S5", "U3", "V3"]
+
+
+@st.composite
+def structures(
+    draw: st.DrawFn, subarrays: bool = False, deep: int = 2, names: tuple[str, ...] = tuple(PLAIN)
+) -> np.dtype[Any]:
+    """A structure: one to four fields, some of them structures, each number in either byte order."""
+    fields: list[Any] = []
+    for number in range(draw(st.integers(1, 4))):
+        if deep and draw(st.integers(0, 3)) == 0:
+            kind = draw(structures(subarrays, deep - 1, names))
+        else:
+            kind = np.dtype(draw(st.sampled_from(names))).newbyteorder(draw(st.sampled_from("<>")))
+        name = draw(st.sampled_from("abcxyz é")) + str(number)
+        if subarrays and draw(st.integers(0, 2)) == 0:
+            fields.append((name, kind, tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=2)))))
+        else:
+            fields.append((name, kind))
+    return np.dtype(fields)
+
+
+def random_values(seed: int, count: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Structures of random bits."""
+    found = np.zeros(count, dtype)
+    for number, name in enumerate(dtype.names or ()):
+        field = dtype[name]
+        base, each = field.base, math.prod(field.shape)
+        make = from_bits if base.names is None else random_values
+        found[name] = make(seed + number, count * each, base).reshape(count, *field.shape)
+    return found
+
+
+@dataclass(frozen=True)
+class Case:
+    zarr_format: int
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    shards: tuple[int, ...] | None
+    dtype: np.dtype[Any]
+    compressor: str | None
+    big: bool
+    order: str
+    fill: Any
+    seed: int
+
+    @property
+    def opened_dtype(self) -> np.dtype[Any]:
+        """What we show: the byte order that is stored."""
+        return self.dtype if self.zarr_format == 2 else self.dtype.newbyteorder("><"[not self.big])
+
+    @property
+    def values(self) -> np.ndarray[Any, Any]:
+        return random_values(self.seed, math.prod(self.shape), self.dtype).reshape(self.shape)
+
+    def arguments(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "shape": self.shape,
+            "chunks": self.chunks,
+            "dtype": self.dtype,
+            "zarr_format": self.zarr_format,
+        }
+        if self.fill is not None:
+            found["fill_value"] = self.fill
+        if self.zarr_format == 3:
+            found["serializer"] = {
+                "name": "bytes",
+                "configuration": {"endian": "big" if self.big else "little"},
+            }
+            found["shards"] = self.shards
+            if self.order == "F" and len(self.shape) > 1:
+                reversed_axes = list(range(len(self.shape)))[::-1]
+                found["filters"] = [{"name": "transpose", "configuration": {"order": reversed_axes}}]
+        else:
+            found["order"] = self.order
+        return found | {"compressors": self.codecs(theirs=False)}
+
+    def codecs(self, theirs: bool) -> Any:
+        if self.compressor is None:
+            return None
+        if self.zarr_format == 2:
+            config = {"zstd": {"id": "zstd"}, "gzip": {"id": "gzip", "level": 1}, "blosc": {"id": "blosc"}}
+            return numcodecs.get_codec(config[self.compressor]) if theirs else [config[self.compressor]]
+        blosc = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": 0}
+        named = {
+            "zstd": {"name": "zstd", "configuration": {"level": 1, "checksum": False}},
+            "gzip": {"name": "gzip", "configuration": {"level": 1}},
+            "blosc": {"name": "blosc", "configuration": {**blosc, "typesize": min(self.dtype.itemsize, 255)}},
+        }
+        return [named[self.compressor]]
+
+    def zarr_create(self, path: Path) -> zarr.Array:
+        arguments = self.arguments() | {"compressors": self.codecs(theirs=True)}
+        return zarr.create_array(str(path), **arguments)
+
+
+@st.composite
+def cases(
+    draw: st.DrawFn, subarrays: bool = False, names: tuple[str, ...] = tuple(PLAIN), formats: str = "23"
+) -> Case:
+    zarr_format = int(draw(st.sampled_from(formats)))
+    shape, chunks = draw(shapes_and_chunks(3))
+    dtype = draw(structures(subarrays and zarr_format == 2, names=names))
+    shards = None
+    if zarr_format == 3 and shape and draw(st.booleans()):
+        shards = tuple(chunk * draw(st.integers(1, 3)) for chunk in chunks)
+    seed = draw(st.integers(0, 2**16))
+    fill = draw(st.sampled_from([None, "zeros", "bits"]))
+    return Case(
+        zarr_format=zarr_format,
+        shape=shape,
+        chunks=chunks,
+        shards=shards,
+        dtype=dtype,
+        compressor=draw(st.sampled_from([None, "zstd", "gzip", "blosc"])),
+        big=draw(st.booleans()),
+        order=draw(st.sampled_from("CF")),
+        fill=None
+        if fill is None
+        else np.zeros((), dtype)[()]
+        if fill == "zeros"
+        else plain_fill(seed, dtype),
+        seed=seed,
+    )
+
+
+def plain_fill(seed: int, dtype: np.dtype[Any]) -> Any:
+    """A fill value without NaNs, whose payloads zarr-python loses."""
+    found = random_values(seed + 7, 1, dtype)
+
+    def tame(part: np.ndarray[Any, Any]) -> None:
+        for name in part.dtype.names or ():
+            if part[name].dtype.names is not None:
+                tame(part[name])
+            elif part[name].dtype.kind in "fc":
+                part[name] = 2.5
+
+    tame(found)
+    return found[0]
+
+
+def same_elements(found: Any, expected: np.ndarray[Any, Any], what: str = "") -> None:
+    """The same values, in whatever byte order they were found."""
+    found = np.asarray(found)
+    assert found.dtype.newbyteorder("<") == expected.dtype.newbyteorder("<"), what
+    assert_same(found.astype(expected.dtype), expected, what)
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+@given(case=cases(), data=st.data())
+@settings(max_examples=examples(150))
+def test_zarr_python_writes_and_we_read(case: Case, data: st.DataObject) -> None:
+    with scratch() as root:
+        values = case.values
+        with zarr.config.set({"array.write_empty_chunks": True}):
+            theirs = case.zarr_create(root / "a")
+            if values.size:
+                theirs[...] = values
+        ours = hs.open_array(root / "a", mode="r")
+        assert ours.dtype == case.opened_dtype
+        assert ours.shape == case.shape and ours.chunks == case.chunks and ours.shards == case.shards
+        same_elements(ours.fill_value, np.asarray(theirs.fill_value), "fill value")
+        same_elements(ours[...], values, "all")
+        for _ in range(3):
+            selection = data.draw(selections(case.shape))
+            same_elements(ours[selection], values[selection], repr(selection))
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+@given(case=cases(), data=st.data())
+@settings(max_examples=examples(150))
+def test_we_write_and_zarr_python_reads(case: Case, data: st.DataObject) -> None:
+    with scratch() as root:
+        values = case.values
+        ours = hs.create_array(root / "a", **case.arguments())
+        ours[...] = values
+        theirs = zarr.open_array(str(root / "a"), mode="r")
+        same_elements(theirs.fill_value, np.asarray(ours.fill_value), "fill value")
+        same_elements(theirs[...], values, "all")
+        for number in range(3):
+            selection = data.draw(selections(case.shape))
+            value = random_values(case.seed + number, 1, case.dtype)[0]
+            assign(values, selection, value)
+            ours[selection] = value
+        same_elements(theirs[...], values, "parts")
+        same_elements(ours[...], values, "parts read back")
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+@given(case=cases(), data=st.data())
+@settings(max_examples=examples(60))
+def test_metadata_is_that_of_zarr_python(case: Case, data: st.DataObject) -> None:
+    with scratch() as root:
+        case.zarr_create(root / "a")
+        hs.create_array(root / "b", **case.arguments())
+        name = ".zarray" if case.zarr_format == 2 else "zarr.json"
+        theirs = json.loads((root / "a" / name).read_text())
+        ours = json.loads((root / "b" / name).read_text())
+        for member in ("dtype", "data_type", "fill_value"):
+            assert json.dumps(ours.get(member)) == json.dumps(theirs.get(member)), member
+
+
+@given(case=cases(subarrays=True, formats="2"), data=st.data())
+@settings(max_examples=examples(60))
+def test_fields_that_are_arrays(case: Case, data: st.DataObject) -> None:
+    with scratch() as root:
+        values = case.values
+        ours = hs.create_array(root / "a", **case.arguments())
+        ours[...] = values
+        opened = hs.open_array(root / "a", mode="r")
+        document = json.loads((root / "a" / ".zarray").read_text())
+        listed = [
+            tuple(tuple(x) if isinstance(x, list) and n == 2 else x for n, x in enumerate(f))
+            for f in document["dtype"]
+        ]
+        if all(isinstance(field[1], str) for field in listed):
+            assert np.dtype(listed) == case.dtype
+        assert opened.dtype == case.dtype
+        same_elements(opened[...], values)
+        if document["fill_value"] is not None:
+            assert base64.b64decode(document["fill_value"]) == np.asarray(opened.fill_value).tobytes()
