@@ -19,7 +19,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import NUMBERS, from_bits, selections, shapes_and_chunks
-from support import assert_same, assign, examples, scratch
+from support import as_view, assert_same, assign, examples, scratch
 
 PLAIN = ["b1", *NUMBERS, *NUMBERS, "S1", "S5", "U3", "V3"]
 
@@ -242,3 +242,113 @@ def test_fields_that_are_arrays(case: Case, data: st.DataObject) -> None:
         same_elements(opened[...], values)
         if document["fill_value"] is not None:
             assert base64.b64decode(document["fill_value"]) == np.asarray(opened.fill_value).tobytes()
+
+
+def part_of(draw: st.DataObject, dtype: np.dtype[Any]) -> str:
+    return draw.draw(st.sampled_from(dtype.names or ()))
+
+
+@given(case=cases(subarrays=True), data=st.data())
+@settings(max_examples=examples(200))
+def test_one_field_is_read_and_written_by_itself(case: Case, data: st.DataObject) -> None:
+    with scratch() as root:
+        model = case.values.astype(case.opened_dtype)
+        ours = hs.create_array(root / "a", **case.arguments())
+        assert ours.fields == case.dtype.names
+        if data.draw(st.booleans()):
+            ours[...] = model
+        else:
+            # Chunks that are not there have fill values in their other fields, too.
+            model[...] = ours.fill_value if ours.fill_value is not None else 0
+        for number in range(5):
+            name = part_of(data, case.dtype)
+            selection = data.draw(selections(case.shape))
+            index = (name, *selection) if data.draw(st.booleans()) else (*selection, name)
+            whole = model[as_view(selection)][name]
+            assert_same(ours[index], whole, repr(index))
+            base = case.opened_dtype[name].base
+            new = random_values if base.names is not None else from_bits
+            value = new(case.seed + number, whole.size, base).reshape(whole.shape)
+            model[as_view(selection)][name] = value
+            ours[index] = value
+            assert_same(ours[name], model[name], f"after {number}: {index!r}")
+        same_elements(hs.open_array(root / "a", mode="r")[...], model, "all fields")
+        names = (
+            data.draw(st.lists(st.sampled_from(case.dtype.names), min_size=2, unique=True))
+            if len(case.dtype.names or ()) > 1
+            else []
+        )
+        if names:
+            expected = np.empty(case.shape, [(name, case.opened_dtype[name]) for name in names])
+            for name in names:
+                expected[name] = model[name]
+            assert_same(ours[tuple(names)], expected, repr(names))
+
+
+@given(case=cases(), data=st.data())
+@settings(max_examples=examples(80))
+def test_one_field_of_other_selections(case: Case, data: st.DataObject) -> None:
+    if not case.shape or 0 in case.shape:
+        return
+    ours = hs.create_array(hs.MemoryStore(), **case.arguments())
+    model = case.values.astype(case.opened_dtype)
+    ours[...] = model
+    name = part_of(data, case.dtype)
+    lists = [data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=5)) for n in case.shape]
+    grid = np.ix_(*lists)
+    assert_same(ours.oindex[(name, *lists)], model[name][grid], "orthogonal")
+    assert_same(ours.get_orthogonal_selection(tuple(lists), fields=name), model[name][grid], "orthogonal")
+    count = min(map(len, lists))
+    points = tuple(items[:count] for items in lists)
+    assert_same(ours.vindex[(*points, name)], model[name][points], "points")
+    assert_same(ours.get_coordinate_selection(points, fields=[name])[name], model[name][points], "points")
+    mask = np.random.default_rng(case.seed).random(case.shape) < 0.4
+    assert_same(ours.get_mask_selection(mask, fields=name), model[name][mask], "mask")
+    assert_same(
+        ours.blocks[(0, name)],
+        model[name][: case.chunks[0] if case.shards is None else case.shards[0]],
+        "blocks",
+    )
+    base = case.opened_dtype[name]
+    new = random_values if base.names is not None else from_bits
+    value = new(case.seed, 1, base)[0]
+    model[name][mask] = value
+    ours.set_mask_selection(mask, value, fields=name)
+    assert_same(ours[name], model[name], "mask written")
+    model[name][grid] = value
+    ours.oindex[(name, *lists)] = value
+    out = np.empty(case.shape, base)
+    assert ours.get_basic_selection(fields=name, out=out) is out
+    assert_same(out, model[name], "orthogonal written")
+    same_elements(ours[...], model, "all fields")
+
+
+def test_names_of_fields_that_are_not_there() -> None:
+    z = hs.zeros((3,), dtype=[("a", "i4"), ("b", "f8")])
+    plain = hs.zeros((3,), dtype="i4")
+    assert plain.fields is None
+    for read in (
+        lambda: z["c"], lambda: z["a", "c"], lambda: z.get_basic_selection(fields="c"), lambda: plain["a"],
+        lambda: plain.get_basic_selection(fields="a"), lambda: z.get_basic_selection(fields=3),
+        lambda: z.set_basic_selection(..., 1, fields=["a", "b"]), lambda: z.explain("c"),
+        lambda: z["a", 3], lambda: z.oindex["c", [0]],
+    ):  # fmt: skip
+        with pytest.raises(IndexError):
+            read()
+    with pytest.raises(ValueError):
+        z["a"] = [1, 2]
+    with pytest.raises(hs.errors.ReadOnlyError):
+        hs.open_array(z.store, mode="r")["a"] = 1
+    assert z.get_basic_selection(fields=[]).dtype == z.dtype
+
+
+def test_a_field_of_chunks_without_codecs_is_read_by_itself() -> None:
+    dtype = [("head", "u1"), ("wide", "V20000"), ("tail", "<f4")]
+    z = hs.create_array(hs.MemoryStore(), shape=(64,), chunks=(16,), dtype=dtype, compressors=None)
+    z["tail"] = np.arange(64)
+    assert np.array_equal(z["tail"], np.arange(64, dtype="f4"))
+    told = z.explain("tail")
+    assert told.bytes_read < 64 * 4096 and told.bytes_decoded == 0
+    assert set(told.strategies) == {"read-rows"}
+    assert np.array_equal(z["tail", 5:60:7], np.arange(64, dtype="f4")[5:60:7])
+    assert not z["head"].any()

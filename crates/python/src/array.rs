@@ -31,7 +31,7 @@ use std::sync::Arc;
 pub(crate) struct ArrayBase {
     slot: Arc<Slot<Array>>,
     read_only: bool,
-    write_empty_chunks: Option<bool>,
+    pub(crate) write_empty_chunks: Option<bool>,
     /// Whether results have their first axis fastest; `None`: as Zarr v2 metadata and the settings
     /// say.
     pub(crate) fortran: Option<bool>,
@@ -44,7 +44,7 @@ pub(crate) struct ArrayBase {
 }
 
 impl ArrayBase {
-    fn array(&self, py: Python<'_>) -> PyResult<Arc<Array>> {
+    pub(crate) fn array(&self, py: Python<'_>) -> PyResult<Arc<Array>> {
         self.slot.get(py)
     }
 
@@ -61,7 +61,7 @@ impl ArrayBase {
         })
     }
 
-    fn writable(&self, py: Python<'_>) -> PyResult<()> {
+    pub(crate) fn writable(&self, py: Python<'_>) -> PyResult<()> {
         self.slot.writable(py, self.read_only)
     }
 }
@@ -527,6 +527,9 @@ impl ArrayBase {
         let types = base.types(py, &array)?;
         let is_object = matches!(types.elements, Elements::Objects);
         let in_file = base.slot.file().is_some();
+        if matches!(types.elements, Elements::Structures) && names_something(selection) {
+            return this.call_method1(interned!(py, "_read_fields"), (selection,));
+        }
         if is_object || in_file && (array.shape().is_empty() || names_something(selection)) {
             return this.call_method1(interned!(py, "_read_objects"), (selection,));
         }
@@ -535,12 +538,15 @@ impl ArrayBase {
     }
 
     fn __setitem__(
-        &self,
-        py: Python<'_>,
+        this: &Bound<'_, Self>,
         selection: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        self.write(py, Some(selection), value, None, None)
+        let (py, base) = (this.py(), this.get());
+        if base.array(py)?.structure().is_some() && names_something(selection) {
+            return this.call_method1(interned!(py, "_write_fields"), (selection, value)).map(drop);
+        }
+        base.write(py, Some(selection), value, None, None)
     }
 
     /// What an index of another meaning than that of ``array[selection]`` selects: in a new array,

@@ -87,6 +87,8 @@ pub(crate) struct Types {
 pub(crate) enum Elements {
     /// Nobody needs to.
     Plain,
+    /// Nobody; but they have fields, which an index may name.
+    Structures,
     /// They are of variable length.
     Vlen(Form),
     /// Python: structures that hold objects, references; and what has no elements at all.
@@ -149,7 +151,11 @@ impl ArrayBase {
             let memory = memory_type(py, array)?.unbind();
             let Some(dataset) = array.as_hdf5() else {
                 return Ok(match array.vlen() {
-                    None => Types { values: memory.clone_ref(py), memory, elements: Elements::Plain },
+                    None => {
+                        let elements =
+                            if array.structure().is_some() { Elements::Structures } else { Elements::Plain };
+                        Types { values: memory.clone_ref(py), memory, elements }
+                    }
                     Some(kind) => {
                         let (values, form) = vlen::types(py, kind)?;
                         Types { values, memory, elements: Elements::Vlen(form) }
