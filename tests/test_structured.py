@@ -7,14 +7,19 @@ from __future__ import annotations
 import base64
 import json
 import math
+import pickle
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import h5py
 import hyperslab as hs
 import numcodecs
 import numpy as np
 import pytest
+import tensorstore as ts
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -352,3 +357,158 @@ def test_a_field_of_chunks_without_codecs_is_read_by_itself() -> None:
     assert set(told.strategies) == {"read-rows"}
     assert np.array_equal(z["tail", 5:60:7], np.arange(64, dtype="f4")[5:60:7])
     assert not z["head"].any()
+
+
+@given(case=cases(subarrays=True), data=st.data())
+@settings(max_examples=examples(60))
+def test_copies_of_zarr_arrays(case: Case, data: st.DataObject) -> None:
+    with scratch() as root:
+        ours = hs.create_array(root / "a", **case.arguments())
+        ours[...] = case.values
+        to = data.draw(st.sampled_from([2, 3]))
+        if to == 3 and has_arrays(case.dtype):
+            with pytest.raises(hs.errors.InvalidArgumentError, match="is an array"):
+                hs.copy(root / "a", root / "b", zarr_format=to)
+            return
+        hs.copy(root / "a", root / "b", zarr_format=to, verify=True)
+        copied = hs.open_array(root / "b")
+        same_elements(copied[...], case.values)
+        assert copied.fields == ours.fields
+        if ours.fill_value is not None:
+            same_elements(copied.fill_value, np.asarray(ours.fill_value))
+
+
+def has_arrays(dtype: np.dtype[Any]) -> bool:
+    fields = [dtype[name] for name in dtype.names or ()]
+    return any(field.shape or has_arrays(field.base) for field in fields)
+
+
+@given(
+    dtype=structures(subarrays=True, names=("i1", "i2", "u4", "f4", "f8", "c8", "S3", "V3")),
+    align=st.booleans(),
+    to=st.sampled_from([2, 3]),
+    shape=shapes_and_chunks(2),
+    seed=st.integers(0, 2**16),
+)
+@settings(max_examples=examples(60))
+def test_copies_of_compounds_of_hdf5(
+    dtype: np.dtype[Any], align: bool, to: int, shape: tuple[Any, Any], seed: int
+) -> None:
+    stored = aligned(dtype) if align else dtype
+    values = random_values(seed, math.prod(shape[0]), stored).reshape(shape[0])
+    with scratch() as root:
+        with h5py.File(root / "a.h5", "w") as file:
+            chunked = {"chunks": True, "compression": "gzip"} if shape[0] and 0 not in shape[0] else {}
+            # Elements that are not there hold a value other than zero.
+            fill = {"fillvalue": random_values(seed + 1, 1, stored)[0]} if seed % 2 else {}
+            data = file.create_dataset("a", shape[0], stored, **chunked, **fill)
+            if seed % 3:
+                data[...] = values
+            expected = data[...]
+        if to == 3 and has_arrays(dtype):
+            with pytest.raises(hs.errors.InvalidArgumentError, match="is an array"):
+                hs.copy(root / "a.h5", root / "b", zarr_format=to)
+            return
+        hs.copy(root / "a.h5", root / "b", zarr_format=to, verify=True)
+        copied = hs.open(root / "b")["a"]
+        same_elements(copied[...], expected.astype(without_gaps(expected.dtype)))
+
+
+def without_gaps(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    fields = [(name, dtype[name].base, dtype[name].shape) for name in dtype.names or ()]
+    return np.dtype(
+        [(name, without_gaps(base) if base.names else base, shape) for name, base, shape in fields]
+    )
+
+
+def aligned(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    fields: list[Any] = []
+    for name in dtype.names or ():
+        base = dtype[name].base
+        kind = base if base.names is None else aligned(base)
+        fields.append((name, kind, dtype[name].shape) if dtype[name].shape else (name, kind))
+    return np.dtype(fields, align=True)
+
+
+def test_compounds_that_zarr_has_not(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("text", (2,), [("a", "i4"), ("b", h5py.string_dtype())])
+        kind = np.dtype([("a", h5py.enum_dtype({"NO": 0, "YES": 1}, "i2")), ("b", bool)])
+        file.create_dataset("flags", data=np.array([(1, True), (0, False)], kind))
+    with pytest.raises(hs.errors.InvalidArgumentError, match="variable length"):
+        hs.copy(tmp_path / "a.h5", tmp_path / "b")
+    report = hs.copy(tmp_path / "a.h5", tmp_path / "b", skip_unsupported=True)
+    assert report.arrays == 1
+    copied = hs.open(tmp_path / "b")["flags"]
+    assert copied.dtype == np.dtype([("a", "<i2"), ("b", "?")])
+    assert copied["a"].tolist() == [1, 0] and copied["b"].tolist() == [True, False]
+
+
+@given(case=cases(subarrays=False, names=tuple(NUMBERS), formats="2"), data=st.data())
+@settings(max_examples=examples(60))
+def test_fields_with_tensorstore(case: Case, data: st.DataObject) -> None:
+    plain = [name for name in case.dtype.names or () if case.dtype[name].names is None]
+    if any(case.dtype[name].names is not None for name in case.dtype.names or ()) or case.fill is None:
+        return
+    with scratch() as root:
+        model = case.values
+        ours = hs.create_array(root / "a", **case.arguments())
+        ours[...] = model
+        name = data.draw(st.sampled_from(plain))
+        spec = {"driver": "zarr", "kvstore": {"driver": "file", "path": f"{root}/a/"}, "field": name}
+        theirs = ts.open(spec, context=ts.Context({"file_io_sync": False})).result()
+        native = case.dtype[name].newbyteorder("=")
+        assert_same(np.asarray(theirs.read().result()), model[name].astype(native), "TensorStore reads")
+        new = from_bits(case.seed + 1, model.size, native).reshape(case.shape)
+        if model.size:
+            theirs[...] = new
+        model[name] = new
+        assert_same(ours[name], model[name], "TensorStore wrote a field")
+        same_elements(ours[...], model, "the others stayed")
+
+
+def test_what_is_told_of_the_type(tmp_path: Path) -> None:
+    dtype = np.dtype([("id", "<i4"), ("at", [("x", ">f8"), ("y", ">f8", (2,))])])
+    z = hs.create_array(tmp_path / "a", shape=(3,), dtype=dtype, zarr_format=2, fill_value=(1, (2, 3)))
+    assert z.dtype == dtype and str(dtype) in repr(z) and "id" in str(z.info)
+    assert z.metadata.dtype.to_native_dtype() == dtype
+    assert z.metadata.dtype.to_json(2) == [["id", "<i4"], ["at", [["x", ">f8"], ["y", ">f8", [2]]]]]
+    assert z.metadata.fill_value == z.fill_value == np.array((1, (2, 3)), dtype)[()]
+    assert "{id: int32, at: {x: >f8, y: >f8(2,)}}" in cli("info", tmp_path / "a")
+    group = hs.create_group(tmp_path / "g")
+    v3 = group.create_array("a", shape=(3,), dtype=[("id", "i4"), ("wide", "M8[ns]")])
+    assert v3.metadata.data_type.to_json(3)["name"] == "struct"
+    assert v3.metadata.codecs[0].endian == "little"
+    assert "id" in str(group.tree()) and "{id: int32" in cli("tree", tmp_path / "g")
+    assert pickle.loads(pickle.dumps(v3)).dtype == v3.dtype
+    with pytest.raises(hs.errors.UnsupportedError, match="is an array"):
+        hs.create_array(hs.MemoryStore(), shape=(3,), dtype=dtype)
+    with pytest.warns(hs.errors.ZarrUserWarning, match="gaps"):
+        packed = hs.create_array(hs.MemoryStore(), shape=(3,), dtype=np.dtype("u1,f8", align=True))
+    inner = np.dtype([("a", np.dtype("u1,f8", align=True), (2,))])
+    with pytest.warns(hs.errors.ZarrUserWarning, match="gaps"):
+        deep = hs.full((2,), ([(1, 2.0), (3, 4.0)],), dtype=inner, zarr_format=2)
+    assert deep.dtype == np.dtype([("a", "u1,f8", (2,))]) and deep[0]["a"].tolist() == [(1, 2.0), (3, 4.0)]
+    packed[...] = np.array([(1, 2.0)] * 3, np.dtype("u1,f8", align=True))
+    assert packed.dtype.itemsize == 9 and packed[1].tolist() == (1, 2.0)
+
+
+def cli(*arguments: Any) -> str:
+    command = [sys.executable, "-m", "hyperslab", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_streams_writers_and_appends() -> None:
+    dtype = np.dtype([("a", "<i4"), ("b", "<f8")])
+    values = random_values(3, 20, dtype)
+    z = hs.create_array(hs.MemoryStore(), shape=(10,), chunks=(3,), dtype=dtype)
+    with z.writer() as w:
+        w[:5] = values[:5]
+        w[5:10] = values[5:10]
+    z.append(values[10:])
+    assert_same(z[...], values)
+    assert_same(np.array([row for _, row in z.stream()]), values)
+    assert_same(hs.array(values)[...], values)
+    assert_same(hs.zeros_like(z)[...], np.zeros(20, dtype))
+    assert_same(hs.full((2,), (1, 2.5), dtype=dtype)[...], np.array([(1, 2.5)] * 2, dtype))
+    assert z[3].dtype == dtype and isinstance(z[3], np.void)

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.lib import recfunctions
 
 from hyperslab.errors import DataTypeError, ZarrUserWarning
 
@@ -22,7 +21,7 @@ def packed(dtype: np.dtype[Any], check: Callable[[np.dtype[Any]], np.dtype[Any]]
     have no size.
     """
     _check_fields(dtype, dtype, check)
-    found: np.dtype[Any] = recfunctions.repack_fields(dtype, recurse=True)  # type: ignore[assignment]
+    found = _without_gaps(dtype)
     if found != dtype:
         warnings.warn(
             f"dtype {dtype}: fields are stored without gaps. Their values are kept, their offsets change.",
@@ -30,6 +29,13 @@ def packed(dtype: np.dtype[Any], check: Callable[[np.dtype[Any]], np.dtype[Any]]
             stacklevel=4,
         )
     return found
+
+
+def _without_gaps(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Unlike NumPy's ``repack_fields``, also of structures in fields that are arrays."""
+    if dtype.names is None:
+        return dtype
+    return np.dtype([(name, _without_gaps(dtype[name].base), dtype[name].shape) for name in dtype.names])
 
 
 def _check_fields(

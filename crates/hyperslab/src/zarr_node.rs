@@ -97,6 +97,7 @@ impl ArrayNode for zarr::Array {
             key_encoding: Some(self.key_encoding()),
             fortran_order: self.fortran_order(),
             vlen: self.vlen(),
+            structure: self.structure().map(|structure| (**structure).clone()),
             codecs: codecs(self, copying),
             sharding: sharding_codec(self),
         })

@@ -227,6 +227,11 @@ impl Structure {
         Self::of(fields, "data_type").map(Some)
     }
 
+    /// Errors (as text) where v3 has no such fields.
+    pub fn check_v3(&self) -> Result<(), String> {
+        self.to_v3().map(drop).map_err(Problem::text)
+    }
+
     /// The v3 `data_type`.
     pub(crate) fn to_v3(&self) -> Result<Json, Problem> {
         let mut fields = Vec::new();
