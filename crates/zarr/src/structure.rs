@@ -354,7 +354,7 @@ fn v3_field(json: &Json) -> Result<(&str, &Json), Problem> {
         _ => None,
     };
     match found {
-        Some((name, _)) if name.is_empty() => invalid!("data_type: a field has no name"),
+        Some(("", _)) => invalid!("data_type: a field has no name"),
         Some(found) => Ok(found),
         None => expected("data_type", "fields with \"name\" and \"data_type\"", json),
     }

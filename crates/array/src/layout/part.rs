@@ -132,3 +132,67 @@ impl ChunkLocator for WithoutLastAxis {
         self.locator.folder()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::model::{PerChunk, Spec};
+    use crate::{ReadOptions, Selection, Source, WriteOptions, read, write};
+    use hyperslab_codec::ByteOrder;
+    use hyperslab_store::{MemoryStore, Store};
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    fn spec(codecs: u8, order: Vec<usize>, fill: Vec<u8>) -> Spec {
+        Spec { codecs, order, fill, ..Spec::plain(&[5, 7], &[2, 4], "|V12") }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn parts_are_those_of_the_elements(
+            codecs in 0u8..8, swapped in any::<bool>(), start in 0usize..12, len in 1usize..13, fill in any::<u8>(), stored in any::<bool>(),
+        ) {
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+            let order = if swapped { vec![1, 0] } else { vec![0, 1] };
+            let layout = spec(codecs, order, vec![fill; 12]).layout_with(store, Arc::new(PerChunk("a")));
+            let all = Selection::all(&[5, 7]);
+            let mut model = vec![fill; 5 * 7 * 12];
+            if stored {
+                model.iter_mut().enumerate().for_each(|(at, byte)| *byte = at as u8);
+                let source = Source::dense(&model, &[5, 7], 12).unwrap();
+                write(&layout, &all, &source, WriteOptions::default()).unwrap();
+            }
+            let bytes = start..(start + len).min(12);
+            let part = layout.part(bytes.clone(), true).unwrap();
+            let within = part.of(all.clone());
+            let found = read(part.layout(), &within, ReadOptions::default()).unwrap();
+            let wanted: Vec<u8> = model.chunks(12).flat_map(|one| one[bytes.clone()].to_vec()).collect();
+            prop_assert_eq!(found.as_slice(), &wanted);
+
+            let new: Vec<u8> = wanted.iter().map(|byte| byte ^ 0x5A).collect();
+            let source = Source::dense(&new, &within.shape(), part.unit()).unwrap();
+            write(part.layout(), &within, &source, WriteOptions::default()).unwrap();
+            for (one, new) in model.chunks_mut(12).zip(new.chunks(bytes.len())) {
+                one[bytes.clone()].copy_from_slice(new);
+            }
+            let whole = read(&layout, &all, ReadOptions::default()).unwrap();
+            prop_assert_eq!(whole.as_slice(), &model);
+        }
+    }
+
+    #[test]
+    fn what_has_no_parts() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let layout = |spec: Spec| spec.layout_with(store.clone(), Arc::new(PerChunk("a")));
+        let counted: Vec<u8> = (0..12).collect();
+        let uneven = layout(spec(0, vec![], counted));
+        // The part of the fill value is one unit; the whole is not the same unit over and over.
+        assert!(uneven.part(4..8, false).is_some_and(|part| part.unit() == 4 && part.len() == 1));
+        assert!(uneven.part(4..8, true).is_none() && uneven.part(3..8, false).is_none());
+        let even = layout(spec(0, vec![], vec![0; 12]));
+        assert!(even.part(4..13, false).is_none() && even.part(4..4, false).is_none());
+        let stored = if ByteOrder::NATIVE == ByteOrder::Big { ByteOrder::Little } else { ByteOrder::Big };
+        let swapped = layout(Spec { stored, ..Spec::plain(&[5], &[2], "<i4") });
+        assert_eq!(swapped.part(0..4, false).is_none(), swapped.encoding().swap() > 1);
+    }
+}
