@@ -430,6 +430,17 @@ def aligned(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(fields, align=True)
 
 
+def test_fields_of_hdf5_by_zarrs_names(tmp_path: Path) -> None:
+    values = random_values(5, 6, np.dtype([("a", "<i4"), ("b", "<f8")]))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["a"] = values
+    found = hs.open(tmp_path / "a.h5")["a"]
+    assert_same(found.get_basic_selection(slice(1, 4), fields="b"), values["b"][1:4])
+    assert_same(found.oindex["a", [4, 1]], values["a"][[4, 1]])
+    with pytest.raises(hs.errors.ReadOnlyError):
+        found.set_basic_selection(..., 3, fields="a")
+
+
 def test_compounds_that_zarr_has_not(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("text", (2,), [("a", "i4"), ("b", h5py.string_dtype())])

@@ -145,8 +145,8 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
         >>> import hyperslab as hs
         >>> z = hs.zeros((3,), dtype=[("id", "i4"), ("level", "f8")])
         >>> z["id"] = [7, 8, 9]
-        >>> z.fields, z["id", 1:], z[2]
-        (('id', 'level'), array([8, 9], dtype=int32), np.void((9, 0.0), dtype=[('id', '<i4'), ('level', '<f8')]))
+        >>> z.fields, z["id", 1:], z[2].item()
+        (('id', 'level'), array([8, 9], dtype=int32), (9, 0.0))
         """
         return self.dtype.names
 

@@ -268,7 +268,7 @@ def normalize_dtype(dtype: Any) -> np.dtype[Any]:
         return packed(found, normalize_dtype)
     if found.subdtype is not None:
         raise DataTypeError(
-            f"dtype {found}: an array as element type is only for fields of structures; give the array more axes"
+            f"dtype {found}: only fields of structures are arrays; give the array itself more axes"
         )
     if found.kind not in "biufcSUVMm" or (found.kind in "fc" and found.itemsize not in (2, 4, 8, 16)):
         raise DataTypeError(f"dtype {found} is not supported")

@@ -41,8 +41,9 @@ def _without_gaps(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def _check_fields(
     dtype: np.dtype[Any], whole: np.dtype[Any], check: Callable[[np.dtype[Any]], np.dtype[Any]]
 ) -> None:
+    known: Any = dtype.fields or {}
     for name in dtype.names or ():
-        field, _, *title = (dtype.fields or {})[name]
+        field, _, *title = known[name]
         if title:
             raise DataTypeError(f"dtype {whole}: field {name!r} has a title, {title[0]!r}: Zarr has none")
         base = field.base

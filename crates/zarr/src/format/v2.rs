@@ -318,7 +318,7 @@ mod tests {
             [2, 2] | false | chunks: expected a list
             ">f4" | ">f5" | data type ">f5" is not supported
             ">f4" | "|O" | "|O" needs a first filter
-            ">f4" | [["a", "<f4"]] | structured data type
+            ">f4" | [["a", "<f4"]] | fill_value: expected an object with the fields
             "NaN" | "many" | fill_value: expected a number, "NaN", "Infinity" or "-Infinity", found "many"
             "order": "F" | "order": "A" | order: expected "C" or "F", found "A"
             "order": "F" | "order": null | found null
