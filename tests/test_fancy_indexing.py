@@ -42,7 +42,7 @@ def lists(draw: st.DrawFn, length: int, count: int | None = None) -> Any:
     if kind == "array":
         return np.array(found, np.int64)
     if kind == "small":
-        return np.array(found, np.int8)
+        return np.array(found, np.int8 if n <= 128 else np.int16)
     if kind == "unsigned":
         return np.array([n + i if i < 0 else i for i in found], draw(st.sampled_from(["u1", ">u2", "u8"])))
     if kind == "strided":

@@ -80,7 +80,7 @@ def test_notes_of_what_is_left_out(tmp_path: Path) -> None:
         file["soft"] = h5py.SoftLink("/a")
         file["type"] = np.dtype("i4")
         file["g/self"] = file["/"]
-        file["pairs"] = np.zeros(3, [("a", "i4")])
+        file.create_dataset("pairs", (3,), [("a", "i4"), ("b", h5py.string_dtype())])
         file["nothing"] = h5py.Empty("f4")
         file.create_dataset("huge", (10, 1000, 1000), "f8")
     report = hs.copy(tmp_path / "f.h5", tmp_path / "f.zarr", skip_unsupported=True, verify=True)
@@ -91,7 +91,7 @@ def test_notes_of_what_is_left_out(tmp_path: Path) -> None:
     assert copied["a"].attrs.asdict() == {"where": "/a", "nothing": None}
     # One piece in the file, chunks in the copy; nothing is stored of what is not.
     assert copied["huge"].chunks != (10, 1000, 1000) and copied["huge"].nchunks_initialized == 0
-    with pytest.raises(hs.errors.InvalidArgumentError, match="compound"):
+    with pytest.raises(hs.errors.InvalidArgumentError, match="members of variable length"):
         hs.copy(hs.open(tmp_path / "f.h5")["pairs"], hs.MemoryStore())
 
 

@@ -130,9 +130,9 @@ def test_chunks_that_cannot_be(chunks: Any) -> None:
 @pytest.mark.parametrize(
     ("dtype", "says"),
     [
-        (object, "vlen_dtype"), ("U", "U10"), ("f16", "long double"), ("i4,f4", "structured"),
-        (("i4", (2,)), "structured"),
-        (hs.vlen_dtype("i4,f4"), "structured"), (hs.vlen_dtype(hs.vlen_dtype("i4")), "not supported"),
+        (object, "vlen_dtype"), ("U", "U10"), ("f16", "long double"), ("i4,O", "one size"),
+        (("i4", (2,)), "more axes"), ([(("title", "a"), "i4")], "title"), ("i4,f16", "long double"),
+        (hs.vlen_dtype("i4,f4"), "structures"), (hs.vlen_dtype(hs.vlen_dtype("i4")), "not supported"),
     ],
 )  # fmt: skip
 def test_element_types_that_are_missing(dtype: Any, says: str) -> None:

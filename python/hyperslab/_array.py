@@ -69,6 +69,8 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
     # zarr-python's arrays are generic: annotations such as `Array[Any]` are evaluated there.
     __class_getitem__: Any = classmethod(GenericAlias)
 
+    _reads_fields = True
+
     # ---- opening
 
     @classmethod
@@ -132,6 +134,23 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
         if kind is not None:
             return fill.decode() if kind == "text" else fill if item is None else np.frombuffer(fill, item)
         return np.frombuffer(fill, dtype=self.dtype)[0]
+
+    @property
+    def fields(self) -> tuple[str, ...] | None:
+        """The names of the fields of elements; ``None`` where they have none.
+
+        ``array["a"]`` and ``array["a", selection]`` read one of them, ``array["a"] = values`` writes one and
+        leaves the others as they are; ``array["a", "b"]`` reads several.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.zeros((3,), dtype=[("id", "i4"), ("level", "f8")])
+        >>> z["id"] = [7, 8, 9]
+        >>> z.fields, z["id", 1:], z[2].item()
+        (('id', 'level'), array([8, 9], dtype=int32), (9, 0.0))
+        """
+        return self.dtype.names
 
     @property
     def metadata(self) -> ArrayV2Metadata | ArrayV3Metadata:

@@ -21,6 +21,7 @@ from hyperslab._native import Stream, Writer
 from hyperslab._node import Node
 from hyperslab._ragged import Ragged
 from hyperslab._store import Store
+from hyperslab._structure import pop_fields
 from hyperslab._view import View
 from hyperslab.errors import ArrayShapeError, InvalidArgumentError
 
@@ -102,7 +103,7 @@ class AnyArray(Indexed, Node):
         Parameters
         ----------
         selection : index, default ...
-            As in ``array[selection]``.
+            As in ``array[selection]``. Of a field, the last axis that is told of counts parts of elements.
         write : bool, default False
             Whether to explain a write.
         tasks : int, default 20
@@ -122,6 +123,9 @@ class AnyArray(Indexed, Node):
         >>> z.explain((0, slice(None))).strategies
         {'fill': 1, 'read-into': 1}
         """
+        fields, selection = pop_fields(selection)
+        if isinstance(fields, str):
+            return Explain._from(_native.explain_field(self, fields, selection, write, tasks))
         return Explain._from(self._explain(selection, write, tasks))
 
     def stream(

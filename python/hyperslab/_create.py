@@ -14,6 +14,7 @@ from hyperslab._attrs import attributes_text
 from hyperslab._config import config as settings
 from hyperslab._native import small_numbers
 from hyperslab._ragged import Ragged
+from hyperslab._structure import packed, structure_text
 from hyperslab._vlen import Kind, kind_of, type_of
 from hyperslab.codecs import CodecLike, CodecsLike, codec_metadata, codecs_metadata
 from hyperslab.codecs import object_codec as object_codec_type
@@ -83,6 +84,7 @@ class ArraySpec(TypedDict):
     shape: list[int]
     dtype: str
     vlen: str | None
+    structure: str | None
     chunks: list[int] | None
     shards: list[int] | None
     choose_shards: bool
@@ -254,14 +256,20 @@ def normalize_dtype(dtype: Any) -> np.dtype[Any]:
     if kind is not None:
         if item is not None and kind_of(normalize_dtype(item))[0] is not None:
             raise DataTypeError(f"dtype {found}: arrays of variable length of {item} are not supported")
+        if item is not None and item.names is not None:
+            raise DataTypeError(f"dtype {found}: arrays of variable length of structures are not supported")
         return type_of(kind, item)
     if found.kind == "O":
         raise DataTypeError(
             "dtype object says nothing of what the objects are: give str, bytes or hyperslab.vlen_dtype(…) "
             "(in Zarr v2 also object_codec)"
         )
-    if found.fields is not None or found.subdtype is not None:
-        raise DataTypeError(f"dtype {found}: structured types are not supported yet")
+    if found.names is not None:
+        return packed(found, normalize_dtype)
+    if found.subdtype is not None:
+        raise DataTypeError(
+            f"dtype {found}: only fields of structures are arrays; give the array itself more axes"
+        )
     if found.kind not in "biufcSUVMm" or (found.kind in "fc" and found.itemsize not in (2, 4, 8, 16)):
         raise DataTypeError(f"dtype {found} is not supported")
     if found.kind == "f" and found.itemsize > 8:
@@ -289,6 +297,10 @@ def _python_name(small: str) -> str:
 
 def _fill_bytes(fill_value: Any, dtype: np.dtype[Any]) -> bytes:
     """The bytes of one element."""
+    if dtype.names is not None and isinstance(fill_value, list):
+        fill_value = tuple(fill_value)
+    if dtype.names is not None and isinstance(fill_value, bytes) and len(fill_value) == dtype.itemsize:
+        return fill_value
     try:
         element = np.array(fill_value, dtype=dtype)
     except (ValueError, TypeError) as error:
@@ -452,6 +464,7 @@ def array_spec(
         "shape": list(shape),
         "dtype": "|V16" if kind is not None else _small(dtype) or dtype.str,
         "vlen": kind if item is None else item.str,
+        "structure": structure_text(dtype, _small),
         "chunks": None if chunk_shape is None else list(chunk_shape),
         "shards": None if shard_shape is None else list(shard_shape),
         "choose_shards": choose_shards,

@@ -458,7 +458,9 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         wanted = np.dtype(dtype)
         return Converted(self, wanted)
 
-    def fields(self, names: str | Sequence[str]) -> Fields:
+    _reads_fields = False
+
+    def fields(self, names: str | Sequence[str]) -> Fields:  # type: ignore[override]
         """The array, of which only some members of its structures are read."""
         return Fields(self, names)
 

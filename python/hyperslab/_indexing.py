@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +12,9 @@ import numpy.typing as npt
 from hyperslab import _native
 from hyperslab._explain import Explain
 from hyperslab._ragged import Ragged
+from hyperslab._structure import pop_fields
 from hyperslab._vlen import kind_of
-from hyperslab.errors import UnsupportedError
+from hyperslab.errors import ArrayShapeError, UnsupportedSelectionError
 
 if TYPE_CHECKING:
     from hyperslab._array import Array
@@ -20,20 +22,53 @@ if TYPE_CHECKING:
 __all__ = ["BlockIndex", "Indexed", "OIndex", "VIndex"]
 
 
+Names: TypeAlias = str | Sequence[str] | None
+"""Fields of elements: one, some, or all of the element."""
+
+
 class Indexed(_native.ArrayBase):
     """What an array selects by other kinds of index than that of ``array[...]``, and zarr-python's names of
     all kinds.
     """
 
-    def get_basic_selection(self, selection: Any = ..., *, out: Any = None, fields: None = None) -> Any:
-        """``array[selection]``, or with ``out``, ``array.read(selection, out=out)``."""
-        _no_fields(fields)
+    # Whether the engine reads fields by themselves.
+    _reads_fields: ClassVar[bool] = False
+
+    def _read_fields(self, selection: Any) -> Any:
+        """``array[selection]`` with names of fields in it."""
+        fields, selection = pop_fields(selection)
+        return _get_fields(self, fields, selection, None)
+
+    def _write_fields(self, selection: Any, value: Any) -> None:
+        """``array[selection] = value`` with the name of a field in it."""
+        fields, selection = pop_fields(selection)
+        _set_field(self, fields, selection, value, None)
+
+    def get_basic_selection(self, selection: Any = ..., *, out: Any = None, fields: Names = None) -> Any:
+        """``array[selection]``, or with ``out``, ``array.read(selection, out=out)``. ``fields``: only these
+        fields of elements that have some (one name: that field; a list: a structure of these), here and in
+        the methods below. A field that is written leaves the others as they are.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.zeros((3,), dtype=[("id", "i4"), ("level", "f8")])
+        >>> z.set_basic_selection(slice(1, None), 2.5, fields="level")
+        >>> z.get_basic_selection(fields="level")
+        array([0. , 2.5, 2.5])
+        """
+        fields, selection = _fields_in(selection, fields)
+        if fields is not None:
+            return _get_fields(self, fields, selection, None, _memory(out))
         return self[selection] if out is None else self.read(selection, out=_memory(out))
 
-    def set_basic_selection(self, selection: Any, value: Any, *, fields: None = None) -> None:
+    def set_basic_selection(self, selection: Any, value: Any, *, fields: Names = None) -> None:
         """``array[selection] = value``"""
-        _no_fields(fields)
+        fields, selection = _fields_in(selection, fields)
+        if fields is not None:
+            return _set_field(self, fields, selection, value, None)
         self[selection] = value
+        return None
 
     @property
     def oindex(self) -> OIndex:
@@ -86,49 +121,67 @@ class Indexed(_native.ArrayBase):
         """
         return BlockIndex(self)
 
-    def get_orthogonal_selection(self, selection: Any, *, out: Any = None, fields: None = None) -> Any:
+    def get_orthogonal_selection(self, selection: Any, *, out: Any = None, fields: Names = None) -> Any:
         """``array.oindex[selection]``, also into memory of the caller (as in `Array.read`)."""
-        _no_fields(fields)
+        fields, selection = _fields_in(selection, fields)
+        if fields is not None:
+            return _get_fields(self, fields, selection, "orthogonal", _memory(out))
         return self._get("orthogonal", selection, _memory(out))
 
-    def set_orthogonal_selection(self, selection: Any, value: Any, *, fields: None = None) -> None:
+    def set_orthogonal_selection(self, selection: Any, value: Any, *, fields: Names = None) -> None:
         """``array.oindex[selection] = value``"""
-        _no_fields(fields)
+        fields, selection = _fields_in(selection, fields)
+        if fields is not None:
+            return _set_field(self, fields, selection, value, "orthogonal")
         self._set("orthogonal", selection, value)
+        return None
 
-    def get_coordinate_selection(self, selection: Any, *, out: Any = None, fields: None = None) -> Any:
+    def get_coordinate_selection(self, selection: Any, *, out: Any = None, fields: Names = None) -> Any:
         """``array.vindex[selection]`` for coordinates, also into memory of the caller."""
-        _no_fields(fields)
+        fields, selection = _fields_in(selection, fields)
+        if fields is not None:
+            return _get_fields(self, fields, selection, "coordinates", _memory(out))
         return self._get("coordinates", selection, _memory(out))
 
-    def set_coordinate_selection(self, selection: Any, value: Any, *, fields: None = None) -> None:
+    def set_coordinate_selection(self, selection: Any, value: Any, *, fields: Names = None) -> None:
         """``array.vindex[selection] = value`` for coordinates. Of points that are named more than once, the
         last value stays.
         """
-        _no_fields(fields)
+        fields, selection = _fields_in(selection, fields)
+        if fields is not None:
+            return _set_field(self, fields, selection, value, "coordinates")
         self._set("coordinates", selection, flat_values(selection, value, self.dtype))
+        return None
 
-    def get_mask_selection(self, mask: npt.ArrayLike, *, out: Any = None, fields: None = None) -> Any:
+    def get_mask_selection(self, mask: npt.ArrayLike, *, out: Any = None, fields: Names = None) -> Any:
         """The elements where a mask of the array's shape is true, in C order; also into memory of the
         caller.
         """
-        _no_fields(fields)
+        if fields is not None:
+            return _get_fields(self, fields, np.asarray(mask), "mask", _memory(out))
         return self._get("mask", np.asarray(mask), _memory(out))
 
-    def set_mask_selection(self, mask: npt.ArrayLike, value: Any, *, fields: None = None) -> None:
+    def set_mask_selection(self, mask: npt.ArrayLike, value: Any, *, fields: Names = None) -> None:
         """Assigns to the elements where a mask of the array's shape is true."""
-        _no_fields(fields)
+        if fields is not None:
+            return _set_field(self, fields, np.asarray(mask), value, "mask")
         self._set("mask", np.asarray(mask), value)
+        return None
 
-    def get_block_selection(self, selection: Any, *, out: Any = None, fields: None = None) -> Any:
+    def get_block_selection(self, selection: Any, *, out: Any = None, fields: Names = None) -> Any:
         """``array.blocks[selection]``, also into memory of the caller."""
-        _no_fields(fields)
+        fields, selection = _fields_in(selection, fields)
+        if fields is not None:
+            return _get_fields(self, fields, selection, "blocks", _memory(out))
         return self._get("blocks", selection, _memory(out))
 
-    def set_block_selection(self, selection: Any, value: Any, *, fields: None = None) -> None:
+    def set_block_selection(self, selection: Any, value: Any, *, fields: Names = None) -> None:
         """``array.blocks[selection] = value``"""
-        _no_fields(fields)
+        fields, selection = _fields_in(selection, fields)
+        if fields is not None:
+            return _set_field(self, fields, selection, value, "blocks")
         self._set("blocks", selection, value)
+        return None
 
 
 class _Index:
@@ -176,10 +229,17 @@ class VIndex(_Index):
     _meaning = "points"
 
     def __getitem__(self, selection: Any) -> Any:
+        fields, selection = pop_fields(selection)
+        if fields is not None:
+            return _get_fields(self.array, fields, selection, "points")
         return self.array._get("points", selection)
 
     def __setitem__(self, selection: Any, value: Any) -> None:
+        fields, selection = pop_fields(selection)
+        if fields is not None:
+            return _set_field(self.array, fields, selection, value, "points")
         self.array._set("points", selection, flat_values(selection, value, self.array.dtype))
+        return None
 
 
 class BlockIndex(_Index):
@@ -199,9 +259,61 @@ def _memory(out: Any) -> Any:
     return out.as_ndarray_like() if hasattr(out, "as_ndarray_like") else out
 
 
-def _no_fields(fields: object) -> None:
-    if fields is not None:
-        raise UnsupportedError("fields: structured types are not supported yet")
+def _fields_in(selection: Any, fields: Any) -> tuple[Any, Any]:
+    """The names of fields (``None``: all of the element), given by themselves or in an index; and the index
+    without them.
+    """
+    if fields is None:
+        return pop_fields(selection)
+    if not isinstance(fields, (str, list, tuple)):
+        raise UnsupportedSelectionError(f"fields: expected a name or a list of names, found {fields!r}")
+    return (fields if isinstance(fields, str) else list(fields)) or None, selection
+
+
+def _check_names(array: Indexed, names: Any) -> None:
+    known = array.dtype.names
+    if known is None:
+        raise UnsupportedSelectionError(f"fields: elements of type {array.dtype} have none, found {names!r}")
+    for name in [names] if isinstance(names, str) else names:
+        if name not in known:
+            raise UnsupportedSelectionError(f"fields: there is no {name!r}, but {', '.join(known)}")
+
+
+def _get_fields(
+    array: Indexed, names: Any, selection: Any, meaning: _native._Meaning | None, out: Any = None
+) -> Any:
+    _check_names(array, names)
+    if isinstance(names, str) and array._reads_fields:
+        found = _native.read_field(array, names, selection, meaning)
+    else:
+        whole = array[selection] if meaning is None else array._get(meaning, selection)
+        if isinstance(names, str):
+            found = whole[names]
+        else:
+            parts = np.empty(np.shape(whole), [(name, array.dtype[name]) for name in names])
+            for name in names:
+                parts[name] = whole[name]
+            found = parts if isinstance(whole, np.ndarray) else parts[()]
+    if out is None:
+        return found
+    target = np.asarray(out)
+    if target.shape != np.shape(found):
+        raise ArrayShapeError(f"out has shape {target.shape}, the selection {np.shape(found)}")
+    target[...] = found
+    return out
+
+
+def _set_field(
+    array: Indexed, names: Any, selection: Any, value: Any, meaning: _native._Meaning | None
+) -> None:
+    _check_names(array, names)
+    if not isinstance(names, str):
+        if len(names) != 1:
+            raise UnsupportedSelectionError(f"fields: one at a time is written, found {names!r}")
+        names = names[0]
+    if meaning in ("points", "coordinates"):
+        value = flat_values(selection, value, array.dtype[names].base)
+    _native.write_field(array, names, selection, value, meaning)
 
 
 def flat_values(selection: Any, value: Any, dtype: np.dtype[Any]) -> Any:

@@ -34,6 +34,7 @@ __all__ = [
     "create_array",
     "create_group",
     "end_user_codecs",
+    "explain_field",
     "finish_writers",
     "frozen",
     "is_reserved_codec",
@@ -46,6 +47,7 @@ __all__ = [
     "ragged_strings",
     "ragged_take",
     "ragged_views",
+    "read_field",
     "recycled_bytes",
     "run_cli",
     "set_decodes_in_flight",
@@ -61,6 +63,7 @@ __all__ = [
     "set_vlen_chunk_bound",
     "set_write_empty_chunks",
     "small_numbers",
+    "write_field",
 ]
 
 __version__: str
@@ -114,6 +117,11 @@ def copy(
     wanted: CopySpec,
     progress: Callable[[Literal["copy", "verify"], int, int], object] | None = None,
 ) -> dict[str, Any]: ...
+def read_field(array: ArrayBase, name: str, selection: Any, meaning: _Meaning | None = None) -> Any: ...
+def write_field(
+    array: ArrayBase, name: str, selection: Any, value: Any, meaning: _Meaning | None = None
+) -> None: ...
+def explain_field(array: ArrayBase, name: str, selection: Any, write: bool, tasks: int) -> dict[str, Any]: ...
 def frozen(array: npt.NDArray[_Item]) -> npt.NDArray[_Item]: ...
 def ragged_of(values: Any, kind: Kind | None = None, item: np.dtype[Any] | None = None) -> Ragged: ...
 def ragged_strings(ragged: Ragged, dtype: np.dtype[Any]) -> npt.NDArray[Any]: ...

@@ -42,6 +42,7 @@ pub use layout::grid::ChunkGrid;
 pub use layout::locate::{ChunkList, ChunkLocator, Found, Location};
 pub use layout::mosaic::{ConvertElements, Mosaic, MosaicSource, Piece, SourceArray};
 pub use layout::origin::{Origin, Seen};
+pub use layout::part::ElementPart;
 pub use layout::pattern::{Blocks, Pattern};
 pub use layout::shard_index::IndexEncoding;
 pub use layout::sharding::{ShardLevel, Sharding};

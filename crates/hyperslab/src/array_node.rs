@@ -14,7 +14,7 @@ use hyperslab_codec::{ByteOrder, DataType};
 use hyperslab_hdf5 as hdf5;
 use hyperslab_netcdf as netcdf;
 use hyperslab_store::{Ask, Store};
-use hyperslab_zarr::{self as zarr, ArraySpec, ZarrError};
+use hyperslab_zarr::{self as zarr, ArraySpec, Structure, ZarrError};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -143,6 +143,12 @@ impl Array {
 
         /// In which order in memory front ends give results, unless the user says otherwise.
         pub fn result_order(&self) -> ResultOrder;
+    }
+
+    /// The fields of elements of Zarr, in the byte order that they have in memory; `None`: they have
+    /// none. (Those of HDF5: `as_hdf5`.)
+    pub fn structure(&self) -> Option<&Arc<Structure>> {
+        self.as_zarr()?.structure()
     }
 
     /// Everything that the engine knows about the array.

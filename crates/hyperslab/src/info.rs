@@ -4,6 +4,8 @@ use crate::{Array, Error, Format, Group, Json, Node, NodeKind, Result, error::ch
 use hyperslab_array::element_count;
 use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_store::Ask;
+use hyperslab_zarr::Structure;
+use std::sync::Arc;
 
 /// All facts about an array.
 #[derive(Clone, Debug)]
@@ -21,6 +23,8 @@ pub struct Info {
     pub dtype: DataType,
     /// What elements of variable length are; `None`: they have one size.
     pub vlen: Option<VlenKind>,
+    /// The fields of elements of Zarr; `None`: they have none.
+    pub structure: Option<Arc<Structure>>,
     /// Elements of a chunk per axis; where there are shards, of the innermost chunks.
     pub chunks: Vec<u64>,
     /// Chunks per axis.
@@ -140,6 +144,7 @@ impl Info {
             shape: layout.shape().to_vec(),
             dtype: layout.dtype(),
             vlen: array.vlen(),
+            structure: array.structure().cloned(),
             chunks: layout.grid().chunk_shape().to_vec(),
             chunks_total: element_count(&grid).unwrap_or(u64::MAX),
             grid: grid.to_vec(),
@@ -185,7 +190,7 @@ impl Info {
             ("name", self.name.as_str().into()),
             ("format", self.format.to_string().as_str().into()),
             ("shape", self.shape.as_slice().into()),
-            ("dtype", self.type_name().as_str().into()),
+            ("dtype", self.structure.as_ref().map_or_else(|| Json::String(self.type_name()), |s| s.to_v2())),
             ("chunks", self.chunks.as_slice().into()),
             ("grid", self.grid.as_slice().into()),
             ("order", self.order_name().map_or_else(|| self.order.as_slice().into(), Json::from)),

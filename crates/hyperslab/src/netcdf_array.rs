@@ -85,6 +85,7 @@ impl ArrayNode for NetcdfArray {
             key_encoding: None,
             fortran_order: false,
             vlen: None,
+            structure: None,
             codecs: CopiedCodecs::InOtherWords(Vec::new()),
             sharding: None,
         })

@@ -2,6 +2,7 @@
 
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 use hyperslab_hdf5::element::{Element, ElementKind};
+use hyperslab_zarr::{FieldKind, Structure};
 
 /// An element type as NumPy names it: `float32`, `datetime64[ns]`, `S5`; with the byte order where
 /// that is not the machine's: `>f4`.
@@ -24,6 +25,19 @@ pub(crate) fn dtype(dtype: DataType) -> String {
         Kind::Bytes | Kind::Text | Kind::Raw => tail.to_owned(),
         Kind::Small(small) => small.name.into(),
     }
+}
+
+/// A structure of Zarr, as one of HDF5: `{a: int32, b: float64(3,)}`.
+pub(crate) fn structure(structure: &Structure) -> String {
+    let fields = structure.fields().iter().map(|field| {
+        let kind = match &field.kind {
+            FieldKind::Plain(plain) => dtype(*plain),
+            FieldKind::Structure(inner) => self::structure(inner),
+        };
+        let axes: Vec<u64> = field.shape.iter().map(|len| *len as u64).collect();
+        format!("{}: {kind}{}", field.name, if axes.is_empty() { String::new() } else { shape(&axes) })
+    });
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
 }
 
 /// An element type of HDF5, in words that NumPy has no type strings for.
@@ -75,5 +89,8 @@ mod tests {
         ] {
             assert_eq!(dtype(code.parse().unwrap()), name);
         }
+        let list = r#"[["a", "<i4"], ["b", [["c", ">f8", [2, 3]]], [4]]]"#;
+        let words = structure(&Structure::from_text(list).unwrap());
+        assert_eq!(words, "{a: int32, b: {c: >f8(2, 3)}(4,)}");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::copy::{Copied, CopiedCodecs, Copying};
 use crate::interface::{ArrayNode, Below, GroupNode, Missing, Object, ResultOrder, StoredNode};
-use crate::{Dims, Format, Group, Json, Node, NodeKind, Result};
+use crate::{Dims, Format, Group, Json, Node, NodeKind, Result, words};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::registry;
 use hyperslab_codec::{ByteOrder, VlenKind};
@@ -97,6 +97,7 @@ impl ArrayNode for zarr::Array {
             key_encoding: Some(self.key_encoding()),
             fortran_order: self.fortran_order(),
             vlen: self.vlen(),
+            structure: self.structure().map(|structure| (**structure).clone()),
             codecs: codecs(self, copying),
             sharding: sharding_codec(self),
         })
@@ -125,6 +126,14 @@ impl ArrayNode for zarr::Array {
 
     fn vlen_only(&self) -> Option<VlenKind> {
         self.vlen()
+    }
+
+    fn type_words(&self) -> String {
+        match (self.structure(), self.vlen()) {
+            (Some(structure), _) => words::structure(structure),
+            (None, Some(kind)) => kind.to_string(),
+            (None, None) => words::dtype(self.layout().dtype()),
+        }
     }
 
     fn missing(&self) -> Missing {

@@ -32,7 +32,7 @@ use std::sync::Arc;
 pub(crate) struct ArrayBase {
     slot: Arc<Slot<Array>>,
     read_only: bool,
-    write_empty_chunks: Option<bool>,
+    pub(crate) write_empty_chunks: Option<bool>,
     /// Whether results have their first axis fastest; `None`: as Zarr v2 metadata and the settings
     /// say.
     pub(crate) fortran: Option<bool>,
@@ -45,28 +45,6 @@ pub(crate) struct ArrayBase {
 }
 
 impl ArrayBase {
-    /// Reads a selection into a new array, or into memory of the caller.
-    pub(crate) fn values<'py>(
-        &self,
-        py: Python<'py>,
-        selection: Option<&Bound<'py, PyAny>>,
-        out: Option<Bound<'py, PyAny>>,
-        threads: Option<usize>,
-        verify: Option<bool>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let array = self.array(py)?;
-        let types = self.types(py, &array)?;
-        let selection = self.select(&array, selection)?;
-        let reading = Reading { threads, verify, ..self.reading(py, &array, &selection)? };
-        match (out, &types.elements) {
-            (Some(out), _) => self.item_into(py, &array, types, &selection, out, reading),
-            (None, Elements::Vlen(form)) => {
-                self.read_vlen(py, (&array, types, form), &selection, Shown::Array, reading)
-            }
-            (None, _) => Ok(read_new(array.layout(), types.memory.bind(py), &selection, reading)?.into_any()),
-        }
-    }
-
     pub(crate) fn array(&self, py: Python<'_>) -> PyResult<Arc<Array>> {
         self.slot.get(py)
     }
@@ -84,7 +62,7 @@ impl ArrayBase {
         })
     }
 
-    fn writable(&self, py: Python<'_>) -> PyResult<()> {
+    pub(crate) fn writable(&self, py: Python<'_>) -> PyResult<()> {
         self.slot.writable(py, self.read_only)
     }
 }
@@ -546,6 +524,9 @@ impl ArrayBase {
         let types = base.types(py, &array)?;
         let is_object = matches!(types.elements, Elements::Objects);
         let in_file = base.slot.file().is_some();
+        if matches!(types.elements, Elements::Structures) && names_something(selection) {
+            return this.call_method1(interned!(py, "_read_fields"), (selection,));
+        }
         if is_object || in_file && (array.shape().is_empty() || names_something(selection)) {
             return this.call_method1(interned!(py, "_read_objects"), (selection,));
         }
@@ -561,8 +542,11 @@ impl ArrayBase {
         selection: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let py = this.py();
-        match this.get().write(py, Some(selection), value, None, None) {
+        let (py, base) = (this.py(), this.get());
+        if base.array(py)?.structure().is_some() && names_something(selection) {
+            return this.call_method1(interned!(py, "_write_fields"), (selection, value)).map(drop);
+        }
+        match base.write(py, Some(selection), value, None, None) {
             Err(_) if has_newaxis(selection) => {
                 this.call_method1(interned!(py, "_write_view"), (selection, value)).map(drop)
             }

@@ -11,7 +11,7 @@ use hyperslab::store::Ask;
 use hyperslab::stores::{Intent, Reached, StoreOptions, reach};
 use hyperslab::zarr::{
     Array, ArraySpec, Choice, Consolidation, Creation, Format, Group, IndexLocation, Json, KeyEncoding,
-    open_with,
+    Structure, open_with,
 };
 use hyperslab::{Node, Object};
 use pyo3::IntoPyObjectExt;
@@ -134,6 +134,8 @@ items! {
         dtype: String,
         /// Of variable length: "text", "bytes", or NumPy's type string of the items of arrays.
         vlen: Option<String>,
+        /// The fields of structures, as Zarr v2 has them, as JSON text.
+        structure: Option<String>,
         chunks: Option<Vec<u64>>,
         shards: Option<Vec<u64>>,
         choose_shards: bool,
@@ -172,6 +174,12 @@ impl Spec {
                 Some(VlenKind::Array(item))
             }
         };
+        if let Some(text) = self.structure {
+            let structure = Structure::from_text(&text);
+            let structure = structure.map_err(|message| errors::exception(py, "DataTypeError", message))?;
+            spec.dtype = structure.engine_type();
+            spec.structure = Some(structure);
+        }
         spec.chunks = self.chunks.map(|chunks| chunks.as_slice().into());
         spec.shards = self.shards.map(|shards| shards.as_slice().into());
         if self.choose_shards {

@@ -8,7 +8,7 @@ use crate::hdf5 as file;
 use crate::index::selection;
 use crate::masked;
 use crate::once;
-use crate::output::{Reading, read_item, read_out};
+use crate::output::{Reading, read_item, read_new, read_out};
 use crate::ragged::Form;
 use crate::settings;
 use crate::values::{Writing, assign};
@@ -16,10 +16,13 @@ use crate::vlen::{self, Shown};
 use hyperslab::array::{Selection, check_stored};
 use hyperslab::codec::{DataType, Kind, SMALL};
 use hyperslab::hdf5::dataspace::Dataspace;
+use hyperslab::zarr::{FieldKind, Structure};
 use hyperslab::{Array, Missing, ResultOrder};
 use numpy::{PyArrayDescr, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyImportError, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
 use std::collections::HashMap;
 
 /// NumPy's description of an element type. Small numbers are those of the package ml_dtypes, which
@@ -34,6 +37,35 @@ pub(crate) fn numpy_type(py: Python<'_>, dtype: DataType) -> PyResult<Bound<'_, 
         missing
     })?;
     PyArrayDescr::new(py, package.getattr(small.python)?)
+}
+
+/// NumPy's description of what the engine reads of an array.
+pub(crate) fn memory_type<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyArrayDescr>> {
+    match array.structure() {
+        Some(structure) => structure_type(py, structure),
+        None => numpy_type(py, array.layout().dtype()),
+    }
+}
+
+/// NumPy's description of a structure.
+fn structure_type<'py>(py: Python<'py>, structure: &Structure) -> PyResult<Bound<'py, PyArrayDescr>> {
+    let fields = structure.fields().iter().map(|field| {
+        let kind = field_type(py, &field.kind)?;
+        if field.shape.is_empty() {
+            return (field.name.as_str(), kind).into_bound_py_any(py);
+        }
+        (field.name.as_str(), kind, PyTuple::new(py, &field.shape)?).into_bound_py_any(py)
+    });
+    let fields = PyList::new(py, fields.collect::<PyResult<Vec<_>>>()?)?;
+    PyArrayDescr::new(py, fields)
+}
+
+/// NumPy's description of a field, or of an element of a field that is an array.
+pub(crate) fn field_type<'py>(py: Python<'py>, kind: &FieldKind) -> PyResult<Bound<'py, PyArrayDescr>> {
+    match kind {
+        FieldKind::Plain(dtype) => numpy_type(py, *dtype),
+        FieldKind::Structure(structure) => structure_type(py, structure),
+    }
 }
 
 /// The element types that NumPy has from the package ml_dtypes: their names there, and in Zarr.
@@ -56,6 +88,8 @@ pub(crate) struct Types {
 pub(crate) enum Elements {
     /// Nobody needs to.
     Plain,
+    /// Nobody; but they have fields, which an index may name.
+    Structures,
     /// They are of variable length.
     Vlen(Form),
     /// Python: structures that hold objects, references; and what has no elements at all.
@@ -63,6 +97,28 @@ pub(crate) enum Elements {
 }
 
 impl ArrayBase {
+    /// Reads a selection into a new array, or into memory of the caller.
+    pub(crate) fn values<'py>(
+        &self,
+        py: Python<'py>,
+        selection: Option<&Bound<'py, PyAny>>,
+        out: Option<Bound<'py, PyAny>>,
+        threads: Option<usize>,
+        verify: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.array(py)?;
+        let types = self.types(py, &array)?;
+        let selection = self.select(&array, selection)?;
+        let reading = Reading { threads, verify, ..self.reading(py, &array, &selection)? };
+        match (out, &types.elements) {
+            (Some(out), _) => self.item_into(py, &array, types, &selection, out, reading),
+            (None, Elements::Vlen(form)) => {
+                self.read_vlen(py, (&array, types, form), &selection, Shown::Array, reading)
+            }
+            (None, _) => Ok(read_new(array.layout(), types.memory.bind(py), &selection, reading)?.into_any()),
+        }
+    }
+
     /// How a selection is read. Unless the array has an order of its own, results of Zarr v2 have
     /// the order in which elements are stored, as with zarr-python. Errors where a chunk is
     /// missing, and that matters.
@@ -115,10 +171,14 @@ impl ArrayBase {
 
     pub(crate) fn types(&self, py: Python<'_>, array: &Array) -> PyResult<&Types> {
         once::get_or_try_make(&self.types, py, || {
-            let memory = numpy_type(py, array.layout().dtype())?.unbind();
+            let memory = memory_type(py, array)?.unbind();
             let Some(dataset) = array.as_hdf5() else {
                 return Ok(match array.vlen() {
-                    None => Types { values: memory.clone_ref(py), memory, elements: Elements::Plain },
+                    None => {
+                        let elements =
+                            if array.structure().is_some() { Elements::Structures } else { Elements::Plain };
+                        Types { values: memory.clone_ref(py), memory, elements }
+                    }
                     Some(kind) => {
                         let (values, form) = vlen::types(py, kind)?;
                         Types { values, memory, elements: Elements::Vlen(form) }

@@ -24,6 +24,7 @@ mod engine;
 mod errors;
 mod explain;
 mod fancy;
+mod fields;
 mod frozen;
 mod group;
 mod handles;
@@ -68,6 +69,8 @@ mod _native {
     use crate::create::{create_array, create_group, open_node, open_root};
     #[pymodule_export]
     use crate::elements::small_numbers;
+    #[pymodule_export]
+    use crate::fields::{explain_field, read_field, write_field};
     #[pymodule_export]
     use crate::frozen::frozen;
     #[pymodule_export]

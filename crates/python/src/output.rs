@@ -50,7 +50,7 @@ impl<'c> Reading<'c> {
 
 /// Results below this size are in memory that NumPy allocates: neither zeroed nor owned by an
 /// object of its own. Larger ones are in pages that the engine recycles.
-const NUMPYS_BELOW: u64 = 64 << 10;
+pub(crate) const NUMPYS_BELOW: u64 = 64 << 10;
 
 /// Reads a selection into a new array.
 pub(crate) fn read_new<'py>(

@@ -42,22 +42,31 @@ pub(crate) fn with_source<T>(
     value: &Bound<'_, PyAny>,
     work: impl FnOnce(&Source<'_>) -> PyResult<T>,
 ) -> PyResult<T> {
-    let py = dtype.py();
-    let array = converted(value, dtype)?;
     let shape = selection.shape();
-    let Some(strides) = broadcast(array.shape(), array.strides(), &shape) else {
-        let message = format!(
-            "could not broadcast input array from shape {} into shape {}",
-            tuple(array.shape().iter().map(|n| *n as u64)),
-            tuple(shape.iter().copied())
-        );
-        return Err(errors::exception(py, "ArrayShapeError", message));
-    };
+    let (array, strides) = broadcast_to(dtype, &shape, value)?;
     // SAFETY: NumPy vouches that every element of an array lies in its memory; broadcasting repeats
     // elements and names no others. `array` is held until the end. Another thread may change it
     // meanwhile: then unspecified values are stored, in chunks that decode (`Source::from_raw`).
     let source = unsafe { Source::from_raw(data_of(&array), &shape, &strides) };
     work(&source)
+}
+
+/// The value as an array of this type, and the strides with which its elements fill `shape`.
+pub(crate) fn broadcast_to<'py>(
+    dtype: &Bound<'py, PyArrayDescr>,
+    shape: &[u64],
+    value: &Bound<'py, PyAny>,
+) -> PyResult<(Bound<'py, PyUntypedArray>, Strides)> {
+    let array = converted(value, dtype)?;
+    let Some(strides) = broadcast(array.shape(), array.strides(), shape) else {
+        let message = format!(
+            "could not broadcast input array from shape {} into shape {}",
+            tuple(array.shape().iter().map(|n| *n as u64)),
+            tuple(shape.iter().copied())
+        );
+        return Err(errors::exception(dtype.py(), "ArrayShapeError", message));
+    };
+    Ok((array, strides))
 }
 
 /// The value as an array of exactly this type. An array that has it is taken as it is, whatever its

@@ -1,6 +1,6 @@
 //! `with array.writer() as w: w[selection] = values`.
 
-use crate::elements::numpy_type;
+use crate::elements::memory_type;
 use crate::engine;
 use crate::errors;
 use crate::handles::ArrayHandle;
@@ -39,8 +39,8 @@ impl Writer {
         write_empty_chunks: Option<bool>,
     ) -> PyResult<Self> {
         let slot = handle.slot.clone();
-        let layout = slot.get(py)?.layout().clone();
-        let dtype = numpy_type(py, layout.dtype())?.unbind();
+        let array = slot.get(py)?;
+        let (layout, dtype) = (array.layout().clone(), memory_type(py, &array)?.unbind());
         let behind = Behind::new(layout, WriterOptions { buffer, threads, write_empty_chunks });
         Ok(Writer { behind, slot, dtype, closed: AtomicBool::new(false), write_empty_chunks })
     }

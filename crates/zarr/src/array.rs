@@ -8,6 +8,7 @@ use crate::metadata::Metadata;
 use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::origin::OpenedAt;
 use crate::path::{join, normalize_path};
+use crate::structure::Structure;
 use crate::{ArraySpec, Format, KeyEncoding, Result, ZarrError, locked, walk};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::VlenKind;
@@ -211,6 +212,12 @@ impl Array {
     /// What its elements of variable length are; `None`: they have one size.
     pub fn vlen(&self) -> Option<VlenKind> {
         self.metadata.element.vlen()
+    }
+
+    /// The fields of its elements, in the byte order that they have in memory; `None`: they have
+    /// none.
+    pub fn structure(&self) -> Option<&Arc<Structure>> {
+        self.metadata.structure.as_ref()
     }
 
     /// v3: the codecs before the serializer, `{"name": …, "configuration": …}`. v2: the filters,

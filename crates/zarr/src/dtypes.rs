@@ -15,7 +15,7 @@ use hyperslab_codec::{ByteOrder, DataType, Kind, SMALL, TimeUnit};
 
 /// The largest element, in bytes. One element is kept in memory as the fill value: metadata of a
 /// few bytes must not ask for gigabytes.
-const MAX_ELEMENT: usize = 16 << 20;
+pub(crate) const MAX_ELEMENT: usize = 16 << 20;
 
 /// The v3 names of types without a configuration. A new one is a line here.
 const PLAIN: [(&str, Kind, usize); 14] = [
@@ -138,7 +138,7 @@ pub(crate) fn from_v2(json: &Json) -> Result<DataType, Problem> {
     let name = match json {
         Json::String(name) => name,
         Json::Array(_) => {
-            return unsupported!("structured data type {} is not supported", json.brief());
+            return unsupported!("structured data type {} is not supported here", json.brief());
         }
         other => return expected("dtype", "NumPy's type string", other),
     };

@@ -50,6 +50,7 @@ mod objects;
 mod origin;
 mod path;
 mod spec;
+mod structure;
 #[cfg(test)]
 mod testing;
 mod vlen;
@@ -66,3 +67,4 @@ pub use keys::KeyEncoding;
 pub use node::{Node, NodeKind, open, open_with};
 pub use path::{check_node_name, join, normalize_path};
 pub use spec::{ArraySpec, Choice, IndexLocation};
+pub use structure::{Field, FieldKind, Structure};

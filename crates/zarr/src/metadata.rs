@@ -4,6 +4,7 @@ use crate::error::{Problem, expected, invalid};
 use crate::format::sharding::Shards;
 use crate::json::Json;
 use crate::keys::{ChunkKeys, KeyEncoding};
+use crate::structure::Structure;
 use crate::vlen::Element;
 use crate::{Format, Result};
 use hyperslab_array::{ArrayLayout, ChunkEncoding, ChunkGrid, Dims, FillValue};
@@ -17,6 +18,8 @@ pub(crate) struct Metadata {
     pub(crate) format: Format,
     pub(crate) shape: Dims,
     pub(crate) element: Element,
+    /// The fields of elements, which to the engine are raw bytes; `None`: they have none.
+    pub(crate) structure: Option<Arc<Structure>>,
     /// Elements of a chunk per axis; where there are shards, of the innermost chunks.
     pub(crate) chunk: Dims,
     /// How chunks lie in shards.
@@ -204,6 +207,13 @@ mod tests {
         "configuration": {"chunk_shape": [4, 4], "codecs": [{"name": "vlen-utf8"}, "crc32c"], "index_codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}}]}"#;
     const OBJECTS: &str = r#"{"shape": [4, 5], "chunks": [2, 2], "dtype": "|O", "fill_value": 0, "order": "C", "compressor": null, "zarr_format": 2,
         "filters": [{"id": "vlen-array", "dtype": "<i4"}, {"id": "crc32c"}]}"#;
+    const STRUCT_V2: &str = r#"{"shape": [4, 5], "chunks": [2, 2], "dtype": [["a", "<i4"], ["b", [["c", ">f8", [2, 3]], ["d", "|S3"]]]],
+        "fill_value": null, "order": "C", "filters": null, "compressor": {"id": "zstd", "level": 0}, "zarr_format": 2}"#;
+    const STRUCT_V3: &str = r#"{"shape": [9, 9], "data_type": {"name": "struct", "configuration": {"fields": [{"name": "a", "data_type": "int32"},
+        {"name": "b", "data_type": {"name": "structured", "configuration": {"fields": [["c", "bool"], ["d", "complex64"]]}}}]}},
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [8, 4]}}, "chunk_key_encoding": {"name": "default"},
+        "fill_value": {"a": 3, "b": {"c": true, "d": [0, 1]}}, "zarr_format": 3, "node_type": "array",
+        "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}"#;
     /// A list of values that replace others.
     const HOSTILE: &str = r#"[
         null, true, 0, 1, -1, 2, 3, 0.5, 1e400, NaN, 9223372036854775807, 9223372036854775808,
@@ -251,7 +261,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
         fn damaged_documents_are_refused_or_sound(
-            text in prop::sample::select(vec![V2, V3, SHARDED, TEXT, OBJECTS]),
+            text in prop::sample::select(vec![V2, V3, SHARDED, TEXT, OBJECTS, STRUCT_V2, STRUCT_V3]),
             damages in proptest::collection::vec((0usize..60, proptest::option::of(any::<prop::sample::Index>())), 1..4),
         ) {
             let (mut document, hostile) = (json(text), json(HOSTILE));
@@ -259,7 +269,7 @@ mod tests {
                 let by = by.map(|at| at.get(hostile.as_array().unwrap()).clone());
                 damage(&mut document, &mut which, by.as_ref());
             }
-            let parsed = if ![V2, OBJECTS].contains(&text) { v3::parse(&document) } else { v2::parse(&document, Json::object()) };
+            let parsed = if ![V2, OBJECTS, STRUCT_V2].contains(&text) { v3::parse(&document) } else { v2::parse(&document, Json::object()) };
             let store = memory();
             match parsed {
                 Err(problem) => prop_assert!(!problem.text().is_empty()),
@@ -268,6 +278,8 @@ mod tests {
                     prop_assert!(layout.grid().chunk_shape().iter().all(|n| *n > 0));
                     prop_assert_eq!(layout.fill().bytes().len(), layout.dtype().size());
                     prop_assert!(layout.dtype().size() > 0);
+                    let structure = metadata.structure.as_ref();
+                    prop_assert!(structure.is_none_or(|structure| structure.size() == layout.dtype().size()));
                     let objects = layout.object_grid().chunk_shape();
                     prop_assert!(objects.iter().zip(layout.grid().chunk_shape()).all(|(object, chunk)| object % chunk == 0));
                 }
@@ -280,6 +292,8 @@ mod tests {
         let store = memory();
         let v2 = v2::parse(&json(V2), Json::object()).unwrap();
         let v3 = v3::parse(&json(V3)).unwrap();
+        assert_eq!(v2::parse(&json(STRUCT_V2), Json::object()).unwrap().element.engine_type().size(), 55);
+        assert_eq!(v3::parse(&json(STRUCT_V3)).unwrap().element.engine_type().size(), 13);
         let sharded = v3::parse(&json(SHARDED)).unwrap();
         assert_eq!((sharded.chunk.as_slice(), sharded.codecs.order.as_slice()), (&[2, 1][..], &[0, 1][..]));
         assert_eq!(sharded.layout(&store, "", "zarr.json").unwrap().sharding().unwrap().levels().len(), 2);

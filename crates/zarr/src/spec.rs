@@ -2,6 +2,7 @@
 
 use crate::error::{Problem, expected, invalid};
 use crate::json::Json;
+use crate::structure::Structure;
 use crate::vlen::{self, Element};
 use crate::{Format, KeyEncoding, chunks, fill};
 use hyperslab_array::{Dims, MAX_RANK};
@@ -41,6 +42,10 @@ pub struct ArraySpec {
     /// elements. Their codec (`vlen-utf8`, …) is chosen; in v2 it is the first filter, before
     /// `filters`, in v3 the `serializer`.
     pub vlen: Option<VlenKind>,
+    /// The fields of elements; then `dtype` is [`Structure::engine_type`]. v3 has no fields that
+    /// are arrays, and stores all fields in the byte order of the `serializer` (auto: little
+    /// endian).
+    pub structure: Option<Structure>,
     /// Elements of a chunk per axis; `None`: chosen by size, and so that chunks divide the shards.
     pub chunks: Option<Dims>,
     /// v3: elements of a shard per axis, multiples of `chunks`; the other codecs then are those of
@@ -81,6 +86,7 @@ impl ArraySpec {
             shape: shape.into(),
             dtype,
             vlen: None,
+            structure: None,
             chunks: None,
             shards: None,
             index_location: IndexLocation::End,
@@ -109,6 +115,23 @@ impl ArraySpec {
     /// ```
     pub fn of_vlen(format: Format, shape: &[u64], kind: VlenKind) -> Self {
         ArraySpec { vlen: Some(kind), ..ArraySpec::new(format, shape, DataType::CELL) }
+    }
+
+    /// An array of elements that have fields, with defaults for all else.
+    ///
+    /// ```
+    /// use hyperslab_store::MemoryStore;
+    /// use hyperslab_zarr::{Array, ArraySpec, Format, Structure};
+    ///
+    /// let station = Structure::from_text(r#"[["id", "<i4"], ["level", "<f8"]]"#)?;
+    /// let spec = ArraySpec::of_structure(Format::V3, &[1000], station);
+    /// let stations = Array::create(std::sync::Arc::new(MemoryStore::new()), "stations", spec, false)?;
+    /// assert_eq!(stations.structure().map(|structure| structure.fields().len()), Some(2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn of_structure(format: Format, shape: &[u64], structure: Structure) -> Self {
+        let dtype = structure.engine_type();
+        ArraySpec { structure: Some(structure), ..ArraySpec::new(format, shape, dtype) }
     }
 
     /// What the elements are.
@@ -201,7 +224,16 @@ impl ArraySpec {
         Ok(chunk)
     }
 
+    /// The fill value, zeros in v3 where there is none; `None`: v2's `null`.
+    fn fill_or_zeros(&self) -> Option<Vec<u8>> {
+        let zeros = (self.format == Format::V3).then(|| vec![0; self.dtype.size()]);
+        self.fill.clone().or(zeros)
+    }
+
     pub(crate) fn fill_json(&self) -> Result<Json, Problem> {
+        if let (Some(structure), Some(fill)) = (&self.structure, self.fill_or_zeros()) {
+            return structure.write_fill(&fill, self.format);
+        }
         match (&self.fill, self.element()) {
             (None, _) if self.format == Format::V2 => Ok(Json::Null),
             (None, Element::Fixed(dtype)) => fill::write(dtype, &fill::default(dtype), self.format),

@@ -102,6 +102,20 @@ impl ChunkEncoding {
         Some(ChunkEncoding { chain: self.chain.bound(heap)?, ..self.clone() })
     }
 
+    /// Whether elements are of variable length, or change their byte order when they are read.
+    pub(crate) fn vlen_or_swapped(&self) -> bool {
+        self.swap > 1 || self.chain.vlen().is_some()
+    }
+
+    /// The same bytes as elements of `unit` bytes, `count` of which were one. They are along one
+    /// more axis, the last, which is stored fastest.
+    pub(crate) fn with_axis(&self, count: u64, unit: usize) -> Self {
+        let chunk = self.chunk.iter().copied().chain([count]).collect();
+        let order = self.order.iter().copied().chain([self.rank() as u8]).collect();
+        let strides = self.strides.iter().copied().chain([unit as isize]).collect();
+        ChunkEncoding { chunk, element: unit, order, strides, swap: 1, chain: self.chain.clone() }
+    }
+
     /// Number of axes.
     pub fn rank(&self) -> usize {
         self.chunk.len()

@@ -17,6 +17,11 @@ impl ChunkGrid {
         (!chunk.contains(&0)).then_some(ChunkGrid { chunk })
     }
 
+    /// The same grid with one more axis at the end, along which there is one chunk of this length.
+    pub(crate) fn with_axis(&self, len: u64) -> Self {
+        ChunkGrid { chunk: self.chunk.iter().copied().chain([len]).collect() }
+    }
+
     /// Number of axes.
     pub fn rank(&self) -> usize {
         self.chunk.len()

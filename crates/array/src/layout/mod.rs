@@ -6,6 +6,7 @@ pub(crate) mod grid;
 pub(crate) mod locate;
 pub(crate) mod mosaic;
 pub(crate) mod origin;
+pub(crate) mod part;
 pub(crate) mod pattern;
 pub(crate) mod shard_index;
 pub(crate) mod sharding;

@@ -46,6 +46,13 @@ impl Sharding {
         Ok(Sharding { levels, grid })
     }
 
+    /// The same shards of an array with one more axis at the end, along which there is one chunk of
+    /// this length. `None`: no shards.
+    pub(crate) fn with_axis(&self, len: u64) -> Option<Self> {
+        let levels: Vec<ShardLevel> = self.levels.iter().map(|level| level.with_axis(len)).collect();
+        Sharding::new(levels).ok()
+    }
+
     /// The levels, the object's first.
     pub fn levels(&self) -> &[ShardLevel] {
         &self.levels
@@ -141,6 +148,19 @@ impl ShardLevel {
             codecs,
             decoding: Lazy::new(),
         })
+    }
+
+    /// See [`Sharding::with_axis`]. The index lists the same chunks.
+    fn with_axis(&self, len: u64) -> Self {
+        let with = |sizes: &Dims, last: u64| sizes.iter().copied().chain([last]).collect();
+        ShardLevel {
+            shape: with(&self.shape, len),
+            inner: with(&self.inner, len),
+            counts: with(&self.counts, 1),
+            order: self.order.iter().copied().chain([self.shape.len() as u8]).collect(),
+            decoding: Lazy::new(),
+            ..self.clone()
+        }
     }
 
     /// Elements of a shard per axis of the array.

@@ -178,6 +178,13 @@ impl Selection {
         Ok(Selection { axes: SmallVec::from_elem(PICKED, shape.len()), points: vec![points] })
     }
 
+    /// The same of an array with one more axis at the end, of which `len` elements from `first` are
+    /// selected.
+    pub(crate) fn with_range(mut self, first: u64, len: u64) -> Self {
+        self.axes.push(AxisSelection { first, step: 1, len, dropped: false });
+        self
+    }
+
     /// The strided ranges, one per axis of the array. Axes that points are on have one that says
     /// nothing.
     pub(crate) fn axes(&self) -> &[AxisSelection] {

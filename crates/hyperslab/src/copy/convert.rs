@@ -1,12 +1,13 @@
 //! What the copy of an array is to be: the source's metadata in the words of the destination's
 //! format.
 
+use super::structures::{self, Repack};
 use super::{Compressors, CopyOptions, Order, Shards, ragged};
 use crate::element::swap_bytes;
 use crate::{Array, Error, Format, Result};
 use hyperslab_array::Dims;
 use hyperslab_codec::{ByteOrder, BytesCodec, Codec, Transpose, VlenKind};
-use hyperslab_zarr::{ArraySpec, Choice, IndexLocation, Json, KeyEncoding};
+use hyperslab_zarr::{ArraySpec, Choice, IndexLocation, Json, KeyEncoding, Structure};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -63,6 +64,8 @@ pub(crate) struct Copied {
     pub(crate) fortran_order: bool,
     /// What elements are that have no one size.
     pub(crate) vlen: Option<VlenKind>,
+    /// The fields of elements, without gaps, in the byte order that they have in the source.
+    pub(crate) structure: Option<Structure>,
     /// The codecs, if the user chooses none.
     pub(crate) codecs: CopiedCodecs,
     /// The codec in v3 metadata that makes shards, and the codecs before and behind it.
@@ -87,17 +90,34 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
     let (dtype, stored) = (array.dtype(), facts.order);
 
     let vlen = ragged::kind(facts.vlen, name, format)?;
-    // What codecs take for one element: of variable length, bytes.
-    let element = if vlen.is_some() { 1 } else { dtype.size() };
 
     // v2 has the stored order in the element type, v3 in the serializer.
     let mut spec = ArraySpec::new(format.zarr()?, array.shape(), dtype.with_order(stored));
+    let mut endian = dtype.has_order().then_some(stored);
     spec.vlen = vlen;
+    let mut repack = None;
+    if let Some(mut structure) = facts.structure {
+        if format == Format::ZarrV3 {
+            structure.check_v3().map_err(|why| copying.refuse(why))?;
+            let order = structures::order(&structure);
+            endian = structure.has_order().then_some(order);
+            structure = structure.with_order(order);
+        }
+        repack = Repack::new(array, &structure).map_err(|why| copying.refuse(why))?;
+        spec.dtype = structure.engine_type();
+        spec.structure = Some(structure);
+    }
+    // What codecs take for one element: of variable length, bytes.
+    let element = if vlen.is_some() { 1 } else { spec.dtype.size() };
     spec.chunks = chunks(array, options);
     spec.choose_chunks();
     spec.fill = facts.fill.map(|mut fill| {
         if vlen.is_none() && stored != dtype.order() {
             swap_bytes(&mut fill, dtype.number_size());
+        }
+        if let Some(repack) = &repack {
+            let len = repack.apply(&mut fill);
+            fill.truncate(len);
         }
         fill
     });
@@ -140,7 +160,6 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
             let transpose = (!identity).then(|| Json::from(&Transpose::metadata(&order)));
             spec.filters = Choice::Set(transpose.into_iter().collect());
             if vlen.is_none() {
-                let endian = dtype.has_order().then_some(stored);
                 spec.serializer = Choice::Set(Json::from(&BytesCodec::metadata(endian)));
             }
         }

@@ -2,6 +2,7 @@
 
 use super::Compressors;
 use super::convert::{Copied, CopiedCodecs, Copying};
+use super::structures;
 use crate::hdf5_array::Hdf5Array;
 use crate::interface::ArrayNode;
 use crate::{Json, Result, hdf5_json};
@@ -46,7 +47,7 @@ pub(crate) fn copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Cop
             ElementKind::Plain(plain) => Ok(Some(VlenKind::Array(plain))),
             _ => Err("sequences of what is no plain number are not supported in Zarr"),
         },
-        ElementKind::Struct(_) => Err("compound elements are not supported in Zarr yet"),
+        ElementKind::Struct(_) => Ok(None),
         ElementKind::Array { .. } => Err("arrays as elements are not supported in Zarr"),
         ElementKind::Extended { .. } => Err("floats of 80 bits are not supported in Zarr"),
         ElementKind::RegionReference | ElementKind::AnyReference => {
@@ -55,6 +56,12 @@ pub(crate) fn copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Cop
         ElementKind::Unsupported(what) => return Err(copying.refuse(format!("{what} is not supported"))),
     };
     let vlen = vlen.map_err(|why| copying.refuse(why))?;
+    let structure = match &dataset.element().kind {
+        ElementKind::Struct(_) => {
+            Some(structures::of_hdf5(dataset.element()).map_err(|why| copying.refuse(why))?)
+        }
+        _ => None,
+    };
     let dtype = array.layout().dtype();
     Ok(Copied {
         order: dtype.order(),
@@ -68,6 +75,7 @@ pub(crate) fn copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Cop
         key_encoding: None,
         fortran_order: false,
         vlen,
+        structure,
         codecs: CopiedCodecs::Instead(compressors(dataset, copying)?),
         sharding: None,
     })

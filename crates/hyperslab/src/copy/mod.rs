@@ -23,6 +23,7 @@ pub(crate) mod hdf5;
 mod place;
 mod ragged;
 mod stored;
+mod structures;
 mod transfer;
 
 pub use compressor::Compressors;
@@ -40,6 +41,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use structures::Repack;
 use transfer::{Job, Transfer};
 
 /// The order in which the elements of a chunk are stored.
@@ -413,7 +415,14 @@ impl<'o> Walked<'o> {
             self.report.stored_before = self.report.stored_before.saturating_add(bytes);
             let copied =
                 zarr::Array::create_with(store.clone(), &zarr::join(base, &path), spec, how(&path), ask)?;
-            jobs.push(Job { name: shown(&path), source: array, target: copied.into() });
+            let name = shown(&path);
+            let repack = match copied.structure() {
+                None => None,
+                Some(structure) => {
+                    Repack::new(&array, structure).map_err(|why| Error::Copy { array: name.clone(), why })?
+                }
+            };
+            jobs.push(Job { name, source: array, target: copied.into(), repack });
         }
         let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
         let transfer = Transfer::new(&jobs, threads, options.max_memory, options.progress)?;

@@ -2,6 +2,7 @@
 
 use super::blocks::{Block, Cut};
 use super::stored::{self, Sizes, StoredObjects, Wanted, is_sparse, objects};
+use super::structures::Repack;
 use super::{Paths, Phase, Progress, ragged};
 use crate::element::swap_bytes;
 use crate::error::check;
@@ -19,6 +20,8 @@ pub(super) struct Job {
     pub(super) name: String,
     pub(super) source: Array,
     pub(super) target: Array,
+    /// How elements with fields become those of the copy; `None`: they are the same bytes.
+    pub(super) repack: Option<Repack>,
 }
 
 /// All arrays of a copy, and the memory that their elements go through.
@@ -271,8 +274,8 @@ impl Mover<'_> {
     fn copy(&self, block: &Block, [part, _]: Parts<'_>, buffer: &mut [u8], len: usize) -> Result<()> {
         let bytes = front(buffer, len)?;
         self.read(&self.job.source, block, part, bytes)?;
-        self.to_target_order(bytes);
-        let target = &self.job.target;
+        let len = self.to_target_type(bytes);
+        let (bytes, target) = (front(buffer, len)?, &self.job.target);
         let selection = target.select(&block.index())?;
         let source = Source::dense(bytes, &block.len, target.dtype().size()).ok_or_else(wrong_size)?;
         target.write(&selection, &source, self.write_options())
@@ -316,9 +319,9 @@ impl Mover<'_> {
 
     fn compare(&self, block: &Block, [part, copied]: Parts<'_>, buffer: &mut [u8], len: usize) -> Result<()> {
         let (expected, rest) = buffer.split_at_mut_checked(len).ok_or_else(wrong_size)?;
-        let found = front(rest, len)?;
         self.read(&self.job.source, block, part, expected)?;
-        self.to_target_order(expected);
+        let len = self.to_target_type(expected);
+        let (expected, found) = (front(expected, len)?, front(rest, len)?);
         self.read(&self.job.target, block, copied, found)?;
         if expected == found {
             return Ok(());
@@ -358,13 +361,18 @@ impl Mover<'_> {
         }
     }
 
-    /// Elements of a v3 array are in the machine's byte order in memory, those of a v2 array in the
-    /// stored one.
-    fn to_target_order(&self, bytes: &mut [u8]) {
+    /// Makes elements of the copy of those of the source, in the front of `bytes`, and gives the
+    /// number of their bytes. Elements of a v3 array are in the machine's byte order in memory, those
+    /// of a v2 array in the stored one.
+    fn to_target_type(&self, bytes: &mut [u8]) -> usize {
+        if let Some(repack) = &self.job.repack {
+            return repack.apply(bytes);
+        }
         let (from, to) = (self.job.source.dtype(), self.job.target.dtype());
         if from.order() != to.order() {
             swap_bytes(bytes, to.number_size());
         }
+        bytes.len()
     }
 }
 

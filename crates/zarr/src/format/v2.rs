@@ -13,6 +13,7 @@ use crate::error::{Problem, expected, invalid, unsupported};
 use crate::json::Json;
 use crate::metadata::{Metadata, chunk_sizes, codec_problem, require, separator, sizes};
 use crate::spec::{ArraySpec, Choice};
+use crate::structure::Structure;
 use crate::vlen::{self, Element};
 use crate::{Format, KeyEncoding, fill};
 use hyperslab_codec::{
@@ -61,11 +62,17 @@ pub(crate) fn parse(document: &Json, attributes: Json) -> Result<Metadata, Probl
             return expected("compressor", "null or an object", other);
         }
     };
-    let (element, _) = vlen::from_v2(dtype, &filters)?;
-    let fill = match (fill, element) {
-        (Json::Null, _) => None,
-        (value, Element::Fixed(dtype)) => Some(fill::parse(dtype, value, Format::V2)?),
-        (value, Element::Vlen(kind)) => Some(vlen::parse_fill(kind, value, Format::V2)?),
+    let structure = match dtype {
+        Json::Array(fields) => Some(Arc::new(Structure::from_v2(fields)?)),
+        _ => None,
+    };
+    let engine_type = structure.as_ref().map(|structure| Json::String(structure.engine_type().numpy()));
+    let (element, _) = vlen::from_v2(engine_type.as_ref().unwrap_or(dtype), &filters)?;
+    let fill = match (fill, &structure, element) {
+        (Json::Null, ..) => None,
+        (value, Some(structure), _) => Some(structure.parse_fill(value, Format::V2)?),
+        (value, None, Element::Fixed(dtype)) => Some(fill::parse(dtype, value, Format::V2)?),
+        (value, None, Element::Vlen(kind)) => Some(vlen::parse_fill(kind, value, Format::V2)?),
     };
     let rank = shape.len();
     let order = if fortran { (0..rank).rev().collect() } else { (0..rank).collect() };
@@ -79,6 +86,7 @@ pub(crate) fn parse(document: &Json, attributes: Json) -> Result<Metadata, Probl
     Ok(Metadata {
         format: Format::V2,
         element,
+        structure,
         chunk,
         shards: None,
         codecs,
@@ -220,7 +228,14 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     let document = Json::from([
         ("shape", spec.shape.as_slice().into()),
         ("chunks", spec.grid_json()?.0),
-        ("dtype", spec.vlen.map_or_else(|| Json::String(spec.dtype.numpy()), |_| "|O".into())),
+        (
+            "dtype",
+            match (&spec.structure, spec.vlen) {
+                (Some(structure), _) => structure.to_v2(),
+                (None, Some(_)) => "|O".into(),
+                (None, None) => Json::String(spec.dtype.numpy()),
+            },
+        ),
         ("fill_value", spec.fill_json()?),
         ("order", if spec.fortran_order { "F".into() } else { "C".into() }),
         ("filters", filters),
@@ -312,7 +327,7 @@ mod tests {
             [2, 2] | false | chunks: expected a list
             ">f4" | ">f5" | data type ">f5" is not supported
             ">f4" | "|O" | "|O" needs a first filter
-            ">f4" | [["a", "<f4"]] | structured data type
+            ">f4" | [["a", "<f4"]] | fill_value: expected an object with the fields
             "NaN" | "many" | fill_value: expected a number, "NaN", "Infinity" or "-Infinity", found "many"
             "order": "F" | "order": "A" | order: expected "C" or "F", found "A"
             "order": "F" | "order": null | found null

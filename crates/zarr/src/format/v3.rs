@@ -18,10 +18,12 @@ use crate::error::{Problem, expected, invalid, unsupported};
 use crate::json::Json;
 use crate::metadata::{Metadata, attributes, chunk_sizes, require, separator, sizes};
 use crate::spec::{ArraySpec, Choice};
+use crate::structure::{self, Structure};
 use crate::vlen::{self, Element};
 use crate::{Format, KeyEncoding, dtypes, fill};
 use hyperslab_array::Dims;
 use hyperslab_codec::{ByteOrder, BytesCodec, Transpose};
+use std::sync::Arc;
 
 const ARRAY_FIELDS: [&str; 11] = [
     "zarr_format",
@@ -85,13 +87,20 @@ pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
     }
     known_fields(document, &ARRAY_FIELDS)?;
     let shape = sizes("shape", require(document, "shape")?)?;
-    let element = Element::from_v3(require(document, "data_type")?)?;
+    let data_type = require(document, "data_type")?;
+    let stored = document.get("codecs").map_or(ByteOrder::Little, structure::stored_order);
+    let structure = Structure::from_v3(data_type, stored)?.map(Arc::new);
+    let element = match &structure {
+        Some(structure) => Element::Fixed(structure.engine_type()),
+        None => Element::from_v3(data_type)?,
+    };
     let chunk = chunk_grid(require(document, "chunk_grid")?, &shape)?;
     let keys = key_encoding(require(document, "chunk_key_encoding")?)?;
     let fill = require(document, "fill_value")?;
-    let fill = match element {
-        Element::Fixed(dtype) => fill::parse(dtype, fill, Format::V3)?,
-        Element::Vlen(kind) => vlen::parse_fill(kind, fill, Format::V3)?,
+    let fill = match (&structure, element) {
+        (Some(structure), _) => structure.parse_fill(fill, Format::V3)?,
+        (None, Element::Fixed(dtype)) => fill::parse(dtype, fill, Format::V3)?,
+        (None, Element::Vlen(kind)) => vlen::parse_fill(kind, fill, Format::V3)?,
     };
     match document.get("storage_transformers") {
         None | Some(Json::Null) => {}
@@ -111,6 +120,7 @@ pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
         dimension_names: dimension_names(document.get("dimension_names"), shape.len())?,
         shape,
         element,
+        structure,
         chunk: codecs.chunk,
         shards: codecs.shards,
         codecs: codecs.codecs,
@@ -171,9 +181,10 @@ fn dimension_names(json: Option<&Json>, rank: usize) -> Result<Option<Vec<Option
 
 /// The document of a new array, and its attributes.
 pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
-    let data_type = match spec.element() {
-        Element::Fixed(dtype) => dtypes::to_v3(dtype),
-        Element::Vlen(kind) => vlen::to_v3(kind)?,
+    let data_type = match (&spec.structure, spec.element()) {
+        (Some(structure), _) => structure.to_v3()?,
+        (None, Element::Fixed(dtype)) => dtypes::to_v3(dtype),
+        (None, Element::Vlen(kind)) => vlen::to_v3(kind)?,
     };
     let mut codecs = Vec::new();
     match &spec.filters {
@@ -190,7 +201,12 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         Choice::Set(list) => codecs.extend(list.iter().cloned()),
     }
     codecs.push(match (&spec.serializer, spec.vlen) {
-        (Choice::Set(serializer), _) => serializer.clone(),
+        (Choice::Set(serializer), _) => match &spec.structure {
+            Some(structure) if structure.has_order() && structure::lacks_order(serializer) => {
+                Json::from(&BytesCodec::metadata(Some(ByteOrder::Little)))
+            }
+            _ => serializer.clone(),
+        },
         (Choice::Auto, Some(kind)) => vlen::v3_codec(kind),
         (Choice::Auto, None) => {
             // Filters may make numbers of several bytes of those of one.
@@ -200,7 +216,11 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
                 Choice::Auto => true,
                 Choice::Set(list) => list.iter().all(transpose),
             };
-            let endian = (spec.dtype.has_order() || !same).then_some(ByteOrder::NATIVE);
+            let endian = match &spec.structure {
+                // As zarr-python.
+                Some(structure) => structure.has_order().then_some(ByteOrder::Little),
+                None => (spec.dtype.has_order() || !same).then_some(ByteOrder::NATIVE),
+            };
             Json::from(&BytesCodec::metadata(endian))
         }
     });

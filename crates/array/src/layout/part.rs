@@ -1,0 +1,198 @@
+//! One part of each element: a field of structures.
+//!
+//! An array of elements of 12 bytes is also an array with one axis more, of 3 elements of 4 bytes.
+//! A field is a range of that axis. So a field is read and written as every other selection is: of
+//! chunks without codecs only its bytes, into the caller's memory; and of chunks that are there,
+//! all other fields stay.
+
+use crate::dims::{Dims, MAX_RANK};
+use crate::error::LocateError;
+use crate::layout::ArrayLayout;
+use crate::layout::fill::FillValue;
+use crate::layout::locate::{ChunkList, ChunkLocator, Found};
+use crate::select::Selection;
+use hyperslab_codec::{ByteOrder, DataType, Kind};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The same bytes of all elements of an array.
+#[derive(Clone, Debug)]
+pub struct ElementPart {
+    layout: ArrayLayout,
+    unit: usize,
+    /// What of the last axis it is.
+    first: u64,
+    len: u64,
+}
+
+impl ElementPart {
+    /// The array with one more axis.
+    pub fn layout(&self) -> &ArrayLayout {
+        &self.layout
+    }
+
+    /// Bytes of what is one element of [`ElementPart::layout`].
+    pub fn unit(&self) -> usize {
+        self.unit
+    }
+
+    /// How many of these the part of one element is: the length of the last axis of a result.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether the part has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// What a selection of the array takes of the part.
+    pub fn of(&self, selection: Selection) -> Selection {
+        selection.with_range(self.first, self.len)
+    }
+}
+
+impl ArrayLayout {
+    /// The bytes `part` of all elements. To be written, the fill value has to be the same row of
+    /// units over and over, because a chunk that is not there is made of it; to be read
+    /// (`writes: false`), only that of the part has to be.
+    ///
+    /// `None` where that is not so; where elements are of variable length, or are swapped, or are
+    /// those of other arrays; and where there are as many axes as there can be.
+    pub fn part(&self, part: Range<usize>, writes: bool) -> Option<ElementPart> {
+        let (size, rank) = (self.dtype.size(), self.shape.len());
+        if self.encoding.vlen_or_swapped() || self.mosaic.is_some() || rank >= MAX_RANK {
+            return None;
+        }
+        if part.end > size || part.is_empty() {
+            return None;
+        }
+        // As large as possible: fewer, larger moves.
+        let unit = common_divisor(common_divisor(size, part.start), part.len());
+        let fill = self.fill.bytes();
+        let uniform = if writes { fill } else { fill.get(part.clone())? };
+        let value = fill.get(part.start..part.start + unit)?;
+        if uniform.chunks(unit).any(|other| other != value) {
+            return None;
+        }
+        let count = size.checked_div(unit)? as u64;
+        let shape: Dims = self.shape.iter().copied().chain([count]).collect();
+        let dtype = DataType::new(Kind::Raw, unit, ByteOrder::NATIVE)?;
+        let locator = Arc::new(WithoutLastAxis { locator: self.locator.clone() });
+        let layout = ArrayLayout::new(
+            self.name.clone(),
+            shape,
+            dtype,
+            self.grid.with_axis(count),
+            self.encoding.with_axis(count, unit),
+            FillValue::new(value),
+            locator,
+            self.store.clone(),
+        )
+        .ok()?;
+        let layout = match &self.sharding {
+            None => layout,
+            Some(sharding) => layout.with_sharding(sharding.with_axis(count)?).ok()?,
+        };
+        let layout = ArrayLayout { origin: self.origin.clone(), ..layout };
+        let (first, len) = (part.start.checked_div(unit)? as u64, part.len().checked_div(unit)? as u64);
+        Some(ElementPart { layout, unit, first, len })
+    }
+}
+
+/// The greatest common divisor; of 0 and a number, that number.
+fn common_divisor(a: usize, b: usize) -> usize {
+    let (mut a, mut b) = (a, b);
+    while b != 0 {
+        (a, b) = (b, a.checked_rem(b).unwrap_or(0));
+    }
+    a
+}
+
+/// Finds chunks of an array with one more axis, along which there is one chunk.
+#[derive(Debug)]
+struct WithoutLastAxis {
+    locator: Arc<dyn ChunkLocator>,
+}
+
+impl ChunkLocator for WithoutLastAxis {
+    fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
+        for chunk in wanted.iter() {
+            let chunk = chunk.split_last().map_or(chunk, |(_, chunk)| chunk);
+            self.locator.locate(ChunkList::one(chunk), found)?;
+        }
+        Ok(())
+    }
+
+    fn shares_objects(&self) -> bool {
+        self.locator.shares_objects()
+    }
+
+    fn folder(&self) -> Option<&str> {
+        self.locator.folder()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::model::{PerChunk, Spec};
+    use crate::{ReadOptions, Selection, Source, WriteOptions, read, write};
+    use hyperslab_codec::ByteOrder;
+    use hyperslab_store::{MemoryStore, Store};
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    fn spec(codecs: u8, order: Vec<usize>, fill: Vec<u8>) -> Spec {
+        Spec { codecs, order, fill, ..Spec::plain(&[5, 7], &[2, 4], "|V12") }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn parts_are_those_of_the_elements(
+            codecs in 0u8..8, swapped in any::<bool>(), start in 0usize..12, len in 1usize..13, fill in any::<u8>(), stored in any::<bool>(),
+        ) {
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+            let order = if swapped { vec![1, 0] } else { vec![0, 1] };
+            let layout = spec(codecs, order, vec![fill; 12]).layout_with(store, Arc::new(PerChunk("a")));
+            let all = Selection::all(&[5, 7]);
+            let mut model = vec![fill; 5 * 7 * 12];
+            if stored {
+                model.iter_mut().enumerate().for_each(|(at, byte)| *byte = at as u8);
+                let source = Source::dense(&model, &[5, 7], 12).unwrap();
+                write(&layout, &all, &source, WriteOptions::default()).unwrap();
+            }
+            let bytes = start..(start + len).min(12);
+            let part = layout.part(bytes.clone(), true).unwrap();
+            let within = part.of(all.clone());
+            let found = read(part.layout(), &within, ReadOptions::default()).unwrap();
+            let wanted: Vec<u8> = model.chunks(12).flat_map(|one| one[bytes.clone()].to_vec()).collect();
+            prop_assert_eq!(found.as_slice(), &wanted);
+
+            let new: Vec<u8> = wanted.iter().map(|byte| byte ^ 0x5A).collect();
+            let source = Source::dense(&new, &within.shape(), part.unit()).unwrap();
+            write(part.layout(), &within, &source, WriteOptions::default()).unwrap();
+            for (one, new) in model.chunks_mut(12).zip(new.chunks(bytes.len())) {
+                one[bytes.clone()].copy_from_slice(new);
+            }
+            let whole = read(&layout, &all, ReadOptions::default()).unwrap();
+            prop_assert_eq!(whole.as_slice(), &model);
+        }
+    }
+
+    #[test]
+    fn what_has_no_parts() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let layout = |spec: Spec| spec.layout_with(store.clone(), Arc::new(PerChunk("a")));
+        let counted: Vec<u8> = (0..12).collect();
+        let uneven = layout(spec(0, vec![], counted));
+        // The part of the fill value is one unit; the whole is not the same unit over and over.
+        assert!(uneven.part(4..8, false).is_some_and(|part| part.unit() == 4 && part.len() == 1));
+        assert!(uneven.part(4..8, true).is_none() && uneven.part(3..8, false).is_none());
+        let even = layout(spec(0, vec![], vec![0; 12]));
+        assert!(even.part(4..13, false).is_none() && even.part(4..4, false).is_none());
+        let stored = if ByteOrder::NATIVE == ByteOrder::Big { ByteOrder::Little } else { ByteOrder::Big };
+        let swapped = layout(Spec { stored, ..Spec::plain(&[5], &[2], "<i4") });
+        assert_eq!(swapped.part(0..4, false).is_none(), swapped.encoding().swap() > 1);
+    }
+}

@@ -1,0 +1,85 @@
+"""Element types that have fields, for the engine; and fields in indices."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hyperslab.errors import DataTypeError, ZarrUserWarning
+
+__all__ = ["packed", "pop_fields", "structure_text"]
+
+
+def packed(dtype: np.dtype[Any], check: Callable[[np.dtype[Any]], np.dtype[Any]]) -> np.dtype[Any]:
+    """A structure without gaps between its fields, whose types ``check`` has accepted.
+
+    Warns where there were gaps, as zarr-python does. Raises `DataTypeError` for titles, and for fields that
+    have no size.
+    """
+    _check_fields(dtype, dtype, check)
+    found = _without_gaps(dtype)
+    if found != dtype:
+        warnings.warn(
+            f"dtype {dtype}: fields are stored without gaps. Their values are kept, their offsets change.",
+            ZarrUserWarning,
+            stacklevel=4,
+        )
+    return found
+
+
+def _without_gaps(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Unlike NumPy's ``repack_fields``, also of structures in fields that are arrays."""
+    if dtype.names is None:
+        return dtype
+    return np.dtype([(name, _without_gaps(dtype[name].base), dtype[name].shape) for name in dtype.names])
+
+
+def _check_fields(
+    dtype: np.dtype[Any], whole: np.dtype[Any], check: Callable[[np.dtype[Any]], np.dtype[Any]]
+) -> None:
+    known: Any = dtype.fields or {}
+    for name in dtype.names or ():
+        field, _, *title = known[name]
+        if title:
+            raise DataTypeError(f"dtype {whole}: field {name!r} has a title, {title[0]!r}: Zarr has none")
+        base = field.base
+        if base.kind in "OT":
+            raise DataTypeError(
+                f"dtype {whole}: field {name!r} is {base}: fields of structures have one size"
+            )
+        if base.names is not None:
+            _check_fields(base, whole, check)
+        else:
+            check(base)
+
+
+def structure_text(dtype: np.dtype[Any], small: Callable[[np.dtype[Any]], str | None]) -> str | None:
+    """The fields as Zarr v2 metadata has them, as JSON text; ``None``: there are none. ``small`` gives Zarr's
+    name of types that are not NumPy's own.
+    """
+
+    def fields(dtype: np.dtype[Any]) -> list[list[Any]]:
+        found: list[list[Any]] = []
+        for name in dtype.names or ():
+            field = dtype[name]
+            base = field.base
+            kind = fields(base) if base.names is not None else small(base) or base.str
+            found.append([name, kind, list(field.shape)] if field.shape else [name, kind])
+        return found
+
+    return None if dtype.names is None else json.dumps(fields(dtype))
+
+
+def pop_fields(selection: Any) -> tuple[Any, Any]:
+    """The names of fields in an index (``None``, one, or a list), and the index without them."""
+    if isinstance(selection, str):
+        return selection, ...
+    if not isinstance(selection, tuple) or not any(isinstance(item, str) for item in selection):
+        return None, selection
+    names = [item for item in selection if isinstance(item, str)]
+    rest = tuple(item for item in selection if not isinstance(item, str))
+    return names[0] if len(names) == 1 else names, rest[0] if len(rest) == 1 else rest or ...
