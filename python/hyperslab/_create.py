@@ -94,7 +94,7 @@ class ArraySpec(TypedDict):
     fortran_order: bool
     attributes: str
     dimension_names: list[str | None] | None
-    key_encoding: tuple[str, str] | None
+    key_encoding: str | None
 
 
 class CopySpec(TypedDict):
@@ -363,33 +363,27 @@ def _is_any_object(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "O" and kind_of(dtype)[0] is None
 
 
-def _key_encoding(given: Any) -> tuple[str, str] | None:
-    """Name and separator of a chunk key encoding: ``("v2", ".")``, ``{"name": "default", "separator":
-    "/"}``, zarr-python's objects.
+def _key_encoding(given: Any) -> dict[str, Any] | None:
+    """The metadata of a chunk key encoding: ``("v2", ".")``, ``{"name": "default", "separator": "/"}``,
+    ``{"name": "suffix", "configuration": {"suffix": ".tiff"}}``, a name, zarr-python's objects.
     """
     if given is None:
         return None
     if hasattr(given, "to_dict"):
         given = given.to_dict()
-    name: Any
-    separator: Any
     if isinstance(given, str):
-        name, separator = given, None
-    elif isinstance(given, Mapping):
-        name = given.get("name")
-        separator = given.get("separator", (given.get("configuration") or {}).get("separator"))
-    elif isinstance(given, Sequence) and len(given) == 2:
+        return {"name": given}
+    if isinstance(given, Mapping) and isinstance(given.get("name"), str):
+        found = dict(given)
+        if found.get("separator", "") is None:
+            del found["separator"]
+        return found
+    if isinstance(given, Sequence) and len(given) == 2:
         name, separator = given
-    else:
-        name, separator = None, None
-    if name not in ("default", "v2"):
-        raise InvalidArgumentError(
-            f"chunk_key_encoding: expected 'default' or 'v2' with separator '/' or '.', found {given!r}"
-        )
-    separator = separator or ("/" if name == "default" else ".")
-    if separator not in ("/", "."):
-        raise InvalidArgumentError(f"chunk_key_encoding: expected separator '/' or '.', found {separator!r}")
-    return name, separator
+        return {"name": name} if separator is None else {"name": name, "separator": separator}
+    raise InvalidArgumentError(
+        f"chunk_key_encoding: expected a name as 'default' or 'v2', or its metadata, found {given!r}"
+    )
 
 
 def array_spec(
@@ -419,9 +413,9 @@ def array_spec(
             f"dtype {dtype}: Zarr v3 has no arrays of variable length; use Zarr v2: zarr_format=2"
         )
     key_encoding = _key_encoding(chunk_key_encoding)
-    if zarr_format == 2 and key_encoding is not None and key_encoding[0] != "v2":
+    if zarr_format == 2 and key_encoding is not None and key_encoding["name"] != "v2":
         raise InvalidArgumentError(
-            f"chunk_key_encoding: expected 'v2' for a Zarr v2 array, found {key_encoding[0]!r}"
+            f"chunk_key_encoding: expected 'v2' for a Zarr v2 array, found {key_encoding['name']!r}"
         )
     if zarr_format == 2 and order is None:
         order = settings.order
@@ -465,5 +459,5 @@ def array_spec(
         "fortran_order": order == "F",
         "attributes": attributes_text(attributes),
         "dimension_names": names,
-        "key_encoding": key_encoding,
+        "key_encoding": None if key_encoding is None else json.dumps(key_encoding),
     }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from hyperslab import _native
 from hyperslab.codecs import Codec, Sharding, parse_codec
 from hyperslab.errors import InvalidArgumentError
 
@@ -20,6 +22,7 @@ __all__ = [
     "DataType",
     "GroupMetadata",
     "Metadata",
+    "OtherKeyEncoding",
     "RegularChunkGrid",
     "codecs_of",
 ]
@@ -123,6 +126,43 @@ class ChunkKeyEncoding:
         return {"name": self.name, "configuration": {"separator": self.separator}}
 
 
+@dataclass(frozen=True)
+class OtherKeyEncoding:
+    """How objects of chunks (or shards) are named, in an encoding that is an extension."""
+
+    name: str
+    configuration: Mapping[str, Any]
+    ndim: int
+    """Number of axes of the array."""
+
+    def encode_chunk_key(self, chunk_coords: tuple[int, ...]) -> str:
+        """The name of a chunk, below the array.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> keys = {"name": "suffix", "configuration": {"suffix": ".tiff"}}
+        >>> z = hs.zeros((4, 4), chunks=(2, 2), chunk_key_encoding=keys)
+        >>> z.metadata.chunk_key_encoding.encode_chunk_key((0, 1))
+        'c/0/1.tiff'
+        """
+        return _native.chunk_key(json.dumps(self.to_dict()), list(chunk_coords))
+
+    def decode_chunk_key(self, chunk_key: str) -> tuple[int, ...]:
+        """The number of a chunk along each axis.
+
+        Raises `InvalidArgumentError` for what is no name of a chunk.
+        """
+        found = _native.chunk_of_key(json.dumps(self.to_dict()), chunk_key, self.ndim)
+        if found is None:
+            raise InvalidArgumentError(f"chunk_key: {chunk_key!r} names no chunk in encoding {self.name!r}")
+        return tuple(found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The metadata of Zarr v3."""
+        return {"name": self.name, "configuration": copy.deepcopy(dict(self.configuration))}
+
+
 class _ArrayMetadata(Metadata):
     """What is the same in both formats."""
 
@@ -159,7 +199,7 @@ class _ArrayMetadata(Metadata):
         return copy.deepcopy(self["attributes"])
 
     @property
-    def chunk_key_encoding(self) -> ChunkKeyEncoding:
+    def chunk_key_encoding(self) -> ChunkKeyEncoding | OtherKeyEncoding:
         """How objects of chunks are named."""
         raise NotImplementedError
 
@@ -264,13 +304,15 @@ class ArrayV3Metadata(_ArrayMetadata):
         return RegularChunkGrid(tuple(self["chunk_grid"]["configuration"]["chunk_shape"]))
 
     @property
-    def chunk_key_encoding(self) -> ChunkKeyEncoding:
+    def chunk_key_encoding(self) -> ChunkKeyEncoding | OtherKeyEncoding:
         found = self["chunk_key_encoding"]
         name, settings = (
             (found, {}) if isinstance(found, str) else (found["name"], found.get("configuration"))
         )
+        if name not in ("default", "v2"):
+            return OtherKeyEncoding(name, settings or {}, self.ndim)
         separator = (settings or {}).get("separator", "." if name == "v2" else "/")
-        return ChunkKeyEncoding("v2" if name == "v2" else "default", separator)
+        return ChunkKeyEncoding(name, separator)
 
     @property
     def codecs(self) -> tuple[Codec | dict[str, Any], ...]:

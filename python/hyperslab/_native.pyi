@@ -31,6 +31,8 @@ __all__ = [
     "arrow_array",
     "arrow_schema",
     "copy",
+    "chunk_key",
+    "chunk_of_key",
     "create_array",
     "create_group",
     "finish_writers",
@@ -88,6 +90,8 @@ def open_node(
 def open_root(
     location: str, fsync: bool, zarr_format: int | None = None
 ) -> tuple[StoreHandle, ArrayHandle | GroupHandle] | None: ...
+def chunk_key(encoding: str, chunk: Sequence[int]) -> str: ...
+def chunk_of_key(encoding: str, key: str, rank: int) -> list[int] | None: ...
 def create_array(
     store: StoreHandle,
     path: str,

@@ -94,7 +94,7 @@ impl ArrayNode for zarr::Array {
             fill: self.fill().map(<[u8]>::to_vec),
             attributes: zarr::Array::attributes(self).clone(),
             dimension_names: self.dimension_names().map(<[_]>::to_vec),
-            key_encoding: Some(self.key_encoding()),
+            key_encoding: Some(self.key_encoding().clone()),
             fortran_order: self.fortran_order(),
             vlen: self.vlen(),
             codecs: codecs(self, copying),

@@ -204,8 +204,8 @@ impl Array {
     }
 
     /// How chunks are named.
-    pub fn key_encoding(&self) -> KeyEncoding {
-        self.metadata.keys
+    pub fn key_encoding(&self) -> &KeyEncoding {
+        self.metadata.keys.encoding()
     }
 
     /// What its elements of variable length are; `None`: they have one size.

@@ -3,7 +3,7 @@
 use crate::error::{Problem, expected, invalid};
 use crate::format::sharding::Shards;
 use crate::json::Json;
-use crate::keys::{ChunkKeys, KeyEncoding};
+use crate::keys::{ChunkKeys, KeyPattern};
 use crate::vlen::Element;
 use crate::{Format, Result};
 use hyperslab_array::{ArrayLayout, ChunkEncoding, ChunkGrid, Dims, FillValue};
@@ -25,7 +25,7 @@ pub(crate) struct Metadata {
     pub(crate) codecs: ChunkCodecs,
     /// One element, of variable length its bytes; `None` for v2's `null`.
     pub(crate) fill: Option<Vec<u8>>,
-    pub(crate) keys: KeyEncoding,
+    pub(crate) keys: Arc<KeyPattern>,
     pub(crate) dimension_names: Option<Vec<Option<String>>>,
     pub(crate) attributes: Json,
     /// The codecs as metadata has them, where the array is nothing but shards those inside: v3's
@@ -53,7 +53,7 @@ impl Metadata {
         let encoding = ChunkEncoding::of(&self.chunk, dtype, &self.codecs).map_err(refuse)?;
         let grid = ChunkGrid::regular(self.chunk.clone())
             .ok_or_else(|| refuse(format!("chunks of shape {:?} have no elements", self.chunk)))?;
-        let locator = Arc::new(ChunkKeys::new(path, self.keys));
+        let locator = Arc::new(ChunkKeys::new(path, self.keys.clone()));
         let name = if path.is_empty() { store.url() } else { format!("/{path}") };
         let layout = ArrayLayout::new(
             name,

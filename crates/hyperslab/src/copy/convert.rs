@@ -117,9 +117,7 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
     spec.key_encoding = match (format, facts.key_encoding) {
         (_, Some(encoding)) if same_format => Some(encoding),
         // Nested folders stay nested.
-        (Format::ZarrV2, Some(KeyEncoding::Default { separator } | KeyEncoding::V2 { separator })) => {
-            Some(KeyEncoding::V2 { separator })
-        }
+        (Format::ZarrV2, Some(encoding)) => Some(KeyEncoding::V2 { separator: encoding.v2_separator() }),
         _ => None,
     };
 

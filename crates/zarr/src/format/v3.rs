@@ -16,12 +16,14 @@ use super::extension::Extension;
 use super::sharding::{self, Codecs};
 use crate::error::{Problem, expected, invalid, unsupported};
 use crate::json::Json;
-use crate::metadata::{Metadata, attributes, chunk_sizes, require, separator, sizes};
+use crate::keys::KeyPattern;
+use crate::metadata::{Metadata, attributes, chunk_sizes, require, sizes};
 use crate::spec::{ArraySpec, Choice};
 use crate::vlen::{self, Element};
 use crate::{Format, KeyEncoding, dtypes, fill};
 use hyperslab_array::Dims;
 use hyperslab_codec::{ByteOrder, BytesCodec, Transpose};
+use std::sync::Arc;
 
 const ARRAY_FIELDS: [&str; 11] = [
     "zarr_format",
@@ -87,7 +89,8 @@ pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
     let shape = sizes("shape", require(document, "shape")?)?;
     let element = Element::from_v3(require(document, "data_type")?)?;
     let chunk = chunk_grid(require(document, "chunk_grid")?, &shape)?;
-    let keys = key_encoding(require(document, "chunk_key_encoding")?)?;
+    let keys = KeyEncoding::parse(require(document, "chunk_key_encoding")?, 0)?;
+    let keys = Arc::new(KeyPattern::new(keys, shape.len())?);
     let fill = require(document, "fill_value")?;
     let fill = match element {
         Element::Fixed(dtype) => fill::parse(dtype, fill, Format::V3)?,
@@ -131,25 +134,6 @@ fn chunk_grid(json: &Json, shape: &[u64]) -> Result<Dims, Problem> {
     }
     grid.only(&["chunk_shape"])?;
     chunk_sizes("chunk_grid: chunk_shape", grid.require("chunk_shape")?, shape)
-}
-
-fn key_encoding(json: &Json) -> Result<KeyEncoding, Problem> {
-    // Early v3 writers put the separator beside the name.
-    let mut moved = json.clone();
-    let beside = moved.remove("separator");
-    let encoding = Extension::parse("chunk_key_encoding", &moved)?;
-    let make: fn(char) -> KeyEncoding = match encoding.name {
-        "default" => |separator| KeyEncoding::Default { separator },
-        "v2" => |separator| KeyEncoding::V2 { separator },
-        name => {
-            return unsupported!("chunk key encoding \"{name}\" is not supported (supported: default, v2)");
-        }
-    };
-    encoding.only(&["separator"])?;
-    match encoding.get("separator").or(beside.as_ref()) {
-        Some(json) => Ok(make(separator("chunk_key_encoding: separator", json)?)),
-        None => Ok(make(if encoding.name == "default" { '/' } else { '.' })),
-    }
 }
 
 fn dimension_names(json: Option<&Json>, rank: usize) -> Result<Option<Vec<Option<String>>>, Problem> {
@@ -224,16 +208,12 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
             shards
         }
     };
-    let (name, separator) = match spec.key_encoding {
-        None => ("default", '/'),
-        Some(KeyEncoding::Default { separator }) => ("default", separator),
-        Some(KeyEncoding::V2 { separator }) => ("v2", separator),
-    };
+    let keys = spec.key_encoding.as_ref().unwrap_or(&KeyEncoding::Default { separator: '/' });
     let mut document = Json::from([
         ("shape", spec.shape.as_slice().into()),
         ("data_type", data_type),
         ("chunk_grid", Json::named("regular", [("chunk_shape", objects)])),
-        ("chunk_key_encoding", Json::named(name, [("separator", Json::String(separator.into()))])),
+        ("chunk_key_encoding", keys.to_json()),
         ("fill_value", spec.fill_json()?),
         ("codecs", Json::Array(codecs)),
         ("attributes", spec.attributes.clone()),
