@@ -43,6 +43,7 @@ pub use layout::locate::{ChunkList, ChunkLocator, Found, Location};
 pub use layout::mosaic::{ConvertElements, Mosaic, MosaicSource, Piece, SourceArray};
 pub use layout::origin::{Origin, Seen};
 pub use layout::pattern::{Blocks, Pattern};
+pub use layout::shapes::MakeEncoding;
 pub use layout::shard_index::IndexEncoding;
 pub use layout::sharding::{ShardLevel, Sharding};
 pub use plan::Plan;

@@ -362,14 +362,23 @@ impl<'a> Request<'a> {
         scratch: &mut Scratch,
         then: impl FnOnce(&ChunkReader<'_>, &mut Scratch) -> Result<T, ArrayError>,
     ) -> Result<T, ArrayError> {
-        let some = self.layout.without(location);
+        let some = match self.layout.without(location) {
+            None => self.layout.of_chunk(&scratch.task.chunk)?,
+            some => some,
+        };
         let layout = some.as_deref().unwrap_or(self.layout);
         // Without a cache, as mostly, nothing is asked.
         let held = match self.cache {
             Some(_) => self.held(layout, &scratch.task, &scratch.key, location, None)?,
             None => None,
         };
-        then(&ChunkReader::new(self, layout, &scratch.task, held, false), scratch)
+        if self.layout.grid().is_regular() || scratch.task.picks.is_empty() {
+            return then(&ChunkReader::new(self, layout, &scratch.task, held, false), scratch);
+        }
+        let moved = self.plan.moved(self.layout, layout.encoding().strides(), &mut scratch.task);
+        let moved = moved.ok_or_else(|| memory_error(layout, "the points of a chunk", u64::MAX))?;
+        let places = moved.iter().map(|points| points.places(self.target.strides())).collect();
+        then(&ChunkReader::with_places(self, layout, &scratch.task, places, held, false), scratch)
     }
 
     /// Does a step of a lot.
