@@ -7,20 +7,19 @@ registered texts, and zarr-python reads and writes with them.
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+import hyperslab as hs
 import numpy as np
 import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import examples, scratch
 from zarr.core.chunk_key_encodings import ChunkKeyEncoding, parse_chunk_key_encoding
 from zarr.registry import register_chunk_key_encoding
-
-import hyperslab as hs
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,10 @@ ENCODINGS: list[dict[str, Any]] = [
     SUFFIX,
     {
         "name": "suffix",
-        "configuration": {"suffix": "9", "base-encoding": {"name": "v2", "configuration": {"separator": "/"}}},
+        "configuration": {
+            "suffix": "9",
+            "base-encoding": {"name": "v2", "configuration": {"separator": "/"}},
+        },
     },
     {"name": "suffix", "configuration": {"suffix": "/x", "base-encoding": {"name": "fanout"}}},
     {"name": "fanout", "configuration": {"max_children": 4}},
@@ -86,45 +88,47 @@ ENCODINGS: list[dict[str, Any]] = [
 ]
 
 
-@settings(max_examples=60)
-@given(st.sampled_from(ENCODINGS), st.tuples(st.integers(0, 12), st.integers(0, 12)), st.booleans(), st.data())
+@settings(max_examples=examples(60))
+@given(
+    st.sampled_from(ENCODINGS), st.tuples(st.integers(0, 12), st.integers(0, 12)), st.booleans(), st.data()
+)
 def test_both_ways(
-    tmp_path_factory: pytest.TempPathFactory,
     keys: dict[str, Any],
     shape: tuple[int, int],
     sharded: bool,
     data: st.DataObject,
 ) -> None:
     values = np.arange(shape[0] * shape[1], dtype="i4").reshape(shape) + 1
-    path = tmp_path_factory.mktemp("keys")
-    shards = (4, 4) if sharded else None
-    ours = hs.create_array(
-        path / "a", shape=shape, chunks=(1, 2), shards=shards, dtype="i4", chunk_key_encoding=keys
-    )
-    ours[...] = values
-    theirs = zarr.open_array(path / "a", mode="r+")
-    assert np.array_equal(theirs[...], values)
-    rows = data.draw(st.integers(0, 12))
-    other = zarr.create_array(
-        path / "b", shape=shape, chunks=(1, 2), shards=shards, dtype="i4", chunk_key_encoding=keys
-    )
-    other[...] = values
-    names = [sorted(str(f.relative_to(path / n)) for f in (path / n).rglob("*") if f.is_file()) for n in "ab"]
-    assert names[0] == names[1]
-    read = hs.open_array(path / "b", mode="r+")
-    assert np.array_equal(read[...], values)
-    assert read.nchunks_initialized == ours.nchunks_initialized
-    # What a resize cuts off is gone, what it adds is fill value.
-    read.resize((rows, shape[1]))
-    expected = np.zeros((rows, shape[1]), "i4")
-    expected[: shape[0]] = values[:rows]
-    assert np.array_equal(read[...], expected)
-    assert np.array_equal(zarr.open_array(path / "b")[...], expected)
-    read.resize(shape)
-    expected = values.copy()
-    expected[rows:] = 0
-    assert np.array_equal(read[...], expected)
-    shutil.rmtree(path)
+    with scratch() as path:
+        shards = (4, 4) if sharded else None
+        ours = hs.create_array(
+            path / "a", shape=shape, chunks=(1, 2), shards=shards, dtype="i4", chunk_key_encoding=keys
+        )
+        ours[...] = values
+        theirs = zarr.open_array(path / "a", mode="r+")
+        assert np.array_equal(theirs[...], values)
+        rows = data.draw(st.integers(0, 12))
+        other = zarr.create_array(
+            path / "b", shape=shape, chunks=(1, 2), shards=shards, dtype="i4", chunk_key_encoding=keys
+        )
+        other[...] = values
+        names = [
+            sorted(str(f.relative_to(path / n)) for f in (path / n).rglob("*") if f.is_file()) for n in "ab"
+        ]
+        assert names[0] == names[1]
+        read = hs.open_array(path / "b", mode="r+")
+        assert np.array_equal(read[...], values)
+        assert read.nchunks_initialized == ours.nchunks_initialized
+        # What a resize cuts off is gone, what it adds is fill value.
+        read.resize((rows, shape[1]))
+        expected = np.zeros((rows, shape[1]), "i4")
+        expected[: shape[0]] = values[:rows]
+        assert np.array_equal(read[...], expected)
+        assert np.array_equal(zarr.open_array(path / "b")[...], expected)
+        read.resize(shape)
+        expected = values.copy()
+        expected[rows:] = 0
+        assert np.array_equal(read[...], expected)
 
 
 @pytest.mark.parametrize("keys", ENCODINGS)

@@ -12,7 +12,7 @@ import numpy as np
 
 from hyperslab import _native
 from hyperslab.codecs import Codec, Sharding, parse_codec
-from hyperslab.errors import InvalidArgumentError
+from hyperslab.errors import InvalidArgumentError, UnsupportedError
 
 __all__ = [
     "ArrayV2Metadata",
@@ -23,6 +23,7 @@ __all__ = [
     "GroupMetadata",
     "Metadata",
     "OtherKeyEncoding",
+    "RectilinearChunkGrid",
     "RegularChunkGrid",
     "codecs_of",
 ]
@@ -88,6 +89,34 @@ class RegularChunkGrid:
     def to_dict(self) -> dict[str, Any]:
         """The metadata of Zarr v3."""
         return {"name": "regular", "configuration": {"chunk_shape": list(self.chunk_shape)}}
+
+
+@dataclass(frozen=True)
+class RectilinearChunkGrid:
+    """Chunks of different lengths along each axis."""
+
+    shapes: tuple[Any, ...]
+    """As metadata has them: a number, or a list of numbers and of pairs: length, how many."""
+
+    @property
+    def chunk_shapes(self) -> tuple[int | tuple[int, ...], ...]:
+        """Per axis the length of all chunks, or of each."""
+        return tuple(axis if isinstance(axis, int) else tuple(_lengths(axis)) for axis in self.shapes)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shapes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The metadata of Zarr v3."""
+        shapes = copy.deepcopy(list(self.shapes))
+        return {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": shapes}}
+
+
+def _lengths(axis: Iterable[Any]) -> Iterable[int]:
+    for item in axis:
+        yield from [item] if isinstance(item, int) else [item[0]] * item[1]
 
 
 @dataclass(frozen=True)
@@ -299,8 +328,11 @@ class ArrayV3Metadata(_ArrayMetadata):
     dtype = data_type
 
     @property
-    def chunk_grid(self) -> RegularChunkGrid:
+    def chunk_grid(self) -> RegularChunkGrid | RectilinearChunkGrid:
         """The chunks; where there are shards, the shards."""
+        found = self["chunk_grid"]
+        if isinstance(found, dict) and found["name"] == "rectilinear":
+            return RectilinearChunkGrid(tuple(found["configuration"]["chunk_shapes"]))
         return RegularChunkGrid(tuple(self["chunk_grid"]["configuration"]["chunk_shape"]))
 
     @property
@@ -312,7 +344,7 @@ class ArrayV3Metadata(_ArrayMetadata):
         if name not in ("default", "v2"):
             return OtherKeyEncoding(name, settings or {}, self.ndim)
         separator = (settings or {}).get("separator", "." if name == "v2" else "/")
-        return ChunkKeyEncoding(name, separator)
+        return ChunkKeyEncoding("v2" if name == "v2" else "default", separator)
 
     @property
     def codecs(self) -> tuple[Codec | dict[str, Any], ...]:
@@ -335,12 +367,18 @@ class ArrayV3Metadata(_ArrayMetadata):
     def chunks(self) -> tuple[int, ...]:
         """Elements of a chunk per axis; where there are shards, of the chunks in them."""
         sharding = self.sharding_codec
-        return self.chunk_grid.chunk_shape if sharding is None else sharding.chunk_shape
+        if sharding is not None:
+            return sharding.chunk_shape
+        grid = self.chunk_grid
+        if isinstance(grid, RectilinearChunkGrid):
+            raise UnsupportedError("chunks: they have different shapes (a rectilinear chunk grid)")
+        return grid.chunk_shape
 
     @property
     def shards(self) -> tuple[int, ...] | None:
         """Elements of a shard per axis."""
-        return None if self.sharding_codec is None else self.chunk_grid.chunk_shape
+        grid = self.chunk_grid
+        return grid.chunk_shape if self.sharding_codec and isinstance(grid, RegularChunkGrid) else None
 
     @property
     def dimension_names(self) -> tuple[str | None, ...] | None:

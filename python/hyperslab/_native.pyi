@@ -30,9 +30,9 @@ __all__ = [
     "__version__",
     "arrow_array",
     "arrow_schema",
-    "copy",
     "chunk_key",
     "chunk_of_key",
+    "copy",
     "create_array",
     "create_group",
     "finish_writers",
@@ -236,6 +236,11 @@ class ArrayBase:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The element type."""
+    @property
+    def _largest_chunk(self) -> tuple[int, ...]:
+        """Elements of a chunk per axis; of chunks of different shapes, of the longest along each axis."""
+    def _chunk_lengths(self) -> list[list[int]] | None:
+        """Lengths of chunks along each axis; ``None``: all chunks have one shape."""
     @property
     def chunks(self) -> tuple[int, ...]:
         """Elements of a chunk per axis."""

@@ -414,7 +414,7 @@ def write_all(array: Array, data: Any) -> None:
         return
     row = max(array.nbytes // max(len(array), 1), 1)
     # Whole shards, or chunks, so that none is written twice; but not at any cost in memory.
-    unit = array.chunks[0]
+    unit = array._largest_chunk[0]
     if array.shards is not None and array.shards[0] * row <= _LARGEST_BLOCK_BYTES:
         unit = array.shards[0]
     step = max(_BLOCK_BYTES // row // unit, 1) * unit

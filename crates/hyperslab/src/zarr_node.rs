@@ -76,6 +76,10 @@ impl ArrayNode for zarr::Array {
     }
 
     fn stored_objects(&self, ask: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>> {
+        // Who asks takes objects for equally large.
+        if !self.layout().object_grid().is_regular() {
+            return Ok(None);
+        }
         Ok(Some(self.stored_places(ask)?))
     }
 
@@ -99,6 +103,7 @@ impl ArrayNode for zarr::Array {
             vlen: self.vlen(),
             codecs: codecs(self, copying),
             sharding: sharding_codec(self),
+            rectilinear: self.rectilinear().map(<[_]>::to_vec),
         })
     }
 

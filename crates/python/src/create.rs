@@ -10,8 +10,8 @@ use hyperslab::codec::{DataType, VlenKind};
 use hyperslab::store::Ask;
 use hyperslab::stores::{Intent, Reached, StoreOptions, reach};
 use hyperslab::zarr::{
-    Array, ArraySpec, Choice, Consolidation, Creation, Format, Group, IndexLocation, Json, KeyEncoding,
-    open_with,
+    Array, ArraySpec, AxisChunks, Choice, Consolidation, Creation, Format, Group, IndexLocation, Json,
+    KeyEncoding, open_with,
 };
 use hyperslab::{Node, Object};
 use pyo3::IntoPyObjectExt;
@@ -135,6 +135,7 @@ items! {
         /// Of variable length: "text", "bytes", or NumPy's type string of the items of arrays.
         vlen: Option<String>,
         chunks: Option<Vec<u64>>,
+        rectilinear: Option<String>,
         shards: Option<Vec<u64>>,
         choose_shards: bool,
         index_at_start: bool,
@@ -173,6 +174,10 @@ impl Spec {
             }
         };
         spec.chunks = self.chunks.map(|chunks| chunks.as_slice().into());
+        if let Some(text) = self.rectilinear {
+            let axes = AxisChunks::list_from_json(&json(py, "chunks", &text)?);
+            spec.rectilinear = Some(axes.map_err(invalid)?);
+        }
         spec.shards = self.shards.map(|shards| shards.as_slice().into());
         if self.choose_shards {
             spec.choose_shards().map_err(invalid)?;

@@ -8,7 +8,7 @@ use crate::metadata::Metadata;
 use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::origin::OpenedAt;
 use crate::path::{join, normalize_path};
-use crate::{ArraySpec, Format, KeyEncoding, Result, ZarrError, locked, walk};
+use crate::{ArraySpec, AxisChunks, Format, KeyEncoding, Result, ZarrError, locked, walk};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::VlenKind;
 use hyperslab_store::{Ask, Identity, Key, Store};
@@ -196,6 +196,12 @@ impl Array {
     /// chunks of the outermost, as with zarr-python; the engine's are the innermost ones.
     pub fn chunks(&self) -> &[u64] {
         self.metadata.shown_chunk()
+    }
+
+    /// The chunks along each axis, where the grid is rectilinear; then [`Array::chunks`] is the
+    /// largest chunk that there could be.
+    pub fn rectilinear(&self) -> Option<&[AxisChunks]> {
+        self.metadata.rectilinear.as_ref().map(|grid| grid.axes.as_slice())
     }
 
     /// Elements of a shard per axis; `None` where each chunk is an object of its own.

@@ -32,6 +32,7 @@
 mod array;
 mod base64;
 mod change;
+mod chunk_grid;
 mod chunks;
 mod compiled;
 mod consolidated;
@@ -58,6 +59,7 @@ mod walk;
 
 pub use array::Array;
 pub use base64::encode as base64;
+pub use chunk_grid::AxisChunks;
 pub use create::Creation;
 pub use error::{Result, ZarrError};
 pub use format::Format;

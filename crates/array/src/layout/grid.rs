@@ -167,7 +167,7 @@ mod tests {
             runs in proptest::collection::vec((1u64..5, 1u64..4), 1..6),
             extent in 0u64..70,
         ) {
-            let grid = ChunkGrid::rectilinear(&[runs.clone()]).unwrap();
+            let grid = ChunkGrid::rectilinear(std::slice::from_ref(&runs)).unwrap();
             let sizes: Vec<u64> =
                 runs.iter().flat_map(|(size, count)| std::iter::repeat_n(*size, *count as usize)).collect();
             let total: u64 = sizes.iter().sum();

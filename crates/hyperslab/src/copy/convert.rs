@@ -6,7 +6,7 @@ use crate::element::swap_bytes;
 use crate::{Array, Error, Format, Result};
 use hyperslab_array::Dims;
 use hyperslab_codec::{ByteOrder, BytesCodec, Codec, Transpose, VlenKind};
-use hyperslab_zarr::{ArraySpec, Choice, IndexLocation, Json, KeyEncoding};
+use hyperslab_zarr::{ArraySpec, AxisChunks, Choice, IndexLocation, Json, KeyEncoding};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ const NO_NAMES: &str = "dimension names left out, because some are missing, whic
 
 const NO_SHARDS: &str = "no shards in the copy, which Zarr v2 has not; each chunk is an object";
 const FLAT_SHARDS: &str = "shards of one level, with checksummed index, in place of the source's shards";
+const ONE_SHAPE: &str = "chunks of different shapes became chunks of the largest of these shapes";
 const LARGER_SHARDS: &str = "larger shards than in the source, so that the chunks divide them";
 
 /// The copy of one array or group, on its way.
@@ -67,6 +68,8 @@ pub(crate) struct Copied {
     pub(crate) codecs: CopiedCodecs,
     /// The codec in v3 metadata that makes shards, and the codecs before and behind it.
     pub(crate) sharding: Option<(Vec<Json>, Json, Vec<Json>)>,
+    /// The chunks along each axis, where they have different lengths.
+    pub(crate) rectilinear: Option<Vec<AxisChunks>>,
 }
 
 /// The codecs of a copy that are those of the source.
@@ -93,7 +96,21 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
     // v2 has the stored order in the element type, v3 in the serializer.
     let mut spec = ArraySpec::new(format.zarr()?, array.shape(), dtype.with_order(stored));
     spec.vlen = vlen;
-    spec.chunks = chunks(array, options);
+    match facts.rectilinear {
+        Some(axes)
+            if same_format
+                && options.chunks.is_none()
+                && matches!(options.shards, Shards::Keep | Shards::None) =>
+        {
+            spec.rectilinear = Some(axes);
+        }
+        other => {
+            if other.is_some() {
+                copying.note(ONE_SHAPE);
+            }
+            spec.chunks = chunks(array, options);
+        }
+    }
     spec.choose_chunks();
     spec.fill = facts.fill.map(|mut fill| {
         if vlen.is_none() && stored != dtype.order() {

@@ -80,6 +80,7 @@ pub(crate) fn parse(document: &Json, attributes: Json) -> Result<Metadata, Probl
         format: Format::V2,
         element,
         chunk,
+        rectilinear: None,
         shards: None,
         codecs,
         fill,
@@ -155,6 +156,9 @@ fn dimension_names(attributes: &Json, rank: usize) -> Option<Vec<Option<String>>
 pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     if spec.serializer != Choice::Auto {
         return invalid!("serializer: Zarr v2 has none");
+    }
+    if spec.rectilinear.is_some() {
+        return invalid!("chunks: Zarr v2 has only chunks of one shape, no rectilinear grids");
     }
     if let Some(shards) = &spec.shards {
         return invalid!("shards: Zarr v2 has none, found {:?}", shards.as_slice());
