@@ -108,20 +108,22 @@ impl KeyPattern {
     /// Appends the key of a chunk, relative to the array. Allocates nothing but room in `key`.
     pub(crate) fn write(&self, chunk: &[u64], key: &mut String) {
         for part in &self.parts {
-            match part {
-                Part::Text(text) => key.push_str(text),
-                Part::Index { axis, width } => {
-                    let index = chunk.get(*axis).copied().unwrap_or_default();
-                    if *width > 1 {
-                        let digits = index.checked_ilog10().unwrap_or(0) as usize + 1;
-                        key.extend(std::iter::repeat_n('0', width.saturating_sub(digits)));
-                    }
-                    push_decimal(index, key);
+            let (axis, width, base) = match part {
+                Part::Text(text) => {
+                    key.push_str(text);
+                    continue;
                 }
-                Part::Digits { axis, base } => {
-                    let index = chunk.get(*axis).copied().unwrap_or_default();
-                    push_digits(index, *base, key);
-                }
+                Part::Index { axis, width } => (*axis, *width, None),
+                Part::Digits { axis, base } => (*axis, 0, Some(*base)),
+            };
+            let Some(index) = chunk.get(axis).copied() else { continue };
+            if width > 1 {
+                let digits = index.checked_ilog10().unwrap_or(0) as usize + 1;
+                key.extend(std::iter::repeat_n('0', width.saturating_sub(digits)));
+            }
+            match base {
+                None => push_decimal(index, key),
+                Some(base) => push_digits(index, base, key),
             }
         }
     }

@@ -117,11 +117,11 @@ impl ChunkGrid {
 
     /// How many elements of chunk `index` lie inside an axis of `extent` elements.
     pub fn inside(&self, axis: usize, index: u64, extent: u64) -> u64 {
-        let (start, chunk) = match self.runs {
-            None => (index.saturating_mul(self.chunk[axis]), self.chunk[axis]),
-            Some(_) => (self.start(axis, index), self.size(axis, index)),
-        };
-        extent.saturating_sub(start).min(chunk)
+        if self.runs.is_some() {
+            return extent.saturating_sub(self.start(axis, index)).min(self.size(axis, index));
+        }
+        let chunk = self.chunk[axis];
+        extent.saturating_sub(index.saturating_mul(chunk)).min(chunk)
     }
 
     /// Whether the chunks cover an array of `shape`.

@@ -282,10 +282,12 @@ impl Plan {
     }
 
     /// The n-th chunk along axis `k` with a selected element.
-    #[inline]
+    #[inline(always)]
     fn span(&self, k: usize, axis: &AxisPlan, n: u64) -> Span {
-        let part = if self.runs.is_empty() { None } else { RunPlan::span(&self.runs[k], n) };
-        part.unwrap_or_else(|| axis.span(n))
+        if self.runs.is_empty() {
+            return axis.span(n);
+        }
+        RunPlan::span(&self.runs[k], n).unwrap_or_else(|| axis.span(n))
     }
 
     /// The number of the chunk along axis `k` that holds the `out`-th selected element.

@@ -58,6 +58,7 @@ impl<'a> ChunkReader<'a> {
     }
 
     /// [`ChunkReader::new`] where the points of the task are at these places.
+    #[inline(always)]
     pub(crate) fn with_places(
         request: &'a Request<'a>,
         layout: &'a ArrayLayout,

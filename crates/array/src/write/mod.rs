@@ -12,7 +12,6 @@ pub(crate) mod write_behind;
 use crate::copy::swap;
 use crate::dims::element_count;
 use crate::error::ArrayError;
-use crate::execute::scratch::Scratch;
 use crate::execute::tasks;
 use crate::execute::tasks::{Interrupt, memory_error};
 use crate::layout::ArrayLayout;
@@ -77,18 +76,20 @@ pub fn write(
         return request.write(bytes, limit, options.interrupt);
     }
     tasks::run(layout, &plan, bytes, limit, limit, options.interrupt, &|scratch, ask| {
-        let (src, strides) = (bound.at(&scratch.task.out), bound.strides());
-        let writer = |layout, places: &AllPlaces<'_>, scratch: &mut Scratch| {
-            ChunkWriter { layout, src, strides, places, fill: &fill, keep_empty }.write(scratch, ask)
-        };
-        match layout.of_chunk(&scratch.task.chunk)? {
-            None => writer(layout, &plan.places(&scratch.task, strides), scratch),
-            Some(own) => {
-                let moved = plan.moved(layout, own.encoding().strides(), &mut scratch.task);
-                let moved = moved.ok_or_else(|| memory_error(layout, "the points of a chunk", u64::MAX))?;
-                writer(&own, &moved.iter().map(|points| points.places(strides)).collect(), scratch)
-            }
+        let src = bound.at(&scratch.task.out);
+        let strides = bound.strides();
+        if layout.grid().is_regular() {
+            let places = plan.places(&scratch.task, strides);
+            return ChunkWriter { layout, src, strides, places: &places, fill: &fill, keep_empty }
+                .write(scratch, ask);
         }
+        let array = layout;
+        let own = array.of_chunk(&scratch.task.chunk)?;
+        let layout = own.as_deref().unwrap_or(array);
+        let moved = plan.moved(array, layout.encoding().strides(), &mut scratch.task);
+        let moved = moved.ok_or_else(|| memory_error(layout, "the points of a chunk", u64::MAX))?;
+        let places: AllPlaces<'_> = moved.iter().map(|points| points.places(strides)).collect();
+        ChunkWriter { layout, src, strides, places: &places, fill: &fill, keep_empty }.write(scratch, ask)
     })
 }
 
