@@ -101,6 +101,10 @@ struct RunPlan {
     out: u64,
 }
 
+/// The parts of each axis of a plan.
+#[derive(Clone, Debug)]
+struct Runs(Vec<Vec<RunPlan>>);
+
 impl RunPlan {
     /// The parts of an axis of a plan, one for each run with a selected element; and how many spans
     /// they have together. `None` if there is no memory.
@@ -146,8 +150,8 @@ const LINE: usize = 64;
 pub struct Plan {
     /// Axes that points are on have a single span here.
     axes: SmallVec<[AxisPlan; 8]>,
-    /// Of a rectilinear grid: the parts of each axis. None of a regular one.
-    runs: Vec<Vec<RunPlan>>,
+    /// Of a rectilinear grid: the parts of each axis.
+    runs: Option<Box<Runs>>,
     points: Vec<PointPlan>,
     count: usize,
 }
@@ -164,20 +168,18 @@ impl Plan {
     /// As [`Plan::new`]; more tasks than can be counted are `usize::MAX`. The first of them can be
     /// put together all the same.
     pub(crate) fn saturating(layout: &ArrayLayout, selection: &Selection) -> Option<Self> {
-        let mut plan = Plan { axes: SmallVec::new(), runs: Vec::new(), points: Vec::new(), count: 0 };
+        let mut plan = Plan { axes: SmallVec::new(), runs: None, points: Vec::new(), count: 0 };
         if selection.is_empty() {
             return Some(plan);
         }
         plan.count = 1;
-        for (k, (axis, chunk)) in selection.axes().iter().zip(layout.grid().chunk_shape()).enumerate() {
-            let mut axis = AxisPlan::new(axis, *chunk)?;
-            if let Some(runs) = layout.grid().runs(k) {
-                let (parts, spans) = RunPlan::all(&axis, runs)?;
-                plan.runs.push(parts);
-                axis.spans = spans;
-            }
+        for (axis, chunk) in selection.axes().iter().zip(layout.grid().chunk_shape()) {
+            let axis = AxisPlan::new(axis, *chunk)?;
             plan.count = plan.count.saturating_mul(usize::try_from(axis.spans).ok()?);
             plan.axes.push(axis);
+        }
+        if !layout.grid().is_regular() {
+            plan.cut_by_runs(layout.grid())?;
         }
         for points in selection.points() {
             let points = PointPlan::new(layout, points)?;
@@ -185,6 +187,21 @@ impl Plan {
             plan.points.push(points);
         }
         Some(plan)
+    }
+
+    /// Cuts the axes along a rectilinear grid. `None` as [`Plan::new`].
+    #[inline(never)]
+    fn cut_by_runs(&mut self, grid: &ChunkGrid) -> Option<()> {
+        let mut all = Vec::new();
+        self.count = 1;
+        for (k, axis) in self.axes.iter_mut().enumerate() {
+            let (parts, spans) = RunPlan::all(axis, grid.runs(k)?)?;
+            axis.spans = spans;
+            self.count = self.count.saturating_mul(usize::try_from(spans).ok()?);
+            all.push(parts);
+        }
+        self.runs = Some(Box::new(Runs(all)));
+        Some(())
     }
 
     /// The same cut along the grid of objects; and for each set of points, the first of its spans
@@ -198,7 +215,7 @@ impl Plan {
         let spans = axes.iter().map(|axis| axis.spans as usize).chain(points.iter().map(PointPlan::len));
         let count = if self.count == 0 { 0 } else { spans.product() };
         // Shards lie in regular grids.
-        (Plan { axes, runs: Vec::new(), points, count }, firsts)
+        (Plan { axes, runs: None, points, count }, firsts)
     }
 
     /// Makes what is written last of an element that is named more than once be what stays.
@@ -284,15 +301,15 @@ impl Plan {
     /// The n-th chunk along axis `k` with a selected element.
     #[inline(always)]
     fn span(&self, k: usize, axis: &AxisPlan, n: u64) -> Span {
-        if self.runs.is_empty() {
-            return axis.span(n);
+        match &self.runs {
+            None => axis.span(n),
+            Some(runs) => RunPlan::span(&runs.0[k], n).unwrap_or_else(|| axis.span(n)),
         }
-        RunPlan::span(&self.runs[k], n).unwrap_or_else(|| axis.span(n))
     }
 
     /// The number of the chunk along axis `k` that holds the `out`-th selected element.
     fn number_of(&self, k: usize, axis: &AxisPlan, out: u64) -> u64 {
-        let part = if self.runs.is_empty() { None } else { RunPlan::number(&self.runs[k], out) };
+        let part = self.runs.as_ref().and_then(|runs| RunPlan::number(&runs.0[k], out));
         part.unwrap_or_else(|| axis.number(out))
     }
 
