@@ -156,7 +156,8 @@ def create_array(
         Arrow, or an array of objects. A Zarr array, also zarr-python's, gives fill value, attributes and
         dimension names too (and in Zarr v2 the order); chunks and codecs are kept by `from_array`.
     chunks : int, sequence of int or "auto", default "auto"
-        Elements of a chunk per axis; -1: the whole axis; ``False``: one chunk.
+        Elements of a chunk per axis; -1: the whole axis; ``False``: one chunk. Zarr v3, without shards: for
+        an axis also the length of each chunk, ``[[3, 4, 3], [5, 5]]`` (a rectilinear grid).
     shards : int, sequence of int, "auto" or None, default None
         Elements of a shard per axis, multiples of the chunks; -1: the whole axis. Chunks of a shard lie in
         one object, and are read and replaced one by one. With ``chunks="auto"`` chunks are chosen that divide

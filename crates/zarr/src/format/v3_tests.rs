@@ -102,7 +102,7 @@ fn documents_that_are_refused() {
         [4, 5] | [4] | chunk_grid: chunk_shape: expected 1 axes as in shape, found 2
         [2, 2] | [2, 0] | chunk_grid: chunk_shape: axis 1: expected a positive integer, found 0
         [2, 2] | [2, 2.5] | chunk_grid: chunk_shape: axis 1
-        "regular" | "rectilinear" | chunk grid "rectilinear" is not supported
+        "regular" | "hilbert" | chunk grid "hilbert" is not supported
         {"chunk_shape": [2, 2]} | {} | the configuration of "regular" lacks chunk_shape
         {"chunk_shape": [2, 2]} | {"chunk_shape": [2, 2], "offset": [1, 1]} | unknown member "offset"
         {"chunk_shape": [2, 2]} | [2, 2] | chunk_grid: configuration is an object, found [2, 2]
