@@ -54,8 +54,8 @@ def layout_of(data: Any, zarr_format: int, given: Mapping[str, Any]) -> dict[str
     same = zarr_format == _format(data)
     for name in ("chunks", "shards"):
         if _is_keep(found[name]):
-            grid = getattr(data.metadata, "chunk_grid", None)
-            several = name == "chunks" and data.shards is None and hasattr(grid, "chunk_shapes")
+            grid = data.metadata.chunk_grid if _format(data) == 3 and name == "chunks" else None
+            several = hasattr(grid, "chunk_shapes") and data.shards is None
             found[name] = grid if several else getattr(data, name)
     for name in ("filters", "compressors"):
         if _is_keep(found[name]):
