@@ -19,7 +19,7 @@ from hyperslab._array_config import ArrayConfig, parse_cache, parse_config
 from hyperslab._cache import Cache
 from hyperslab._config import config as settings
 from hyperslab._html import array_html
-from hyperslab._info import Info, array_facts, chunks_per_object, human_size
+from hyperslab._info import Info, array_facts, chunks_per_object, human_size, shown_chunks
 from hyperslab._metadata import ArrayV2Metadata, ArrayV3Metadata, codecs_of
 from hyperslab._node import ZarrNode
 from hyperslab._store import Store, StoreLike
@@ -106,12 +106,13 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
         >>> z.read_chunk_sizes, z.write_chunk_sizes
         (((2, 2, 2, 1),), ((4, 3),))
         """
-        return _sizes(self.shape, self.chunks)
+        several = self._chunk_lengths()
+        return _sizes(self.shape, self._largest_chunk) if several is None else tuple(map(tuple, several))
 
     @property
     def write_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
         """Lengths of all objects along each axis: of shards, where there are shards, else of chunks."""
-        return _sizes(self.shape, self.shards or self.chunks)
+        return self.read_chunk_sizes if self.shards is None else _sizes(self.shape, self.shards)
 
     @property
     def order(self) -> Literal["C", "F"]:
@@ -259,7 +260,7 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
     def _repr_html_(self) -> str:
         facts = {
             "Shape": self.shape,
-            "Chunks": f"{self.chunks}, {self.nchunks} in all",
+            "Chunks": f"{shown_chunks(self)}, {self.nchunks} in all",
             **(
                 {}
                 if self.shards is None
@@ -267,14 +268,14 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
             ),
             "Data type": self.dtype,
             "Bytes": human_size(self.nbytes),
-            "Bytes per chunk": human_size(math.prod(self.chunks) * self.dtype.itemsize),
+            "Bytes per chunk": human_size(math.prod(self._largest_chunk) * self.dtype.itemsize),
             "Codecs": ", ".join(map(str, (*self.filters, *self.compressors))) or "none",
             "Fill value": self.fill_value,
             "Format": f"Zarr v{self.zarr_format}" + (", order F" if self.order == "F" else ""),
         }
         if self.dimension_names is not None:
             facts["Dimensions"] = ", ".join(str(name) for name in self.dimension_names)
-        return array_html(f"Array {self._store.url}{self.name}", facts, self.shape, self.chunks)
+        return array_html(f"Array {self._store.url}{self.name}", facts, self.shape, self._largest_chunk)
 
     def __reduce__(self) -> tuple[Any, ...]:
         brought = _user_codecs.brought_by(self)

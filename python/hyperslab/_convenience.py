@@ -211,7 +211,7 @@ def array(data: Any, **kwargs: Any) -> Array:
     data = with_type(data, kwargs.get("dtype"))
     if is_zarr_array(data):
         kwargs = _like(data, kwargs)
-    chunks = getattr(data, "chunks", None)
+    chunks = None if is_zarr_array(data) else getattr(data, "chunks", None)
     if (
         isinstance(chunks, tuple)
         and len(chunks) == len(data.shape)

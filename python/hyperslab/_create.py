@@ -18,7 +18,7 @@ from hyperslab._structure import packed, structure_text
 from hyperslab._vlen import Kind, kind_of, type_of
 from hyperslab.codecs import CodecLike, CodecsLike, codec_metadata, codecs_metadata
 from hyperslab.codecs import object_codec as object_codec_type
-from hyperslab.errors import DataTypeError, InvalidArgumentError, UnsupportedError
+from hyperslab.errors import ArgumentTypeError, DataTypeError, InvalidArgumentError, UnsupportedError
 
 __all__ = [
     "DEFAULT_FILL_VALUE",
@@ -40,7 +40,7 @@ __all__ = [
 
 ZarrFormat: TypeAlias = Literal[2, 3]
 ShapeLike: TypeAlias = int | Iterable[int]
-ChunksLike: TypeAlias = int | Iterable[int] | Literal["auto"] | bool | None
+ChunksLike: TypeAlias = int | Iterable[int | Iterable[int]] | Literal["auto"] | bool | None
 
 
 ShardsLike: TypeAlias = int | Iterable[int] | Mapping[str, Any] | Literal["auto", False] | None
@@ -86,6 +86,7 @@ class ArraySpec(TypedDict):
     vlen: str | None
     structure: str | None
     chunks: list[int] | None
+    rectilinear: str | None
     shards: list[int] | None
     choose_shards: bool
     index_at_start: bool
@@ -96,7 +97,7 @@ class ArraySpec(TypedDict):
     fortran_order: bool
     attributes: str
     dimension_names: list[str | None] | None
-    key_encoding: tuple[str, str] | None
+    key_encoding: str | None
 
 
 class CopySpec(TypedDict):
@@ -169,6 +170,45 @@ def normalize_shape(shape: ShapeLike) -> tuple[int, ...]:
     return lengths
 
 
+def _rectilinear(chunks: Any, shape: tuple[int, ...]) -> list[Any] | None:
+    """The chunks along each axis, where there are lengths of each chunk; ``None``: all have one shape. As
+    metadata has them: an integer, or a list of integers (and of pairs: length, how many).
+    """
+    if hasattr(chunks, "chunk_shapes") and hasattr(chunks, "to_dict"):
+        # The metadata of another array, also with chunks behind its end.
+        return list(chunks.to_dict()["configuration"]["chunk_shapes"])
+    if isinstance(chunks, (str, bool, Mapping)) or not isinstance(chunks, Iterable):
+        return None
+    items: list[Any] = list(chunks)
+    if not any(_is_list(item) for item in items):
+        return None
+    if len(items) != len(shape):
+        raise InvalidArgumentError(
+            f"chunks has {len(items)} dimensions but shape has {len(shape)} dimensions"
+        )
+    axes: list[Any] = []
+    for axis, (item, extent) in enumerate(zip(items, shape, strict=True)):
+        if not _is_list(item):
+            length = _length("chunks", item)
+            axes.append(max(extent, 1) if length == -1 else length)
+            continue
+        if any(_is_list(length) for length in item):
+            raise ArgumentTypeError(f"chunks: axis {axis}: expected the length of each chunk, found {item!r}")
+        lengths = [_length("chunks", length) for length in item]
+        if not lengths or min(lengths) < 1:
+            raise InvalidArgumentError(f"chunks: axis {axis}: expected positive lengths, found {lengths}")
+        if extent > 0 and sum(lengths) != extent:
+            raise InvalidArgumentError(
+                f"chunks: axis {axis}: the lengths add up to {sum(lengths)}, the array has {extent} elements"
+            )
+        axes.append(lengths)
+    return axes
+
+
+def _is_list(item: Any) -> bool:
+    return isinstance(item, Iterable) and not isinstance(item, (str, bytes)) and np.ndim(cast(Any, item)) > 0
+
+
 def _normalize_chunks(chunks: ChunksLike, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """The chunk shape; ``None``: for the engine to choose."""
     if chunks is None or isinstance(chunks, str):
@@ -186,10 +226,8 @@ def _sizes(what: str, chunks: Any, whole: tuple[int, ...]) -> tuple[int, ...]:
         return whole
     if isinstance(chunks, Iterable):
         items: list[Any] = list(chunks)
-        if any(isinstance(item, Iterable) for item in items):
-            raise UnsupportedError(
-                f"{what}: grids of chunks of several sizes (rectilinear) are not supported yet"
-            )
+        if any(_is_list(item) for item in items):
+            raise UnsupportedError(f"{what}: {what} of several sizes (rectilinear) are not supported")
     else:
         items = [chunks] * len(whole)
     if len(items) != len(whole):
@@ -375,33 +413,27 @@ def _is_any_object(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "O" and kind_of(dtype)[0] is None
 
 
-def _key_encoding(given: Any) -> tuple[str, str] | None:
-    """Name and separator of a chunk key encoding: ``("v2", ".")``, ``{"name": "default", "separator":
-    "/"}``, zarr-python's objects.
+def _key_encoding(given: Any) -> dict[str, Any] | None:
+    """The metadata of a chunk key encoding: ``("v2", ".")``, ``{"name": "default", "separator": "/"}``,
+    ``{"name": "suffix", "configuration": {"suffix": ".tiff"}}``, a name, zarr-python's objects.
     """
     if given is None:
         return None
     if hasattr(given, "to_dict"):
         given = given.to_dict()
-    name: Any
-    separator: Any
     if isinstance(given, str):
-        name, separator = given, None
-    elif isinstance(given, Mapping):
-        name = given.get("name")
-        separator = given.get("separator", (given.get("configuration") or {}).get("separator"))
-    elif isinstance(given, Sequence) and len(given) == 2:
+        return {"name": given}
+    if isinstance(given, Mapping) and isinstance(given.get("name"), str):
+        found = dict(given)
+        if found.get("separator", "") is None:
+            del found["separator"]
+        return found
+    if isinstance(given, Sequence) and len(given) == 2:
         name, separator = given
-    else:
-        name, separator = None, None
-    if name not in ("default", "v2"):
-        raise InvalidArgumentError(
-            f"chunk_key_encoding: expected 'default' or 'v2' with separator '/' or '.', found {given!r}"
-        )
-    separator = separator or ("/" if name == "default" else ".")
-    if separator not in ("/", "."):
-        raise InvalidArgumentError(f"chunk_key_encoding: expected separator '/' or '.', found {separator!r}")
-    return name, separator
+        return {"name": name} if separator is None else {"name": name, "separator": separator}
+    raise InvalidArgumentError(
+        f"chunk_key_encoding: expected a name as 'default' or 'v2', or its metadata, found {given!r}"
+    )
 
 
 def array_spec(
@@ -431,9 +463,9 @@ def array_spec(
             f"dtype {dtype}: Zarr v3 has no arrays of variable length; use Zarr v2: zarr_format=2"
         )
     key_encoding = _key_encoding(chunk_key_encoding)
-    if zarr_format == 2 and key_encoding is not None and key_encoding[0] != "v2":
+    if zarr_format == 2 and key_encoding is not None and key_encoding["name"] != "v2":
         raise InvalidArgumentError(
-            f"chunk_key_encoding: expected 'v2' for a Zarr v2 array, found {key_encoding[0]!r}"
+            f"chunk_key_encoding: expected 'v2' for a Zarr v2 array, found {key_encoding['name']!r}"
         )
     if zarr_format == 2 and order is None:
         order = settings.order
@@ -455,7 +487,12 @@ def array_spec(
         codecs_metadata(filters, zarr_format),
         codecs_metadata(compressors, zarr_format),
     )
-    chunk_shape = _normalize_chunks(chunks, shape)
+    rectilinear = _rectilinear(chunks, shape)
+    if rectilinear is not None and zarr_format == 2:
+        raise InvalidArgumentError("chunks: Zarr v2 has no chunks of several sizes (rectilinear)")
+    if rectilinear is not None and shards is not None:
+        raise InvalidArgumentError("chunks: chunks of several sizes (rectilinear) do not go with shards")
+    chunk_shape = None if rectilinear is not None else _normalize_chunks(chunks, shape)
     shard_shape, choose_shards, index_at_start = _normalize_shards(shards, shape, chunk_shape)
     if zarr_format == 2 and (shard_shape is not None or choose_shards):
         raise InvalidArgumentError(f"shards: Zarr v2 arrays have none, found {shards!r}")
@@ -466,6 +503,7 @@ def array_spec(
         "vlen": kind if item is None else item.str,
         "structure": structure_text(dtype, _small),
         "chunks": None if chunk_shape is None else list(chunk_shape),
+        "rectilinear": None if rectilinear is None else json.dumps(rectilinear),
         "shards": None if shard_shape is None else list(shard_shape),
         "choose_shards": choose_shards,
         "index_at_start": index_at_start,
@@ -478,5 +516,5 @@ def array_spec(
         "fortran_order": order == "F",
         "attributes": attributes_text(attributes),
         "dimension_names": names,
-        "key_encoding": key_encoding,
+        "key_encoding": None if key_encoding is None else json.dumps(key_encoding),
     }

@@ -6,10 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from hyperslab.errors import UnsupportedError
+
 if TYPE_CHECKING:
     from hyperslab._array import Array
 
-__all__ = ["Info", "array_facts", "chunks_per_object", "human_size"]
+__all__ = ["Info", "array_facts", "chunks_per_object", "human_size", "shown_chunks"]
 
 
 def human_size(size: int) -> str:
@@ -49,6 +51,14 @@ def chunks_per_object(array: Array) -> int:
     return math.prod(shard // chunk for shard, chunk in zip(array.shards, array.chunks, strict=True))
 
 
+def shown_chunks(array: Array) -> Any:
+    """The chunk shape, as far as there is one."""
+    try:
+        return array.chunks
+    except UnsupportedError:
+        return "<variable>"
+
+
 def array_facts(array: Array) -> dict[str, Any]:
     """What is known of an array without looking at what is stored."""
     facts: dict[str, Any] = {
@@ -57,7 +67,7 @@ def array_facts(array: Array) -> dict[str, Any]:
         "Data type": array.dtype,
         "Fill value": array.fill_value,
         "Shape": array.shape,
-        "Chunk shape": array.chunks,
+        "Chunk shape": shown_chunks(array),
     }
     if array.shards is not None:
         codecs = (codec for codec in array.metadata["codecs"] if isinstance(codec, dict))

@@ -22,11 +22,16 @@ _BYTES = 16 << 20
 _CELL_BYTES = 16
 
 
+def chunk_hint(array: AnyArray) -> tuple[int, ...] | None:
+    """Elements of a chunk per axis, of the longest where they differ; ``None``: there are no chunks."""
+    return array._largest_chunk if hasattr(type(array), "read_chunk_sizes") else array.chunks
+
+
 def rows(array: AnyArray) -> Iterator[Any]:
     """What ``array[0]``, ``array[1]`` … are."""
     row = max(array.nbytes // max(len(array), 1), 1)
     # Arrays of files need not have chunks.
-    step = max(min((array.chunks or array.shape)[0], _BYTES // row), 1)
+    step = max(min((chunk_hint(array) or array.shape)[0], _BYTES // row), 1)
     for start in range(0, len(array), step):
         block = array.read(slice(start, start + step))
         # Copies: a row that is kept must not keep its block.
@@ -43,7 +48,8 @@ def vlen_rows(array: AnyArray, axis: int, start: int | None, stop: int | None) -
     before = (slice(None),) * axis
     # What is not cut into chunks (in a file) is read some rows at a time.
     row = max(array.size // max(array.shape[axis], 1), 1)
-    step = array.chunks[axis] if array.chunks else max(_BYTES // (row * _CELL_BYTES), 1)
+    chunk = chunk_hint(array)
+    step = chunk[axis] if chunk else max(_BYTES // (row * _CELL_BYTES), 1)
     return _blocks(array, wanted, before, step)
 
 

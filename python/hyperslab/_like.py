@@ -54,7 +54,9 @@ def layout_of(data: Any, zarr_format: int, given: Mapping[str, Any]) -> dict[str
     same = zarr_format == _format(data)
     for name in ("chunks", "shards"):
         if _is_keep(found[name]):
-            found[name] = getattr(data, name)
+            grid = data.metadata.chunk_grid if _format(data) == 3 and name == "chunks" else None
+            several = hasattr(grid, "chunk_shapes") and data.shards is None
+            found[name] = grid if several else getattr(data, name)
     for name in ("filters", "compressors"):
         if _is_keep(found[name]):
             found[name] = (list(getattr(data, name)) or None) if same else "auto"

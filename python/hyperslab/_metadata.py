@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from hyperslab import _native
 from hyperslab.codecs import Codec, Sharding, parse_codec
-from hyperslab.errors import InvalidArgumentError
+from hyperslab.errors import InvalidArgumentError, UnsupportedError
 
 __all__ = [
     "ArrayV2Metadata",
@@ -20,6 +22,8 @@ __all__ = [
     "DataType",
     "GroupMetadata",
     "Metadata",
+    "OtherKeyEncoding",
+    "RectilinearChunkGrid",
     "RegularChunkGrid",
     "codecs_of",
 ]
@@ -88,6 +92,34 @@ class RegularChunkGrid:
 
 
 @dataclass(frozen=True)
+class RectilinearChunkGrid:
+    """Chunks of different lengths along each axis."""
+
+    shapes: tuple[Any, ...]
+    """As metadata has them: a number, or a list of numbers and of pairs: length, how many."""
+
+    @property
+    def chunk_shapes(self) -> tuple[int | tuple[int, ...], ...]:
+        """Per axis the length of all chunks, or of each."""
+        return tuple(axis if isinstance(axis, int) else tuple(_lengths(axis)) for axis in self.shapes)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shapes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The metadata of Zarr v3."""
+        shapes = copy.deepcopy(list(self.shapes))
+        return {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": shapes}}
+
+
+def _lengths(axis: Iterable[Any]) -> Iterable[int]:
+    for item in axis:
+        yield from [item] if isinstance(item, int) else [item[0]] * item[1]
+
+
+@dataclass(frozen=True)
 class ChunkKeyEncoding:
     """How objects of chunks (or shards) are named."""
 
@@ -121,6 +153,43 @@ class ChunkKeyEncoding:
     def to_dict(self) -> dict[str, Any]:
         """The metadata of Zarr v3."""
         return {"name": self.name, "configuration": {"separator": self.separator}}
+
+
+@dataclass(frozen=True)
+class OtherKeyEncoding:
+    """How objects of chunks (or shards) are named, in an encoding that is an extension."""
+
+    name: str
+    configuration: Mapping[str, Any]
+    ndim: int
+    """Number of axes of the array."""
+
+    def encode_chunk_key(self, chunk_coords: tuple[int, ...]) -> str:
+        """The name of a chunk, below the array.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> keys = {"name": "suffix", "configuration": {"suffix": ".tiff"}}
+        >>> z = hs.zeros((4, 4), chunks=(2, 2), chunk_key_encoding=keys)
+        >>> z.metadata.chunk_key_encoding.encode_chunk_key((0, 1))
+        'c/0/1.tiff'
+        """
+        return _native.chunk_key(json.dumps(self.to_dict()), list(chunk_coords))
+
+    def decode_chunk_key(self, chunk_key: str) -> tuple[int, ...]:
+        """The number of a chunk along each axis.
+
+        Raises `InvalidArgumentError` for what is no name of a chunk.
+        """
+        found = _native.chunk_of_key(json.dumps(self.to_dict()), chunk_key, self.ndim)
+        if found is None:
+            raise InvalidArgumentError(f"chunk_key: {chunk_key!r} names no chunk in encoding {self.name!r}")
+        return tuple(found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The metadata of Zarr v3."""
+        return {"name": self.name, "configuration": copy.deepcopy(dict(self.configuration))}
 
 
 class _ArrayMetadata(Metadata):
@@ -159,7 +228,7 @@ class _ArrayMetadata(Metadata):
         return copy.deepcopy(self["attributes"])
 
     @property
-    def chunk_key_encoding(self) -> ChunkKeyEncoding:
+    def chunk_key_encoding(self) -> ChunkKeyEncoding | OtherKeyEncoding:
         """How objects of chunks are named."""
         raise NotImplementedError
 
@@ -259,16 +328,21 @@ class ArrayV3Metadata(_ArrayMetadata):
     dtype = data_type
 
     @property
-    def chunk_grid(self) -> RegularChunkGrid:
+    def chunk_grid(self) -> RegularChunkGrid | RectilinearChunkGrid:
         """The chunks; where there are shards, the shards."""
+        found = self["chunk_grid"]
+        if isinstance(found, dict) and found["name"] == "rectilinear":
+            return RectilinearChunkGrid(tuple(found["configuration"]["chunk_shapes"]))
         return RegularChunkGrid(tuple(self["chunk_grid"]["configuration"]["chunk_shape"]))
 
     @property
-    def chunk_key_encoding(self) -> ChunkKeyEncoding:
+    def chunk_key_encoding(self) -> ChunkKeyEncoding | OtherKeyEncoding:
         found = self["chunk_key_encoding"]
         name, settings = (
             (found, {}) if isinstance(found, str) else (found["name"], found.get("configuration"))
         )
+        if name not in ("default", "v2"):
+            return OtherKeyEncoding(name, settings or {}, self.ndim)
         separator = (settings or {}).get("separator", "." if name == "v2" else "/")
         return ChunkKeyEncoding("v2" if name == "v2" else "default", separator)
 
@@ -293,12 +367,18 @@ class ArrayV3Metadata(_ArrayMetadata):
     def chunks(self) -> tuple[int, ...]:
         """Elements of a chunk per axis; where there are shards, of the chunks in them."""
         sharding = self.sharding_codec
-        return self.chunk_grid.chunk_shape if sharding is None else sharding.chunk_shape
+        if sharding is not None:
+            return sharding.chunk_shape
+        grid = self.chunk_grid
+        if isinstance(grid, RectilinearChunkGrid):
+            raise UnsupportedError("chunks: they have different shapes (a rectilinear chunk grid)")
+        return grid.chunk_shape
 
     @property
     def shards(self) -> tuple[int, ...] | None:
         """Elements of a shard per axis."""
-        return None if self.sharding_codec is None else self.chunk_grid.chunk_shape
+        grid = self.chunk_grid
+        return grid.chunk_shape if self.sharding_codec and isinstance(grid, RegularChunkGrid) else None
 
     @property
     def dimension_names(self) -> tuple[str | None, ...] | None:

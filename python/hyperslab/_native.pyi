@@ -30,6 +30,8 @@ __all__ = [
     "__version__",
     "arrow_array",
     "arrow_schema",
+    "chunk_key",
+    "chunk_of_key",
     "copy",
     "create_array",
     "create_group",
@@ -95,6 +97,8 @@ def open_node(
 def open_root(
     location: str, fsync: bool, zarr_format: int | None = None
 ) -> tuple[StoreHandle, ArrayHandle | GroupHandle] | None: ...
+def chunk_key(encoding: str, chunk: Sequence[int]) -> str: ...
+def chunk_of_key(encoding: str, key: str, rank: int) -> list[int] | None: ...
 def create_array(
     store: StoreHandle,
     path: str,
@@ -245,6 +249,11 @@ class ArrayBase:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The element type."""
+    @property
+    def _largest_chunk(self) -> tuple[int, ...]:
+        """Elements of a chunk per axis; of chunks of different shapes, of the longest along each axis."""
+    def _chunk_lengths(self) -> list[list[int]] | None:
+        """Lengths of chunks along each axis; ``None``: all chunks have one shape."""
     @property
     def chunks(self) -> tuple[int, ...]:
         """Elements of a chunk per axis."""

@@ -156,7 +156,8 @@ def create_array(
         Arrow, or an array of objects. A Zarr array, also zarr-python's, gives fill value, attributes and
         dimension names too (and in Zarr v2 the order); chunks and codecs are kept by `from_array`.
     chunks : int, sequence of int or "auto", default "auto"
-        Elements of a chunk per axis; -1: the whole axis; ``False``: one chunk.
+        Elements of a chunk per axis; -1: the whole axis; ``False``: one chunk. Zarr v3, without shards: for
+        an axis also the length of each chunk, ``[[3, 4, 3], [5, 5]]`` (a rectilinear grid).
     shards : int, sequence of int, "auto" or None, default None
         Elements of a shard per axis, multiples of the chunks; -1: the whole axis. Chunks of a shard lie in
         one object, and are read and replaced one by one. With ``chunks="auto"`` chunks are chosen that divide
@@ -414,7 +415,7 @@ def write_all(array: Array, data: Any) -> None:
         return
     row = max(array.nbytes // max(len(array), 1), 1)
     # Whole shards, or chunks, so that none is written twice; but not at any cost in memory.
-    unit = array.chunks[0]
+    unit = array._largest_chunk[0]
     if array.shards is not None and array.shards[0] * row <= _LARGEST_BLOCK_BYTES:
         unit = array.shards[0]
     step = max(_BLOCK_BYTES // row // unit, 1) * unit

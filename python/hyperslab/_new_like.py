@@ -101,7 +101,7 @@ def _arguments(
 ) -> dict[str, Any]:
     """Arguments of `create` for an array like another one."""
     found: dict[str, Any] = {}
-    chunks = getattr(a, "chunks", None)
+    chunks = None if is_zarr_array(a) else getattr(a, "chunks", None)
     for name in ("shape", "dtype"):
         if hasattr(a, name):
             found[name] = getattr(a, name)

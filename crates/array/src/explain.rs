@@ -403,7 +403,10 @@ impl Telling<'_> {
         };
         if self.write {
             let (layout, task) = (request.layout, &scratch.task);
-            let some = layout.without(place);
+            let some = match layout.without(place) {
+                None => layout.of_chunk(&task.chunk)?,
+                some => some,
+            };
             let layout = some.as_deref().unwrap_or(layout);
             let (strides, src, fill) = (request.target.strides(), std::ptr::null(), &[]);
             // Without the values nobody knows which chunks hold nothing but fill value.

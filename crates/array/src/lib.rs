@@ -44,6 +44,7 @@ pub use layout::mosaic::{ConvertElements, Mosaic, MosaicSource, Piece, SourceArr
 pub use layout::origin::{Origin, Seen};
 pub use layout::part::ElementPart;
 pub use layout::pattern::{Blocks, Pattern};
+pub use layout::shapes::MakeEncoding;
 pub use layout::shard_index::IndexEncoding;
 pub use layout::sharding::{ShardLevel, Sharding};
 pub use plan::Plan;

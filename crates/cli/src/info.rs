@@ -75,6 +75,7 @@ fn array_rows(info: &Info, array: &Array) -> Vec<Fact> {
         (
             "chunks",
             match info.vlen {
+                _ if info.several_shapes => format!("of several shapes, up to {}", text::shape(&info.chunks)),
                 Some(_) => text::shape(&info.chunks),
                 None => format!("{}, {} each", text::shape(&info.chunks), text::bytes(info.chunk_bytes)),
             },

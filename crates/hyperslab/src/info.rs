@@ -27,6 +27,9 @@ pub struct Info {
     pub structure: Option<Arc<Structure>>,
     /// Elements of a chunk per axis; where there are shards, of the innermost chunks.
     pub chunks: Vec<u64>,
+    /// Whether chunks have different shapes; then `chunks` and `chunk_bytes` are those of the largest
+    /// that there could be.
+    pub several_shapes: bool,
     /// Chunks per axis.
     pub grid: Vec<u64>,
     /// The axes in the order in which a chunk stores them, slowest first: `0, 1, …` is C order.
@@ -146,6 +149,7 @@ impl Info {
             vlen: array.vlen(),
             structure: array.structure().cloned(),
             chunks: layout.grid().chunk_shape().to_vec(),
+            several_shapes: !layout.grid().is_regular(),
             chunks_total: element_count(&grid).unwrap_or(u64::MAX),
             grid: grid.to_vec(),
             order: layout.encoding().order().iter().map(|axis| u64::from(*axis)).collect(),
@@ -172,6 +176,10 @@ impl Info {
     /// those of a shard that is stored do, which makes this an estimate where there are shards.
     pub fn ratio(&self) -> Option<f64> {
         let elements = match &self.shards {
+            // An estimate, with chunks of mean size.
+            None if self.several_shapes => {
+                self.bytes as f64 * self.chunks_stored as f64 / self.chunks_total.max(1) as f64
+            }
             // Chunks at the edge are stored whole, so this is what was encoded.
             None => self.chunk_bytes as f64 * self.chunks_stored as f64,
             Some(shards) => self.bytes as f64 * shards.stored as f64 / shards.total.max(1) as f64,
@@ -192,6 +200,7 @@ impl Info {
             ("shape", self.shape.as_slice().into()),
             ("dtype", self.structure.as_ref().map_or_else(|| Json::String(self.type_name()), |s| s.to_v2())),
             ("chunks", self.chunks.as_slice().into()),
+            ("several_shapes", self.several_shapes.into()),
             ("grid", self.grid.as_slice().into()),
             ("order", self.order_name().map_or_else(|| self.order.as_slice().into(), Json::from)),
             ("storage", self.storage.map_or(Json::Null, Json::from)),

@@ -83,6 +83,7 @@ impl ArrayNode for NetcdfArray {
             attributes: self.attributes()?.into_owned(),
             dimension_names: self.dimension_names()?,
             key_encoding: None,
+            rectilinear: None,
             fortran_order: false,
             vlen: None,
             structure: None,

@@ -76,6 +76,10 @@ impl ArrayNode for zarr::Array {
     }
 
     fn stored_objects(&self, ask: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>> {
+        // Who asks takes objects for equally large.
+        if !self.layout().object_grid().is_regular() {
+            return Ok(None);
+        }
         Ok(Some(self.stored_places(ask)?))
     }
 
@@ -94,12 +98,13 @@ impl ArrayNode for zarr::Array {
             fill: self.fill().map(<[u8]>::to_vec),
             attributes: zarr::Array::attributes(self).clone(),
             dimension_names: self.dimension_names().map(<[_]>::to_vec),
-            key_encoding: Some(self.key_encoding()),
+            key_encoding: Some(self.key_encoding().clone()),
             fortran_order: self.fortran_order(),
             vlen: self.vlen(),
             structure: self.structure().map(|structure| (**structure).clone()),
             codecs: codecs(self, copying),
             sharding: sharding_codec(self),
+            rectilinear: self.rectilinear().map(<[_]>::to_vec),
         })
     }
 

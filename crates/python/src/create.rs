@@ -10,8 +10,8 @@ use hyperslab::codec::{DataType, VlenKind};
 use hyperslab::store::Ask;
 use hyperslab::stores::{Intent, Reached, StoreOptions, reach};
 use hyperslab::zarr::{
-    Array, ArraySpec, Choice, Consolidation, Creation, Format, Group, IndexLocation, Json, KeyEncoding,
-    Structure, open_with,
+    Array, ArraySpec, AxisChunks, Choice, Consolidation, Creation, Format, Group, IndexLocation, Json,
+    KeyEncoding, Structure, open_with,
 };
 use hyperslab::{Node, Object};
 use pyo3::IntoPyObjectExt;
@@ -137,6 +137,7 @@ items! {
         /// The fields of structures, as Zarr v2 has them, as JSON text.
         structure: Option<String>,
         chunks: Option<Vec<u64>>,
+        rectilinear: Option<String>,
         shards: Option<Vec<u64>>,
         choose_shards: bool,
         index_at_start: bool,
@@ -147,7 +148,7 @@ items! {
         fortran_order: bool,
         attributes: String,
         dimension_names: Option<Vec<Option<String>>>,
-        key_encoding: Option<(String, char)>,
+        key_encoding: Option<String>,
     }
 }
 
@@ -181,6 +182,10 @@ impl Spec {
             spec.structure = Some(structure);
         }
         spec.chunks = self.chunks.map(|chunks| chunks.as_slice().into());
+        if let Some(text) = self.rectilinear {
+            let axes = AxisChunks::list_from_json(&json(py, "chunks", &text)?);
+            spec.rectilinear = Some(axes.map_err(invalid)?);
+        }
         spec.shards = self.shards.map(|shards| shards.as_slice().into());
         if self.choose_shards {
             spec.choose_shards().map_err(invalid)?;
@@ -197,20 +202,33 @@ impl Spec {
         spec.fortran_order = self.fortran_order;
         spec.attributes = json(py, "attributes", &self.attributes)?;
         spec.dimension_names = self.dimension_names;
-        spec.key_encoding = match self.key_encoding {
-            None => None,
-            Some((name, separator)) => match name.as_str() {
-                "default" => Some(KeyEncoding::Default { separator }),
-                "v2" => Some(KeyEncoding::V2 { separator }),
-                other => {
-                    return Err(invalid(format!(
-                        "chunk_key_encoding: expected 'default' or 'v2', found {other:?}"
-                    )));
-                }
-            },
-        };
+        if let Some(text) = self.key_encoding {
+            let encoding = json(py, "chunk_key_encoding", &text)?;
+            spec.key_encoding = Some(KeyEncoding::from_json(&encoding).map_err(invalid)?);
+        }
         Ok(spec)
     }
+}
+
+/// The key of a chunk, relative to its array. `encoding`: JSON.
+#[pyfunction]
+pub(crate) fn chunk_key(py: Python<'_>, encoding: &str, chunk: Vec<u64>) -> PyResult<String> {
+    let encoding = KeyEncoding::from_json(&json(py, "chunk_key_encoding", encoding)?);
+    encoding.and_then(|encoding| encoding.key(&chunk)).map_err(|why| errors::invalid(py, why))
+}
+
+/// The chunk of a key that is relative to its array, which has `rank` axes; `None`: it is no
+/// chunk's.
+#[pyfunction]
+pub(crate) fn chunk_of_key(
+    py: Python<'_>,
+    encoding: &str,
+    key: &str,
+    rank: usize,
+) -> PyResult<Option<Vec<u64>>> {
+    let encoding = KeyEncoding::from_json(&json(py, "chunk_key_encoding", encoding)?);
+    let chunk = encoding.and_then(|encoding| encoding.chunk(key, rank));
+    chunk.map(|chunk| chunk.map(|chunk| chunk.to_vec())).map_err(|why| errors::invalid(py, why))
 }
 
 /// Creates an array. `fill` is called with it and writes its elements: with `overwrite`, before the

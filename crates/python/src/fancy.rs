@@ -267,8 +267,10 @@ fn blocks(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<
         let Item::Basic(index) = item else {
             return Err(unsupported(py, "blocks are selected by integers and slices of step 1"));
         };
-        let place =
-            |number: i64| number.saturating_mul(grid.chunk_shape().get(axis).map_or(1, |n| *n as i64));
+        let place = |number: i64| match u64::try_from(number) {
+            Ok(number) if axis < rank => i64::try_from(grid.start(axis, number)).unwrap_or(i64::MAX),
+            _ => number,
+        };
         let count = counts.get(axis).map_or(0, |n| *n as i64);
         indices.push(match *index {
             Index::At(at) => {

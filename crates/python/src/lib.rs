@@ -66,7 +66,7 @@ mod _native {
     #[pymodule_export]
     use crate::copy::copy;
     #[pymodule_export]
-    use crate::create::{create_array, create_group, open_node, open_root};
+    use crate::create::{chunk_key, chunk_of_key, create_array, create_group, open_node, open_root};
     #[pymodule_export]
     use crate::elements::small_numbers;
     #[pymodule_export]

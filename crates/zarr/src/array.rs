@@ -9,7 +9,7 @@ use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::origin::OpenedAt;
 use crate::path::{join, normalize_path};
 use crate::structure::Structure;
-use crate::{ArraySpec, Format, KeyEncoding, Result, ZarrError, locked, walk};
+use crate::{ArraySpec, AxisChunks, Format, KeyEncoding, Result, ZarrError, locked, walk};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::VlenKind;
 use hyperslab_store::{Ask, Identity, Key, Store};
@@ -199,14 +199,20 @@ impl Array {
         self.metadata.shown_chunk()
     }
 
+    /// The chunks along each axis, where the grid is rectilinear; then [`Array::chunks`] is the
+    /// largest chunk that there could be.
+    pub fn rectilinear(&self) -> Option<&[AxisChunks]> {
+        self.metadata.rectilinear.as_ref().map(|grid| grid.axes.as_slice())
+    }
+
     /// Elements of a shard per axis; `None` where each chunk is an object of its own.
     pub fn shards(&self) -> Option<&[u64]> {
         self.metadata.shards.as_ref().map(|_| self.metadata.object_shape())
     }
 
     /// How chunks are named.
-    pub fn key_encoding(&self) -> KeyEncoding {
-        self.metadata.keys
+    pub fn key_encoding(&self) -> &KeyEncoding {
+        self.metadata.keys.encoding()
     }
 
     /// What its elements of variable length are; `None`: they have one size.

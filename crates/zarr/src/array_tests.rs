@@ -161,7 +161,7 @@ fn refused_specs_change_nothing() {
     refuse("a", &|s| s.fill = Some(vec![1]), "expected 4 bytes");
     refuse("a/../b", &|_| {}, "invalid path");
     refuse("a/b", &|_| {}, "");
-    let error = Array::create(store.clone(), "__a", spec(Format::V3, &[4], &[2]), true).unwrap_err();
+    let error = Array::create(store.clone(), ".zarray", spec(Format::V3, &[4], &[2]), true).unwrap_err();
     assert!(matches!(error, ZarrError::Path { .. }), "{error}");
     assert_eq!(store.list(None).unwrap(), before);
 }

@@ -177,8 +177,8 @@ impl Array {
         let (before, now) = (old.layout().shape(), self.layout().shape());
         let (counts, inside) = (grid.counts(now), grid.counts(before));
         // The first object along each axis that grows that is not wholly inside.
-        let axes = before.iter().zip(now).zip(grid.chunk_shape());
-        let from = axes.map(|((before, now), object)| (now > before).then(|| before / object)).collect();
+        let axes = before.iter().zip(now).enumerate();
+        let from = axes.map(|(k, (before, now))| (now > before).then(|| grid.index_of(k, *before))).collect();
         let beyond = Beyond { from, to: counts.to_vec() };
         self.each_beyond(&beyond, ask, &mut |key, object| {
             if object.iter().zip(&inside).all(|(index, count)| index < count) {
@@ -196,8 +196,8 @@ impl Array {
     fn blank(&self, extent: &[u64], object: &[u64], ask: Option<Ask<'_>>) -> Result<()> {
         let (layout, grid) = (self.layout(), self.layout().object_grid());
         let starts: Vec<u64> =
-            object.iter().zip(grid.chunk_shape()).map(|(index, size)| index.saturating_mul(*size)).collect();
-        let ends: Vec<u64> = (starts.iter().zip(grid.chunk_shape()).zip(layout.shape()))
+            object.iter().enumerate().map(|(axis, index)| grid.start(axis, *index)).collect();
+        let ends: Vec<u64> = (starts.iter().zip(&grid.shape_of(object)).zip(layout.shape()))
             .map(|((start, size), extent)| start.saturating_add(*size).min(*extent))
             .collect();
         for (axis, extent) in extent.iter().enumerate() {

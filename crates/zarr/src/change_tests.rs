@@ -29,20 +29,21 @@ fn read(array: &Array, from: [i64; 2], to: [i64; 2]) -> Vec<i32> {
 }
 
 /// With what names chunks have, and whether there are shards.
-const ENCODINGS: [(Format, KeyEncoding, Option<[u64; 2]>); 6] = [
+const ENCODINGS: [(Format, KeyEncoding, Option<[u64; 2]>); 7] = [
     (Format::V3, KeyEncoding::Default { separator: '/' }, None),
     (Format::V3, KeyEncoding::Default { separator: '/' }, Some([2, 3])),
     (Format::V3, KeyEncoding::Default { separator: '.' }, None),
     (Format::V3, KeyEncoding::V2 { separator: '/' }, Some([2, 3])),
+    (Format::V3, KeyEncoding::Fanout { max_children: 4 }, None),
     (Format::V2, KeyEncoding::V2 { separator: '.' }, None),
     (Format::V2, KeyEncoding::V2 { separator: '/' }, None),
 ];
 
 /// An array whose objects have 2 × 3 elements.
-fn array_of(encoding: (Format, KeyEncoding, Option<[u64; 2]>), shape: &[u64; 2]) -> Array {
+fn array_of(encoding: &(Format, KeyEncoding, Option<[u64; 2]>), shape: &[u64; 2]) -> Array {
     let (format, keys, shards) = encoding;
-    let mut spec = spec(format, shape, if shards.is_some() { &[1, 3] } else { &[2, 3] });
-    spec.key_encoding = Some(keys);
+    let mut spec = spec(*format, shape, if shards.is_some() { &[1, 3] } else { &[2, 3] });
+    spec.key_encoding = Some(keys.clone());
     spec.shards = shards.map(|shards| shards.as_slice().into());
     spec.fill = Some(7i32.to_ne_bytes().to_vec());
     Array::create(memory(), "g/a", spec, false).unwrap()
@@ -50,7 +51,7 @@ fn array_of(encoding: (Format, KeyEncoding, Option<[u64; 2]>), shape: &[u64; 2])
 
 #[test]
 fn resizing_deletes_what_is_outside() {
-    for encoding in ENCODINGS {
+    for encoding in &ENCODINGS {
         // By name, and by listing.
         for large in [1, 1 << 40] {
             for new in [[5, 7], [10, 0], [2, 14], [4, 6], [0, 0], [11, 15], [10, 14]] {
@@ -82,7 +83,7 @@ fn resizing_deletes_what_is_outside() {
 /// What a resize, or a killed resize, cut off reads as fill value afterwards.
 #[test]
 fn what_is_cut_off_does_not_come_back() {
-    for encoding in ENCODINGS {
+    for encoding in &ENCODINGS {
         for (large, small) in
             [([10, 14], [5, 7]), ([10, 14], [5, 14]), ([10, 14], [10, 0]), ([1 << 40, 14], [3, 13])]
         {
@@ -111,7 +112,7 @@ fn what_is_cut_off_does_not_come_back() {
 
 #[test]
 fn growing_costs_what_is_stored_at_the_edge() {
-    for encoding in ENCODINGS {
+    for encoding in &ENCODINGS {
         let mut array = array_of(encoding, &[1 << 60, 1 << 60]);
         set(&array, [0, 0], [10, 14], 3);
         array.resize(&[(1 << 60) + 1, (1 << 61) + 7], None).unwrap();
@@ -124,7 +125,7 @@ fn growing_costs_what_is_stored_at_the_edge() {
 
 #[test]
 fn a_resize_can_be_stopped() {
-    let mut array = array_of(ENCODINGS[0], &[10, 14]);
+    let mut array = array_of(&ENCODINGS[0], &[10, 14]);
     set(&array, [0, 0], [10, 14], 3);
     // The shape is new when objects are deleted: what is left is not seen.
     let stopped = array.resize(&[5, 7], Some(&|| true));
@@ -149,7 +150,7 @@ fn append(array: &mut Array, rows: u64, value: i32) -> Result<()> {
 
 #[test]
 fn appends_build_on_what_is_stored() {
-    for encoding in ENCODINGS {
+    for encoding in &ENCODINGS {
         let mut one = array_of(encoding, &[0, 4]);
         let mut other = one.clone();
         for value in [1, 2, 3] {
@@ -165,7 +166,7 @@ fn appends_build_on_what_is_stored() {
 
 #[test]
 fn failed_appends_leave_nothing_that_shows() {
-    for encoding in ENCODINGS {
+    for encoding in &ENCODINGS {
         let mut array = array_of(encoding, &[1, 4]);
         set(&array, [0, 0], [1, 4], 1);
         let failed: Result<()> = array.append_with(0, 5, &[1, 4], None, |array, _| {
@@ -189,7 +190,7 @@ fn failed_appends_leave_nothing_that_shows() {
 
 #[test]
 fn a_handler_is_told_that_its_thread_changes_the_array() {
-    let mut array = array_of(ENCODINGS[0], &[0, 4]);
+    let mut array = array_of(&ENCODINGS[0], &[0, 4]);
     let mut other = array.clone();
     let within: Result<()> =
         array.append_with(0, 1, &[0, 4], None, |_, _| other.set_attributes(Json::object()));

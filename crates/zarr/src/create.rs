@@ -45,7 +45,7 @@ pub(crate) fn node(
     if how == Creation::Replace {
         return replacing(store, path, format, documents, ask, |_| Ok(()));
     }
-    check(path, format, documents)?;
+    check(path, documents)?;
     if how == Creation::Unseen {
         return documents
             .iter()
@@ -81,7 +81,7 @@ pub(crate) fn replacing<E: From<ZarrError>>(
     ask: Option<Ask<'_>>,
     fill: impl FnOnce(&Arc<dyn Store>) -> Result<(), E>,
 ) -> Result<(), E> {
-    check(path, format, documents)?;
+    check(path, documents)?;
     missing_parents(store, path, format)?;
     let staged = store.stage(locked::prefix(path)?).map_err(ZarrError::from)?;
     let new = staged.store();
@@ -98,17 +98,17 @@ pub(crate) fn replacing<E: From<ZarrError>>(
 }
 
 /// Checks documents, and the name of the node.
-fn check(path: &str, format: Format, documents: &Documents) -> Result<()> {
+fn check(path: &str, documents: &Documents) -> Result<()> {
     for (name, document) in documents {
         node::check_document(&join(path, name), document)?;
     }
-    check_name(path, format)
+    check_name(path)
 }
 
-fn check_name(path: &str, format: Format) -> Result<()> {
+fn check_name(path: &str) -> Result<()> {
     match path.rsplit('/').next() {
         None | Some("") => Ok(()),
-        Some(name) => check_node_name(name, format),
+        Some(name) => check_node_name(name),
     }
 }
 
@@ -224,7 +224,7 @@ fn missing_parents<'p>(store: &Arc<dyn Store>, path: &'p str, format: Format) ->
             );
             return Err(ZarrError::Invalid { path: path.to_owned(), why });
         }
-        check_name(parent, format)?;
+        check_name(parent)?;
         missing.push(parent);
     }
     Ok(missing)

@@ -1,13 +1,14 @@
 //! What the metadata of one array says, whichever format it is in.
 
+use crate::chunk_grid::{AxisChunks, GridMetadata};
 use crate::error::{Problem, expected, invalid};
 use crate::format::sharding::Shards;
 use crate::json::Json;
-use crate::keys::{ChunkKeys, KeyEncoding};
+use crate::keys::{ChunkKeys, KeyPattern};
 use crate::structure::Structure;
 use crate::vlen::Element;
 use crate::{Format, Result};
-use hyperslab_array::{ArrayLayout, ChunkEncoding, ChunkGrid, Dims, FillValue};
+use hyperslab_array::{ArrayLayout, ChunkEncoding, ChunkGrid, Dims, FillValue, MakeEncoding};
 use hyperslab_codec::{ChunkCodecs, CodecError};
 use hyperslab_store::Store;
 use std::sync::Arc;
@@ -20,15 +21,18 @@ pub(crate) struct Metadata {
     pub(crate) element: Element,
     /// The fields of elements, which to the engine are raw bytes; `None`: they have none.
     pub(crate) structure: Option<Arc<Structure>>,
-    /// Elements of a chunk per axis; where there are shards, of the innermost chunks.
+    /// Elements of a chunk per axis; where there are shards, of the innermost chunks; in a
+    /// rectilinear grid, of the largest that there could be.
     pub(crate) chunk: Dims,
+    /// v3: the axes of a grid of chunks of different lengths.
+    pub(crate) rectilinear: Option<Rectilinear>,
     /// How chunks lie in shards.
     pub(crate) shards: Option<Shards>,
     /// What a chunk goes through.
     pub(crate) codecs: ChunkCodecs,
     /// One element, of variable length its bytes; `None` for v2's `null`.
     pub(crate) fill: Option<Vec<u8>>,
-    pub(crate) keys: KeyEncoding,
+    pub(crate) keys: Arc<KeyPattern>,
     pub(crate) dimension_names: Option<Vec<Option<String>>>,
     pub(crate) attributes: Json,
     /// The codecs as metadata has them, where the array is nothing but shards those inside: v3's
@@ -40,6 +44,13 @@ pub(crate) struct Metadata {
     pub(crate) compressors: Vec<Json>,
     /// The whole document: `zarr.json` or `.zarray`.
     pub(crate) document: Json,
+}
+
+/// A grid of chunks of different lengths.
+#[derive(Clone, Debug)]
+pub(crate) struct Rectilinear {
+    pub(crate) axes: Vec<AxisChunks>,
+    pub(crate) encodings: Arc<dyn MakeEncoding>,
 }
 
 impl Metadata {
@@ -54,9 +65,13 @@ impl Metadata {
             (None, None) => crate::fill::default(dtype),
         };
         let encoding = ChunkEncoding::of(&self.chunk, dtype, &self.codecs).map_err(refuse)?;
-        let grid = ChunkGrid::regular(self.chunk.clone())
+        let several = self.rectilinear.as_ref().map(|grid| GridMetadata::engine(&grid.axes, &self.shape));
+        let several = several.transpose().map_err(refuse)?.flatten();
+        let grid = several
+            .or_else(|| ChunkGrid::regular(self.chunk.clone()))
             .ok_or_else(|| refuse(format!("chunks of shape {:?} have no elements", self.chunk)))?;
-        let locator = Arc::new(ChunkKeys::new(path, self.keys));
+        let shapes = self.rectilinear.as_ref().filter(|_| !grid.is_regular());
+        let locator = Arc::new(ChunkKeys::new(path, self.keys.clone()));
         let name = if path.is_empty() { store.url() } else { format!("/{path}") };
         let layout = ArrayLayout::new(
             name,
@@ -68,6 +83,10 @@ impl Metadata {
             locator,
             store.clone(),
         )?;
+        let layout = match shapes {
+            None => layout,
+            Some(shapes) => layout.with_shapes(shapes.encodings.clone()),
+        };
         match &self.shards {
             None => Ok(layout),
             Some(shards) => Ok(layout.with_sharding(shards.sharding.clone())?),
@@ -91,6 +110,11 @@ impl Metadata {
     pub(crate) fn set_shape(&mut self, shape: &[u64]) {
         let objects = Json::from(self.object_shape());
         self.document.set("shape", shape.into());
+        if let Some(grid) = &self.rectilinear {
+            let axes = GridMetadata::resized(&grid.axes, shape);
+            self.document.set("chunk_grid", GridMetadata::to_json(Some(&axes), Json::Null));
+            return;
+        }
         let (parent, member) = match self.format {
             Format::V2 => (Some(&mut self.document), "chunks"),
             Format::V3 => {
@@ -106,7 +130,7 @@ impl Metadata {
 
 /// The number of axes that the engine takes; larger documents are refused before anything is made
 /// of them.
-const MAX_RANK: usize = hyperslab_array::MAX_RANK;
+pub(crate) const MAX_RANK: usize = hyperslab_array::MAX_RANK;
 
 /// The member `name` of an object that must have it.
 pub(crate) fn require<'a>(document: &'a Json, name: &str) -> Result<&'a Json, Problem> {
@@ -214,6 +238,11 @@ mod tests {
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [8, 4]}}, "chunk_key_encoding": {"name": "default"},
         "fill_value": {"a": 3, "b": {"c": true, "d": [0, 1]}}, "zarr_format": 3, "node_type": "array",
         "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}"#;
+    const RECTILINEAR: &str = r#"{"shape": [9, 9], "data_type": "uint16",
+        "chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[2, [3, 2], 1], 4]}},
+        "chunk_key_encoding": {"name": "suffix", "configuration": {"suffix": ".x", "base-encoding": {"name": "fanout", "configuration": {"max_children": 4}}}},
+        "fill_value": 0, "zarr_format": 3, "node_type": "array", "codecs": [{"name": "transpose", "configuration": {"order": [1, 0]}},
+            {"name": "bytes", "configuration": {"endian": "big"}}, {"name": "zstd", "configuration": {"level": 0, "checksum": false}}]}"#;
     /// A list of values that replace others.
     const HOSTILE: &str = r#"[
         null, true, 0, 1, -1, 2, 3, 0.5, 1e400, NaN, 9223372036854775807, 9223372036854775808,
@@ -261,7 +290,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
         fn damaged_documents_are_refused_or_sound(
-            text in prop::sample::select(vec![V2, V3, SHARDED, TEXT, OBJECTS, STRUCT_V2, STRUCT_V3]),
+            text in prop::sample::select(vec![V2, V3, SHARDED, TEXT, OBJECTS, STRUCT_V2, STRUCT_V3, RECTILINEAR]),
             damages in proptest::collection::vec((0usize..60, proptest::option::of(any::<prop::sample::Index>())), 1..4),
         ) {
             let (mut document, hostile) = (json(text), json(HOSTILE));

@@ -2,7 +2,7 @@
 //! be: a grid may have 2⁶⁰ chunks, and one object.
 
 use crate::path::join;
-use crate::{Array, KeyEncoding, Result, walk};
+use crate::{Array, Result, walk};
 use hyperslab_array::{ArrayError, Dims};
 use hyperslab_store::{Ask, Key};
 
@@ -83,26 +83,26 @@ impl Array {
         }
     }
 
-    /// What all objects lie below, and the number of bytes of a key before its index.
+    /// What all objects lie below, and the number of bytes of a key before what names it.
     fn folder(&self) -> (String, usize) {
-        let folder = match self.key_encoding() {
-            KeyEncoding::Default { separator: '/' } if !self.layout().shape().is_empty() => {
-                join(self.path(), "c")
-            }
-            _ => self.path().to_owned(),
-        };
+        let folder = join(self.path(), self.metadata().keys.folder());
         (folder, if self.path().is_empty() { 0 } else { self.path().len() + 1 })
     }
 
     /// The stored objects that are looked for. Lists only directories in which there may be some.
     fn stored_beyond(&self, beyond: &Beyond, ask: Option<Ask<'_>>) -> Result<Vec<(String, Dims)>> {
         let (folder, start) = self.folder();
-        let (rank, encoding) = (self.layout().shape().len(), self.key_encoding());
+        let (rank, keys) = (self.layout().shape().len(), &self.metadata().keys);
         let mut found = Vec::new();
-        if encoding.separator() != '/' {
+        if !keys.is_nested() && !keys.is_flat() {
+            found = self.chunk_keys(ask)?;
+            found.retain(|(_, chunk)| beyond.has(chunk));
+            return Ok(found);
+        }
+        if keys.is_flat() {
             for entry in self.children(&folder)? {
                 let key = join(&folder, &entry.name);
-                if let Some(chunk) = key.get(start..).and_then(|name| encoding.parse(name, rank))
+                if let Some(chunk) = key.get(start..).and_then(|name| keys.parse(name))
                     && beyond.has(&chunk)
                 {
                     found.push((key, chunk));
@@ -150,12 +150,11 @@ impl Array {
     /// grid.
     pub(crate) fn chunk_keys(&self, ask: Option<Ask<'_>>) -> Result<Vec<(String, Dims)>> {
         let (folder, start) = self.folder();
-        let rank = self.layout().shape().len();
         let keys = self.store().list_asking(crate::locked::prefix(&folder)?, ask).map_err(walk::stopped)?;
         Ok(keys
             .into_iter()
             .filter_map(|key| {
-                let chunk = self.key_encoding().parse(key.get(start..)?, rank)?;
+                let chunk = self.metadata().keys.parse(key.get(start..)?)?;
                 Some((key, chunk))
             })
             .collect())
@@ -171,8 +170,8 @@ impl Array {
 
 /// An index as keys have it.
 fn parse_index(name: &str) -> Option<u64> {
-    let chunk = KeyEncoding::V2 { separator: '.' }.parse(name, 1)?;
-    chunk.first().copied()
+    let canonical = name == "0" || (!name.starts_with('0') && name.bytes().all(|byte| byte.is_ascii_digit()));
+    if canonical { name.parse().ok() } else { None }
 }
 
 /// Calls `visit` for each chunk of a grid of `old` chunks per axis that is not in one of `new`: for
@@ -213,7 +212,7 @@ pub(crate) fn for_each_lost(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ArraySpec, Format, ZarrError};
+    use crate::{ArraySpec, Format, KeyEncoding, ZarrError};
     use hyperslab_store::MemoryStore;
     use std::collections::BTreeSet;
     use std::sync::Arc;

@@ -1,14 +1,14 @@
 //! Paths of nodes and names of children.
 
-use crate::{Format, Result, ZarrError};
+use crate::{Result, ZarrError};
 use hyperslab_store::{Key, StoreError};
 
 /// The plain form of a path: components joined by single slashes, none in front or behind; `""` is
-/// the root.
+/// the root. A backslash is a slash, as with zarr-python.
 ///
-/// Refuses what no node may be called: `.` and `..`, NUL, backslashes.
+/// Refuses what no node may be called: `.` and `..`, NUL.
 pub fn normalize_path(path: &str) -> Result<String> {
-    let plain = path.split('/').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
+    let plain = path.split(['/', '\\']).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
     if !plain.is_empty()
         && let Err(error) = Key::new(&plain)
     {
@@ -22,16 +22,14 @@ pub fn normalize_path(path: &str) -> Result<String> {
 }
 
 /// Checks the name of a new node: not empty, no slash, not `.` or `..`, no name of a metadata
-/// object; in v3 no leading `__`, which is reserved.
-pub fn check_node_name(name: &str, format: Format) -> Result<()> {
+/// object. (v3 reserves names that begin with `__`; zarr-python gives them all the same.)
+pub fn check_node_name(name: &str) -> Result<()> {
     let why = if name.is_empty() {
         "a name has at least one character"
-    } else if name.contains('/') {
-        "a name contains no slash"
+    } else if name.contains(['/', '\\']) {
+        "a name contains neither a slash nor a backslash"
     } else if ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"].contains(&name) {
         "this is the name of a metadata object"
-    } else if format == Format::V3 && name.starts_with("__") {
-        "names that begin with '__' are reserved"
     } else {
         return normalize_path(name).map(|_| ());
     };
@@ -59,10 +57,18 @@ mod tests {
 
     #[test]
     fn paths() {
-        for (path, plain) in [("", ""), ("/", ""), ("a", "a"), ("/a//b/", "a/b"), ("a b/ü", "a b/ü")] {
+        for (path, plain) in [
+            ("", ""),
+            ("/", ""),
+            ("a", "a"),
+            ("/a//b/", "a/b"),
+            ("a b/ü", "a b/ü"),
+            ("a\\b", "a/b"),
+            ("__a", "__a"),
+        ] {
             assert_eq!(normalize_path(path).unwrap(), plain);
         }
-        for bad in ["..", "a/../b", ".", "a/./b", "a\\b", "a\0"] {
+        for bad in ["..", "a/../b", ".", "a/./b", "a\\..\\b", "a\0"] {
             assert!(matches!(normalize_path(bad), Err(ZarrError::Path { .. })), "{bad:?}");
         }
         assert_eq!(parents("").count(), 0);
@@ -74,13 +80,11 @@ mod tests {
 
     #[test]
     fn names() {
-        for good in ["a", "a.b", "..a", "c", "0", "_x"] {
-            assert!(check_node_name(good, Format::V3).is_ok(), "{good}");
+        for good in ["a", "a.b", "..a", "c", "0", "_x", "__a"] {
+            assert!(check_node_name(good).is_ok(), "{good}");
         }
         for bad in ["", ".", "..", "a/b", "zarr.json", ".zarray", "a\\b"] {
-            assert!(check_node_name(bad, Format::V2).is_err(), "{bad}");
+            assert!(check_node_name(bad).is_err(), "{bad}");
         }
-        assert!(check_node_name("__a", Format::V2).is_ok());
-        assert!(check_node_name("__a", Format::V3).is_err());
     }
 }

@@ -4,7 +4,7 @@ use crate::error::{Problem, expected, invalid};
 use crate::json::Json;
 use crate::structure::Structure;
 use crate::vlen::{self, Element};
-use crate::{Format, KeyEncoding, chunks, fill};
+use crate::{AxisChunks, Format, KeyEncoding, chunks, fill};
 use hyperslab_array::{Dims, MAX_RANK};
 use hyperslab_codec::{Cell, DataType, VlenKind};
 
@@ -48,6 +48,8 @@ pub struct ArraySpec {
     pub structure: Option<Structure>,
     /// Elements of a chunk per axis; `None`: chosen by size, and so that chunks divide the shards.
     pub chunks: Option<Dims>,
+    /// v3: chunks of different lengths, per axis; then there are neither `chunks` nor `shards`.
+    pub rectilinear: Option<Vec<AxisChunks>>,
     /// v3: elements of a shard per axis, multiples of `chunks`; the other codecs then are those of
     /// the chunks in it. `None`: each chunk is an object of its own. (Shards within shards, or with
     /// an index in other codecs, are a `serializer`.) v2 has none.
@@ -88,6 +90,7 @@ impl ArraySpec {
             vlen: None,
             structure: None,
             chunks: None,
+            rectilinear: None,
             shards: None,
             index_location: IndexLocation::End,
             filters: Choice::Auto,
@@ -156,7 +159,9 @@ impl ArraySpec {
 
     /// Chooses `chunks` by size, where they are not given.
     pub fn choose_chunks(&mut self) {
-        self.chunks = Some(self.chunks.clone().unwrap_or_else(|| self.guess()));
+        if self.rectilinear.is_none() {
+            self.chunks = Some(self.chunks.clone().unwrap_or_else(|| self.guess()));
+        }
     }
 
     /// Chooses `shards` by size: as many whole chunks as make up to 64 MiB in memory; `chunks` too,

@@ -8,6 +8,7 @@ pub(crate) mod mosaic;
 pub(crate) mod origin;
 pub(crate) mod part;
 pub(crate) mod pattern;
+pub(crate) mod shapes;
 pub(crate) mod shard_index;
 pub(crate) mod sharding;
 
@@ -20,6 +21,7 @@ use crate::layout::grid::ChunkGrid;
 use crate::layout::locate::{ChunkList, ChunkLocator, Found, Location};
 use crate::layout::mosaic::Mosaic;
 use crate::layout::origin::Origin;
+use crate::layout::shapes::{ChunkShapes, MakeEncoding};
 use crate::layout::sharding::Sharding;
 use hyperslab_codec::{DataType, Heap, Vlen};
 use hyperslab_store::Store;
@@ -35,6 +37,9 @@ pub struct ArrayLayout {
     dtype: DataType,
     grid: ChunkGrid,
     encoding: ChunkEncoding,
+    /// Where the grid is rectilinear: the encodings of its chunks; `encoding` is that of the
+    /// largest that there could be.
+    shapes: Option<ChunkShapes>,
     fill: FillValue,
     locator: Arc<dyn ChunkLocator>,
     store: Arc<dyn Store>,
@@ -89,6 +94,9 @@ impl ArrayLayout {
                 encoding.element_size()
             ));
         }
+        if !grid.covers(&shape) {
+            return refuse(format!("the chunks do not cover the shape {:?}", shape.as_slice()));
+        }
         if encoding.chunk_shape() != grid.chunk_shape() {
             return refuse(format!(
                 "chunks have shape {:?}, the codecs are made for {:?}",
@@ -102,6 +110,7 @@ impl ArrayLayout {
             dtype,
             grid,
             encoding,
+            shapes: None,
             fill,
             locator,
             store,
@@ -113,9 +122,38 @@ impl ArrayLayout {
         })
     }
 
+    /// The same array, whose grid is rectilinear: `make` makes the encodings of its chunks.
+    pub fn with_shapes(self, make: Arc<dyn MakeEncoding>) -> Self {
+        ArrayLayout { shapes: Some(ChunkShapes::new(make)), without: Default::default(), ..self }
+    }
+
+    /// How a chunk is read and written that has its own shape: the same array with the encoding of
+    /// that shape. `None`: as all chunks. Errors with [`ArrayError::Layout`] where the codecs do not
+    /// go with it.
+    pub(crate) fn of_chunk(&self, chunk: &[u64]) -> Result<Option<Arc<ArrayLayout>>, ArrayError> {
+        let Some(shapes) = &self.shapes else { return Ok(None) };
+        let shape = self.grid.shape_of(chunk);
+        let refuse = |why: String| {
+            let why = format!("chunk {chunk:?} of shape {:?}: {why}", shape.as_slice());
+            ArrayError::Layout { array: self.name.clone(), why }
+        };
+        let encoding = shapes.encoding(&shape).map_err(refuse)?;
+        if encoding.order() != self.encoding.order()
+            || encoding.element_size() != self.encoding.element_size()
+        {
+            return Err(refuse("its codecs store another order of axes".into()));
+        }
+        let (decoding, without) = (Lazy::new(), Default::default());
+        Ok(Some(Arc::new(ArrayLayout { encoding, decoding, without, shapes: None, ..self.clone() })))
+    }
+
     /// The same array, its chunks in shards. Errors with [`ArrayError::Layout`] where the innermost
-    /// shards hold other chunks.
+    /// shards hold other chunks, and where the grid is rectilinear.
     pub fn with_sharding(mut self, sharding: Sharding) -> Result<Self, ArrayError> {
+        if !self.grid.is_regular() {
+            let why = "shards of chunks of different shapes are not supported".into();
+            return Err(ArrayError::Layout { array: self.name, why });
+        }
         if sharding.chunk_shape() != self.grid.chunk_shape() {
             let (found, chunk) = (sharding.chunk_shape(), self.grid.chunk_shape());
             let why = format!("shards hold chunks of shape {found:?}, the array has {chunk:?}");
@@ -177,8 +215,8 @@ impl ArrayLayout {
     pub fn with_shape(&self, shape: Dims) -> Result<Self, ArrayError> {
         let Self { name, dtype, grid, encoding, fill, locator, store, .. } = self.clone();
         let layout = Self::new(name, shape, dtype, grid, encoding, fill, locator, store)?;
-        let Self { sharding, mosaic, origin, .. } = self.clone();
-        Ok(ArrayLayout { sharding, mosaic, origin, ..layout })
+        let Self { shapes, sharding, mosaic, origin, .. } = self.clone();
+        Ok(ArrayLayout { shapes, sharding, mosaic, origin, ..layout })
     }
 
     /// The element type in memory.
@@ -265,7 +303,8 @@ impl ArrayLayout {
     pub fn bound(&self, heap: &Arc<Heap>) -> Option<Self> {
         let encoding = self.encoding.bound(heap)?;
         let (decoding, without) = (Lazy::new(), Default::default());
-        Some(ArrayLayout { encoding, decoding, without, origin: None, ..self.clone() })
+        let shapes = self.shapes.as_ref().map(|shapes| shapes.bound(heap));
+        Some(ArrayLayout { encoding, shapes, decoding, without, origin: None, ..self.clone() })
     }
 
     /// What absent chunks hold.

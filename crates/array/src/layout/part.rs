@@ -94,7 +94,8 @@ impl ArrayLayout {
             None => layout,
             Some(sharding) => layout.with_sharding(sharding.with_axis(count)?).ok()?,
         };
-        let layout = ArrayLayout { origin: self.origin.clone(), ..layout };
+        let shapes = self.shapes.as_ref().map(|shapes| shapes.with_axis(count, unit));
+        let layout = ArrayLayout { origin: self.origin.clone(), shapes, ..layout };
         let (first, len) = (part.start.checked_div(unit)? as u64, part.len().checked_div(unit)? as u64);
         Some(ElementPart { layout, unit, first, len })
     }

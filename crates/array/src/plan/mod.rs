@@ -9,8 +9,8 @@ pub(crate) mod task;
 
 use crate::costs;
 use crate::layout::ArrayLayout;
-use crate::layout::grid::ChunkGrid;
-use crate::plan::point_plan::{AllPlaces, PointPlan};
+use crate::layout::grid::{ChunkGrid, Run};
+use crate::plan::point_plan::{AllPlaces, MovedPoints, PointPlan};
 use crate::plan::task::Task;
 use crate::select::Selection;
 use crate::select::axis::AxisSelection;
@@ -88,6 +88,55 @@ impl AxisPlan {
     }
 }
 
+/// The part of one axis of a plan that falls into a run of equally long chunks of a rectilinear
+/// grid. Its elements and chunks count from the start of the run.
+#[derive(Clone, Copy, Debug)]
+struct RunPlan {
+    axis: AxisPlan,
+    /// The first chunk of the run.
+    chunk: u64,
+    /// Spans of the axis before this part.
+    spans: u64,
+    /// Selected elements before it.
+    out: u64,
+}
+
+/// The parts of each axis of a plan.
+#[derive(Clone, Debug)]
+struct Runs(Vec<Vec<RunPlan>>);
+
+impl RunPlan {
+    /// The parts of an axis of a plan, one for each run with a selected element; and how many spans
+    /// they have together. `None` if there is no memory.
+    fn all(axis: &AxisPlan, runs: &[Run]) -> Option<(Vec<Self>, u64)> {
+        let (mut all, mut out, mut spans, mut rest) = (Vec::new(), 0, 0, runs);
+        while out < axis.len {
+            let element = axis.lowest + out * axis.step;
+            rest = rest.get(rest.partition_point(|run| run.end <= element)..)?;
+            let run = rest.first()?;
+            let len = ((run.end - element - 1) / axis.step + 1).min(axis.len - out);
+            let part = AxisPlan::cut(element - run.start, axis.step, len, run.size);
+            all.try_reserve(1).ok()?;
+            all.push(RunPlan { axis: part, chunk: run.chunk, spans, out });
+            (out, spans) = (out + len, spans + part.spans);
+        }
+        Some((all, spans))
+    }
+
+    /// The n-th chunk of the axis with a selected element.
+    fn span(all: &[Self], n: u64) -> Option<Span> {
+        let part = all.get(all.partition_point(|part| part.spans <= n).checked_sub(1)?)?;
+        let span = part.axis.span(n - part.spans);
+        Some(Span { chunk: span.chunk + part.chunk, out: span.out + part.out, ..span })
+    }
+
+    /// The number of the chunk that holds the `out`-th selected element of the axis.
+    fn number(all: &[Self], out: u64) -> Option<u64> {
+        let part = all.get(all.partition_point(|part| part.out <= out).checked_sub(1)?)?;
+        Some(part.spans + part.axis.number(out - part.out))
+    }
+}
+
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
@@ -101,6 +150,8 @@ const LINE: usize = 64;
 pub struct Plan {
     /// Axes that points are on have a single span here.
     axes: SmallVec<[AxisPlan; 8]>,
+    /// Of a rectilinear grid: the parts of each axis.
+    runs: Option<Box<Runs>>,
     points: Vec<PointPlan>,
     count: usize,
 }
@@ -117,7 +168,7 @@ impl Plan {
     /// As [`Plan::new`]; more tasks than can be counted are `usize::MAX`. The first of them can be
     /// put together all the same.
     pub(crate) fn saturating(layout: &ArrayLayout, selection: &Selection) -> Option<Self> {
-        let mut plan = Plan { axes: SmallVec::new(), points: Vec::new(), count: 0 };
+        let mut plan = Plan { axes: SmallVec::new(), runs: None, points: Vec::new(), count: 0 };
         if selection.is_empty() {
             return Some(plan);
         }
@@ -127,12 +178,30 @@ impl Plan {
             plan.count = plan.count.saturating_mul(usize::try_from(axis.spans).ok()?);
             plan.axes.push(axis);
         }
+        if !layout.grid().is_regular() {
+            plan.cut_by_runs(layout.grid())?;
+        }
         for points in selection.points() {
             let points = PointPlan::new(layout, points)?;
             plan.count = plan.count.saturating_mul(points.len());
             plan.points.push(points);
         }
         Some(plan)
+    }
+
+    /// Cuts the axes along a rectilinear grid. `None` as [`Plan::new`].
+    #[inline(never)]
+    fn cut_by_runs(&mut self, grid: &ChunkGrid) -> Option<()> {
+        let mut all = Vec::new();
+        self.count = 1;
+        for (k, axis) in self.axes.iter_mut().enumerate() {
+            let (parts, spans) = RunPlan::all(axis, grid.runs(k)?)?;
+            axis.spans = spans;
+            self.count = self.count.saturating_mul(usize::try_from(spans).ok()?);
+            all.push(parts);
+        }
+        self.runs = Some(Box::new(Runs(all)));
+        Some(())
     }
 
     /// The same cut along the grid of objects; and for each set of points, the first of its spans
@@ -145,7 +214,8 @@ impl Plan {
         // No more than there are chunks.
         let spans = axes.iter().map(|axis| axis.spans as usize).chain(points.iter().map(PointPlan::len));
         let count = if self.count == 0 { 0 } else { spans.product() };
-        (Plan { axes, points, count }, firsts)
+        // Shards lie in regular grids.
+        (Plan { axes, runs: None, points, count }, firsts)
     }
 
     /// Makes what is written last of an element that is named more than once be what stays.
@@ -162,6 +232,19 @@ impl Plan {
         task.picks.iter().filter_map(|pick| pick.places(&self.points, strides)).collect()
     }
 
+    /// The points of a task in a chunk of its own shape; the task gets what they reach there. `to`:
+    /// bytes between the chunk's elements per axis of the array. Nothing where the task has none.
+    /// `None` if there is no memory.
+    pub(crate) fn moved(
+        &self,
+        layout: &ArrayLayout,
+        to: &[isize],
+        task: &mut Task,
+    ) -> Option<Vec<MovedPoints>> {
+        let from = layout.encoding().strides();
+        task.picks.iter_mut().map(|pick| self.points.get(pick.plan)?.moved(pick, from, to)).collect()
+    }
+
     /// Cuts the one chunk of a plan, if it is large and has no codecs, into parts that are tasks of
     /// their own, along the axis that is stored slowest: so that several threads can read it, and
     /// so that what is read is still in the cache when its axes or bytes are reordered.
@@ -175,6 +258,7 @@ impl Plan {
         if self.count != 1
             || !self.points.is_empty()
             || layout.sharding().is_some()
+            || !layout.grid().is_regular()
             || !large
             || !(reordered || threads > 1)
         {
@@ -214,6 +298,21 @@ impl Plan {
         self.count == 0
     }
 
+    /// The n-th chunk along axis `k` with a selected element.
+    #[inline(always)]
+    fn span(&self, k: usize, axis: &AxisPlan, n: u64) -> Span {
+        match &self.runs {
+            None => axis.span(n),
+            Some(runs) => RunPlan::span(&runs.0[k], n).unwrap_or_else(|| axis.span(n)),
+        }
+    }
+
+    /// The number of the chunk along axis `k` that holds the `out`-th selected element.
+    fn number_of(&self, k: usize, axis: &AxisPlan, out: u64) -> u64 {
+        let part = self.runs.as_ref().and_then(|runs| RunPlan::number(&runs.0[k], out));
+        part.unwrap_or_else(|| axis.number(out))
+    }
+
     /// Puts task `number` (below [`Plan::len`]) together in `task`, whose vectors are reused.
     pub fn task(&self, layout: &ArrayLayout, number: usize, task: &mut Task) {
         self.task_of(layout, layout.grid(), number, task);
@@ -230,7 +329,7 @@ impl Plan {
         task.whole = true;
         let mut rest = number as u64;
         for (k, axis) in self.axes.iter().enumerate().rev() {
-            let span = axis.span(rest % axis.spans);
+            let span = self.span(k, axis, rest % axis.spans);
             rest /= axis.spans;
             task.chunk[k] = span.chunk / axis.parts;
             task.first[k] = span.first + span.chunk % axis.parts * axis.chunk;
@@ -281,11 +380,11 @@ impl Plan {
     /// The numbers, along each axis, of the tasks that hold the selected elements from `out` on,
     /// `count` of them.
     pub(crate) fn numbers(&self, out: &[u64], count: &[u64]) -> SmallVec<[Range<u64>; 8]> {
-        let range = |(axis, (out, count)): (&AxisPlan, (&u64, &u64))| match axis.spans {
+        let range = |(k, (axis, (out, count))): (usize, (&AxisPlan, (&u64, &u64)))| match axis.spans {
             1 => 0..1, // also axes that points are on
-            _ => axis.number(*out)..axis.number(out + count - 1) + 1,
+            _ => self.number_of(k, axis, *out)..self.number_of(k, axis, out + count - 1) + 1,
         };
-        self.axes.iter().zip(out.iter().zip(count)).map(range).collect()
+        self.axes.iter().zip(out.iter().zip(count)).enumerate().map(range).collect()
     }
 
     /// The index along `axis` of the chunk of the tasks that have these numbers along the axes, and
@@ -293,7 +392,7 @@ impl Plan {
     pub(crate) fn chunk(&self, axis: usize, along: &[u64]) -> u64 {
         let (axes, spans) = along.split_at(self.axes.len());
         let picked = self.points.iter().zip(spans).find_map(|(points, n)| points.chunk(*n as usize, axis));
-        picked.unwrap_or_else(|| self.axes[axis].span(axes[axis]).chunk)
+        picked.unwrap_or_else(|| self.span(axis, &self.axes[axis], axes[axis]).chunk)
     }
 
     /// The number of the task that has these numbers along the axes, and then along the sets of

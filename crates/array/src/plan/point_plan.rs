@@ -16,6 +16,7 @@
 use crate::copy::places::{LEN_BITS, LONGEST, MOST, PlacedStretch, Places};
 use crate::dims::Dims;
 use crate::layout::ArrayLayout;
+use crate::layout::grid::ChunkGrid;
 use crate::plan::pick::Pick;
 use crate::plan::task::Task;
 use crate::select::points::{Axes, Points, Stretch};
@@ -50,6 +51,26 @@ pub(crate) struct PointPlan {
     step: u64,
     /// The longest step in a chunk along one of the axes.
     across: u64,
+    /// Where chunks have different shapes: the grid. Places are those in a chunk of the largest
+    /// shape then.
+    grid: Option<ChunkGrid>,
+}
+
+/// The points of a task in a chunk of its own shape.
+pub(crate) struct MovedPoints {
+    entries: Vec<PlacedStretch>,
+    step: isize,
+    across: isize,
+    /// The first of their axes.
+    axis: usize,
+}
+
+impl MovedPoints {
+    /// Where the points are, in memory of these strides per axis of the array.
+    pub(crate) fn places(&self, strides: &[isize]) -> Places<'_> {
+        let MovedPoints { entries, step, across, axis } = self;
+        Places { entries, start: 0, step: *step, stride: strides[*axis], across: *across }
+    }
 }
 
 /// [`Places`] of a task, one for each set of points; none for a task of slices.
@@ -63,8 +84,11 @@ impl PointPlan {
         let chunk = of(layout.grid().chunk_shape());
         let object = of(layout.object_grid().chunk_shape());
         let per_object: Dims = object.iter().zip(&chunk).map(|(object, chunk)| object / chunk).collect();
-        let objects: Dims =
-            points.extent.iter().zip(&object).map(|(len, object)| len.div_ceil(*object)).collect();
+        let grid = layout.grid();
+        let objects: Dims = match grid.is_regular() {
+            true => points.extent.iter().zip(&object).map(|(len, object)| len.div_ceil(*object)).collect(),
+            false => of(&grid.counts(layout.shape())),
+        };
         let strides: Dims =
             points.axes.iter().map(|axis| encoding.strides()[*axis].unsigned_abs() as u64).collect();
         let size = (encoding.decoded_size() as u64).max(1);
@@ -79,6 +103,7 @@ impl PointPlan {
             objects,
             step: *strides.last()?,
             across: strides.iter().copied().max()?,
+            grid: (!grid.is_regular()).then(|| grid.clone()),
         };
         let entries = plan.cut(points, &chunk, &strides)?;
         let entries = plan.sorted(entries)?;
@@ -117,12 +142,20 @@ impl PointPlan {
             (*index, rest) = (rest % len, rest / len);
         }
         let last = extent.len() - 1;
-        let within = index[last] % chunk[last];
-        let row = at - within..at + (chunk[last] - within).min(extent[last] - index[last]);
+        // The chunk of an index of the k-th axis, the place in it, and its length.
+        let cell = |k: usize, index: u64| match &self.grid {
+            None => (index / chunk[k], index % chunk[k], chunk[k]),
+            Some(grid) => {
+                let number = grid.index_of(self.axes[k], index);
+                (number, index - grid.start(self.axes[k], number), grid.size(self.axes[k], number))
+            }
+        };
+        let (_, within, len) = cell(last, index[last]);
+        let row = at - within..at + (len - within).min(extent[last] - index[last]);
         index[last] -= within;
         let (mut object, mut inner, mut byte) = (0, 0, 0);
         for k in 0..=last {
-            let (number, within) = (index[k] / chunk[k], index[k] % chunk[k]);
+            let (number, within, _) = cell(k, index[k]);
             let per = self.per_object[k];
             let (outer, number) = if per == 1 { (number, 0) } else { (number / per, number % per) };
             object = object * self.objects[k] + outer;
@@ -182,6 +215,33 @@ impl PointPlan {
         entries.try_reserve(1).ok()?;
         entries.push(PlacedStretch { place, out: out << LEN_BITS | (count - 1) });
         Some(())
+    }
+
+    /// The points of a task in a chunk of its own shape: `from` and `to` are the bytes between
+    /// elements per axis of the array, in a chunk of the largest shape, and in that one. `None` if
+    /// there is no memory.
+    pub(crate) fn moved(&self, pick: &mut Pick, from: &[isize], to: &[isize]) -> Option<MovedPoints> {
+        // Longer strides are multiples of what the shorter ones reach.
+        let mut axes = self.axes.clone();
+        axes.sort_unstable_by_key(|axis| std::cmp::Reverse(from[*axis]));
+        let place = |entry: &PlacedStretch| {
+            let (mut rest, mut place) = (entry.place - pick.start, 0);
+            for axis in &axes {
+                let stride = from[*axis].unsigned_abs().max(1) as u64;
+                place += rest / stride * to[*axis].unsigned_abs() as u64;
+                rest %= stride;
+            }
+            place
+        };
+        let given = self.entries.get(pick.entries.clone())?;
+        let mut entries = Vec::new();
+        entries.try_reserve_exact(given.len()).ok()?;
+        entries.extend(given.iter().map(|entry| PlacedStretch { place: place(entry), out: entry.out }));
+        let step = to[*self.axes.last()?];
+        let last = |entry: &PlacedStretch| entry.place + (entry.len() - 1) * step.unsigned_abs() as u64;
+        pick.reach = entries.iter().map(|entry| entry.place).min()?..entries.iter().map(last).max()?;
+        let across = self.axes.iter().map(|axis| to[*axis]).max()?;
+        Some(MovedPoints { entries, step, across, axis: *self.axes.first()? })
     }
 
     /// Number of tasks.

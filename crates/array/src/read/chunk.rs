@@ -53,11 +53,25 @@ impl<'a> ChunkReader<'a> {
         held: Option<Arc<Memory>>,
         joined: bool,
     ) -> Self {
+        let places = request.plan.places(task, request.target.strides());
+        Self::with_places(request, layout, task, places, held, joined)
+    }
+
+    /// [`ChunkReader::new`] where the points of the task are at these places.
+    #[inline(always)]
+    pub(crate) fn with_places(
+        request: &'a Request<'a>,
+        layout: &'a ArrayLayout,
+        task: &Task,
+        places: AllPlaces<'a>,
+        held: Option<Arc<Memory>>,
+        joined: bool,
+    ) -> Self {
         let strides = request.target.strides();
         let (region, offset) = read_region(layout, task, strides);
         // What has no codecs is never kept.
         let keep = request.keep.is_some() && !layout.encoding().chain().is_identity();
-        let (dst, places) = (request.target.at(&task.out), request.plan.places(task, strides));
+        let dst = request.target.at(&task.out);
         let strategy = strategies::LAST;
         let mut this =
             ChunkReader { strategy, request, layout, dst, places, region, offset, held, keep, joined };

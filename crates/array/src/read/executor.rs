@@ -364,12 +364,35 @@ impl<'a> Request<'a> {
     ) -> Result<T, ArrayError> {
         let some = self.layout.without(location);
         let layout = some.as_deref().unwrap_or(self.layout);
+        if !layout.grid().is_regular() {
+            return self.decide_by_shape(location, scratch, then);
+        }
         // Without a cache, as mostly, nothing is asked.
         let held = match self.cache {
             Some(_) => self.held(layout, &scratch.task, &scratch.key, location, None)?,
             None => None,
         };
         then(&ChunkReader::new(self, layout, &scratch.task, held, false), scratch)
+    }
+
+    /// [`Request::decide`] for a chunk of its own shape.
+    #[inline(never)]
+    fn decide_by_shape<T>(
+        &self,
+        location: Location,
+        scratch: &mut Scratch,
+        then: impl FnOnce(&ChunkReader<'_>, &mut Scratch) -> Result<T, ArrayError>,
+    ) -> Result<T, ArrayError> {
+        let some = self.layout.of_chunk(&scratch.task.chunk)?;
+        let layout = some.as_deref().unwrap_or(self.layout);
+        let held = match self.cache {
+            Some(_) => self.held(layout, &scratch.task, &scratch.key, location, None)?,
+            None => None,
+        };
+        let moved = self.plan.moved(self.layout, layout.encoding().strides(), &mut scratch.task);
+        let moved = moved.ok_or_else(|| memory_error(layout, "the points of a chunk", u64::MAX))?;
+        let places = moved.iter().map(|points| points.places(self.target.strides())).collect();
+        then(&ChunkReader::with_places(self, layout, &scratch.task, places, held, false), scratch)
     }
 
     /// Does a step of a lot.

@@ -12,6 +12,7 @@ mod mosaics;
 mod origin;
 pub(crate) mod points;
 mod ragged;
+mod rectilinear;
 mod shards;
 mod sharing;
 mod small;

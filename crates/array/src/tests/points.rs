@@ -15,8 +15,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
     pub(crate) selection: Selection,
-    shape: Vec<u64>,
-    places: Vec<u64>,
+    pub(crate) shape: Vec<u64>,
+    pub(crate) places: Vec<u64>,
 }
 
 /// One item of an index, owned.

@@ -17,6 +17,7 @@ use crate::execute::tasks::{Interrupt, memory_error};
 use crate::layout::ArrayLayout;
 use crate::plan::Plan;
 use crate::plan::mapped::Mapped;
+use crate::plan::point_plan::AllPlaces;
 use crate::runtime::settings;
 use crate::select::Selection;
 use crate::select::view::Source;
@@ -76,9 +77,19 @@ pub fn write(
     }
     tasks::run(layout, &plan, bytes, limit, limit, options.interrupt, &|scratch, ask| {
         let src = bound.at(&scratch.task.out);
-        let places = plan.places(&scratch.task, bound.strides());
-        ChunkWriter { layout, src, strides: bound.strides(), places: &places, fill: &fill, keep_empty }
-            .write(scratch, ask)
+        let strides = bound.strides();
+        if layout.grid().is_regular() {
+            let places = plan.places(&scratch.task, strides);
+            return ChunkWriter { layout, src, strides, places: &places, fill: &fill, keep_empty }
+                .write(scratch, ask);
+        }
+        let array = layout;
+        let own = array.of_chunk(&scratch.task.chunk)?;
+        let layout = own.as_deref().unwrap_or(array);
+        let moved = plan.moved(array, layout.encoding().strides(), &mut scratch.task);
+        let moved = moved.ok_or_else(|| memory_error(layout, "the points of a chunk", u64::MAX))?;
+        let places: AllPlaces<'_> = moved.iter().map(|points| points.places(strides)).collect();
+        ChunkWriter { layout, src, strides, places: &places, fill: &fill, keep_empty }.write(scratch, ask)
     })
 }
 

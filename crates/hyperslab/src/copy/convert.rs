@@ -7,7 +7,7 @@ use crate::element::swap_bytes;
 use crate::{Array, Error, Format, Result};
 use hyperslab_array::Dims;
 use hyperslab_codec::{ByteOrder, BytesCodec, Codec, Transpose, VlenKind};
-use hyperslab_zarr::{ArraySpec, Choice, IndexLocation, Json, KeyEncoding, Structure};
+use hyperslab_zarr::{ArraySpec, AxisChunks, Choice, IndexLocation, Json, KeyEncoding, Structure};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,6 +23,7 @@ const NO_NAMES: &str = "dimension names left out, because some are missing, whic
 
 const NO_SHARDS: &str = "no shards in the copy, which Zarr v2 has not; each chunk is an object";
 const FLAT_SHARDS: &str = "shards of one level, with checksummed index, in place of the source's shards";
+const ONE_SHAPE: &str = "chunks of different shapes became chunks of the largest of these shapes";
 const LARGER_SHARDS: &str = "larger shards than in the source, so that the chunks divide them";
 
 /// The copy of one array or group, on its way.
@@ -70,6 +71,8 @@ pub(crate) struct Copied {
     pub(crate) codecs: CopiedCodecs,
     /// The codec in v3 metadata that makes shards, and the codecs before and behind it.
     pub(crate) sharding: Option<(Vec<Json>, Json, Vec<Json>)>,
+    /// The chunks along each axis, where they have different lengths.
+    pub(crate) rectilinear: Option<Vec<AxisChunks>>,
 }
 
 /// The codecs of a copy that are those of the source.
@@ -109,7 +112,21 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
     }
     // What codecs take for one element: of variable length, bytes.
     let element = if vlen.is_some() { 1 } else { spec.dtype.size() };
-    spec.chunks = chunks(array, options);
+    match facts.rectilinear {
+        Some(axes)
+            if same_format
+                && options.chunks.is_none()
+                && matches!(options.shards, Shards::Keep | Shards::None) =>
+        {
+            spec.rectilinear = Some(axes);
+        }
+        other => {
+            if other.is_some() {
+                copying.note(ONE_SHAPE);
+            }
+            spec.chunks = chunks(array, options);
+        }
+    }
     spec.choose_chunks();
     spec.fill = facts.fill.map(|mut fill| {
         if vlen.is_none() && stored != dtype.order() {
@@ -137,9 +154,7 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
     spec.key_encoding = match (format, facts.key_encoding) {
         (_, Some(encoding)) if same_format => Some(encoding),
         // Nested folders stay nested.
-        (Format::ZarrV2, Some(KeyEncoding::Default { separator } | KeyEncoding::V2 { separator })) => {
-            Some(KeyEncoding::V2 { separator })
-        }
+        (Format::ZarrV2, Some(encoding)) => Some(KeyEncoding::V2 { separator: encoding.v2_separator() }),
         _ => None,
     };
 

@@ -73,6 +73,7 @@ pub(crate) fn copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Cop
         attributes,
         dimension_names: netcdf4::dimension_names(dataset)?,
         key_encoding: None,
+        rectilinear: None,
         fortran_order: false,
         vlen,
         structure,

@@ -334,7 +334,7 @@ impl<'o> Walked<'o> {
         let group = group.node().as_stored()?.unwrap_or_else(|| group.clone());
         let attributes = group.node().copied_attributes(&mut self.copying("/"))?;
         self.groups.push((String::new(), attributes));
-        let (options, format) = (self.options, self.format()?);
+        let options = self.options;
         // What is in a group that was left out follows it.
         let mut skipped: Option<String> = None;
         for below in group.below(None, Some(&|| options.stops()))? {
@@ -355,7 +355,7 @@ impl<'o> Walked<'o> {
                     continue;
                 }
                 // HDF5 allows names that Zarr does not.
-                _ if let Err(why) = zarr::check_node_name(name, format) => {
+                _ if let Err(why) = zarr::check_node_name(name) => {
                     Err(Error::Copy { array: shown(path), why: why.to_string() })
                 }
                 _ if let Some(why) = room.and_then(|room| room.check(path).err()) => {

@@ -11,6 +11,7 @@
 use super::codecs;
 use crate::error::{Problem, expected, invalid, unsupported};
 use crate::json::Json;
+use crate::keys::KeyPattern;
 use crate::metadata::{Metadata, chunk_sizes, codec_problem, require, separator, sizes};
 use crate::spec::{ArraySpec, Choice};
 use crate::structure::Structure;
@@ -88,10 +89,11 @@ pub(crate) fn parse(document: &Json, attributes: Json) -> Result<Metadata, Probl
         element,
         structure,
         chunk,
+        rectilinear: None,
         shards: None,
         codecs,
         fill,
-        keys: KeyEncoding::V2 { separator },
+        keys: Arc::new(KeyPattern::new(KeyEncoding::V2 { separator }, rank)?),
         dimension_names: dimension_names(&attributes, rank),
         shape,
         attributes,
@@ -171,14 +173,20 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     if spec.serializer != Choice::Auto {
         return invalid!("serializer: Zarr v2 has none");
     }
+    if spec.rectilinear.is_some() {
+        return invalid!("chunks: Zarr v2 has only chunks of one shape, no rectilinear grids");
+    }
     if let Some(shards) = &spec.shards {
         return invalid!("shards: Zarr v2 has none, found {:?}", shards.as_slice());
     }
-    let separator = match spec.key_encoding {
+    let separator = match &spec.key_encoding {
         None => '.',
-        Some(KeyEncoding::V2 { separator }) => separator,
-        Some(KeyEncoding::Default { .. }) => {
-            return invalid!("chunk_key_encoding: Zarr v2 has only \"v2\", found \"default\"");
+        Some(KeyEncoding::V2 { separator }) => *separator,
+        Some(other) => {
+            return invalid!(
+                "chunk_key_encoding: Zarr v2 has only \"v2\", found {}",
+                other.to_json().brief()
+            );
         }
     };
     let chunk = sizes("chunks", &spec.grid_json()?.0)?;
@@ -266,7 +274,7 @@ mod tests {
         assert_eq!(metadata.codecs.stored, hyperslab_codec::ByteOrder::Big);
         assert_eq!(metadata.codecs.order, [1, 0]);
         assert_eq!(metadata.fill.as_deref(), Some(&0x7fc0_0000u32.to_be_bytes()[..]));
-        assert_eq!(metadata.keys, KeyEncoding::V2 { separator: '/' });
+        assert_eq!(metadata.keys.encoding(), &KeyEncoding::V2 { separator: '/' });
         assert_eq!(metadata.codecs.codecs.len(), 1);
         let compressor = r#"{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}"#;
         let blosc = parse_text(&PLAIN.replace(r#"{"id": "zstd", "level": 0}"#, compressor)).unwrap();
@@ -277,7 +285,7 @@ mod tests {
     fn fields_that_may_be_absent_or_extra() {
         let text = r#"{"shape": [], "chunks": [], "dtype": "|b1", "fill_value": null, "order": "C", "zarr_format": 2, "extra": [1]}"#;
         let metadata = parse_text(text).unwrap();
-        assert_eq!(metadata.keys, KeyEncoding::V2 { separator: '.' });
+        assert_eq!(metadata.keys.encoding(), &KeyEncoding::V2 { separator: '.' });
         assert!(metadata.codecs.codecs.is_empty() && metadata.fill.is_none());
         let filters = PLAIN.replace("\"filters\": null", r#""filters": [{"id": "crc32c"}]"#);
         let codecs = parse_text(&filters).unwrap().codecs.codecs;

@@ -14,14 +14,16 @@
 use super::codecs::normalized;
 use super::extension::Extension;
 use super::sharding::{self, Codecs};
+use crate::chunk_grid::GridMetadata;
 use crate::error::{Problem, expected, invalid, unsupported};
 use crate::json::Json;
-use crate::metadata::{Metadata, attributes, chunk_sizes, require, separator, sizes};
+use crate::keys::KeyPattern;
+use crate::metadata::{Metadata, Rectilinear, attributes, require, sizes};
 use crate::spec::{ArraySpec, Choice};
 use crate::structure::{self, Structure};
 use crate::vlen::{self, Element};
 use crate::{Format, KeyEncoding, dtypes, fill};
-use hyperslab_array::Dims;
+use hyperslab_array::{ChunkEncoding, MakeEncoding};
 use hyperslab_codec::{ByteOrder, BytesCodec, Transpose};
 use std::sync::Arc;
 
@@ -94,8 +96,9 @@ pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
         Some(structure) => Element::Fixed(structure.engine_type()),
         None => Element::from_v3(data_type)?,
     };
-    let chunk = chunk_grid(require(document, "chunk_grid")?, &shape)?;
-    let keys = key_encoding(require(document, "chunk_key_encoding")?)?;
+    let grid = GridMetadata::parse(require(document, "chunk_grid")?, &shape)?;
+    let keys = KeyEncoding::parse(require(document, "chunk_key_encoding")?, 0)?;
+    let keys = Arc::new(KeyPattern::new(keys, shape.len())?);
     let fill = require(document, "fill_value")?;
     let fill = match (&structure, element) {
         (Some(structure), _) => structure.parse_fill(fill, Format::V3)?,
@@ -114,7 +117,14 @@ pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
             return expected("storage_transformers", "a list", other);
         }
     }
-    let codecs = Codecs::parse(require(document, "codecs")?, element.context(&chunk, &fill))?;
+    let listed = require(document, "codecs")?;
+    let codecs = Codecs::parse(listed, element.context(&grid.chunk, &fill))?;
+    if codecs.shards.is_some() && grid.axes.is_some() {
+        return unsupported!(
+            "chunk_grid: shards (\"sharding_indexed\") in a rectilinear grid are not supported"
+        );
+    }
+    let encodings = || Arc::new(Encodings { codecs: listed.clone(), element, fill: fill.clone() });
     Ok(Metadata {
         format: Format::V3,
         dimension_names: dimension_names(document.get("dimension_names"), shape.len())?,
@@ -122,6 +132,7 @@ pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
         element,
         structure,
         chunk: codecs.chunk,
+        rectilinear: grid.axes.map(|axes| Rectilinear { axes, encodings: encodings() }),
         shards: codecs.shards,
         codecs: codecs.codecs,
         fill: Some(fill),
@@ -134,31 +145,19 @@ pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
     })
 }
 
-fn chunk_grid(json: &Json, shape: &[u64]) -> Result<Dims, Problem> {
-    let grid = Extension::parse("chunk_grid", json)?;
-    if grid.name != "regular" {
-        return unsupported!("chunk grid \"{}\" is not supported (supported: regular)", grid.name);
-    }
-    grid.only(&["chunk_shape"])?;
-    chunk_sizes("chunk_grid: chunk_shape", grid.require("chunk_shape")?, shape)
+/// Makes the encodings of chunks of different shapes.
+#[derive(Debug)]
+struct Encodings {
+    codecs: Json,
+    element: Element,
+    fill: Vec<u8>,
 }
 
-fn key_encoding(json: &Json) -> Result<KeyEncoding, Problem> {
-    // Early v3 writers put the separator beside the name.
-    let mut moved = json.clone();
-    let beside = moved.remove("separator");
-    let encoding = Extension::parse("chunk_key_encoding", &moved)?;
-    let make: fn(char) -> KeyEncoding = match encoding.name {
-        "default" => |separator| KeyEncoding::Default { separator },
-        "v2" => |separator| KeyEncoding::V2 { separator },
-        name => {
-            return unsupported!("chunk key encoding \"{name}\" is not supported (supported: default, v2)");
-        }
-    };
-    encoding.only(&["separator"])?;
-    match encoding.get("separator").or(beside.as_ref()) {
-        Some(json) => Ok(make(separator("chunk_key_encoding: separator", json)?)),
-        None => Ok(make(if encoding.name == "default" { '/' } else { '.' })),
+impl MakeEncoding for Encodings {
+    fn make(&self, shape: &[u64]) -> Result<ChunkEncoding, String> {
+        let codecs = Codecs::parse(&self.codecs, self.element.context(shape, &self.fill));
+        let codecs = codecs.map_err(Problem::text)?;
+        ChunkEncoding::of(shape, self.element.engine_type(), &codecs.codecs)
     }
 }
 
@@ -233,7 +232,16 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         Choice::Set(list) => codecs.extend(list.iter().cloned()),
     }
     // With every setting spelled out, so that what a default means cannot change later.
-    let (chunk, shards) = spec.grid_json()?;
+    let (chunk, shards) = match &spec.rectilinear {
+        None => spec.grid_json()?,
+        Some(_) if spec.chunks.is_some() || spec.shards.is_some() => {
+            return invalid!("chunks: a rectilinear grid goes neither with other chunks nor with shards");
+        }
+        Some(axes) => {
+            let grid = GridMetadata::rectilinear(axes.clone(), &spec.shape)?;
+            (grid.chunk.as_slice().into(), None)
+        }
+    };
     let encoded = sizes("chunks", &chunk)?;
     let fill = spec.fill.as_deref().unwrap_or_default();
     let mut codecs = normalized("codecs", &codecs, spec.element().context(&encoded, fill), 0)?;
@@ -244,16 +252,12 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
             shards
         }
     };
-    let (name, separator) = match spec.key_encoding {
-        None => ("default", '/'),
-        Some(KeyEncoding::Default { separator }) => ("default", separator),
-        Some(KeyEncoding::V2 { separator }) => ("v2", separator),
-    };
+    let keys = spec.key_encoding.as_ref().unwrap_or(&KeyEncoding::Default { separator: '/' });
     let mut document = Json::from([
         ("shape", spec.shape.as_slice().into()),
         ("data_type", data_type),
-        ("chunk_grid", Json::named("regular", [("chunk_shape", objects)])),
-        ("chunk_key_encoding", Json::named(name, [("separator", Json::String(separator.into()))])),
+        ("chunk_grid", GridMetadata::to_json(spec.rectilinear.as_deref(), objects)),
+        ("chunk_key_encoding", keys.to_json()),
         ("fill_value", spec.fill_json()?),
         ("codecs", Json::Array(codecs)),
         ("attributes", spec.attributes.clone()),

@@ -1,0 +1,318 @@
+//! Chunk grids of v3: `regular`, and `rectilinear`, whose chunks may have different lengths along an
+//! axis.
+//!
+//! * Specification: <https://github.com/zarr-developers/zarr-extensions/tree/main/chunk-grids/rectilinear>
+//!
+//! ```json
+//! {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[3, [4, 2], 1], 5]}}
+//! ```
+//!
+//! Chunks of 3, 4, 4 and 1 elements along the first axis, of 5 along the second. The last chunks of
+//! an axis may reach past the array's end or lie behind it, as a resize leaves them.
+
+use crate::error::{Problem, expected, invalid, unsupported};
+use crate::format::extension::Extension;
+use crate::json::Json;
+use crate::metadata::{MAX_RANK, chunk_sizes};
+use hyperslab_array::{ChunkGrid, Dims};
+
+/// The chunks along an axis of a rectilinear grid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AxisChunks {
+    /// All of this many elements.
+    Every(u64),
+    /// Runs of equally long chunks: elements of each, and how many chunks.
+    Runs(Vec<(u64, u64)>),
+}
+
+/// The chunks of an array, as metadata has them.
+#[derive(Clone, Debug)]
+pub(crate) struct GridMetadata {
+    /// Elements of a chunk per axis; in a rectilinear grid, of the largest that there could be.
+    pub(crate) chunk: Dims,
+    /// Where the grid is rectilinear: its axes, with all chunks, also behind the array's end.
+    pub(crate) axes: Option<Vec<AxisChunks>>,
+}
+
+impl AxisChunks {
+    /// Chunks of these lengths.
+    pub fn of(lengths: impl IntoIterator<Item = u64>) -> Self {
+        AxisChunks::joined(lengths.into_iter().map(|length| (length, 1)))
+    }
+
+    /// The axes as metadata lists them: `[[3, [4, 2], 1], 5]`. Errors (as text) where that is no
+    /// list of chunks.
+    pub fn list_from_json(json: &Json) -> Result<Vec<Self>, String> {
+        Self::list(json).map_err(Problem::text)
+    }
+
+    fn list(json: &Json) -> Result<Vec<Self>, Problem> {
+        match json {
+            Json::Array(axes) if axes.len() <= MAX_RANK => {
+                axes.iter().enumerate().map(|(axis, json)| AxisChunks::parse(axis, json)).collect()
+            }
+            other => expected("chunk_grid: chunk_shapes", "a list, one item per axis", other),
+        }
+    }
+
+    /// Runs of the same length that meet become one.
+    fn joined(runs: impl IntoIterator<Item = (u64, u64)>) -> Self {
+        let mut all: Vec<(u64, u64)> = Vec::new();
+        for (size, count) in runs {
+            match all.last_mut() {
+                Some((last, counted)) if *last == size => *counted = counted.saturating_add(count),
+                _ => all.push((size, count)),
+            }
+        }
+        AxisChunks::Runs(all)
+    }
+
+    fn parse(axis: usize, json: &Json) -> Result<Self, Problem> {
+        let positive = |json: &Json| match json.as_integer::<i64>().and_then(|n| u64::try_from(n).ok()) {
+            Some(n @ 1..) => Ok(n),
+            _ => expected(
+                &format!("chunk_grid: chunk_shapes: axis {axis}"),
+                "integers from 1 to 2⁶³ - 1, and pairs of them (elements, chunks)",
+                json,
+            ),
+        };
+        let Json::Array(items) = json else { return positive(json).map(AxisChunks::Every) };
+        let runs = items.iter().map(|item| match item {
+            Json::Array(pair) => match pair.as_slice() {
+                [size, count] => Ok((positive(size)?, positive(count)?)),
+                _ => positive(item).map(|n| (n, 1)),
+            },
+            size => Ok((positive(size)?, 1)),
+        });
+        match runs.collect::<Result<Vec<_>, _>>()? {
+            runs if runs.is_empty() => invalid!("chunk_grid: chunk_shapes: axis {axis} has no chunks"),
+            runs => Ok(AxisChunks::joined(runs)),
+        }
+    }
+
+    fn to_json(&self) -> Json {
+        match self {
+            AxisChunks::Every(size) => (*size).into(),
+            AxisChunks::Runs(runs) => Json::Array(
+                runs.iter()
+                    .map(|(size, count)| match count {
+                        1 => (*size).into(),
+                        _ => [*size, *count].as_slice().into(),
+                    })
+                    .collect(),
+            ),
+        }
+    }
+
+    /// Elements that the chunks cover; `None`: any number, or more than 64 bits count.
+    fn covered(&self) -> Option<u64> {
+        match self {
+            AxisChunks::Every(_) => None,
+            AxisChunks::Runs(runs) => {
+                runs.iter().try_fold(0u64, |sum, (size, count)| sum.checked_add(size.checked_mul(*count)?))
+            }
+        }
+    }
+
+    /// The chunks after a resize: where they do not cover the new extent, one more does.
+    fn resized(&self, extent: u64) -> Self {
+        match (self, self.covered().and_then(|covered| extent.checked_sub(covered))) {
+            (AxisChunks::Runs(runs), Some(more @ 1..)) => {
+                AxisChunks::joined(runs.iter().copied().chain([(more, 1)]))
+            }
+            _ => self.clone(),
+        }
+    }
+
+    /// The chunks that have an element of an axis of this extent, at least one.
+    fn runs(&self, extent: u64) -> Vec<(u64, u64)> {
+        let runs = match self {
+            AxisChunks::Every(size) => return vec![(*size, extent.div_ceil(*size).max(1))],
+            AxisChunks::Runs(runs) => runs,
+        };
+        let (mut needed, mut start) = (Vec::new(), 0u64);
+        for (size, count) in runs.iter().copied() {
+            if start >= extent && !needed.is_empty() {
+                break;
+            }
+            // Never more than there are, and no longer than needed.
+            let count = count.min((extent - start.min(extent)).div_ceil(size.max(1)).max(1));
+            needed.push((size, count));
+            start = start.saturating_add(size.saturating_mul(count));
+        }
+        needed
+    }
+}
+
+impl GridMetadata {
+    /// A regular grid.
+    pub(crate) fn regular(chunk: Dims) -> Self {
+        GridMetadata { chunk, axes: None }
+    }
+
+    pub(crate) fn parse(json: &Json, shape: &[u64]) -> Result<Self, Problem> {
+        let grid = Extension::parse("chunk_grid", json)?;
+        match grid.name {
+            "regular" => {
+                grid.only(&["chunk_shape"])?;
+                let chunk = chunk_sizes("chunk_grid: chunk_shape", grid.require("chunk_shape")?, shape)?;
+                Ok(GridMetadata::regular(chunk))
+            }
+            "rectilinear" => {
+                grid.only(&["kind", "chunk_shapes"])?;
+                match grid.require("kind")? {
+                    Json::String(kind) if kind == "inline" => {}
+                    other => return expected("chunk_grid: kind", "\"inline\"", other),
+                }
+                Self::rectilinear(AxisChunks::list(grid.require("chunk_shapes")?)?, shape)
+            }
+            name => {
+                unsupported!("chunk grid \"{name}\" is not supported (supported: regular, rectilinear)")
+            }
+        }
+    }
+
+    /// A rectilinear grid of an array of `shape`.
+    pub(crate) fn rectilinear(axes: Vec<AxisChunks>, shape: &[u64]) -> Result<Self, Problem> {
+        if axes.len() != shape.len() {
+            return invalid!(
+                "chunk_grid: chunk_shapes: expected {} axes as in shape, found {}",
+                shape.len(),
+                axes.len()
+            );
+        }
+        let mut chunk = Dims::new();
+        for (axis, (chunks, extent)) in axes.iter().zip(shape).enumerate() {
+            if let AxisChunks::Runs(runs) = chunks {
+                if runs.iter().any(|(size, count)| *size == 0 || *count == 0) || runs.is_empty() {
+                    return invalid!(
+                        "chunk_grid: chunk_shapes: axis {axis}: chunks have at least one element"
+                    );
+                }
+                match chunks.covered() {
+                    None => {
+                        return invalid!(
+                            "chunk_grid: chunk_shapes: axis {axis}: the chunks cover more than 2⁶⁴ - 1 elements"
+                        );
+                    }
+                    Some(covered) if covered < *extent => {
+                        return invalid!(
+                            "chunk_grid: chunk_shapes: axis {axis}: the chunks cover {covered} elements, the array \
+                             has {extent}"
+                        );
+                    }
+                    Some(_) => {}
+                }
+            }
+            chunk.push(chunks.runs(*extent).iter().map(|(size, _)| *size).max().unwrap_or(1));
+        }
+        Ok(GridMetadata { chunk, axes: Some(axes) })
+    }
+
+    /// The metadata of a grid whose objects have this shape, where it is regular.
+    pub(crate) fn to_json(axes: Option<&[AxisChunks]>, objects: Json) -> Json {
+        match axes {
+            None => Json::named("regular", [("chunk_shape", objects)]),
+            Some(axes) => {
+                let axes = Json::Array(axes.iter().map(AxisChunks::to_json).collect());
+                Json::named("rectilinear", [("kind", "inline".into()), ("chunk_shapes", axes)])
+            }
+        }
+    }
+
+    /// The axes of a rectilinear grid after a resize: as zarr-python, which leaves chunks that are
+    /// behind the end, and lets one more chunk cover what is new.
+    pub(crate) fn resized(axes: &[AxisChunks], shape: &[u64]) -> Vec<AxisChunks> {
+        axes.iter().zip(shape).map(|(axis, extent)| axis.resized(*extent)).collect()
+    }
+
+    /// The engine's grid; `None`: one of chunks of one shape. Errors (as text) where chunks end
+    /// behind the last index that there can be.
+    pub(crate) fn engine(axes: &[AxisChunks], shape: &[u64]) -> Result<Option<ChunkGrid>, String> {
+        if axes.iter().all(|axis| matches!(axis, AxisChunks::Every(_))) {
+            return Ok(None);
+        }
+        let axes: Vec<_> = axes.iter().zip(shape).map(|(axis, extent)| axis.runs(*extent)).collect();
+        let grid = ChunkGrid::rectilinear(&axes);
+        grid.map(Some).ok_or("chunk_grid: the chunks of an axis end behind element 2⁶³ - 1".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::json;
+
+    fn grid(chunk_shapes: &str, shape: &[u64]) -> Result<GridMetadata, String> {
+        let text = format!(
+            r#"{{"name": "rectilinear", "configuration": {{"kind": "inline", "chunk_shapes": {chunk_shapes}}}}}"#
+        );
+        GridMetadata::parse(&json(&text), shape).map_err(Problem::text)
+    }
+
+    #[test]
+    fn metadata_and_back() {
+        for (text, written, shape, chunk) in [
+            ("[[3, [4, 2], 1], 5]", "[[3, [4, 2], 1], 5]", &[12, 9][..], &[4, 5][..]),
+            ("[[2, 2, [2, 3], 1]]", "[[[2, 5], 1]]", &[11], &[2]),
+            // What is behind the end is kept, and counts for nothing.
+            ("[[2, 1, [9, 4611686018427387904]]]", "[[2, 1, [9, 4611686018427387904]]]", &[3], &[2]),
+            ("[[1, [2, 4611686018427387904]]]", "[[1, [2, 4611686018427387904]]]", &[1 << 62], &[2]),
+            ("[[7], [1]]", "[[7], [1]]", &[0, 1], &[7, 1]),
+            ("[]", "[]", &[], &[]),
+        ] {
+            let grid = match grid(text, shape) {
+                Err(why) => {
+                    // 9 · 2⁶² are too many.
+                    assert!(why.contains("more than") && text.contains("[9"), "{text}: {why}");
+                    continue;
+                }
+                Ok(grid) => grid,
+            };
+            assert_eq!(grid.chunk.as_slice(), chunk);
+            let axes = grid.axes.unwrap();
+            let found = GridMetadata::to_json(Some(&axes), Json::Null);
+            assert_eq!(found.get("configuration").unwrap().get("chunk_shapes"), Some(&json(written)));
+            if let Some(engine) = GridMetadata::engine(&axes, shape).unwrap() {
+                assert_eq!(engine.chunk_shape(), chunk, "{text}");
+                assert!(engine.counts(shape).iter().zip(shape).all(|(n, extent)| n <= extent));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_grid_is_refused() {
+        for (text, shape, part) in [
+            ("[[3, 0]]", &[3][..], "integers from 1"),
+            ("[[3, -1]]", &[3], "integers from 1"),
+            ("[[3, [1, 0]]]", &[3], "integers from 1"),
+            ("[[3, [1, 2, 3]]]", &[3], "integers from 1"),
+            ("[[3, 1.5]]", &[3], "integers from 1"),
+            ("[0]", &[3], "integers from 1"),
+            ("[\"3\"]", &[3], "integers from 1"),
+            ("[[]]", &[3], "no chunks"),
+            ("[[2]]", &[3], "cover 2 elements, the array has 3"),
+            ("[[3], [3]]", &[3], "expected 1 axes"),
+            ("3", &[3], "a list"),
+            ("[[[4611686018427387904, 9]]]", &[3], "more than 2⁶⁴ - 1"),
+            ("[[[1, 9223372036854775808]]]", &[3], "integers from 1"),
+        ] {
+            let why = grid(text, shape).unwrap_err();
+            assert!(why.contains(part), "{text}: {why}");
+        }
+        let kind =
+            json(r#"{"name": "rectilinear", "configuration": {"kind": "external", "chunk_shapes": []}}"#);
+        assert!(GridMetadata::parse(&kind, &[]).unwrap_err().text().contains("inline"));
+    }
+
+    #[test]
+    fn a_resize_appends_one_chunk() {
+        let axis = AxisChunks::of([3, 4, 4]);
+        assert_eq!(axis, AxisChunks::Runs(vec![(3, 1), (4, 2)]));
+        assert_eq!(axis.resized(2), axis);
+        assert_eq!(axis.resized(11), axis);
+        assert_eq!(axis.resized(13), AxisChunks::Runs(vec![(3, 1), (4, 2), (2, 1)]));
+        assert_eq!(axis.resized(15), AxisChunks::of([3, 4, 4, 4]));
+        assert_eq!(AxisChunks::Every(3).resized(100), AxisChunks::Every(3));
+    }
+}
