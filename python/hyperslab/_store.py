@@ -349,7 +349,7 @@ def refuse_file_name(given: Any, store: Store) -> None:
 def resolve_store(store: Any, storage_options: object = None) -> tuple[Store, str]:
     """The store that an argument means, and a path inside it.
 
-    Also takes zarr-python's ``LocalStore`` and ``StorePath``.
+    Also takes zarr-python's stores, and ``StorePath``.
     """
     if storage_options is not None:
         raise TypeError(
@@ -375,15 +375,17 @@ def resolve_store(store: Any, storage_options: object = None) -> tuple[Store, st
         if hasattr(store, "store") and hasattr(store, "path"):
             inner, path = resolve_store(store.store)
             return inner, "/".join(part for part in (path, str(store.path)) if part)
-        if isinstance(getattr(store, "root", None), os.PathLike):
-            return LocalStore(store.root, read_only=bool(getattr(store, "read_only", False))), ""
-        raise UnsupportedError(
-            f"zarr-python's {type(store).__name__} is not supported (supported: its LocalStore)"
-        )
+        # Not what is around one: wrappers have its attributes, too.
+        if type(store).__name__ == "LocalStore":
+            return LocalStore(store.root, read_only=bool(store.read_only)), ""
+    from hyperslab._zarr_store import ZarrStore, is_zarr_store
+
+    if is_zarr_store(store):
+        return ZarrStore(store), ""
     # Groups and attributes are mappings, too.
     if isinstance(store, MutableMapping) and type(store).__module__.split(".")[0] != "hyperslab":
         return MemoryStore(store), ""
     raise TypeError(
-        "expected a path, a file:// URL, a LocalStore, a MemoryStore or a mutable mapping as store, "
+        "expected a path, a file:// URL, a store of hyperslab or zarr-python or a mutable mapping as store, "
         f"found {type(store).__name__}"
     )

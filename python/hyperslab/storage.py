@@ -9,5 +9,6 @@ Examples
 """
 
 from hyperslab._store import FileStore, LocalStore, MemoryStore, Store, StoreLike, StorePath
+from hyperslab._zarr_store import ZarrStore
 
-__all__ = ["FileStore", "LocalStore", "MemoryStore", "Store", "StoreLike", "StorePath"]
+__all__ = ["FileStore", "LocalStore", "MemoryStore", "Store", "StoreLike", "StorePath", "ZarrStore"]
