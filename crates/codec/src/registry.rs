@@ -140,12 +140,34 @@ pub const CODECS: Table = Table(&[
     line(Some("vlen-array"), &[],                             Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::array(json, array)?)))),
 ]);
 
+/// Names that implementations once wrote into Zarr v3 metadata, and those of today for the same
+/// codecs: the first version of the specification's, and zarrs' before its codecs were registered.
+#[rustfmt::skip]
+const OLD_NAMES: [(&str, &str); 10] = [
+    ("endian",                                            "bytes"),
+    ("zarrs.bitround",                                    "bitround"),
+    ("https://codec.zarrs.dev/array_to_array/bitround",   "bitround"),
+    ("https://codec.zarrs.dev/array_to_bytes/bitround",   "bitround"),
+    ("https://codec.zarrs.dev/array_to_bytes/pcodec",     "numcodecs.pcodec"),
+    ("zarrs.zfp",                                         "zfp"),
+    ("https://codec.zarrs.dev/array_to_bytes/zfp",        "zfp"),
+    ("https://codec.zarrs.dev/bytes_to_bytes/bz2",        "numcodecs.bz2"),
+    ("https://codec.zarrs.dev/bytes_to_bytes/fletcher32", "numcodecs.fletcher32"),
+    ("https://codec.zarrs.dev/array_to_array/squeeze",    "zarrs.squeeze"),
+];
+
+/// The Zarr v3 name of today of a codec.
+fn current_name(name: &str) -> &str {
+    OLD_NAMES.iter().find(|(old, _)| *old == name).map_or(name, |(_, current)| current)
+}
+
 /// The most codecs that one list may have. Arrays have up to five; each is a pass over every chunk,
 /// so thousands of them only cost time.
 pub const MOST_CODECS: usize = 64;
 
 /// Whether the codec of a Zarr v3 name is one from array to bytes.
 pub fn makes_bytes(name: &str) -> bool {
+    let name = current_name(name);
     match CODECS.0.iter().chain(registered::all()).find(|line| line.v3.contains(&name)) {
         Some(line) => matches!(line.make, Make::ArrayToBytes(_)),
         None => registered::finds_bytes(name),
@@ -173,6 +195,7 @@ impl Table {
         configuration: Option<&Value>,
         array: &Context<'_>,
     ) -> Result<AnyCodec> {
+        let name = current_name(name);
         let mut lines = self.0.iter().chain(registered::all());
         let Some(line) = lines.find(|line| line.v3.contains(&name)) else {
             let found = registered::find(name, Config::V3(configuration), array);
@@ -312,6 +335,21 @@ mod tests {
     }
 
     #[test]
+    fn old_names_mean_the_codecs_of_today() {
+        let array = Context { shape: vec![1, 4].into(), ..Context::of_elements("<f4".parse().unwrap()) };
+        let settings = json!({"endian": "little"});
+        let found = CODECS.from_v3("endian", Some(&settings), &array).unwrap().codec().to_v3();
+        assert_eq!(found, Some(json!({"name": "bytes", "configuration": settings})));
+        for (old, current) in OLD_NAMES {
+            assert!(CODECS.v3_names().contains(&current) && !CODECS.v3_names().contains(&old), "{old}");
+            assert_eq!(makes_bytes(old), makes_bytes(current));
+            let made = |name| CODECS.from_v3(name, Some(&json!({"keepbits": 3, "level": 1})), &array);
+            let (old, current) = (made(old), made(current));
+            assert_eq!(old.map_err(|e| e.to_string()).is_ok(), current.is_ok());
+        }
+    }
+
+    #[test]
     fn no_name_is_there_twice() {
         for names in [CODECS.v3_names(), CODECS.v2_names()] {
             let mut once = names.clone();
@@ -331,7 +369,7 @@ mod tests {
             assert!(!matches!(from_v2(&json!({"id": id})), Err(CodecError::Unknown { .. })), "{id}");
         }
         for name in
-            ["sharding_indexed", "vlen-array", "numcodecs.pickle", "numcodecs.", "zlib", "lz4", "endian", ""]
+            ["sharding_indexed", "vlen-array", "numcodecs.pickle", "numcodecs.", "zlib", "lz4", "end", ""]
         {
             let message = from_v3(name, None, "<f4").unwrap_err().to_string();
             assert!(message.starts_with(&format!("codec {name:?} is not supported")), "{message}");
