@@ -7,6 +7,7 @@ use crate::elements::{Elements, Types};
 use crate::engine;
 use crate::errors::{Failed, OrRaise};
 use crate::explain;
+use crate::grid;
 use crate::handles::ArrayHandle;
 use crate::hdf5::{self as file, AttributeHandle, ElementHandle};
 use crate::index::{has_newaxis, names_something};
@@ -139,13 +140,7 @@ impl ArrayBase {
     /// grid): ``read_chunk_sizes`` has their lengths.
     #[getter]
     fn chunks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let array = self.array(py)?;
-        if array.as_zarr().is_some_and(|array| array.rectilinear().is_some()) {
-            let message =
-                "chunks: they have different shapes (a rectilinear chunk grid); use read_chunk_sizes";
-            return Err(crate::errors::exception(py, "UnsupportedError", message));
-        }
-        PyTuple::new(py, array.outer_chunk_shape())
+        grid::chunk_shape(py, &*self.array(py)?)
     }
 
     /// Elements of a chunk per axis; where chunks have different shapes, of the longest along each
@@ -158,22 +153,7 @@ impl ArrayBase {
     /// Lengths of the chunks along each axis, as far as they are inside the array, where chunks have
     /// different shapes; ``None``: they have one shape.
     fn _chunk_lengths(&self, py: Python<'_>) -> PyResult<Option<Vec<Vec<u64>>>> {
-        let array = self.array(py)?;
-        let (grid, shape) = (array.layout().grid(), array.layout().shape());
-        if grid.is_regular() {
-            return Ok(None);
-        }
-        let counts = grid.counts(shape);
-        // 2 GiB of numbers.
-        if let Some(count) = counts.iter().find(|count| **count > 1 << 28) {
-            let message = format!("the lengths of {count} chunks along an axis do not fit into memory");
-            return Err(crate::errors::exception(py, "OutOfMemoryError", message));
-        }
-        let axes = shape.iter().zip(&counts).enumerate();
-        let lengths = |(axis, (extent, count)): (usize, (&u64, &u64))| {
-            (0..*count).map(|index| grid.inside(axis, index, *extent)).collect()
-        };
-        Ok(Some(axes.map(lengths).collect()))
+        grid::chunk_lengths(py, &*self.array(py)?)
     }
 
     /// Elements of a shard per axis; ``None``: the array has no shards, each chunk is an object of
@@ -186,12 +166,7 @@ impl ArrayBase {
     /// Number of chunks per axis, stored or not.
     #[getter]
     fn cdata_shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let array = self.array(py)?;
-        if !array.layout().grid().is_regular() {
-            return PyTuple::new(py, array.layout().grid().counts(array.layout().shape()));
-        }
-        let axes = array.layout().shape().iter().zip(array.outer_chunk_shape());
-        PyTuple::new(py, axes.map(|(n, chunk)| n.div_ceil(*chunk)).collect::<Vec<_>>())
+        PyTuple::new(py, grid::chunk_counts(&*self.array(py)?))
     }
 
     /// Number of elements.

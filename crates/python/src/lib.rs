@@ -26,6 +26,7 @@ mod explain;
 mod fancy;
 mod fields;
 mod frozen;
+mod grid;
 mod group;
 mod handles;
 mod hdf5;

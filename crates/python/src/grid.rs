@@ -1,0 +1,47 @@
+//! How an array is cut into chunks, for Python.
+
+use crate::errors;
+use hyperslab::Array;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+/// The most chunks along an axis whose lengths are told: numbers of Python take 40 bytes each.
+const MOST: u64 = 1 << 24;
+
+/// Elements of a chunk per axis. Errors where chunks have different shapes.
+pub(crate) fn chunk_shape<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyTuple>> {
+    if array.as_zarr().is_some_and(|array| array.rectilinear().is_some()) {
+        let message = "chunks: they have different shapes (a rectilinear chunk grid); use read_chunk_sizes";
+        return Err(errors::exception(py, "UnsupportedError", message));
+    }
+    PyTuple::new(py, array.outer_chunk_shape())
+}
+
+/// Lengths of the chunks along each axis, as far as they are inside the array, where chunks have
+/// different shapes; `None`: they have one shape.
+pub(crate) fn chunk_lengths(py: Python<'_>, array: &Array) -> PyResult<Option<Vec<Vec<u64>>>> {
+    let (grid, shape) = (array.layout().grid(), array.layout().shape());
+    if grid.is_regular() {
+        return Ok(None);
+    }
+    let counts = grid.counts(shape);
+    if let Some(count) = counts.iter().find(|count| **count > MOST) {
+        let message = format!("the lengths of {count} chunks along an axis are more than {MOST} numbers");
+        return Err(errors::exception(py, "OutOfMemoryError", message));
+    }
+    let axes = shape.iter().zip(&counts).enumerate();
+    let lengths = |(axis, (extent, count)): (usize, (&u64, &u64))| {
+        (0..*count).map(|index| grid.inside(axis, index, *extent)).collect()
+    };
+    Ok(Some(axes.map(lengths).collect()))
+}
+
+/// Chunks per axis, stored or not.
+pub(crate) fn chunk_counts(array: &Array) -> Vec<u64> {
+    let layout = array.layout();
+    if !layout.grid().is_regular() {
+        return layout.grid().counts(layout.shape()).to_vec();
+    }
+    let axes = layout.shape().iter().zip(array.outer_chunk_shape());
+    axes.map(|(n, chunk)| n.div_ceil(*chunk)).collect()
+}
