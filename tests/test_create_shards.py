@@ -76,7 +76,7 @@ def test_refused(given: dict[str, Any], message: str) -> None:
 
 
 def test_several_sizes_are_not_supported() -> None:
-    with pytest.raises(errors.UnsupportedError, match="shards: grids of chunks of several sizes"):
+    with pytest.raises(errors.UnsupportedError, match="shards: shards of several sizes"):
         create(chunks=(2, 5), shards=[[4, 6], [5, 5]])
 
 

@@ -336,3 +336,21 @@ def test_shards_are_refused(tmp_path: Path) -> None:
     zarr.create_array(tmp_path / "a", shape=(12,), chunks=(2,), shards=[[4, 8]], dtype="i4")
     with pytest.raises(NotImplementedError, match="shards"):
         hs.open_array(tmp_path / "a")
+
+
+@settings(max_examples=examples(40))
+@given(grids(), st.sampled_from([None, ZstdCodec(level=1)]), st.integers(0, 3))
+def test_zarrs_reads_and_writes_them(
+    grid: tuple[tuple[int, ...], list[Any]], compressor: Any, unwritten: int
+) -> None:
+    zarrista = pytest.importorskip("zarrista")
+    shape, chunks = grid
+    values = np.arange(1, 1 + np.prod(shape), dtype="i4").reshape(shape)
+    values[: min(unwritten, shape[0] - 1)] = 0
+    with scratch() as path:
+        ours = hs.create_array(path / "a", data=values, chunks=chunks, compressors=compressor)
+        theirs = zarrista.Array.open(zarrista.store.FilesystemStore(str(path)), "/a")
+        assert np.array_equal(np.asarray(theirs[...]), values)
+        new = np.ascontiguousarray(values[::-1]) + 1
+        theirs.store_array_subset(tuple(slice(0, n) for n in shape), zarrista.ArrayBytes(new.tobytes()))
+        assert np.array_equal(ours[...], new)
