@@ -133,3 +133,21 @@ def test_refused(tmp_path: Path, codec: dict[str, Any], message: str) -> None:
     (tmp_path / "b/.zarray").write_text(json.dumps(document))
     with pytest.raises(hs.HyperslabError, match=message):
         hs.open_array(tmp_path / "b")
+
+
+def test_categories(tmp_path: Path) -> None:
+    labels = ["Rhine", "Elbe", "ß"]
+    codec = numcodecs.Categorize(labels, dtype="<U5", astype="u2")
+    words = np.random.default_rng(0).choice([*labels, ""], (20, 30)).astype("<U5")
+    how: dict[str, Any] = {"shape": words.shape, "chunks": (7, 11), "dtype": "<U5", "zarr_format": 2}
+    z = hs.create_array(tmp_path / "ours", filters=[codec], compressors=None, **how)
+    z[...] = words
+    assert np.array_equal(zarr.open_array(tmp_path / "ours")[...], words)
+    assert z.filters == (hs.codecs.Categorize(labels, "<U5", "<u2"),)
+    zarr.create_array(tmp_path / "theirs", filters=[codec], compressors=None, **how)[...] = words
+    theirs = hs.open_array(tmp_path / "theirs")
+    assert np.array_equal(theirs[3:, ::-2], words[3:, ::-2])
+    theirs[0, 0] = "Elbe"
+    with pytest.raises(hs.errors.ChunkError, match="none of the labels"):
+        theirs[0, 1] = "Oder"
+    assert theirs[0, :2].tolist() == ["Elbe", words[0, 1]]

@@ -21,6 +21,7 @@ __all__ = [
     "AsType",
     "Base64",
     "BitRound",
+    "Categorize",
     "Delta",
     "FixedScaleOffset",
     "Fletcher32",
@@ -452,6 +453,48 @@ class PackBits(Codec):
     """
 
     _v2, _v3 = "packbits", "numcodecs.packbits"
+
+
+@dataclass(frozen=True)
+class Categorize(Codec):
+    """Text of fixed length out of a list of labels, stored as their numbers (Zarr v2).
+
+    Text that is none of the labels, other than ``""``, cannot be written. (numcodecs writes it as ``""``.)
+
+    Parameters
+    ----------
+    labels : sequence of str
+        At most as many as ``astype`` has numbers, without 0.
+    dtype : dtype, optional
+        Of the text; default: the array's.
+    astype : dtype, default "u1"
+        Integers that are stored.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> rivers = hs.codecs.Categorize(["Rhine", "Elbe"])
+    >>> z = hs.create_array({}, shape=(3,), dtype="U5", zarr_format=2, filters=[rivers])
+    >>> z[...] = ["Elbe", "Rhine", "Elbe"]
+    >>> z[...]
+    array(['Elbe', 'Rhine', 'Elbe'], dtype='<U5')
+    """
+
+    labels: tuple[str, ...]
+    dtype: str | None = None
+    astype: str = "|u1"
+
+    _v2 = "categorize"
+
+    def __init__(
+        self, labels: Iterable[str], dtype: npt.DTypeLike | None = None, astype: npt.DTypeLike = "u1"
+    ) -> None:
+        object.__setattr__(self, "labels", tuple(str(label) for label in labels))
+        object.__setattr__(self, "dtype", None if dtype is None else _numpy_name(dtype))
+        object.__setattr__(self, "astype", _numpy_name(astype))
+
+    def _settings(self, zarr_format: ZarrFormat) -> dict[str, Any]:
+        return {**super()._settings(zarr_format), "labels": list(self.labels)}
 
 
 @dataclass(frozen=True)

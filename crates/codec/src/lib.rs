@@ -20,6 +20,7 @@ mod bounded;
 mod bytes;
 mod bz2;
 mod cast_value;
+mod categorize;
 mod chain;
 mod checksum;
 mod crc32c;

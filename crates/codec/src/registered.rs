@@ -12,14 +12,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// Names that no codec may have: the engine means something else by them, or nobody may read them.
-const RESERVED: [&str; 7] = [
+const RESERVED: [&str; 6] = [
     "sharding_indexed",
     "pickle",
     "numcodecs.pickle",
     // Codecs of numcodecs that make bytes of Python objects.
     "json2",
     "msgpack2",
-    "categorize",
     "numcodecs.sharding_indexed",
 ];
 

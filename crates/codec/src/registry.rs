@@ -8,6 +8,7 @@ use crate::base64::Base64;
 use crate::bitround::BitRound;
 use crate::bz2::Bzip2;
 use crate::cast_value::CastValue;
+use crate::categorize::Categorize;
 use crate::checksum::Checksum;
 use crate::delta::Delta;
 use crate::fixed_scale_offset::FixedScaleOffset;
@@ -135,6 +136,7 @@ pub const CODECS: Table = Table(&[
     line(Some("astype"),     &["numcodecs.astype"],           Make::ArrayToArray(|json, array| Ok(Arc::new(AsType::new(json, array)?)))),
     line(Some("bitround"),   &["bitround", "numcodecs.bitround"], Make::ArrayToArray(|json, array| Ok(Arc::new(BitRound::new(json, array)?)))),
     line(Some("packbits"),   &["numcodecs.packbits"],         Make::ArrayToArray(|json, array| Ok(Arc::new(PackBools::new(json, array)?)))),
+    line(Some("categorize"), &[],                             Make::ArrayToArray(|json, array| Ok(Arc::new(Categorize::new(json, array)?)))),
     line(Some("vlen-utf8"),  &["vlen-utf8"],                  Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::text(json, array)?)))),
     line(Some("vlen-bytes"), &["vlen-bytes"],                 Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::bytes(json, array)?)))),
     line(Some("vlen-array"), &[],                             Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::array(json, array)?)))),
@@ -377,7 +379,7 @@ mod tests {
         }
         let pickle = from_v2(&json!({"id": "pickle", "protocol": 5})).unwrap_err().to_string();
         assert!(pickle.contains("a pickle runs code"), "{pickle}");
-        for id in ["categorize", "pickle", "cast_value", "bytes", ""] {
+        for id in ["json2", "pickle", "cast_value", "bytes", ""] {
             let message = from_v2(&json!({"id": id})).unwrap_err().to_string();
             assert!(
                 message.starts_with(&format!("codec {id:?} is not supported (supported: zlib, ")),

@@ -115,7 +115,7 @@ pub(crate) fn v3_codec(kind: VlenKind) -> Json {
 
 /// Whether a v2 codec is one of those that make bytes of objects (all of numcodecs').
 fn is_object_codec(id: &str) -> bool {
-    ["vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2", "pickle", "categorize"].contains(&id)
+    ["vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2", "pickle"].contains(&id)
 }
 
 fn id(json: &Json) -> Option<&str> {
@@ -149,6 +149,12 @@ pub(crate) fn from_v2<'a>(dtype: &Json, filters: &'a [Json]) -> Result<(Element,
         Some("pickle") => {
             return unsupported!(
                 "filters: object codec \"pickle\" is not supported (supported: {SUPPORTED}): {NO_PICKLE}"
+            );
+        }
+        Some("categorize") => {
+            return unsupported!(
+                "filters: object codec \"categorize\" is not supported for objects (supported: {SUPPORTED}), only \
+                 for text of fixed length, as of dtype \"<U8\""
             );
         }
         Some(id) if is_object_codec(id) => {
