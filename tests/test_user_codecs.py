@@ -583,7 +583,8 @@ def test_codecs_go_with_their_arrays() -> None:
 
 def run(program: str, folder: Path, given: bytes = b"", more: str = "") -> str:
     here = Path(__file__).parent
-    path = os.pathsep.join([more, str(folder), str(here.parent / "python"), str(here)])
+    installed = Path(hs.__file__).parents[1]
+    path = os.pathsep.join([more, str(folder), str(installed), str(here)])
     done = subprocess.run(
         [sys.executable, "-c", program], input=given, capture_output=True, timeout=120,
         env={**os.environ, "PYTHONPATH": path}, check=False,
