@@ -129,3 +129,23 @@ def test_many_threads(store: Any) -> None:
     for thread in threads:
         thread.join()
     assert np.array_equal(z[:], np.repeat(np.arange(8), 40).reshape(8, 40))
+
+
+def test_handles_of_one_store_take_turns() -> None:
+    """Of writes to parts of one chunk none is lost, also where each thread opens the store by itself."""
+    store = MemoryStore()
+    hs.create_array(store, shape=(64,), chunks=(64,), dtype="i4", compressors=None)
+    start = threading.Barrier(4)
+
+    def write(first: int) -> None:
+        z = hs.open_array(store, mode="r+")
+        start.wait()
+        for at in range(first, 64, 4):
+            z[at] = at + 1
+
+    threads = [threading.Thread(target=write, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert hs.open_array(store)[:].tolist() == list(range(1, 65))

@@ -43,18 +43,14 @@ class ZarrStore(Store):
 
     def __init__(self, store: Any) -> None:
         self._objects = _Objects(store)
-        self._native = _native.StoreHandle.mapping(self._objects)
+        # By its name, so that all who open it take turns.
+        self._native = _native.StoreHandle.mapping(self._objects, str(store))
         self._read_only = bool(store.read_only)
 
     @property
     def zarr_store(self) -> Any:
         """The store of zarr-python."""
         return self._objects.store
-
-    @property
-    def url(self) -> str:
-        """Where zarr-python says that it is."""
-        return str(self.zarr_store)
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -81,7 +81,7 @@ fn damaged_chunks_are_chunks_or_errors() {
             decode_anything(&[&[number as u8], &bytes[..]].concat());
         }
     }
-    // lzma has dictionaries, up to a bound of its own; nothing else needs more than some MiB for
-    // chunks of 512 bytes.
-    assert!(LARGEST.load(Ordering::Relaxed) < 300 << 20, "{} bytes", LARGEST.load(Ordering::Relaxed));
+    // For chunks of 512 bytes. (What libraries in C allocate is not seen here.)
+    let largest = LARGEST.load(Ordering::Relaxed);
+    assert!(largest < 8 << 20, "{largest} bytes at once");
 }

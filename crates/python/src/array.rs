@@ -352,8 +352,8 @@ impl ArrayBase {
     /// verify : bool, optional
     ///     Whether checksums are verified. Default: ``config.verify_checksums``.
     /// masked : bool, default False
-    ///     Whether elements that equal the fill value are missing: the result is a masked array. A fill value of
-    ///     NaN masks every NaN. (Masked elements that are written become the fill value.)
+    ///     Whether elements that equal the fill value are missing: the result is a masked array. A fill
+    ///     value of NaN masks every NaN. (Masked elements that are written become the fill value.)
     ///
     /// Returns
     /// -------
@@ -556,7 +556,7 @@ impl ArrayBase {
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let (py, base) = (this.py(), this.get());
-        if base.array(py)?.structure().is_some() && names_something(selection) {
+        if names_something(selection) && base.array(py)?.structure().is_some() {
             return this.call_method1(interned!(py, "_write_fields"), (selection, value)).map(drop);
         }
         match base.write(py, Some(selection), value, None, None) {

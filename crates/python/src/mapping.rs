@@ -19,15 +19,15 @@ type Result<T, E = StoreError> = std::result::Result<T, E>;
 #[derive(Debug)]
 pub(crate) struct MappingStore {
     mapping: Held<Py<PyAny>>,
+    /// Says where its objects are: mappings of the same URL hold the same objects.
+    url: String,
 }
 
 impl MappingStore {
-    pub(crate) fn new(mapping: Py<PyAny>) -> Self {
-        MappingStore { mapping: Held::new(mapping) }
-    }
-
-    fn address(&self) -> usize {
-        self.mapping.as_ptr().addr()
+    /// Without a URL the mapping is told from others by its address.
+    pub(crate) fn new(mapping: Py<PyAny>, url: Option<String>) -> Self {
+        let url = url.unwrap_or_else(|| format!("memory://mapping-{:x}", mapping.as_ptr().addr()));
+        MappingStore { mapping: Held::new(mapping), url }
     }
 
     /// Asks the mapping. What it raises becomes the source of the error.
@@ -212,11 +212,11 @@ impl Store for MappingStore {
 
     fn lock_id(&self, key: Key<'_>) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (self.address(), key.as_str()).hash(&mut hasher);
+        (&self.url, key.as_str()).hash(&mut hasher);
         hasher.finish()
     }
 
     fn url(&self) -> String {
-        format!("memory://mapping-{:x}", self.address())
+        self.url.clone()
     }
 }

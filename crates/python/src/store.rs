@@ -115,10 +115,11 @@ impl StoreHandle {
         Self::of(Arc::new(MemoryStore::new()))
     }
 
-    /// The objects of a Python mapping.
+    /// The objects of a Python mapping. Mappings with one URL are one store.
     #[staticmethod]
-    fn mapping(mapping: Py<PyAny>) -> Self {
-        Self::of(Arc::new(MappingStore::new(mapping)))
+    #[pyo3(signature = (mapping, url=None))]
+    fn mapping(mapping: Py<PyAny>, url: Option<String>) -> Self {
+        Self::of(Arc::new(MappingStore::new(mapping, url)))
     }
 
     /// Whether it is the very file that a node was found in.
