@@ -95,6 +95,58 @@ def test_arrays_of_masked_arrays(make: Any) -> None:
     assert z[...].tolist() == [1, -1, 3]
 
 
+def test_every_way_to_write() -> None:
+    masked = np.ma.MaskedArray([1, 2, 3], [0, 1, 0], dtype="i4")
+    z = hs.create_array(hs.MemoryStore(), shape=(3,), dtype="i4", fill_value=-1)
+    row = np.array([[0], [1], [2]])
+    for write in (
+        lambda: z.__setitem__(slice(None), masked),
+        lambda: z.__setitem__(None, masked[None]),
+        lambda: z.lazy.write(masked),
+        lambda: z.lazy[::-1].write(masked[::-1]),
+        lambda: z.oindex.__setitem__([0, 1, 2], masked),
+        lambda: z.vindex.__setitem__([0, 1, 2], masked),
+        lambda: z.vindex.__setitem__(row, masked),
+        lambda: z.set_coordinate_selection(row, masked),
+        lambda: z.set_mask_selection([True] * 3, masked),
+        lambda: z.blocks.__setitem__(0, masked),
+    ):
+        z[...] = 0
+        write()
+        assert z[...].tolist() == [1, -1, 3]
+    z[1] = 5
+    z[1] = np.ma.masked
+    assert z[1] == -1
+
+
+@pytest.mark.parametrize("fill", [0, (7, 7.5, [8, 9])])
+def test_fields(fill: Any) -> None:
+    dtype = np.dtype([("a", "i4"), ("b", "f8"), ("c", "u1", (2,))])
+    z = hs.create_array(hs.MemoryStore(), shape=(3,), dtype=dtype, fill_value=fill, zarr_format=2)
+    z["a"] = np.ma.MaskedArray([1, 2, 3], [0, 1, 0])
+    z["c", 1:] = np.ma.MaskedArray([[1, 2], [3, 4]], [[0, 1], [1, 0]])
+    missing = z.fill_value
+    assert z["a"].tolist() == [1, missing["a"], 3]
+    assert z["c"].tolist() == [missing["c"].tolist(), [1, missing["c"][1]], [missing["c"][0], 4]]
+    whole = np.ma.zeros(3, dtype)
+    whole[:] = [(1, 2.0, [3, 4])] * 3
+    whole.mask[1] = (True, False, True)
+    z[...] = whole
+    assert z[...].tolist()[0][:2] == (1, 2.0)
+    assert z["a"].tolist() == [1, missing["a"], 1] and z["b"].tolist() == [2, 2, 2]
+
+
+def test_text() -> None:
+    words = np.ma.MaskedArray(["a", "b", "c"], [0, 1, 0])
+    z = hs.create_array(hs.MemoryStore(), shape=(3,), dtype="string")
+    for write in (lambda: z.__setitem__(slice(None), words), lambda: z.lazy.write(words)):
+        z[:] = "x"
+        write()
+        assert z[:].tolist() == ["a", "", "c"]
+    z.append(words)
+    assert z[3:].tolist() == ["a", "", "c"]
+
+
 def test_other_arrays(tmp_path: Path) -> None:
     text = hs.array(np.array(["a", "b"], dtype=np.dtypes.StringDType()))
     with pytest.raises(TypeError, match="variable length"):

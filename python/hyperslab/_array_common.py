@@ -17,6 +17,7 @@ from hyperslab._create import ShapeLike, normalize_shape
 from hyperslab._explain import Explain
 from hyperslab._indexing import Indexed
 from hyperslab._iteration import rows, vlen_rows
+from hyperslab._masked import unmasked
 from hyperslab._native import Stream, Writer
 from hyperslab._node import Node
 from hyperslab._ragged import Ragged
@@ -335,8 +336,8 @@ class AnyArray(Indexed, Node):
         (2, 2)
         """
         vlen = self._is_vlen
-        as_array = np.asanyarray if isinstance(data, np.ma.MaskedArray) else np.asarray
-        values: Any = Ragged.of(data, self.dtype) if vlen else as_array(data, dtype=self.dtype)
+        data = unmasked(self, data)
+        values: Any = Ragged.of(data, self.dtype) if vlen else np.asarray(data, dtype=self.dtype)
         old = self.shape
         if not -len(old) <= axis < len(old):
             raise InvalidArgumentError(f"axis {axis} is out of bounds for an array of {len(old)} axes")

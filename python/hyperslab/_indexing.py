@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from hyperslab import _native
 from hyperslab._explain import Explain
+from hyperslab._masked import unmasked, unmasked_field
 from hyperslab._ragged import Ragged
 from hyperslab._structure import pop_fields
 from hyperslab._vlen import kind_of
@@ -150,7 +151,7 @@ class Indexed(_native.ArrayBase):
         fields, selection = _fields_in(selection, fields)
         if fields is not None:
             return _set_field(self, fields, selection, value, "coordinates")
-        self._set("coordinates", selection, flat_values(selection, value, self.dtype))
+        self._set("coordinates", selection, flat_values(selection, unmasked(self, value), self.dtype))
         return None
 
     def get_mask_selection(self, mask: npt.ArrayLike, *, out: Any = None, fields: Names = None) -> Any:
@@ -238,7 +239,9 @@ class VIndex(_Index):
         fields, selection = pop_fields(selection)
         if fields is not None:
             return _set_field(self.array, fields, selection, value, "points")
-        self.array._set("points", selection, flat_values(selection, value, self.array.dtype))
+        self.array._set(
+            "points", selection, flat_values(selection, unmasked(self.array, value), self.array.dtype)
+        )
         return None
 
 
@@ -311,6 +314,7 @@ def _set_field(
         if len(names) != 1:
             raise UnsupportedSelectionError(f"fields: one at a time is written, found {names!r}")
         names = names[0]
+    value = unmasked_field(array, names, value)
     if meaning in ("points", "coordinates"):
         value = flat_values(selection, value, array.dtype[names].base)
     _native.write_field(array, names, selection, value, meaning)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hyperslab._vlen import kind_of
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from hyperslab._array_common import AnyArray
 
-__all__ = ["filled", "masked"]
+__all__ = ["filled", "masked", "unmasked", "unmasked_field"]
 
 
 def masked(array: AnyArray, values: Any, mask: npt.NDArray[np.bool_] | None) -> Any:
@@ -36,15 +37,47 @@ def fill_of(array: AnyArray) -> Any:
     return None if bytes_ is None else np.frombuffer(bytes_, array.dtype)[0]
 
 
+def unmasked(array: Any, values: Any) -> Any:
+    """Values to be written: of a masked array its data, with the fill value where it is masked."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    return filled(values, array.dtype, array._fill, array.name)
+
+
+def unmasked_field(array: Any, field: str, values: Any) -> Any:
+    """The same for values of one field."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    dtype = array.dtype[field]
+    fill = None if array._fill is None else np.frombuffer(array._fill, array.dtype)[0][field]
+    if dtype.shape:
+        # A field that is an array: its fill value has axes of its own.
+        _check_fill(fill, values, array.name)
+        return np.where(np.ma.getmaskarray(values), fill, np.asarray(values.data, dtype.base))
+    return filled(values, dtype, None if fill is None else np.asarray(fill, dtype).tobytes(), array.name)
+
+
 def filled(values: Any, dtype: np.dtype[Any], fill: bytes | None, name: str) -> npt.NDArray[Any]:
     """The data of a masked array, with the fill value where they are masked."""
+    if kind_of(dtype)[0] is not None:
+        # Of variable length: what is missing is stored as empty.
+        objects = np.array(values.data, object)
+        objects[np.ma.getmaskarray(values)] = None
+        return objects
+    _check_fill(fill, values, name)
     if fill is None:
-        if not np.ma.is_masked(values):
-            return np.asarray(values.data)
+        return np.asarray(values.data)
+    if dtype.names is not None:
+        # Each field has a mask of its own.
+        return np.asarray(values.astype(dtype).filled(np.frombuffer(fill, dtype)[0]))
+    data = np.array(values.data, dtype)
+    data[np.ma.getmaskarray(values)] = np.frombuffer(fill, dtype)
+    return data
+
+
+def _check_fill(fill: Any, values: Any, name: str) -> None:
+    if fill is None and np.ma.is_masked(values):
         raise InvalidArgumentError(
             f"array '{name}' has no fill value (null in Zarr v2): masked elements would become zeros; "
             "fill them: values.filled(…)"
         )
-    data = np.array(values.data, dtype)
-    data[np.ma.getmaskarray(values)] = np.frombuffer(fill, dtype)
-    return data

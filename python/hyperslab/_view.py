@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab._explain import Explain
+from hyperslab._masked import unmasked
 from hyperslab._vlen import kind_of
 from hyperslab.errors import (
     ArrayShapeError,
@@ -251,7 +252,7 @@ class View:
                [0, 6, 0]], dtype=int32)
         """
         kind = kind_of(self.dtype)[0]
-        given = np.asarray(values, dtype=None if kind is None else object)
+        given = np.asarray(unmasked(self.array, values), dtype=None if kind is None else object)
         while given.ndim > self.ndim and given.shape[0] == 1:
             given = given[0]
         try:

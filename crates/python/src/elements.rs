@@ -259,12 +259,10 @@ impl ArrayBase {
         writing: Writing,
     ) -> PyResult<()> {
         let types = self.types(py, array)?;
+        let value = &masked::filled(array, types.values.bind(py), value)?;
         match &types.elements {
             Elements::Vlen(form) => vlen::write(array, form, selection, value, writing),
-            _ => {
-                let dtype = types.memory.bind(py);
-                assign(array.layout(), dtype, selection, &masked::filled(array, dtype, value)?, writing)
-            }
+            _ => assign(array.layout(), types.memory.bind(py), selection, value, writing),
         }
     }
 
