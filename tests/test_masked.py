@@ -9,7 +9,7 @@ import h5py
 import hyperslab as hs
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -63,6 +63,71 @@ def test_large_results(dtype: str, order: Any) -> None:
     assert np.array_equal(np.ma.getmaskarray(found), values == 3)
     assert found.mean() == pytest.approx(values[values != 3].mean())
     assert found.fill_value == 3
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_large_results_of_every_strategy(data: st.DataObject) -> None:
+    """Above 64 KiB elements are compared chunk by chunk, as they are read."""
+    dtype = np.dtype(data.draw(st.sampled_from(["u1", "i2", "f4", "f8", "i8", ">i4", "M8[s]"])))
+    shape = data.draw(st.sampled_from([(700, 900), (60, 70, 150), (1_300_000,), (3, 400_000)]))
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 4, shape).astype(dtype)
+    divisor = data.draw(st.sampled_from([1, 2, 5, 20]))
+    chunks = tuple(max(1, n // divisor) for n in shape)
+    how: dict[str, Any] = {"compressors": data.draw(st.sampled_from([None, hs.codecs.Zstd(level=1)]))}
+    if data.draw(st.booleans()):
+        how |= {"zarr_format": 3, "shards": tuple(2 * n for n in chunks)}
+        dtype = dtype.newbyteorder("=")
+    else:
+        how |= {"zarr_format": 2, "order": data.draw(st.sampled_from("CF"))}
+    fill = data.draw(st.sampled_from([0, 3, 9]))
+    z = hs.create_array(
+        hs.MemoryStore(),
+        shape=shape,
+        dtype=dtype,
+        chunks=chunks,
+        fill_value=np.asarray(fill, dtype)[()],
+        **how,
+    )
+    wanted = np.full(shape, fill, dtype)
+    part = data.draw(st.sampled_from([slice(None), slice(0, shape[0] // 20 + 1), slice(0, 0)]))
+    z[part] = wanted[part] = values[part]
+    parts = [
+        slice(None),
+        slice(None, None, -1),
+        slice(3, -2),
+        slice(None, None, 2),
+        rng.permutation(shape[0]),
+    ]
+    selection = (
+        data.draw(st.sampled_from(parts)),
+        *(data.draw(st.sampled_from(parts[:4])) for _ in shape[1:]),
+    )
+    found = z.read(selection, masked=True)
+    wanted = wanted[selection]
+    assert np.array_equal(found.data, wanted), seed
+    assert np.array_equal(np.ma.getmaskarray(found), wanted == np.asarray(fill, dtype)), seed
+
+
+@pytest.mark.parametrize("chunks", [None, (50, 300)])
+def test_hdf5_and_mosaics(tmp_path: Path, chunks: Any) -> None:
+    values = np.random.default_rng(0).integers(0, 5, (700, 1000)).astype("f4")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=values, chunks=chunks, fillvalue=3)
+        layout = h5py.VirtualLayout((1400, 1000), "f4")
+        layout[::2] = h5py.VirtualSource(tmp_path / "a.h5", "x", (700, 1000))
+        file.create_virtual_dataset("v", layout, fillvalue=3)
+    wanted = np.full((1400, 1000), 3, "f4")
+    wanted[::2] = values
+    with hs.open(tmp_path / "a.h5") as file:
+        found = file["x"].read((slice(None, None, -1), slice(5, None)), masked=True)
+        assert np.array_equal(found.data, values[::-1, 5:])
+        assert np.array_equal(np.ma.getmaskarray(found), values[::-1, 5:] == 3)
+        found = file["v"].read(masked=True)
+        assert np.array_equal(found.data, wanted)
+        assert np.array_equal(np.ma.getmaskarray(found), wanted == 3)
 
 
 def test_not_a_number_masks_every_one() -> None:

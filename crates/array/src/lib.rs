@@ -56,7 +56,7 @@ pub use ragged::parts::each_part;
 pub use ragged::read::read_ragged;
 pub use ragged::write::write_ragged;
 pub use read::cache::ChunkCache;
-pub use read::mask::mask;
+pub use read::mask::read_masked;
 pub use read::missing::check_stored;
 pub use read::mosaic::convert::{can_convert, convert_elements, convert_nan};
 pub use read::options::ReadOptions;

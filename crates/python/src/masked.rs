@@ -4,10 +4,10 @@ use crate::array::ArrayBase;
 use crate::elements::Elements;
 use crate::engine;
 use crate::once::interned;
-use crate::output::over;
+use crate::output::{NUMPYS_BELOW, Reading, over};
 use hyperslab::Array;
-use hyperslab::array::{ReadOptions, mask};
-use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods, dtype};
+use hyperslab::array::{element_count, read_masked};
+use numpy::{PyArrayDescr, PyUntypedArray, dtype};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyType};
@@ -21,42 +21,42 @@ pub(crate) fn read<'py>(
     verify: Option<bool>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (py, base) = (this.py(), this.get());
-    // Memory of the caller, whom nobody keeps from changing it, is for NumPy to compare.
-    let own = out.is_none();
-    let values = base.values(py, selection, out, threads, verify)?;
-    let array = base.array(py)?;
-    let found = match (values.cast::<PyUntypedArray>(), array.fill()) {
-        (Ok(values), Some(fill)) if own && matches!(base.types(py, &array)?.elements, Elements::Plain) => {
-            compare(&array, values, fill, threads)?
-        }
-        _ => None,
+    let found = match out {
+        // Memory of the caller, whom nobody keeps from changing it, is for NumPy to compare.
+        Some(_) => None,
+        None => compared(py, base, selection, threads, verify)?,
     };
-    py.import("hyperslab._masked")?.call_method1(interned!(py, "masked"), (this, values, found))
+    let (values, mask) = match found {
+        Some((values, mask)) => (values.into_any(), Some(mask)),
+        None => (base.values(py, selection, out, threads, verify)?, None),
+    };
+    py.import("hyperslab._masked")?.call_method1(interned!(py, "masked"), (this, values, mask))
 }
 
-/// What is missing of a result that nobody else knows yet; `None`: NumPy has to compare.
-fn compare<'py>(
-    array: &Array,
-    values: &Bound<'py, PyUntypedArray>,
-    fill: &[u8],
+type Pair<'py> = (Bound<'py, PyUntypedArray>, Bound<'py, PyUntypedArray>);
+
+/// Values, and what is missing of them; `None`: NumPy has to compare, and nothing was read.
+fn compared<'py>(
+    py: Python<'py>,
+    base: &ArrayBase,
+    selection: Option<&Bound<'py, PyAny>>,
     threads: Option<usize>,
-) -> PyResult<Option<Bound<'py, PyUntypedArray>>> {
-    let (py, layout) = (values.py(), array.layout());
-    let len = values.len() * layout.dtype().size();
-    if !(values.is_c_contiguous() || values.is_fortran_contiguous())
-        || values.dtype().itemsize() * values.len() != len
-    {
+    verify: Option<bool>,
+) -> PyResult<Option<Pair<'py>>> {
+    let array = base.array(py)?;
+    let types = base.types(py, &array)?;
+    let (Some(fill), Elements::Plain) = (array.fill(), &types.elements) else { return Ok(None) };
+    let layout = array.layout();
+    let selection = base.select(&array, selection)?;
+    let shape = selection.shape();
+    if element_count(&shape).is_some_and(|n| n.saturating_mul(layout.dtype().size() as u64) < NUMPYS_BELOW) {
         return Ok(None);
     }
-    let shape: Vec<u64> = values.shape().iter().map(|n| *n as u64).collect();
-    // SAFETY: an array without gaps, of elements of this size, which lives as long as `values`; it
-    // was just made, so that nobody changes it.
-    let bytes = unsafe { std::slice::from_raw_parts(crate::output::data_of(values), len) };
-    let found = engine::run(py, |stop| {
-        mask(layout, bytes, fill, ReadOptions { threads, interrupt: Some(stop), ..ReadOptions::default() })
-    })?;
-    let fortran = !values.is_c_contiguous();
-    found.map(|memory| over(memory, &dtype::<bool>(py), &shape, fortran)).transpose()
+    let reading = Reading { threads, verify, ..base.reading(py, &array, &selection)? };
+    let found = engine::run(py, |stop| read_masked(layout, &selection, fill, reading.options(stop)))?;
+    let Some((values, mask)) = found else { return Ok(None) };
+    let values = over(values, types.memory.bind(py), &shape, reading.fortran)?;
+    Ok(Some((values, over(mask, &dtype::<bool>(py), &shape, reading.fortran)?)))
 }
 
 /// What is to be written: of a masked array its data, with the fill value where it is masked.

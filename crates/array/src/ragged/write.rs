@@ -9,7 +9,7 @@ use super::read::{codec, one_size};
 use super::{Ragged, heap};
 use crate::dims::{Strides, c_strides, element_count};
 use crate::error::ArrayError;
-use crate::execute::tasks::memory_error;
+use crate::execute::tasks::{self, memory_error};
 use crate::layout::ArrayLayout;
 use crate::runtime::memory::Memory;
 use crate::select::Selection;
@@ -17,7 +17,7 @@ use crate::select::view::Source;
 use crate::write;
 use crate::write::WriteOptions;
 use hyperslab_codec::{Cell, Vlen, VlenKind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The bytes of values, as a buffer of a heap.
 struct Values(Arc<Ragged>);
@@ -52,7 +52,7 @@ pub fn write_ragged(
     })?;
     let heap = Arc::new(heap(vlen));
     let buffer = heap.push(Arc::new(Values(values.clone()))).unwrap_or_default();
-    let cells = cells(layout, vlen, values, buffer)?;
+    let cells = cells(layout, vlen, values, buffer, options)?;
     let bound = layout.bound(&heap).ok_or_else(|| one_size(layout))?;
     // SAFETY: there is a cell for each element of the values' shape, one behind the other, and
     // `strides` are those of this shape, or 0. They are not written to before the source is
@@ -80,11 +80,19 @@ fn broadcast(shape: &[u64], target: &[u64]) -> Option<Strides> {
     Some(strides)
 }
 
+/// Elements of which one thread makes cells at once.
+const PIECE: usize = 1 << 15;
+
 /// The cells of values that are in buffer `buffer`.
-fn cells(layout: &ArrayLayout, vlen: &Vlen, values: &Ragged, buffer: u32) -> Result<Memory, ArrayError> {
+fn cells(
+    layout: &ArrayLayout,
+    vlen: &Vlen,
+    values: &Ragged,
+    buffer: u32,
+    options: WriteOptions<'_>,
+) -> Result<Memory, ArrayError> {
     let refuse = |why: String| ArrayError::Values { array: layout.name().into(), why };
     let Ragged { shape, offsets, values, validity } = values;
-    let item = vlen.kind().item_size();
     let count = offsets.len().checked_sub(1).filter(|count| element_count(shape) == Some(*count as u64));
     let count = count
         .ok_or_else(|| refuse(format!("{} offsets do not make values of shape {shape:?}", offsets.len())))?;
@@ -94,49 +102,98 @@ fn cells(layout: &ArrayLayout, vlen: &Vlen, values: &Ragged, buffer: u32) -> Res
         )));
     }
     let bytes = values.as_slice();
-    let is_null = |at: usize| validity.as_ref().is_some_and(|validity| validity.get(at) == Some(&false));
-    // Where a value begins.
-    let place = |at: usize| {
-        let found = offsets.get(at).and_then(|offset| usize::try_from(*offset).ok()?.checked_mul(item));
-        found.filter(|place| *place <= bytes.len()).ok_or_else(|| {
-            refuse(format!(
-                "offset {at} ({:?}) is outside the {} bytes of the values",
-                offsets.get(at),
-                bytes.len()
-            ))
-        })
+    let text = vlen.kind() == VlenKind::Text;
+    let maker = CellMaker {
+        buffer,
+        offsets,
+        validity: validity.as_deref(),
+        bytes,
+        item: vlen.kind().item_size(),
+        text,
+        all_text: text && std::str::from_utf8(bytes).is_ok(),
+        fill: vlen.fill(),
+        fill_cell: vlen.fill_cell(),
     };
     let none = || memory_error(layout, "the elements to be written", count as u64 * Cell::SIZE as u64);
     let mut memory = Memory::dirty(count.checked_mul(Cell::SIZE).ok_or_else(none)?).ok_or_else(none)?;
-    let (places, _) = memory.as_mut_slice().as_chunks_mut::<{ Cell::SIZE }>();
-    let mut start = place(0)?;
-    // Values of which all together are text, each of which begins with a character, are texts;
-    // otherwise each has to be looked at: what is null may be anything.
-    let text = vlen.kind() == VlenKind::Text;
-    let whole = text.then(|| std::str::from_utf8(bytes).ok()).flatten();
-    for (at, cell) in places.iter_mut().enumerate() {
-        let end = place(at + 1)?;
-        let value = bytes.get(start..end);
-        let value = value.ok_or_else(|| refuse(format!("value {at} ends before it begins")))?;
-        let len = u32::try_from(value.len());
-        let len =
-            len.map_err(|_| refuse(format!("value {at} has {} bytes; the limit is 2³² - 1", value.len())))?;
-        *cell = if is_null(at) || value.is_empty() {
-            Cell::default()
-        } else if value == vlen.fill() {
-            vlen.fill_cell()
-        } else {
-            let within =
-                || whole.is_some_and(|whole| whole.is_char_boundary(start) && whole.is_char_boundary(end));
-            if text && !within() && std::str::from_utf8(value).is_err() {
-                return Err(refuse(format!("value {at} is not text in UTF-8")));
-            }
-            Cell { buffer, len, offset: start as u64 }
-        }
-        .write();
-        start = end;
-    }
+    let (cells, _) = memory.as_mut_slice().as_chunks_mut::<{ Cell::SIZE }>();
+    // A lock for each piece: only its thread takes it.
+    let pieces: Vec<_> = cells.chunks_mut(PIECE).map(Mutex::new).collect();
+    let limit = tasks::write_limit(layout, options.threads);
+    let work = (count * Cell::SIZE + bytes.len()) as u64;
+    tasks::run_tasks(layout, pieces.len(), work, (limit, limit), options.interrupt, &|number, _, _| {
+        let Some(piece) = pieces.get(number) else { return Ok(()) };
+        let mut cells = piece.lock().unwrap_or_else(PoisonError::into_inner);
+        maker.make(number * PIECE, &mut cells).map_err(refuse)
+    })?;
+    drop(pieces);
     Ok(memory)
+}
+
+/// Makes cells of values.
+struct CellMaker<'a> {
+    buffer: u32,
+    offsets: &'a [i64],
+    validity: Option<&'a [bool]>,
+    bytes: &'a [u8],
+    /// Bytes of an item.
+    item: usize,
+    text: bool,
+    /// Whether all bytes together are text: then values that begin and end between characters are
+    /// texts. Otherwise each has to be looked at: what is null may be anything.
+    all_text: bool,
+    fill: &'a [u8],
+    fill_cell: Cell,
+}
+
+impl CellMaker<'_> {
+    /// Makes the cells of the values from `first` on; on failure says why.
+    fn make(&self, first: usize, cells: &mut [[u8; Cell::SIZE]]) -> Result<(), String> {
+        let mut start = self.place(first)?;
+        let ends = self.offsets.get(first + 1..).unwrap_or_default();
+        for (n, (cell, end)) in cells.iter_mut().zip(ends).enumerate() {
+            let at = first + n;
+            let end = match usize::try_from(*end).ok().and_then(|end| end.checked_mul(self.item)) {
+                Some(end) if end <= self.bytes.len() => end,
+                _ => self.place(at + 1)?,
+            };
+            let value = self.bytes.get(start..end);
+            let value = value.ok_or_else(|| format!("value {at} ends before it begins"))?;
+            let is_null = self.validity.is_some_and(|validity| validity.get(at) == Some(&false));
+            *cell = if is_null || value.is_empty() {
+                Cell::default()
+            } else if value == self.fill {
+                self.fill_cell
+            } else {
+                let within = self.all_text && self.is_boundary(start) && self.is_boundary(end);
+                if self.text && !within && std::str::from_utf8(value).is_err() {
+                    return Err(format!("value {at} is not text in UTF-8"));
+                }
+                let len = u32::try_from(value.len())
+                    .map_err(|_| format!("value {at} has {} bytes; the limit is 2³² - 1", value.len()))?;
+                Cell { buffer: self.buffer, len, offset: start as u64 }
+            }
+            .write();
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Where value `at` begins, and the one before it ends.
+    #[cold]
+    fn place(&self, at: usize) -> Result<usize, String> {
+        let offset = self.offsets.get(at);
+        let found = offset.and_then(|offset| usize::try_from(*offset).ok()?.checked_mul(self.item));
+        found.filter(|place| *place <= self.bytes.len()).ok_or_else(|| {
+            format!("offset {at} ({offset:?}) is outside the {} bytes of the values", self.bytes.len())
+        })
+    }
+
+    /// Whether no character of text is on both sides of byte `at`.
+    #[inline]
+    fn is_boundary(&self, at: usize) -> bool {
+        self.bytes.get(at).is_none_or(|byte| byte & 0xC0 != 0x80)
+    }
 }
 
 #[cfg(test)]

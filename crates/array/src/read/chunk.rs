@@ -91,7 +91,11 @@ impl<'a> ChunkReader<'a> {
 
     /// Reads, for the task at hand. Returns whether the chunk exists.
     pub(crate) fn read(&self, scratch: &mut Scratch, stored: Stored<'_>) -> Result<bool, ArrayError> {
-        (self.strategy.read)(self, scratch, stored)
+        let found = (self.strategy.read)(self, scratch, stored)?;
+        if found && self.request.masking.is_some() && !(self.strategy.marks)(self) {
+            self.request.mark(&scratch.task);
+        }
+        Ok(found)
     }
 
     /// The output as one row of `len` bytes: to be dereferenced only for a region of which

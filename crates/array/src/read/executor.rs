@@ -464,6 +464,7 @@ impl<'a> Request<'a> {
             let bytes = encoded.get(start..start + chunk.len as usize).unwrap_or_default();
             let reader = ChunkReader::new(self, layout, &scratch.task, None, true);
             (reader.strategy.place)(&reader, scratch, bytes, location(chunk), vouched)?;
+            self.mark(&scratch.task);
         }
         Ok(())
     }
@@ -505,6 +506,13 @@ impl<'a> Request<'a> {
         });
         scratch.task = task;
         outcome?;
+        if direct && self.masking.is_some() {
+            // Those that are not direct are marked again when they are read.
+            for chunk in chunks {
+                self.plan.task(layout, chunk.number, &mut scratch.task);
+                self.mark(&scratch.task);
+            }
+        }
         let opened: Option<&dyn Opened> = Some(&**opened);
         let others = if direct { &others } else { chunks };
         others.iter().try_for_each(|chunk| {

@@ -1,46 +1,180 @@
 //! Which elements of a result are missing: those that equal the fill value.
+//!
+//! Each thread compares what it has just read, while it is in the processor's cache: a second pass
+//! over a large result would take more than half of the time of the read again.
+
+#![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
 use crate::error::ArrayError;
 use crate::execute::tasks::{self, memory_error};
 use crate::layout::ArrayLayout;
 use crate::read::options::ReadOptions;
+use crate::read::read_new;
 use crate::runtime::memory::Memory;
+use crate::select::Selection;
 use hyperslab_codec::{ByteOrder, DataType, Kind};
-use std::sync::{Mutex, PoisonError};
+use smallvec::SmallVec;
 
 /// Elements of a piece, which one thread compares at once.
 const PIECE: usize = 1 << 18;
 
-/// A byte for each element of `values`, which is a result of a read: 1 where it equals `missing`,
-/// one element of the same type, else 0. A missing NaN equals every NaN.
+/// Reads a selection as [`crate::read()`] does, and a byte for each element, in the same order: 1
+/// where it equals `missing`, one element of the same type, else 0. A missing NaN equals every NaN.
 ///
-/// `None`: elements are no numbers in the machine's byte order, so they are not compared here.
-/// Errors with [`ArrayError::Memory`], and with [`ArrayError::Interrupted`] where `options` say so.
-pub fn mask(
+/// `None`: elements are no numbers in the machine's byte order, so nothing compares them here, and
+/// nothing was read. Errors as [`crate::read()`].
+pub fn read_masked(
     layout: &ArrayLayout,
-    values: &[u8],
+    selection: &Selection,
     missing: &[u8],
     options: ReadOptions<'_>,
-) -> Result<Option<Memory>, ArrayError> {
-    let dtype = layout.dtype();
-    let Some(compare) = comparison(dtype).filter(|_| missing.len() == dtype.size()) else { return Ok(None) };
-    let count = values.len() / dtype.size();
-    let none = || memory_error(layout, "a mask", count as u64);
-    let mut memory = Memory::dirty(count).ok_or_else(none)?;
-    // A lock for each piece: only its thread takes it.
-    let bytes = values.chunks(PIECE * dtype.size());
-    let pieces: Vec<_> = bytes.zip(memory.as_mut_slice().chunks_mut(PIECE)).map(Mutex::new).collect();
-    let limit = tasks::limit(options.threads);
-    let work = values.len() as u64;
-    tasks::run_tasks(layout, pieces.len(), work, (limit, limit), options.interrupt, &|number, _, _| {
-        if let Some(piece) = pieces.get(number) {
-            let (values, mask) = &mut *piece.lock().unwrap_or_else(PoisonError::into_inner);
-            compare(values, missing, mask);
+) -> Result<Option<(Memory, Memory)>, ArrayError> {
+    let size = layout.dtype().size();
+    let Some(compare) = comparison(layout.dtype()).filter(|_| missing.len() == size) else { return Ok(None) };
+    let mut comparing = Comparing { missing, compare, mask: None };
+    let memory = read_new(layout, selection, options, Some(&mut comparing))?;
+    let none = || memory_error(layout, "a mask", memory.as_slice().len() as u64 / size as u64);
+    let mask = comparing.mask.ok_or_else(none)?;
+    Ok(Some((memory, mask)))
+}
+
+/// What a result is compared with, and the mask, once it is made.
+pub(crate) struct Comparing<'a> {
+    missing: &'a [u8],
+    compare: Compare,
+    mask: Option<Memory>,
+}
+
+impl<'a> Comparing<'a> {
+    /// Makes the mask of a result of `count` elements, which is at `values`. `filled`: it already
+    /// holds this value, and is only read where it no longer does.
+    pub(crate) fn start(
+        &mut self,
+        layout: &ArrayLayout,
+        values: *const u8,
+        count: usize,
+        filled: Option<&[u8]>,
+    ) -> Result<Masking<'a>, ArrayError> {
+        let mut bit = [0];
+        if let Some(value) = filled {
+            (self.compare)(value, self.missing, &mut bit);
         }
-        Ok(())
-    })?;
-    drop(pieces);
-    Ok(Some(memory))
+        let memory =
+            if filled.is_some() && bit == [0] { Memory::zeroed(count) } else { Memory::dirty(count) };
+        let mask = self.mask.insert(memory.ok_or_else(|| memory_error(layout, "a mask", count as u64))?);
+        if bit == [1] {
+            mask.as_mut_slice().fill(1);
+        }
+        let mask = mask.as_mut_slice().as_mut_ptr();
+        Ok(Masking {
+            missing: self.missing,
+            compare: self.compare,
+            size: layout.dtype().size(),
+            values,
+            mask,
+        })
+    }
+}
+
+/// Where elements that have been read are compared, and where the answers go.
+pub(crate) struct Masking<'a> {
+    missing: &'a [u8],
+    compare: Compare,
+    /// Bytes of an element.
+    size: usize,
+    /// The result, without gaps.
+    values: *const u8,
+    /// Its mask, in the same order.
+    mask: *mut u8,
+}
+
+// SAFETY: `values` and `mask` lead to memory of the read that made this; its threads take disjoint
+// parts of it.
+unsafe impl Sync for Masking<'_> {}
+
+impl Masking<'_> {
+    /// Compares `counts` elements of the result, which are `strides` bytes apart from `first` on.
+    ///
+    /// # Safety
+    /// These elements are parts of the result and initialised, and no other thread uses them.
+    pub(crate) unsafe fn mark(&self, counts: &[u64], strides: &[isize], first: *const u8) {
+        if counts.contains(&0) {
+            return;
+        }
+        let mut first = first as isize - self.values as isize;
+        let mut axes = SmallVec::<[(isize, usize); 8]>::new();
+        for (count, stride) in counts.iter().zip(strides).filter(|(count, _)| **count > 1) {
+            if *stride < 0 {
+                first += stride * (*count as isize - 1);
+            }
+            axes.push((stride.abs(), *count as usize));
+        }
+        axes.sort_unstable();
+        let mut row = 1;
+        while let Some((stride, count)) =
+            axes.first().copied().filter(|(stride, _)| *stride as usize == row * self.size)
+        {
+            debug_assert!(stride > 0);
+            row *= count;
+            axes.remove(0);
+        }
+        // SAFETY: as promised by the caller.
+        unsafe { self.rows(&axes, row, first) }
+    }
+
+    /// Compares a part of the result that has no gaps.
+    ///
+    /// # Safety
+    /// As [`Masking::mark`].
+    pub(crate) unsafe fn mark_row(&self, row: &[u8]) {
+        let at = row.as_ptr() as isize - self.values as isize;
+        // SAFETY: as promised by the caller.
+        unsafe { self.rows(&[], row.len() / self.size, at) }
+    }
+
+    /// Compares rows of `row` elements at all places along `axes`, the first at `at` bytes.
+    ///
+    /// # Safety
+    /// As [`Masking::mark`].
+    unsafe fn rows(&self, axes: &[(isize, usize)], row: usize, at: isize) {
+        if let Some(((stride, count), inner)) = axes.split_last() {
+            for n in 0..*count {
+                // SAFETY: as promised by the caller.
+                unsafe { self.rows(inner, row, at + stride * n as isize) }
+            }
+            return;
+        }
+        // SAFETY: as promised by the caller: a row of the result, and the same elements of the mask,
+        // which has a byte for each.
+        let (values, mask) = unsafe {
+            (
+                std::slice::from_raw_parts(self.values.offset(at), row * self.size),
+                std::slice::from_raw_parts_mut(self.mask.offset(at / self.size as isize), row),
+            )
+        };
+        (self.compare)(values, self.missing, mask);
+    }
+
+    /// Compares the whole result, where its parts were not compared as they were read.
+    ///
+    /// # Safety
+    /// The result has `count` elements, all initialised, and no other thread uses it.
+    pub(crate) unsafe fn mark_all(
+        &self,
+        layout: &ArrayLayout,
+        count: usize,
+        options: ReadOptions<'_>,
+    ) -> Result<(), ArrayError> {
+        let limit = tasks::limit(options.threads);
+        let work = (count * self.size) as u64;
+        let pieces = count.div_ceil(PIECE);
+        tasks::run_tasks(layout, pieces, work, (limit, limit), options.interrupt, &|number, _, _| {
+            let start = number * PIECE;
+            // SAFETY: as promised by the caller; pieces are disjoint.
+            unsafe { self.rows(&[], PIECE.min(count - start), (start * self.size) as isize) };
+            Ok(())
+        })
+    }
 }
 
 type Compare = fn(&[u8], &[u8], &mut [u8]);

@@ -24,6 +24,7 @@ use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
 use crate::plan::Plan;
 use crate::plan::mapped::Mapped;
+use crate::read::mask::{Comparing, Masking};
 use crate::read::mosaic::read::MosaicRequest;
 use crate::read::options::ReadOptions;
 use crate::read::request::{Absent, Request};
@@ -43,6 +44,16 @@ pub fn read(
     selection: &Selection,
     options: ReadOptions<'_>,
 ) -> Result<Memory, ArrayError> {
+    read_new(layout, selection, options, None)
+}
+
+/// As [`read()`]; `comparing`: tells which elements are missing.
+pub(crate) fn read_new(
+    layout: &ArrayLayout,
+    selection: &Selection,
+    options: ReadOptions<'_>,
+    comparing: Option<&mut Comparing<'_>>,
+) -> Result<Memory, ArrayError> {
     selection.check(layout.name(), layout.shape())?;
     let shape = selection.shape();
     let element = layout.dtype().size();
@@ -54,17 +65,30 @@ pub fn read(
         if len as u64 >= costs::SPARSE_FROM { sparse(layout, &plan, selection) } else { (false, None) };
     let zeroed = sparse && layout.fill().is_zero();
     let mut memory = if zeroed { Memory::zeroed(len) } else { Memory::dirty(len) }.ok_or_else(none)?;
+    let filled = zeroed.then(|| layout.fill().bytes());
     let mut target = Target::dense(memory.as_mut_slice(), &shape, element).ok_or_else(none)?;
+    let masking = match comparing {
+        Some(comparing) => Some(comparing.start(layout, target.base, len / element, filled)?),
+        None => None,
+    };
     if options.fortran {
         target.reverse_axes();
     }
     let bound = Mapped::target(layout, &target, selection)?;
-    if bound.is_uneven() {
-        read_into(layout, selection, &mut target, options)?;
-        return Ok(memory);
+    // Where the parts of the result are boxes, each is compared when it has been read.
+    let boxes = selection.points().is_empty() && layout.mosaic().is_none();
+    match bound.is_uneven() {
+        true => read_into(layout, selection, &mut target, options)?,
+        false => {
+            let absent = Absent { filled: zeroed, present: present.as_ref() };
+            let each = masking.as_ref().filter(|_| boxes);
+            execute_all(layout, plan, selection, &bound, absent, len as u64, options, each, None)?;
+        }
     }
-    let absent = Absent { filled: zeroed, present: present.as_ref() };
-    execute_all(layout, plan, selection, &bound, absent, len as u64, options, None)?;
+    if let Some(masking) = masking.filter(|_| !boxes) {
+        // SAFETY: all of the result is initialised, and nobody else uses it.
+        unsafe { masking.mark_all(layout, len / element, options)? };
+    }
     Ok(memory)
 }
 
@@ -96,7 +120,7 @@ pub(crate) fn read_target(
     let plan = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
     let bytes =
         element_count(&selection.shape()).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
-    execute_all(layout, plan, selection, &bound, Absent::default(), bytes, options, nesting)
+    execute_all(layout, plan, selection, &bound, Absent::default(), bytes, options, None, nesting)
 }
 
 /// Whether most of a sample of the objects do not exist, so that memory which the system zeroes on
@@ -149,6 +173,7 @@ fn execute_all(
     absent: Absent<'_>,
     bytes: u64,
     options: ReadOptions<'_>,
+    masking: Option<&Masking<'_>>,
     nesting: Option<&mosaic::nesting::Nesting<'_>>,
 ) -> Result<(), ArrayError> {
     if let Some(mosaic) = layout.mosaic() {
@@ -171,6 +196,7 @@ fn execute_all(
         |again| {
             let absent = if again { Absent::default() } else { absent };
             let request = Request::new(layout, &plan, target, absent, options.verify, options.cache);
+            let request = Request { masking, ..request };
             request.read(bytes, limits, options.interrupt)
         },
     )

@@ -9,6 +9,7 @@ use crate::plan::Plan;
 use crate::plan::mapped::Mapped;
 use crate::plan::task::Task;
 use crate::read::cache::{ChunkCache, ChunkId};
+use crate::read::mask::Masking;
 use crate::runtime::memory::Memory;
 use crate::runtime::settings;
 use hyperslab_store::Stamp;
@@ -35,6 +36,8 @@ pub(crate) struct Request<'a> {
     pub(crate) cache: Option<&'a ChunkCache>,
     /// Where decoded chunks are kept.
     pub(crate) keep: Option<&'a ChunkCache>,
+    /// What is told which elements are missing.
+    pub(crate) masking: Option<&'a Masking<'a>>,
     /// Only looks: the cache counts nothing.
     pub(crate) dry: bool,
 }
@@ -51,7 +54,7 @@ impl<'a> Request<'a> {
         let verify = verify.unwrap_or_else(settings::verify_checksums);
         let cache = cache.filter(|_| !layout.encoding().chain().is_identity());
         let keep = cache.filter(|cache| cache.has_room_for(plan.len(), layout.encoding().decoded_size()));
-        Request { layout, plan, target, absent, verify, cache, keep, dry: false }
+        Request { layout, plan, target, absent, verify, cache, keep, masking: None, dry: false }
     }
 
     /// Whether a chunk may exist that is at this place of an object.
@@ -83,6 +86,17 @@ impl<'a> Request<'a> {
             let (places, value) = (plan.places(task, strides), self.layout.fill().bytes());
             // SAFETY: the target covers the selection, of which the task is a part.
             unsafe { gather::fill(&places, &task.count, strides, value, dst) };
+            self.mark(task);
+        }
+    }
+
+    /// Marks which elements of a task are missing, all of which have been read.
+    #[inline]
+    pub(crate) fn mark(&self, task: &Task) {
+        if let Some(masking) = self.masking {
+            // SAFETY: the target covers the selection, of which the task is a part; it has no
+            // points where there is a masking.
+            unsafe { masking.mark(&task.count, self.target.strides(), self.target.at(&task.out)) };
         }
     }
 }

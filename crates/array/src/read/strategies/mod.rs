@@ -52,6 +52,8 @@ pub(crate) struct ReadStrategy {
     pub(crate) ranges: Ranges,
     /// How many bytes come out of decoders.
     pub(crate) decodes: fn(&ChunkReader<'_>, &Task) -> u64,
+    /// Whether `read` itself marks what is missing, of a request that asks for it.
+    pub(crate) marks: fn(&ChunkReader<'_>) -> bool,
 }
 
 /// See [`ReadStrategy::place`].
@@ -77,6 +79,7 @@ const WHOLE: ReadStrategy = ReadStrategy {
     place: decode_scatter::place,
     ranges: |_, _, stored| vec![stored],
     decodes: |chunk, _| chunk.layout.encoding().decoded_size() as u64,
+    marks: |_| false,
 };
 
 /// Chooses for a stored chunk: the one place that decides.
