@@ -1,0 +1,346 @@
+"""Makes docs/support.md: what hyperslab writes, and who reads it.
+
+    python tests/support_table.py
+
+Each row is an array that hyperslab writes with values that are not all alike. Then hyperslab and three peers
+open it, and read all of it. A table says what has been seen, not what is meant to be.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import hyperslab as hs
+import ml_dtypes
+import numpy as np
+import tensorstore
+import zarr
+import zarrista
+
+# In a cell of a table.
+BAR = chr(92) + "|"
+SHAPE = (7, 10)
+CHUNKS = (4, 5)
+PEERS = {"zarr-python": zarr, "TensorStore": tensorstore, "zarrista": zarrista}
+
+
+@dataclass
+class Row:
+    """An array: what the table calls it, its values, and how it is made."""
+
+    name: str
+    values: np.ndarray[Any, Any]
+    how: dict[str, Any]
+    # Lossy: close is enough; how close.
+    within: float = 0
+    # What its document says instead.
+    document: dict[str, Any] = field(default_factory=dict)
+
+
+def numbers(dtype: Any) -> np.ndarray[Any, Any]:
+    """Small numbers, each of which the type has."""
+    dtype = np.dtype(dtype)
+    few = {"uint2": 4, "int2": 2, "int4": 8, "float8_e8m0fnu": 0}.get(dtype.name, 12)
+    values = np.arange(math.prod(SHAPE)).reshape(SHAPE) % few if few else np.full(SHAPE, 2)
+    return values.astype("i1").astype(dtype)
+
+
+def words(dtype: Any) -> np.ndarray[Any, Any]:
+    return np.array([f"w{n % 13}" for n in range(math.prod(SHAPE))], dtype).reshape(SHAPE)
+
+
+def objects(make: Callable[[int], Any]) -> np.ndarray[Any, Any]:
+    values = np.empty(math.prod(SHAPE), object)
+    values[:] = [make(n) for n in range(values.size)]
+    return values.reshape(SHAPE)
+
+
+def bits(name: str) -> np.dtype[Any]:
+    other = {"complex_bfloat16": "bcomplex32", "complex_float16": "complex32"}.get(name, name)
+    return np.dtype(getattr(ml_dtypes, other))
+
+
+FIELDS = np.dtype([("a", "<i4"), ("b", "<f8"), ("c", [("d", "<u2"), ("e", "S3")])])
+
+
+def fields(dtype: Any) -> np.ndarray[Any, Any]:
+    values = np.zeros(SHAPE, dtype)
+    values["a"], values["b"] = numbers("i4"), numbers("f8") / 4
+    return values
+
+
+SMALL = """bfloat16 float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2
+    float8_e5m2fnuz float8_e8m0fnu float6_e2m3fn float6_e3m2fn float4_e2m1fn int2 int4 uint2 uint4
+    complex_float16 complex_bfloat16""".split()
+
+
+def element_types() -> Iterator[Row]:
+    plain: dict[str, Any] = {"compressors": None}
+    v2 = {"zarr_format": 2, **plain}
+    for name in "b1 i1 <i2 >i4 <i8 u1 <u2 >u4 <u8 <f2 >f4 <f8 <c8 >c16".split():
+        yield Row(f"`{np.dtype(name).str}`", numbers(name), v2)
+    yield Row("`|S5`", words("S5"), v2)
+    yield Row("`<U5`", words("<U5"), v2)
+    yield Row("`|V5`", words("S5").view("V5"), v2)
+    yield Row("`<M8[us]`", numbers("i8").astype("<M8[us]"), v2)
+    yield Row("`<m8[3h]`", numbers("i8").astype("<m8[3h]"), v2)
+    yield Row("structure, nested", fields(FIELDS), v2)
+    yield Row(
+        "structure with a field that is an array",
+        fields([("a", "<i4"), ("b", "<f8"), ("f", "<i2", (2,))]),
+        v2,
+    )
+    yield Row("`|O`, `vlen-utf8`", words(object), v2 | {"dtype": str})
+    yield Row("`|O`, `vlen-bytes`", words("S5").astype(object), v2 | {"dtype": bytes})
+    v3 = {"zarr_format": 3, **plain}
+    for name in "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split():
+        yield Row(f"`{name}`", numbers(name), v3)
+    for name in ("complex64", "complex128"):
+        yield Row(f"`{name}`", numbers(name), v3)
+    for name in SMALL:
+        yield Row(f"`{name}`", numbers(bits(name)), v3)
+    yield Row("`r40`", words("S5").view("V5"), v3, document={"data_type": "r40"})
+    yield Row("`raw_bytes`", words("S5").view("V5"), v3)
+    yield Row("`null_terminated_bytes`", words("S5"), v3)
+    yield Row("`fixed_length_utf32`", words("<U5"), v3)
+    yield Row("`numpy.datetime64`", numbers("i8").astype("<M8[us]"), v3)
+    yield Row("`numpy.timedelta64`", numbers("i8").astype("<m8[3h]"), v3)
+    yield Row("`struct`", fields(FIELDS), v3)
+    yield Row("`string`", words(object), v3 | {"dtype": str})
+    yield Row("`variable_length_bytes`", words("S5").astype(object), v3 | {"dtype": bytes})
+
+
+def grids() -> Iterator[Row]:
+    values = numbers("i4")
+    for name, how in {
+        "v2, separator `.`": {"zarr_format": 2},
+        "v2, separator `/`": {"zarr_format": 2, "chunk_key_encoding": {"name": "v2", "separator": "/"}},
+        "v2, `order` F": {"zarr_format": 2, "order": "F"},
+        "v3, `default`": {},
+        "v3, `default`, separator `.`": {"chunk_key_encoding": key("default", separator=".")},
+        "v3, `v2`": {"chunk_key_encoding": key("v2", separator=".")},
+        "v3, `suffix`": {"chunk_key_encoding": key("suffix", suffix=".bin")},
+        "v3, `fanout`": {"chunk_key_encoding": key("fanout", max_children=4)},
+        "v3, big-endian": {"serializer": hs.codecs.Bytes(endian="big")},
+        "v3, `transpose`": {"filters": [hs.codecs.Transpose(order=(1, 0))]},
+        "v3, `rectilinear`": {"chunks": [[3, 4], [5, 3, 2]]},
+        "v3, shards": {"shards": (8, 10)},
+        "v3, shards, index at the start": {
+            "chunks": (8, 10),
+            "serializer": hs.codecs.Sharding(chunk_shape=CHUNKS, index_location="start"),
+        },
+        "v3, shards within shards": {
+            "chunks": (8, 10),
+            "serializer": hs.codecs.Sharding(
+                chunk_shape=CHUNKS, codecs=[hs.codecs.Sharding(chunk_shape=(2, 5))]
+            ),
+        },
+    }.items():
+        yield Row(name, values, {"compressors": None, **how})
+
+
+def key(name: str, **configuration: Any) -> dict[str, Any]:
+    return {"name": name, "configuration": configuration}
+
+
+def codecs() -> Iterator[Row]:
+    values, floats = numbers("<i4"), numbers("<f4")
+    for name, values_, how in [
+        ("gzip", values, {"level": 5}),
+        ("zlib", values, {"level": 1}),
+        ("zstd", values, {"level": 3}),
+        ("blosc", values, {"cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}),
+        ("lz4", values, {"acceleration": 1}),
+        ("bz2", values, {"level": 1}),
+        ("lzma", values, {"format": 1, "check": -1, "preset": None, "filters": None}),
+        ("pcodec", floats, {"level": 8}),
+        ("zfpy", floats, {"mode": 5, "tolerance": -1, "rate": -1, "precision": -1}),
+        ("base64", values, {}),
+        ("shuffle", values, {"elementsize": 4}),
+        ("crc32", values, {}),
+        ("adler32", values, {}),
+        ("crc32c", values, {}),
+        ("fletcher32", values, {}),
+        ("jenkins_lookup3", values, {}),
+    ]:
+        how = {"id": name, **how}
+        yield Row(f"v2 `{name}`", values_, {"zarr_format": 2, "compressors": how})
+    for name, values_, how, within in filters():
+        for zarr_format in (2, 3):
+            codec = {"id": name, **how} if zarr_format == 2 else key(f"numcodecs.{name}", **how)
+            label = f"v2 `{name}`" if zarr_format == 2 else f"v3 `numcodecs.{name}`"
+            if zarr_format == 3 and name in ("categorize", "base64"):
+                continue
+            more: dict[str, Any] = {"zarr_format": zarr_format, "filters": [codec], "compressors": None}
+            yield Row(label, values_, more, within)
+    for name, values_, configuration in [
+        ("gzip", values, {"level": 5}),
+        ("zstd", values, {"level": 3, "checksum": True}),
+        (
+            "blosc",
+            values,
+            {"cname": "zstd", "clevel": 5, "shuffle": "shuffle", "typesize": 4, "blocksize": 0},
+        ),
+        ("crc32c", values, {}),
+        ("numcodecs.gzip", values, {"level": 1}),
+        ("numcodecs.zstd", values, {"level": 1}),
+        ("numcodecs.blosc", values, {"cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}),
+        ("numcodecs.crc32c", values, {"location": "end"}),
+        ("numcodecs.zlib", values, {"level": 1}),
+        ("numcodecs.lz4", values, {"acceleration": 1}),
+        ("numcodecs.bz2", values, {"level": 1}),
+        ("numcodecs.lzma", values, {"format": 1, "check": -1, "preset": None, "filters": None}),
+        ("numcodecs.shuffle", values, {"elementsize": 4}),
+        ("numcodecs.crc32", values, {}),
+        ("numcodecs.adler32", values, {}),
+        ("numcodecs.fletcher32", values, {}),
+        ("numcodecs.jenkins_lookup3", values, {}),
+    ]:
+        yield Row(f"v3 `{name}`", values_, {"compressors": key(name, **configuration)})
+    for name, values_, configuration in [
+        ("packbits", numbers("b1"), {}),
+        ("zfp", floats, {"mode": "reversible"}),
+        ("numcodecs.pcodec", floats, {"level": 8}),
+        ("numcodecs.zfpy", floats, {"mode": 5, "tolerance": -1, "rate": -1, "precision": -1}),
+    ]:
+        yield Row(f"v3 `{name}`", values_, {"serializer": key(name, **configuration), "compressors": None})
+    for name, values_, configuration, within in [
+        ("bitround", floats, {"keepbits": 8}, 0.0),
+        ("scale_offset", floats, {"scale": 2.0, "offset": 1.0}, 0.0),
+        ("cast_value", floats, {"data_type": "int16"}, 0.0),
+        ("reshape", values, {"shape": [[0, 1]]}, 0.0),
+        ("zarrs.squeeze", values, {}, 0.0),
+    ]:
+        more = {"filters": [key(name, **configuration)], "compressors": None}
+        yield Row(f"v3 `{name}`", values_, more, within)
+
+
+def filters() -> Iterator[tuple[str, Any, dict[str, Any], float]]:
+    values, floats = numbers("<i4"), numbers("<f4")
+    yield "delta", values, {"dtype": "<i4", "astype": "<i4"}, 0
+    scaled = {"offset": 0, "scale": 10, "dtype": "<f4", "astype": "<i2"}
+    yield "fixedscaleoffset", floats, scaled, 1e-6
+    yield "quantize", floats, {"digits": 2, "dtype": "<f4", "astype": "<f4"}, 0.01
+    yield "astype", floats, {"encode_dtype": "<i4", "decode_dtype": "<f4"}, 0
+    yield "bitround", floats, {"keepbits": 8}, 0
+    yield "packbits", numbers("b1"), {}, 0
+    labels = [f"w{n}" for n in range(13)]
+    yield "categorize", words("<U3"), {"labels": labels, "dtype": "<U3", "astype": "|u1"}, 0
+
+
+def by_hyperslab(path: Path, _: Row) -> Any:
+    return hs.open_array(path)[...]
+
+
+def by_zarr_python(path: Path, _: Row) -> Any:
+    with zarr.config.set({"array.rectilinear_chunks": True}):
+        return zarr.open_array(path, mode="r")[...]
+
+
+def by_tensorstore(path: Path, row: Row) -> Any:
+    driver = "zarr" if row.how.get("zarr_format") == 2 else "zarr3"
+    spec = {"driver": driver, "kvstore": f"file://{path}/"}
+    found = tensorstore.open(spec).result().read().result()
+    if not found.dtype.itemsize:
+        raise TypeError("its Python arrays of raw bytes have no bytes")
+    return found
+
+
+def by_zarrista(path: Path, row: Row) -> Any:
+    array = zarrista.Array.open(zarrista.store.FilesystemStore(str(path)), "/")
+    found = array.retrieve_array_subset(tuple(slice(0, n) for n in SHAPE))
+    return found.to_numpy()
+
+
+READERS = {
+    "hyperslab": by_hyperslab,
+    "zarr-python": by_zarr_python,
+    "TensorStore": by_tensorstore,
+    "zarrista": by_zarrista,
+}
+
+
+def same(found: Any, row: Row) -> bool:
+    """Whether values are the same; types may differ in the order of bytes, and in who made them."""
+    found, wanted = np.asarray(found), row.values
+    if found.shape != wanted.shape:
+        return False
+    if row.within:
+        return bool(np.allclose(found, wanted, rtol=0, atol=row.within))
+    if wanted.dtype.kind in "OUST":
+        return bool((found.astype(object) == wanted.astype(object)).all())
+    if wanted.dtype.name in SMALL and wanted.dtype.kind == "V" and found.dtype != wanted.dtype:
+        return False
+    if wanted.dtype.kind == "V" and wanted.dtype.names is None and found.dtype != wanted.dtype:
+        return found.tobytes() == wanted.tobytes()
+    try:
+        return bool((found == wanted).all())
+    except TypeError:
+        return False
+
+
+def verdict(read: Callable[[Path, Row], Any], path: Path, row: Row) -> str:
+    """What a reader makes of a row: the same values, others, or an error."""
+    try:
+        found = read(path, row)
+    except Exception:
+        return "–"
+    return "yes" if same(found, row) else "other values"
+
+
+def verdicts(row: Row, readers: list[str]) -> list[str]:
+    with tempfile.TemporaryDirectory(prefix="hyperslab-") as path, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        here = Path(path) / "a"
+        how = {"chunks": CHUNKS, "zarr_format": 3, **row.how}
+        if "dtype" in how:
+            hs.create_array(here, shape=SHAPE, **how)[...] = row.values
+        else:
+            hs.create_array(here, data=row.values, **how)
+        if row.document:
+            document = json.loads((here / "zarr.json").read_text())
+            (here / "zarr.json").write_text(json.dumps(document | row.document))
+        return [verdict(READERS[name], here, row) for name in readers]
+
+
+TABLES = {"Element types": element_types, "Grids, keys, shards": grids, "Codecs": codecs}
+
+
+def text() -> str:
+    versions = ", ".join(f"{name} {version(name)}" for name in PEERS)
+    lines = [
+        "# Who reads what",
+        "",
+        f"What hyperslab writes, read by hyperslab, {versions}. “yes”: the same values; “–”: an error.",
+        "Made by `python tests/support_table.py`; a test compares it with what it finds. What the names mean",
+        "is in [formats](formats.md).",
+    ]
+    for title, rows in TABLES.items():
+        lines += ["", f"## {title}", "", f"| | {' | '.join(READERS)} |", "|---" * (len(READERS) + 1) + "|"]
+        lines += [
+            f"| {row.name.replace('|', BAR)} | {' | '.join(verdicts(row, list(READERS)))} |" for row in rows()
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def version(name: str) -> str:
+    package = {"zarr-python": "zarr"}.get(name, name.lower())
+    return metadata.version(package)
+
+
+if __name__ == "__main__":
+    # A reader that fails must not print what it thinks of it.
+    os.environ.setdefault("RUST_BACKTRACE", "0")
+    target = Path(__file__).parents[1] / "docs" / "support.md"
+    target.write_text(text())
+    sys.stdout.write(f"{target}\n")
