@@ -211,8 +211,13 @@ macro_rules! floats {
                 u8 -> u8: self.i32() as u8;
                 i16 -> i16: self.i32() as i16;
                 u16 -> u16: self.i32() as u16;
-                // `as` saturates; below the range that is the smallest integer already.
-                i32 -> i32: if self < 2_147_483_648.0 { self as i32 } else { i32::MIN };
+                i32 -> i32: {
+                    let fits = (-2_147_483_648.0..2_147_483_648.0).contains(&self);
+                    // SAFETY: a number within the range, which a NaN is not. (`as`, which
+                    // saturates, is not vectorised.)
+                    let whole: i32 = unsafe { if fits { self } else { 0.0 }.to_int_unchecked() };
+                    if fits { whole } else { i32::MIN }
+                };
                 u32 -> u32: self.i64() as u32;
                 i64 -> i64: if self < 9_223_372_036_854_775_808.0 { self as i64 } else { i64::MIN };
                 u64 -> u64: if self >= 9_223_372_036_854_775_808.0 {

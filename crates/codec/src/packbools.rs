@@ -16,7 +16,7 @@
 //! The first byte says how many bits of the last one mean nothing. The first bool of a byte is its
 //! highest bit.
 
-use crate::low::{low8, low16};
+use crate::low::low8;
 use crate::registry::{Config, NoFields, numcodecs_v3};
 use crate::scratch::sized;
 use crate::{
@@ -52,36 +52,69 @@ fn pack(bools: [u8; 8]) -> u8 {
     low8(ones.wrapping_mul(0x8040_2010_0804_0201) >> 56)
 }
 
-/// As [`pack`], of 64 bools.
-#[cfg(target_arch = "x86_64")]
-fn pack_64(bools: [u8; 64]) -> [u8; 8] {
-    // SAFETY: every processor of this architecture has SSE2.
-    unsafe { pack_64_sse2(bools) }
+/// Packs whole bytes.
+#[inline(always)]
+fn pack_all(bools: &[[u8; 8]], packed: &mut [u8]) {
+    for (to, from) in packed.iter_mut().zip(bools) {
+        *to = pack(*from);
+    }
 }
 
+/// As [`pack_all`], 32 bools at a time.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "sse2")]
-fn pack_64_sse2(bools: [u8; 64]) -> [u8; 8] {
-    use std::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_movemask_epi8, _mm_setzero_si128};
-    let zero = _mm_setzero_si128();
-    let lanes: [__m128i; 4] = bytemuck::cast(bools);
-    let bits = lanes.iter().rev().fold(0u64, |bits, lane| {
-        // A bit for each byte that is 0, the first in the lowest bit.
-        bits << 16 | u64::from(!low16(_mm_movemask_epi8(_mm_cmpeq_epi8(*lane, zero)).cast_unsigned().into()))
-    });
-    // The bits of each byte in the other order: neighbours change places, then pairs, then fours.
-    let bits = (bits & 0x5555_5555_5555_5555) << 1 | (bits >> 1) & 0x5555_5555_5555_5555;
-    let bits = (bits & 0x3333_3333_3333_3333) << 2 | (bits >> 2) & 0x3333_3333_3333_3333;
-    let bits = (bits & 0x0f0f_0f0f_0f0f_0f0f) << 4 | (bits >> 4) & 0x0f0f_0f0f_0f0f_0f0f;
-    bits.to_le_bytes()
+#[target_feature(enable = "avx2")]
+fn pack_all_avx2(bools: &[[u8; 8]], packed: &mut [u8]) {
+    use std::arch::x86_64::{__m256i, _mm256_cmpeq_epi8, _mm256_movemask_epi8, _mm256_shuffle_epi8};
+    let zero: __m256i = bytemuck::cast([0u8; 32]);
+    // The highest bit comes from the last of eight bytes: they change places.
+    let turned: __m256i = bytemuck::cast([TURN, TURN + EIGHT, TURN, TURN + EIGHT]);
+    let (fours, rest) = bools.as_chunks::<4>();
+    let (to, last) = packed.split_at_mut(packed.len().min(4 * fours.len()));
+    for (to, from) in to.as_chunks_mut::<4>().0.iter_mut().zip(fours) {
+        let absent = _mm256_cmpeq_epi8(bytemuck::cast(*from), zero);
+        let absent = _mm256_movemask_epi8(_mm256_shuffle_epi8(absent, turned));
+        *to = (!absent).to_le_bytes();
+    }
+    pack_all(rest, last);
 }
 
-/// As [`pack`], of 64 bools.
-#[cfg(not(target_arch = "x86_64"))]
-fn pack_64(bools: [u8; 64]) -> [u8; 8] {
-    let mut packed = [0; 8];
-    packed.iter_mut().zip(bools.as_chunks::<8>().0).for_each(|(to, from)| *to = pack(*from));
-    packed
+/// The numbers of eight bytes, the last one first.
+#[cfg(target_arch = "x86_64")]
+const TURN: u64 = 0x0001_0203_0405_0607;
+
+/// What makes of them those of the next eight.
+#[cfg(target_arch = "x86_64")]
+const EIGHT: u64 = 0x0808_0808_0808_0808;
+
+/// Unpacks whole bytes.
+#[inline(always)]
+fn unpack_all(packed: &[u8], bools: &mut [[u8; 8]]) {
+    for (to, from) in bools.iter_mut().zip(packed) {
+        *to = unpack(*from);
+    }
+}
+
+/// As [`unpack_all`], 32 bools at a time.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn unpack_all_avx2(packed: &[u8], bools: &mut [[u8; 8]]) {
+    use std::arch::x86_64::{
+        __m256i, _mm256_and_si256, _mm256_cmpeq_epi8, _mm256_set1_epi8, _mm256_set1_epi32,
+        _mm256_shuffle_epi8,
+    };
+    // Each byte eight times; of those each keeps another bit.
+    let ones = 0x0101_0101_0101_0101u64;
+    let spread: __m256i = bytemuck::cast([0, ones, 2 * ones, 3 * ones]);
+    let bits: __m256i = bytemuck::cast([0x0102_0408_1020_4080u64; 4]);
+    let one = _mm256_set1_epi8(1);
+    let (fours, rest) = packed.as_chunks::<4>();
+    let (to, last) = bools.split_at_mut(bools.len().min(4 * fours.len()));
+    for (to, from) in to.as_chunks_mut::<4>().0.iter_mut().zip(fours) {
+        let bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(i32::from_le_bytes(*from)), spread);
+        let found = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bits), bits);
+        *to = bytemuck::cast(_mm256_and_si256(found, one));
+    }
+    unpack_all(rest, last);
 }
 
 /// The inverse of [`pack`].
@@ -108,9 +141,16 @@ impl Codec for PackBools {
         }
         let bools = front("packbits", dst, bits - padding)?;
         let (whole, rest) = bools.as_chunks_mut::<8>();
-        for (to, from) in whole.iter_mut().zip(packed) {
-            *to = unpack(*from);
+        let (start, _) = packed.split_at(whole.len().min(packed.len()));
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has AVX2.
+            unsafe { unpack_all_avx2(start, whole) };
+        } else {
+            unpack_all(start, whole);
         }
+        #[cfg(not(target_arch = "x86_64"))]
+        unpack_all(start, whole);
         if let Some(last) = packed.last() {
             rest.iter_mut().zip(unpack(*last)).for_each(|(to, bool)| *to = bool);
         }
@@ -123,12 +163,16 @@ impl Codec for PackBools {
         let (whole, rest) = src.as_chunks::<8>();
         if let Some((padding, packed)) = sized(dst, size).split_first_mut() {
             *padding = low8((8 - rest.len() as u64) % 8);
-            for (to, from) in packed.as_chunks_mut::<8>().0.iter_mut().zip(src.as_chunks::<64>().0) {
-                *to = pack_64(*from);
+            let (start, _) = packed.split_at_mut(whole.len().min(packed.len()));
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY: the processor has AVX2.
+                unsafe { pack_all_avx2(whole, start) };
+            } else {
+                pack_all(whole, start);
             }
-            for (to, from) in packed.iter_mut().zip(whole).skip(src.len() / 64 * 8) {
-                *to = pack(*from);
-            }
+            #[cfg(not(target_arch = "x86_64"))]
+            pack_all(whole, start);
             if let (false, Some(to)) = (rest.is_empty(), packed.last_mut()) {
                 let mut last = [0; 8];
                 last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
