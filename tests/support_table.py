@@ -145,6 +145,11 @@ def grids() -> Iterator[Row]:
                 chunk_shape=CHUNKS, codecs=[hs.codecs.Sharding(chunk_shape=(2, 5))]
             ),
         },
+        "v3, shards behind `zarrs.squeeze`": {
+            "chunks": (1, 10),
+            "filters": [hs.codecs.Squeeze()],
+            "serializer": hs.codecs.Sharding(chunk_shape=(5,)),
+        },
     }.items():
         yield Row(name, values, {"compressors": None, **how})
 

@@ -279,17 +279,72 @@ def test_refused(tmp_path: Path, codec: Any, dtype: str, message: str) -> None:
     assert not (tmp_path / "a").exists()
 
 
-@pytest.mark.parametrize("codec", [hs.codecs.Squeeze(), hs.codecs.Reshape([-1]), hs.codecs.CastValue("int8")])
-def test_before_shards(codec: Any) -> None:
-    """Chunks of shards are cut before elements or shapes change."""
-    sharding = hs.codecs.Sharding((2,))
-    with pytest.raises(hs.HyperslabError, match='before "sharding_indexed" is not supported'):
+BEFORE = [hs.codecs.Squeeze(), hs.codecs.Reshape([-1]), hs.codecs.BitRound(9), hs.codecs.ScaleOffset(3, 2)]
+
+
+@settings(max_examples=examples(40))
+@given(
+    st.sampled_from(BEFORE), st.sampled_from(["f4", "f8"]), st.integers(0, 2**32), st.booleans(), st.data()
+)
+def test_before_shards(codec: Any, dtype: str, seed: int, start: bool, data: st.DataObject) -> None:
+    """Shards of elements that codecs have changed are read and written as a whole."""
+    values = np.random.default_rng(seed).integers(0, 200, (1, 19, 14)).astype(dtype)
+    values[:, :8] *= data.draw(st.booleans())
+    name = codec.to_dict()["name"]
+    inner = {"squeeze": (4, 2), "zarrs.squeeze": (4, 2), "reshape": (4,)}.get(name, (1, 4, 2))
+    location: Any = "start" if start else "end"
+    compressed: list[Any] = [hs.codecs.Bytes(endian="big"), hs.codecs.Zstd(level=1)]
+    sharding = hs.codecs.Sharding(chunk_shape=inner, codecs=compressed, index_location=location)
+    how: dict[str, Any] = {"filters": [codec], "serializer": sharding, "compressors": None}
+    with scratch() as path:
+        z = hs.create_array(path / "a", shape=values.shape, dtype=dtype, chunks=(1, 8, 6), **how)
+        z[:, :16] = values[:, :16]
+        z[:, 16:, 3:] = values[:, 16:, 3:]
+        z[:, 16:, :3] = values[:, 16:, :3]
+        back = hs.open_array(path / "a")
+        assert back.chunks == (1, 8, 6) and back.shards is None and back.serializer == sharding
+        assert_same(back[...], values)
+        assert_same(back[0, 3:18:2, ::-1], values[0, 3:18:2, ::-1])
+        readers = {"bitround": [read_by_zarrs], "scale_offset": [read_by_zarr_python]}
+        for reader in readers.get(name, [read_by_zarrs]):
+            reader(path / "a", values)
+
+
+def read_by_zarrs(path: Path, values: Any) -> None:
+    if zarrista is not None:
+        found = zarrs(path).retrieve_array_subset(tuple(slice(0, n) for n in values.shape))
+        assert_same(found.to_numpy(), values)
+
+
+def read_by_zarr_python(path: Path, values: Any) -> None:
+    if NEWEST:
+        assert_same(zarr.open_array(path, mode="r")[...], values)
+
+
+def test_damaged_shards_behind_codecs(tmp_path: Path) -> None:
+    sharding = hs.codecs.Sharding(chunk_shape=(2,))
+    data = np.arange(8, dtype="f4")
+    hs.create_array(
+        tmp_path / "a", data=data, chunks=(8,), filters=[hs.codecs.BitRound(9)], serializer=sharding
+    )
+    file = tmp_path / "a/c/0"
+    stored = file.read_bytes()
+    for bad in (b"", stored[:-1], stored[1:], stored[:-9] + b"\0" * 9, b"\xff" * len(stored)):
+        file.write_bytes(bad)
+        with pytest.raises(hs.HyperslabError, match="c/0"):
+            hs.open_array(tmp_path / "a")[...]
+    deep: Any = sharding
+    for _ in range(8):
+        deep = hs.codecs.Sharding(chunk_shape=(2,), codecs=[hs.codecs.BitRound(9), deep])
+    with pytest.raises(hs.HyperslabError, match="more than 8 deep"):
         hs.create_array(
-            hs.MemoryStore(), shape=(8,), chunks=(4,), dtype="i4", filters=[codec], serializer=sharding
+            tmp_path / "b",
+            shape=(8,),
+            chunks=(8,),
+            dtype="f4",
+            filters=[hs.codecs.BitRound(9)],
+            serializer=deep,
         )
-    # Within shards they are codecs like others.
-    z = hs.create_array(hs.MemoryStore(), data=np.arange(8), chunks=(2,), shards=(4,), filters=[codec])
-    np.testing.assert_array_equal(z[...], np.arange(8))
 
 
 def test_names_that_are_read(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 use super::extension::Extension;
 use super::sharding;
+use super::whole_shard::WholeShard;
 use crate::error::{Problem, expected, invalid, unsupported};
 use crate::json::Json;
 use crate::metadata::codec_problem;
@@ -41,7 +42,8 @@ pub(super) struct Chain<'a> {
 #[derive(Clone, Debug)]
 pub(super) enum Serializer<'a> {
     Codec(Arc<dyn ArrayToBytes>),
-    /// `sharding_indexed`, whose configuration is another list, and more.
+    /// `sharding_indexed`, whose configuration is another list, and more. Behind codecs that change
+    /// the array it is a codec, too.
     Sharding(Extension<'a>),
 }
 
@@ -63,7 +65,9 @@ impl<'a> Chain<'a> {
         for (at, json) in list.iter().enumerate() {
             let extension = Extension::parse(field, json)?;
             let name = extension.name;
-            let found = if name == sharding::NAME {
+            let found = if name == sharding::NAME && arrays.first().is_some() {
+                Serializer::Codec(Arc::new(WholeShard::new(json, &arrays.array)?))
+            } else if name == sharding::NAME {
                 Serializer::Sharding(extension)
             } else {
                 match (codec(&extension, &arrays.array)?, &serializer) {
@@ -105,19 +109,6 @@ impl<'a> Chain<'a> {
     pub(super) fn complete(self, serializer: Arc<dyn ArrayToBytes>) -> Result<ChunkCodecs, Problem> {
         let codecs = self.arrays.complete(serializer, self.bytes_to_bytes);
         codecs.map_err(|error| codec_problem(self.field, error))
-    }
-
-    /// Refuses codecs that change elements before they are cut into the chunks of shards.
-    pub(super) fn check_before_shards(&self) -> Result<(), Problem> {
-        match self.arrays.first() {
-            None => Ok(()),
-            Some(codec) => unsupported!(
-                "{}: codec \"{}\" before \"{}\" is not supported",
-                self.field,
-                codec.name(),
-                sharding::NAME
-            ),
-        }
     }
 
     /// The codecs before the serializer.

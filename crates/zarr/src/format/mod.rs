@@ -5,6 +5,7 @@ pub(crate) mod extension;
 pub(crate) mod sharding;
 pub(crate) mod v2;
 pub(crate) mod v3;
+mod whole_shard;
 
 /// A version of the Zarr format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

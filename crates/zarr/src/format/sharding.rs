@@ -135,7 +135,6 @@ impl Inner {
             return invalid!("{field}: shards are nested more than {DEEPEST} deep");
         }
         sharding.only(&MEMBERS)?;
-        around.check_before_shards()?;
         let order = &around.arrays.order;
         let inner = inner_shape(&field, sharding.require("chunk_shape")?, order, shape)?;
         let index = index(&field, sharding, order, shape, &inner)?;
@@ -158,6 +157,19 @@ impl Inner {
                 Ok(Inner { chunk: inner, listed: listed.concat(), codecs: chain.complete(serializer)? })
             }
         }
+    }
+}
+
+/// Refuses shards in shards in shards … wherever codecs stand between them.
+pub(super) fn check_depth(json: &Json) -> Result<(), Problem> {
+    fn depth(json: &Json) -> usize {
+        let inner = json.get("configuration").and_then(|configuration| configuration.get("codecs"));
+        let inner = inner.and_then(Json::as_array).unwrap_or_default();
+        usize::from(is_sharding(json)) + inner.iter().map(depth).max().unwrap_or(0)
+    }
+    match depth(json) {
+        0..=DEEPEST => Ok(()),
+        _ => invalid!("codecs: \"{NAME}\": shards are nested more than {DEEPEST} deep"),
     }
 }
 
