@@ -147,11 +147,17 @@ impl ArrayLayout {
         Ok(Some(Arc::new(ArrayLayout { encoding, decoding, without, shapes: None, ..self.clone() })))
     }
 
-    /// The same array, its chunks in shards. Errors with [`ArrayError::Layout`] where the innermost
-    /// shards hold other chunks, and where the grid is rectilinear.
+    /// The same array, its chunks in shards, which may be in a rectilinear grid
+    /// ([`Sharding::in_grid`]). Errors with [`ArrayError::Layout`] where the innermost shards hold
+    /// other chunks, where chunks have different shapes, and where the shards do not cover the
+    /// array.
     pub fn with_sharding(mut self, sharding: Sharding) -> Result<Self, ArrayError> {
         if !self.grid.is_regular() {
             let why = "shards of chunks of different shapes are not supported".into();
+            return Err(ArrayError::Layout { array: self.name, why });
+        }
+        if !sharding.grid().covers(&self.shape) {
+            let why = format!("the shards do not cover the shape {:?}", self.shape.as_slice());
             return Err(ArrayError::Layout { array: self.name, why });
         }
         if sharding.chunk_shape() != self.grid.chunk_shape() {
@@ -216,7 +222,11 @@ impl ArrayLayout {
         let Self { name, dtype, grid, encoding, fill, locator, store, .. } = self.clone();
         let layout = Self::new(name, shape, dtype, grid, encoding, fill, locator, store)?;
         let Self { shapes, sharding, mosaic, origin, .. } = self.clone();
-        Ok(ArrayLayout { shapes, sharding, mosaic, origin, ..layout })
+        let layout = ArrayLayout { shapes, mosaic, origin, ..layout };
+        match sharding {
+            None => Ok(layout),
+            Some(sharding) => layout.with_sharding(Arc::unwrap_or_clone(sharding)),
+        }
     }
 
     /// The element type in memory.
