@@ -137,14 +137,16 @@ impl ArrayLayout {
             let why = format!("chunk {chunk:?} of shape {:?}: {why}", shape.as_slice());
             ArrayError::Layout { array: self.name.clone(), why }
         };
-        let encoding = shapes.encoding(&shape).map_err(refuse)?;
-        if encoding.order() != self.encoding.order()
-            || encoding.element_size() != self.encoding.element_size()
-        {
-            return Err(refuse("its codecs store another order of axes".into()));
-        }
-        let (decoding, without) = (Lazy::new(), Default::default());
-        Ok(Some(Arc::new(ArrayLayout { encoding, decoding, without, shapes: None, ..self.clone() })))
+        let own = shapes.layout(&shape, refuse, |encoding| {
+            if encoding.order() != self.encoding.order()
+                || encoding.element_size() != self.encoding.element_size()
+            {
+                return Err(refuse("its codecs store another order of axes".into()));
+            }
+            let (decoding, without) = (Lazy::new(), Default::default());
+            Ok(ArrayLayout { encoding, decoding, without, shapes: None, ..self.clone() })
+        });
+        own.map(Some)
     }
 
     /// The same array, its chunks in shards, which may be in a rectilinear grid
@@ -193,12 +195,14 @@ impl ArrayLayout {
     /// The same array with another name in messages.
     #[must_use]
     pub fn with_name(self, name: impl Into<String>) -> Self {
-        ArrayLayout { name: name.into(), ..self }
+        let shapes = self.shapes.clone();
+        ArrayLayout { name: name.into(), shapes, ..self }
     }
 
     /// The same array, whose reads look whether another has taken its place.
     pub fn with_origin(mut self, origin: Arc<dyn Origin>) -> Self {
         self.origin = Some(origin);
+        self.shapes = self.shapes.clone();
         self
     }
 
