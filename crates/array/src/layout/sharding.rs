@@ -32,8 +32,10 @@ pub struct Sharding {
     levels: Vec<ShardLevel>,
     grid: ChunkGrid,
     /// Where the grid is rectilinear: outermost levels by the shape of the object.
-    shapes: Option<Arc<Mutex<HashMap<Dims, Arc<ShardLevel>>>>>,
+    shapes: Option<Arc<Mutex<LevelsByShape>>>,
 }
+
+type LevelsByShape = HashMap<Dims, Arc<ShardLevel>>;
 
 impl Sharding {
     /// Joins levels, the object's first. Errors (as text) where there is none, or too many, or the
