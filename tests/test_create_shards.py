@@ -75,8 +75,9 @@ def test_refused(given: dict[str, Any], message: str) -> None:
         create(**given)
 
 
-def test_several_sizes_are_not_supported() -> None:
-    with pytest.raises(errors.UnsupportedError, match="shards: shards of several sizes"):
+def test_several_sizes_add_up() -> None:
+    # What they are like else: test_grids_shards.py.
+    with pytest.raises(errors.InvalidArgumentError, match="shards: axis 0: the lengths add up to 10"):
         create(chunks=(2, 5), shards=[[4, 6], [5, 5]])
 
 

@@ -286,8 +286,6 @@ def test_what_does_not_go_together() -> None:
             library.create_array({}, shape=(12, 10), chunks=GRID, dtype="i4", zarr_format=2)
         with pytest.raises(ValueError, match="shard"):
             library.create_array({}, shape=(12, 10), chunks=GRID, shards=(12, 10), dtype="i4")
-    with pytest.raises(NotImplementedError, match="shards"):
-        hs.create_array({}, shape=(12, 10), chunks=(1, 1), shards=GRID, dtype="i4")
 
 
 BAD: list[tuple[Any, str]] = [
@@ -330,12 +328,6 @@ def test_enormous_runs_take_no_memory(tmp_path: Path) -> None:
         _ = z.read_chunk_sizes
     assert z.nchunks_initialized == 3
     assert z.vindex[[2**61 + 8, 5]].tolist() == [8, 0]
-
-
-def test_shards_are_refused(tmp_path: Path) -> None:
-    zarr.create_array(tmp_path / "a", shape=(12,), chunks=(2,), shards=[[4, 8]], dtype="i4")
-    with pytest.raises(NotImplementedError, match="shards"):
-        hs.open_array(tmp_path / "a")
 
 
 @settings(max_examples=examples(40))

@@ -183,8 +183,6 @@ def test_no_fill_value_in_v2() -> None:
 def test_what_is_missing_says_so() -> None:
     with pytest.raises(NotImplementedError, match="zarr_format=2"):
         hs.create_array(hs.MemoryStore(), shape=(3,), dtype=hs.vlen_dtype("i4"))
-    with pytest.raises(NotImplementedError, match="several sizes"):
-        hs.create_array(hs.MemoryStore(), shape=(3,), dtype="i4", chunks=(1,), shards=[[1, 2]])
     with pytest.raises(hs.errors.UnknownCodecError, match="no-such-codec"):
         hs.create_array(hs.MemoryStore(), shape=(3,), dtype="i4", compressors={"id": "no-such-codec"})
     with pytest.raises(hs.errors.UnknownCodecError, match="pickle"):

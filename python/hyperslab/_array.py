@@ -19,7 +19,14 @@ from hyperslab._array_config import ArrayConfig, parse_cache, parse_config
 from hyperslab._cache import Cache
 from hyperslab._config import config as settings
 from hyperslab._html import array_html
-from hyperslab._info import Info, array_facts, chunks_per_object, human_size, shown_chunks
+from hyperslab._info import (
+    Info,
+    array_facts,
+    chunks_per_object,
+    human_size,
+    shown_chunks,
+    shown_shards,
+)
 from hyperslab._metadata import ArrayV2Metadata, ArrayV3Metadata, codecs_of
 from hyperslab._node import ZarrNode
 from hyperslab._store import Store, StoreLike
@@ -112,7 +119,9 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
     @property
     def write_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
         """Lengths of all objects along each axis: of shards, where there are shards, else of chunks."""
-        return self.read_chunk_sizes if self.shards is None else _sizes(self.shape, self.shards)
+        several = self._object_lengths()
+        objects = self._largest_shard or self._largest_chunk
+        return _sizes(self.shape, objects) if several is None else tuple(map(tuple, several))
 
     @property
     def order(self) -> Literal["C", "F"]:
@@ -190,7 +199,7 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
     @property
     def nchunks_initialized(self) -> int:
         """Number of chunks that are stored (as in zarr-python: of stored shards, all). Lists the store."""
-        return self._stored()[0] * chunks_per_object(self)
+        return self._chunks_stored()
 
     def nbytes_stored(self) -> int:
         """Bytes of all stored objects of the array, metadata included. Lists the store."""
@@ -210,11 +219,8 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
         facts = array_facts(self)
         facts["No. bytes stored"] = f"{stored} ({human_size(stored)})"
         facts["Storage ratio"] = f"{self.nbytes / stored:.1f}" if stored else "-"
-        if self.shards is None:
-            facts["Chunks Initialized"] = f"{objects} of {self.nchunks}"
-        else:
-            total = math.prod(-(-n // shard) for n, shard in zip(self.shape, self.shards, strict=True))
-            facts["Shards Initialized"] = f"{objects} of {total}"
+        what = "Chunks" if self._largest_shard is None else "Shards"
+        facts[f"{what} Initialized"] = f"{objects} of {math.prod(self._object_counts)}"
         return Info(facts)
 
     # ---- changing
@@ -263,8 +269,8 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
             "Chunks": f"{shown_chunks(self)}, {self.nchunks} in all",
             **(
                 {}
-                if self.shards is None
-                else {"Shards": f"{self.shards}, {chunks_per_object(self)} chunks each"}
+                if self._largest_shard is None
+                else {"Shards": f"{shown_shards(self)}, {chunks_per_object(self)} chunks each"}
             ),
             "Data type": self.dtype,
             "Bytes": human_size(self.nbytes),

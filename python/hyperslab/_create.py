@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any, Literal, TypeAlias, TypedDict, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,9 @@ ShapeLike: TypeAlias = int | Iterable[int]
 ChunksLike: TypeAlias = int | Iterable[int | Iterable[int]] | Literal["auto"] | bool | None
 
 
-ShardsLike: TypeAlias = int | Iterable[int] | Mapping[str, Any] | Literal["auto", False] | None
+ShardsLike: TypeAlias = (
+    int | Iterable[int | Iterable[int]] | Mapping[str, Any] | Literal["auto", False] | None
+)
 
 
 # Zarr's names of types of variable length.
@@ -87,6 +89,7 @@ class ArraySpec(TypedDict):
     structure: str | None
     chunks: list[int] | None
     rectilinear: str | None
+    rectilinear_shards: str | None
     shards: list[int] | None
     choose_shards: bool
     index_at_start: bool
@@ -170,9 +173,10 @@ def normalize_shape(shape: ShapeLike) -> tuple[int, ...]:
     return lengths
 
 
-def _rectilinear(chunks: Any, shape: tuple[int, ...]) -> list[Any] | None:
-    """The chunks along each axis, where there are lengths of each chunk; ``None``: all have one shape. As
-    metadata has them: an integer, or a list of integers (and of pairs: length, how many).
+def _rectilinear(what: str, chunks: Any, shape: tuple[int, ...], whole: tuple[int, ...]) -> list[Any] | None:
+    """The chunks (or shards) along each axis, where there are lengths of each; ``None``: all have one shape.
+    As metadata has them: an integer, or a list of integers (and of pairs: length, how many). ``whole``: what
+    covers each axis.
     """
     if hasattr(chunks, "chunk_shapes") and hasattr(chunks, "to_dict"):
         # The metadata of another array, also with chunks behind its end.
@@ -184,28 +188,32 @@ def _rectilinear(chunks: Any, shape: tuple[int, ...]) -> list[Any] | None:
         return None
     if len(items) != len(shape):
         raise InvalidArgumentError(
-            f"chunks has {len(items)} dimensions but shape has {len(shape)} dimensions"
+            f"{what} has {len(items)} dimensions but shape has {len(shape)} dimensions"
         )
     axes: list[Any] = []
     for axis, (item, extent) in enumerate(zip(items, shape, strict=True)):
         if not _is_list(item):
-            length = _length("chunks", item)
-            axes.append(max(extent, 1) if length == -1 else length)
+            length = _length(what, item)
+            axes.append(whole[axis] if length == -1 else length)
             continue
         if any(_is_list(length) for length in item):
-            raise ArgumentTypeError(f"chunks: axis {axis}: expected the length of each chunk, found {item!r}")
-        lengths = [_length("chunks", length) for length in item]
+            raise ArgumentTypeError(
+                f"{what}: axis {axis}: expected the length of each {what[:-1]}, found {item!r}"
+            )
+        lengths = [_length(what, length) for length in item]
         if not lengths or min(lengths) < 1:
-            raise InvalidArgumentError(f"chunks: axis {axis}: expected positive lengths, found {lengths}")
+            raise InvalidArgumentError(f"{what}: axis {axis}: expected positive lengths, found {lengths}")
         if extent > 0 and sum(lengths) != extent:
             raise InvalidArgumentError(
-                f"chunks: axis {axis}: the lengths add up to {sum(lengths)}, the array has {extent} elements"
+                f"{what}: axis {axis}: the lengths add up to {sum(lengths)}, the array has {extent} elements"
             )
         axes.append(lengths)
     return axes
 
 
 def _is_list(item: Any) -> bool:
+    if isinstance(item, (list, tuple)):
+        return True
     return isinstance(item, Iterable) and not isinstance(item, (str, bytes)) and np.ndim(cast(Any, item)) > 0
 
 
@@ -226,8 +234,6 @@ def _sizes(what: str, chunks: Any, whole: tuple[int, ...]) -> tuple[int, ...]:
         return whole
     if isinstance(chunks, Iterable):
         items: list[Any] = list(chunks)
-        if any(_is_list(item) for item in items):
-            raise UnsupportedError(f"{what}: {what} of several sizes (rectilinear) are not supported")
     else:
         items = [chunks] * len(whole)
     if len(items) != len(whole):
@@ -243,10 +249,21 @@ def _sizes(what: str, chunks: Any, whole: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(full if length == -1 else length for length, full in zip(lengths, whole, strict=True))
 
 
-def _normalize_shards(
-    shards: Any, shape: tuple[int, ...], chunks: tuple[int, ...] | None
-) -> tuple[tuple[int, ...] | None, bool, bool]:
-    """The shard shape, whether the engine is to choose one, and whether indexes are at the start."""
+class _Shards(NamedTuple):
+    """Shards as they are asked for."""
+
+    shape: tuple[int, ...] | None
+    """Of all, where they have one shape."""
+    several: list[Any] | None
+    """Their lengths along each axis, as metadata has them, where they have different shapes."""
+    choose: bool
+    """Whether the engine is to choose a shape."""
+    at_start: bool
+    """Whether indexes are at the start."""
+
+
+def _normalize_shards(shards: Any, shape: tuple[int, ...], chunks: tuple[int, ...] | None) -> _Shards:
+    """Shards as they are asked for, of chunks of this shape (``None``: chosen later)."""
     location: Any = "end"
     if isinstance(shards, Mapping):
         if "shape" not in shards or set(shards) - {"shape", "index_location"}:
@@ -259,17 +276,19 @@ def _normalize_shards(
         raise InvalidArgumentError(f"shards: index_location: expected 'start' or 'end', found {location!r}")
     at_start = location == "start"
     if shards is None:
-        return None, False, at_start
+        return _Shards(None, None, False, at_start)
     if isinstance(shards, str):
         if shards != "auto":
             raise InvalidArgumentError(f"shards: expected integers, 'auto' or None, found {shards!r}")
-        return None, True, at_start
+        return _Shards(None, None, True, at_start)
     # A shard of the whole axis has whole chunks.
     whole = tuple(
         max(-(-length // chunk), 1) * chunk
         for length, chunk in zip(shape, chunks or (1,) * len(shape), strict=True)
     )
-    return _sizes("shards", shards, whole), False, at_start
+    several = _rectilinear("shards", shards, shape, whole)
+    shape_of_all = None if several is not None else _sizes("shards", shards, whole)
+    return _Shards(shape_of_all, several, False, at_start)
 
 
 def normalize_dtype(dtype: Any) -> np.dtype[Any]:
@@ -487,14 +506,17 @@ def array_spec(
         codecs_metadata(filters, zarr_format),
         codecs_metadata(compressors, zarr_format),
     )
-    rectilinear = _rectilinear(chunks, shape)
+    rectilinear = _rectilinear("chunks", chunks, shape, tuple(max(length, 1) for length in shape))
     if rectilinear is not None and zarr_format == 2:
         raise InvalidArgumentError("chunks: Zarr v2 has no chunks of several sizes (rectilinear)")
     if rectilinear is not None and shards is not None:
-        raise InvalidArgumentError("chunks: chunks of several sizes (rectilinear) do not go with shards")
+        raise InvalidArgumentError(
+            "chunks: chunks of several sizes (rectilinear) do not go with shards; give the chunks in shards "
+            "one shape, and the shards several sizes: chunks=(2, 2), shards=[[4, 8], [6, 6]]"
+        )
     chunk_shape = None if rectilinear is not None else _normalize_chunks(chunks, shape)
-    shard_shape, choose_shards, index_at_start = _normalize_shards(shards, shape, chunk_shape)
-    if zarr_format == 2 and (shard_shape is not None or choose_shards):
+    found_shards = _normalize_shards(shards, shape, chunk_shape)
+    if zarr_format == 2 and found_shards[:3] != (None, None, False):
         raise InvalidArgumentError(f"shards: Zarr v2 arrays have none, found {shards!r}")
     return {
         "zarr_format": zarr_format,
@@ -504,9 +526,10 @@ def array_spec(
         "structure": structure_text(dtype, _small),
         "chunks": None if chunk_shape is None else list(chunk_shape),
         "rectilinear": None if rectilinear is None else json.dumps(rectilinear),
-        "shards": None if shard_shape is None else list(shard_shape),
-        "choose_shards": choose_shards,
-        "index_at_start": index_at_start,
+        "shards": None if found_shards.shape is None else list(found_shards.shape),
+        "rectilinear_shards": None if found_shards.several is None else json.dumps(found_shards.several),
+        "choose_shards": found_shards.choose,
+        "index_at_start": found_shards.at_start,
         "filters": None if filters_found is None else json.dumps(filters_found),
         "compressors": None if compressors_found is None else json.dumps(compressors_found),
         "serializer": None

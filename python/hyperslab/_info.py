@@ -11,7 +11,7 @@ from hyperslab.errors import UnsupportedError
 if TYPE_CHECKING:
     from hyperslab._array import Array
 
-__all__ = ["Info", "array_facts", "chunks_per_object", "human_size", "shown_chunks"]
+__all__ = ["Info", "array_facts", "chunks_per_object", "human_size", "shown_chunks", "shown_shards"]
 
 
 def human_size(size: int) -> str:
@@ -44,17 +44,26 @@ class Info:
         return facts_table(self._facts)
 
 
-def chunks_per_object(array: Array) -> int:
-    """How many chunks a shard has; one, where each is an object of its own."""
-    if array.shards is None:
-        return 1
-    return math.prod(shard // chunk for shard, chunk in zip(array.shards, array.chunks, strict=True))
+def chunks_per_object(array: Array) -> Any:
+    """How many chunks a shard has, as far as that is one number; one, where each is an object of its own."""
+    shards = shown_shards(array)
+    if shards is None or isinstance(shards, str):
+        return shards or 1
+    return math.prod(shard // chunk for shard, chunk in zip(shards, array.chunks, strict=True))
 
 
 def shown_chunks(array: Array) -> Any:
     """The chunk shape, as far as there is one."""
     try:
         return array.chunks
+    except UnsupportedError:
+        return "<variable>"
+
+
+def shown_shards(array: Array) -> Any:
+    """The shard shape, as far as there is one; ``None``: there are no shards."""
+    try:
+        return array.shards
     except UnsupportedError:
         return "<variable>"
 
@@ -69,10 +78,11 @@ def array_facts(array: Array) -> dict[str, Any]:
         "Shape": array.shape,
         "Chunk shape": shown_chunks(array),
     }
-    if array.shards is not None:
+    shards = shown_shards(array)
+    if shards is not None:
         codecs = (codec for codec in array.metadata["codecs"] if isinstance(codec, dict))
         sharding = next(codec["configuration"] for codec in codecs if codec["name"] == "sharding_indexed")
-        facts["Shard shape"] = array.shards
+        facts["Shard shape"] = shards
         facts["Chunks per shard"] = chunks_per_object(array)
         facts["Shard index"] = f"at the {sharding.get('index_location', 'end')}"
     facts |= {

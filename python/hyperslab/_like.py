@@ -52,11 +52,17 @@ def layout_of(data: Any, zarr_format: int, given: Mapping[str, Any]) -> dict[str
     """Chunks, shards and codecs of a Zarr array for a new one, where ``"keep"`` is given for them."""
     found = dict(given)
     same = zarr_format == _format(data)
+    grid = data.metadata.chunk_grid if _format(data) == 3 else None
+    # Of shards of different shapes the grid is that of shards, and their chunks have one shape.
+    several = None
+    if hasattr(grid, "chunk_shapes"):
+        several = "chunks" if data.metadata.sharding_codec is None else "shards"
     for name in ("chunks", "shards"):
         if _is_keep(found[name]):
-            grid = data.metadata.chunk_grid if _format(data) == 3 and name == "chunks" else None
-            several = hasattr(grid, "chunk_shapes") and data.shards is None
-            found[name] = grid if several else getattr(data, name)
+            if several is None or name == several:
+                found[name] = getattr(data, name) if several is None else grid
+            else:
+                found[name] = data.chunks if name == "chunks" else None
     for name in ("filters", "compressors"):
         if _is_keep(found[name]):
             found[name] = (list(getattr(data, name)) or None) if same else "auto"

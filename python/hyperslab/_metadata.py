@@ -376,9 +376,13 @@ class ArrayV3Metadata(_ArrayMetadata):
 
     @property
     def shards(self) -> tuple[int, ...] | None:
-        """Elements of a shard per axis."""
+        """Elements of a shard per axis; ``None``: there are no shards."""
         grid = self.chunk_grid
-        return grid.chunk_shape if self.sharding_codec and isinstance(grid, RegularChunkGrid) else None
+        if self.sharding_codec is None:
+            return None
+        if isinstance(grid, RectilinearChunkGrid):
+            raise UnsupportedError("shards: they have different shapes (a rectilinear chunk grid)")
+        return grid.chunk_shape
 
     @property
     def dimension_names(self) -> tuple[str | None, ...] | None:

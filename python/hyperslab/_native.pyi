@@ -254,6 +254,16 @@ class ArrayBase:
         """Elements of a chunk per axis; of chunks of different shapes, of the longest along each axis."""
     def _chunk_lengths(self) -> list[list[int]] | None:
         """Lengths of chunks along each axis; ``None``: all chunks have one shape."""
+    def _object_lengths(self) -> list[list[int]] | None:
+        """Lengths of objects along each axis; ``None``: all objects have one shape."""
+    @property
+    def _object_counts(self) -> tuple[int, ...]:
+        """Number of objects per axis, stored or not: shards, or chunks where there are none."""
+    @property
+    def _largest_shard(self) -> tuple[int, ...] | None:
+        """Elements of a shard per axis; of shards of different shapes, of the longest along each axis."""
+    def _chunks_stored(self) -> int:
+        """How many chunks the stored objects have in all."""
     @property
     def chunks(self) -> tuple[int, ...]:
         """Elements of a chunk per axis."""

@@ -161,7 +161,8 @@ def create_array(
     shards : int, sequence of int, "auto" or None, default None
         Elements of a shard per axis, multiples of the chunks; -1: the whole axis. Chunks of a shard lie in
         one object, and are read and replaced one by one. With ``chunks="auto"`` chunks are chosen that divide
-        the shards; ``"auto"``: shards of up to 64 MiB. As in zarr-python also a dictionary of ``shape`` and
+        the shards; ``"auto"``: shards of up to 64 MiB. For an axis also the length of each shard,
+        ``[[4, 8], [6, 6]]`` (a rectilinear grid). As in zarr-python also a dictionary of ``shape`` and
         ``index_location``. ``None``: each chunk is an object. Not in Zarr v2.
     filters : codecs, default "auto"
         Codecs from array to array (`hyperslab.codecs.Transpose`). Auto: none.
@@ -416,8 +417,9 @@ def write_all(array: Array, data: Any) -> None:
     row = max(array.nbytes // max(len(array), 1), 1)
     # Whole shards, or chunks, so that none is written twice; but not at any cost in memory.
     unit = array._largest_chunk[0]
-    if array.shards is not None and array.shards[0] * row <= _LARGEST_BLOCK_BYTES:
-        unit = array.shards[0]
+    shard = array._largest_shard
+    if shard is not None and shard[0] * row <= _LARGEST_BLOCK_BYTES:
+        unit = shard[0]
     step = max(_BLOCK_BYTES // row // unit, 1) * unit
     for start in range(0, len(array), step):
         array[start : start + step] = data[start : start + step]

@@ -248,7 +248,7 @@ impl Telling<'_> {
         let target = Mapped::unread(strides);
         let request = Request::new(layout, &plan, &target, Absent::default(), None, self.cache);
         let request = Request { dry: true, ..request };
-        let lots = Lots::new(layout, &plan, limits.0);
+        let lots = Lots::new(layout, &plan, limits.0)?;
         let mut scratch = Scratch::default();
         match lots {
             // Chunks that cannot be counted cannot be numbered either, which those of shards are.

@@ -116,7 +116,11 @@ fn array_rows(info: &Info, array: &Array) -> Vec<Fact> {
 fn shard_rows(shards: &ShardInfo) -> Vec<Fact> {
     let row = |(number, level): (usize, &ShardLevelInfo)| {
         let what = if number == 0 {
-            format!("{}, {} each", text::shape(&level.shape), text::count(shards.chunks, "chunk"))
+            let (shape, chunks) = (text::shape(&level.shape), text::count(shards.chunks, "chunk"));
+            match shards.several_shapes {
+                false => format!("{shape}, {chunks} each"),
+                true => format!("of several shapes, up to {shape}, {chunks}"),
+            }
         } else {
             format!("in these, {}", text::shape(&level.shape))
         };

@@ -111,7 +111,10 @@ fn cells(opened: Result<Node, Error>, ask: Ask<'_>) -> Result<Cells, Error> {
         let chunks = match array.shard_shape() {
             None if !array.has_chunks() => "-".into(),
             None => chunks,
-            Some(shards) => format!("{chunks} in {}", text::shape(shards)),
+            Some(shards) => {
+                let most = if array.layout().object_grid().is_regular() { "" } else { "up to " };
+                format!("{chunks} in {most}{}", text::shape(shards))
+            }
         };
         Ok([
             text::shape(array.shape()),

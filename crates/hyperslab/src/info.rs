@@ -64,9 +64,11 @@ pub struct Info {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ShardInfo {
-    /// Elements of a shard per axis.
+    /// Elements of a shard per axis; of shards of different shapes, of the longest along each axis.
     pub shape: Vec<u64>,
-    /// Chunks (innermost ones) of a shard.
+    /// Whether shards have different shapes (a rectilinear grid).
+    pub several_shapes: bool,
+    /// Chunks (innermost ones) of a shard, of the largest.
     pub chunks: u64,
     /// Shards per axis.
     pub grid: Vec<u64>,
@@ -105,6 +107,7 @@ impl ShardInfo {
         });
         Some(ShardInfo {
             shape: shape.to_vec(),
+            several_shapes: !sharding.grid().is_regular(),
             chunks,
             total: element_count(&grid).unwrap_or(u64::MAX),
             grid: grid.to_vec(),
@@ -125,6 +128,7 @@ impl ShardInfo {
         };
         Json::from([
             ("shape", self.shape.as_slice().into()),
+            ("several_shapes", self.several_shapes.into()),
             ("chunks", self.chunks.into()),
             ("grid", self.grid.as_slice().into()),
             ("total", self.total.into()),
@@ -140,6 +144,13 @@ impl Info {
         let shards = ShardInfo::new(array, objects);
         let layout = array.layout();
         let grid = layout.grid().counts(layout.shape());
+        let chunks_stored = match &shards {
+            None => objects,
+            Some(shards) if !shards.several_shapes => objects.saturating_mul(shards.chunks),
+            Some(_) => array
+                .as_zarr()
+                .map_or(Ok(objects), |zarr| zarr.chunks_in_stored(layout.grid().chunk_shape(), ask))?,
+        };
         Ok(Info {
             url: array.url(),
             name: array.name(),
@@ -160,7 +171,7 @@ impl Info {
             attributes: array.attributes()?.into_owned(),
             bytes: array_bytes(array),
             chunk_bytes: layout.encoding().decoded_size() as u64,
-            chunks_stored: objects.saturating_mul(shards.as_ref().map_or(1, |shards| shards.chunks)),
+            chunks_stored,
             bytes_stored,
             shards,
         })

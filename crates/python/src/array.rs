@@ -153,14 +153,46 @@ impl ArrayBase {
     /// Lengths of the chunks along each axis, as far as they are inside the array, where chunks have
     /// different shapes; ``None``: they have one shape.
     fn _chunk_lengths(&self, py: Python<'_>) -> PyResult<Option<Vec<Vec<u64>>>> {
-        grid::chunk_lengths(py, &*self.array(py)?)
+        let array = self.array(py)?;
+        grid::lengths(py, &array, array.layout().grid())
+    }
+
+    /// The same of objects: shards, or chunks where there are none.
+    fn _object_lengths(&self, py: Python<'_>) -> PyResult<Option<Vec<Vec<u64>>>> {
+        let array = self.array(py)?;
+        grid::lengths(py, &array, array.layout().object_grid())
+    }
+
+    /// Objects per axis, stored or not: shards, or chunks where there are none.
+    #[getter]
+    fn _object_counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let array = self.array(py)?;
+        let layout = array.layout();
+        PyTuple::new(py, layout.object_grid().counts(layout.shape()))
     }
 
     /// Elements of a shard per axis; ``None``: the array has no shards, each chunk is an object of
-    /// its own.
+    /// its own. Raises ``NotImplementedError`` where shards have different shapes (a rectilinear
+    /// chunk grid): see ``write_chunk_sizes``.
     #[getter]
     fn shards<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        grid::shard_shape(py, &*self.array(py)?)
+    }
+
+    /// Elements of a shard per axis; where shards have different shapes, of the longest along each
+    /// axis. ``None``: there are none.
+    #[getter]
+    fn _largest_shard<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         self.array(py)?.shard_shape().map(|shards| PyTuple::new(py, shards)).transpose()
+    }
+
+    /// How many chunks the stored objects have in all.
+    fn _chunks_stored(&self, py: Python<'_>) -> PyResult<u64> {
+        let array = self.array(py)?;
+        engine::run(py, |ask| match array.as_zarr() {
+            Some(zarr) => Ok::<_, hyperslab::Error>(zarr.chunks_in_stored(zarr.chunks(), Some(ask))?),
+            None => Ok(array.chunks_stored(Some(ask))?.0),
+        })
     }
 
     /// Number of chunks per axis, stored or not.

@@ -139,6 +139,7 @@ items! {
         chunks: Option<Vec<u64>>,
         rectilinear: Option<String>,
         shards: Option<Vec<u64>>,
+        rectilinear_shards: Option<String>,
         choose_shards: bool,
         index_at_start: bool,
         filters: Option<String>,
@@ -182,10 +183,12 @@ impl Spec {
             spec.structure = Some(structure);
         }
         spec.chunks = self.chunks.map(|chunks| chunks.as_slice().into());
-        if let Some(text) = self.rectilinear {
-            let axes = AxisChunks::list_from_json(&json(py, "chunks", &text)?);
-            spec.rectilinear = Some(axes.map_err(invalid)?);
-        }
+        let axes = |what: &str, text: Option<String>| -> PyResult<Option<Vec<AxisChunks>>> {
+            let json = text.map(|text| json(py, what, &text)).transpose()?;
+            json.map(|json| AxisChunks::list_from_json(&json).map_err(invalid)).transpose()
+        };
+        spec.rectilinear = axes("chunks", self.rectilinear)?;
+        spec.rectilinear_shards = axes("shards", self.rectilinear_shards)?;
         spec.shards = self.shards.map(|shards| shards.as_slice().into());
         if self.choose_shards {
             spec.choose_shards().map_err(invalid)?;

@@ -2,25 +2,41 @@
 
 use crate::errors;
 use hyperslab::Array;
+use hyperslab::array::ChunkGrid;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 /// The most chunks along an axis whose lengths are told: numbers of Python take 40 bytes each.
 const MOST: u64 = 1 << 24;
 
+/// Whether the chunks (where there are shards: the shards) may have different shapes, as metadata say
+/// it.
+fn is_rectilinear(array: &Array) -> bool {
+    array.as_zarr().is_some_and(|array| array.rectilinear().is_some())
+}
+
 /// Elements of a chunk per axis. Errors where chunks have different shapes.
 pub(crate) fn chunk_shape<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyTuple>> {
-    if array.as_zarr().is_some_and(|array| array.rectilinear().is_some()) {
+    if is_rectilinear(array) && array.shard_shape().is_none() {
         let message = "chunks: they have different shapes (a rectilinear chunk grid); use read_chunk_sizes";
         return Err(errors::exception(py, "UnsupportedError", message));
     }
     PyTuple::new(py, array.outer_chunk_shape())
 }
 
-/// Lengths of the chunks along each axis, as far as they are inside the array, where chunks have
-/// different shapes; `None`: they have one shape.
-pub(crate) fn chunk_lengths(py: Python<'_>, array: &Array) -> PyResult<Option<Vec<Vec<u64>>>> {
-    let (grid, shape) = (array.layout().grid(), array.layout().shape());
+/// Elements of a shard per axis; `None`: there are none. Errors where shards have different shapes.
+pub(crate) fn shard_shape<'py>(py: Python<'py>, array: &Array) -> PyResult<Option<Bound<'py, PyTuple>>> {
+    if is_rectilinear(array) && array.shard_shape().is_some() {
+        let message = "shards: they have different shapes (a rectilinear chunk grid); use write_chunk_sizes";
+        return Err(errors::exception(py, "UnsupportedError", message));
+    }
+    array.shard_shape().map(|shards| PyTuple::new(py, shards)).transpose()
+}
+
+/// Lengths of the chunks of a grid (that of chunks, or that of objects) along each axis, as far as
+/// they are inside the array, where they have different shapes; `None`: they have one shape.
+pub(crate) fn lengths(py: Python<'_>, array: &Array, grid: &ChunkGrid) -> PyResult<Option<Vec<Vec<u64>>>> {
+    let shape = array.layout().shape();
     if grid.is_regular() {
         return Ok(None);
     }

@@ -200,12 +200,14 @@ impl Array {
     }
 
     /// The chunks along each axis, where the grid is rectilinear; then [`Array::chunks`] is the
-    /// largest chunk that there could be.
+    /// largest chunk that there could be. Where there are shards, it is the shards that have different
+    /// lengths, and [`Array::shards`] the largest.
     pub fn rectilinear(&self) -> Option<&[AxisChunks]> {
         self.metadata.rectilinear.as_ref().map(|grid| grid.axes.as_slice())
     }
 
-    /// Elements of a shard per axis; `None` where each chunk is an object of its own.
+    /// Elements of a shard per axis (of the largest, where they have different lengths); `None` where
+    /// each chunk is an object of its own.
     pub fn shards(&self) -> Option<&[u64]> {
         self.metadata.shards.as_ref().map(|_| self.metadata.object_shape())
     }
@@ -344,6 +346,18 @@ impl Array {
             }
         }
         Ok((chunks, bytes))
+    }
+
+    /// How many chunks of this shape the stored objects have in all: those of a stored shard, all,
+    /// also beyond the array's end, as with zarr-python. Lists the store.
+    pub fn chunks_in_stored(&self, chunk: &[u64], ask: Option<Ask<'_>>) -> Result<u64> {
+        let grid = self.layout.object_grid();
+        let of_object = |place: &[u64]| {
+            let axes = grid.shape_of(place).into_iter().zip(chunk);
+            axes.fold(1u64, |n, (object, chunk)| n.saturating_mul(object.div_ceil((*chunk).max(1))))
+        };
+        let places = self.stored_places(ask)?;
+        Ok(places.iter().fold(0u64, |n, place| n.saturating_add(of_object(place))))
     }
 
     /// Gives back the bytes of shards that nothing refers to any more, shard by shard; returns how

@@ -138,6 +138,7 @@ impl Array {
         }
         let mut metadata = self.metadata().as_ref().clone();
         if shape != old {
+            metadata.check_shape(shape).map_err(invalid)?;
             metadata.set_shape(shape);
         }
         let stored = StoredNode {

@@ -104,6 +104,15 @@ impl AxisChunks {
         }
     }
 
+    /// The lengths that there are, as often as there are runs of them.
+    pub(crate) fn lengths(&self) -> impl Iterator<Item = u64> {
+        let (every, runs) = match self {
+            AxisChunks::Every(size) => (Some(*size), &[][..]),
+            AxisChunks::Runs(runs) => (None, runs.as_slice()),
+        };
+        every.into_iter().chain(runs.iter().map(|(size, _)| *size))
+    }
+
     /// Elements that the chunks cover; `None`: any number, or more than 64 bits count.
     fn covered(&self) -> Option<u64> {
         match self {
@@ -112,6 +121,17 @@ impl AxisChunks {
                 runs.iter().try_fold(0u64, |sum, (size, count)| sum.checked_add(size.checked_mul(*count)?))
             }
         }
+    }
+
+    /// Whether the chunks of one of two axes are also the first of the other: a resize adds some.
+    fn begins_as(&self, other: &Self) -> bool {
+        let (AxisChunks::Runs(ours), AxisChunks::Runs(theirs)) = (self, other) else { return self == other };
+        let (short, long) = if ours.len() <= theirs.len() { (ours, theirs) } else { (theirs, ours) };
+        let Some(((size, count), before)) = short.split_last() else { return true };
+        long.get(..before.len()) == Some(before)
+            && long
+                .get(before.len())
+                .is_some_and(|(other, more)| size == other && (count <= more || long.len() == short.len()))
     }
 
     /// The chunks after a resize: where they do not cover the new extent, one more does.
@@ -209,6 +229,26 @@ impl GridMetadata {
         Ok(GridMetadata { chunk, axes: Some(axes) })
     }
 
+    /// The first shard that inner chunks of this shape do not divide, also of those behind the
+    /// array's end, as zarr-python: axis, its length, that of the inner chunks.
+    pub(crate) fn undivided(axes: &[AxisChunks], inner: &[u64]) -> Option<(usize, u64, u64)> {
+        axes.iter().zip(inner).enumerate().find_map(|(axis, (shards, inner))| {
+            let length = shards.lengths().find(|length| length % inner != 0)?;
+            Some((axis, length, *inner))
+        })
+    }
+
+    /// Refuses shards that inner chunks of this shape do not divide.
+    pub(crate) fn check_divided(axes: &[AxisChunks], inner: &[u64]) -> Result<(), Problem> {
+        match Self::undivided(axes, inner) {
+            None => Ok(()),
+            Some((axis, length, inner)) => invalid!(
+                "chunk_grid: chunk_shapes: axis {axis}: shards are whole inner chunks of {inner} elements, found \
+                 a shard of {length}"
+            ),
+        }
+    }
+
     /// The metadata of a grid whose objects have this shape, where it is regular.
     pub(crate) fn to_json(axes: Option<&[AxisChunks]>, objects: Json) -> Json {
         match axes {
@@ -224,6 +264,20 @@ impl GridMetadata {
     /// behind the end, and lets one more chunk cover what is new.
     pub(crate) fn resized(axes: &[AxisChunks], shape: &[u64]) -> Vec<AxisChunks> {
         axes.iter().zip(shape).map(|(axis, extent)| axis.resized(*extent)).collect()
+    }
+
+    /// Whether both are rectilinear grids, and one has the chunks of the other and more behind them.
+    pub(crate) fn one_is_longer(one: &Json, other: &Json) -> bool {
+        let axes = |grid: &Json| {
+            let grid = Extension::parse("chunk_grid", grid).ok().filter(|grid| grid.name == "rectilinear")?;
+            AxisChunks::list(grid.get("chunk_shapes")?).ok()
+        };
+        match (axes(one), axes(other)) {
+            (Some(one), Some(other)) => {
+                one.len() == other.len() && one.iter().zip(&other).all(|(one, other)| one.begins_as(other))
+            }
+            _ => false,
+        }
     }
 
     /// The engine's grid; `None`: one of chunks of one shape. Errors (as text) where chunks end

@@ -24,7 +24,7 @@ pub(crate) struct Metadata {
     /// Elements of a chunk per axis; where there are shards, of the innermost chunks; in a
     /// rectilinear grid, of the largest that there could be.
     pub(crate) chunk: Dims,
-    /// v3: the axes of a grid of chunks of different lengths.
+    /// v3: the axes of a grid of chunks of different lengths; where there are shards, of shards.
     pub(crate) rectilinear: Option<Rectilinear>,
     /// How chunks lie in shards.
     pub(crate) shards: Option<Shards>,
@@ -67,6 +67,14 @@ impl Metadata {
         let encoding = ChunkEncoding::of(&self.chunk, dtype, &self.codecs).map_err(refuse)?;
         let several = self.rectilinear.as_ref().map(|grid| GridMetadata::engine(&grid.axes, &self.shape));
         let several = several.transpose().map_err(refuse)?.flatten();
+        // The chunks in shards have one shape, also where the shards have not.
+        let (several, shards) = match &self.shards {
+            None => (several, None),
+            Some(Shards { sharding, .. }) => match several {
+                None => (None, Some(sharding.clone())),
+                Some(grid) => (None, Some(sharding.clone().in_grid(grid).map_err(refuse)?)),
+            },
+        };
         let grid = several
             .or_else(|| ChunkGrid::regular(self.chunk.clone()))
             .ok_or_else(|| refuse(format!("chunks of shape {:?} have no elements", self.chunk)))?;
@@ -87,13 +95,14 @@ impl Metadata {
             None => layout,
             Some(shapes) => layout.with_shapes(shapes.encodings.clone()),
         };
-        match &self.shards {
+        match shards {
             None => Ok(layout),
-            Some(shards) => Ok(layout.with_sharding(shards.sharding.clone())?),
+            Some(sharding) => Ok(layout.with_sharding(sharding)?),
         }
     }
 
-    /// Elements per axis of what one object holds: a shard, or a chunk where there are none.
+    /// Elements per axis of what one object holds: a shard, or a chunk where there are none; in a
+    /// rectilinear grid, of the largest that there could be.
     pub(crate) fn object_shape(&self) -> &[u64] {
         self.shards.as_ref().map_or(&self.chunk, |shards| shards.sharding.grid().chunk_shape())
     }
@@ -103,6 +112,20 @@ impl Metadata {
     pub(crate) fn shown_chunk(&self) -> &[u64] {
         let outermost = self.shards.as_ref().and_then(|shards| shards.sharding.levels().first());
         outermost.map_or(&self.chunk, |level| level.inner())
+    }
+
+    /// Refuses a shape that a resize cannot give (as text): in a rectilinear grid what is behind the
+    /// last shard becomes one more shard, which has whole inner chunks.
+    pub(crate) fn check_shape(&self, shape: &[u64]) -> std::result::Result<(), String> {
+        let (Some(grid), Some(_)) = (&self.rectilinear, &self.shards) else { return Ok(()) };
+        let axes = GridMetadata::resized(&grid.axes, shape);
+        match GridMetadata::undivided(&axes, self.shown_chunk()) {
+            None => Ok(()),
+            Some((axis, length, inner)) => Err(format!(
+                "shape {shape:?}: along axis {axis} one more shard of {length} elements would follow; shards are \
+                 whole inner chunks of {inner}"
+            )),
+        }
     }
 
     /// Puts another shape into the document, and the shape of objects as it was read: an axis
@@ -243,6 +266,12 @@ mod tests {
         "chunk_key_encoding": {"name": "suffix", "configuration": {"suffix": ".x", "base-encoding": {"name": "fanout", "configuration": {"max_children": 4}}}},
         "fill_value": 0, "zarr_format": 3, "node_type": "array", "codecs": [{"name": "transpose", "configuration": {"order": [1, 0]}},
             {"name": "bytes", "configuration": {"endian": "big"}}, {"name": "zstd", "configuration": {"level": 0, "checksum": false}}]}"#;
+    const RECTILINEAR_SHARDS: &str = r#"{"shape": [9, 9], "data_type": "uint16",
+        "chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[2, [4, 2], 1], 4]}},
+        "chunk_key_encoding": {"name": "default"}, "fill_value": 0, "zarr_format": 3, "node_type": "array",
+        "codecs": [{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 1],
+            "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}, "crc32c"],
+            "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]}}]}"#;
     /// A list of values that replace others.
     const HOSTILE: &str = r#"[
         null, true, 0, 1, -1, 2, 3, 0.5, 1e400, NaN, 9223372036854775807, 9223372036854775808,
@@ -290,7 +319,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
         fn damaged_documents_are_refused_or_sound(
-            text in prop::sample::select(vec![V2, V3, SHARDED, TEXT, OBJECTS, STRUCT_V2, STRUCT_V3, RECTILINEAR]),
+            text in prop::sample::select(vec![V2, V3, SHARDED, TEXT, OBJECTS, STRUCT_V2, STRUCT_V3, RECTILINEAR, RECTILINEAR_SHARDS]),
             damages in proptest::collection::vec((0usize..60, proptest::option::of(any::<prop::sample::Index>())), 1..4),
         ) {
             let (mut document, hostile) = (json(text), json(HOSTILE));
@@ -326,6 +355,15 @@ mod tests {
         let sharded = v3::parse(&json(SHARDED)).unwrap();
         assert_eq!((sharded.chunk.as_slice(), sharded.codecs.order.as_slice()), (&[2, 1][..], &[0, 1][..]));
         assert_eq!(sharded.layout(&store, "", "zarr.json").unwrap().sharding().unwrap().levels().len(), 2);
+        let shards = v3::parse(&json(RECTILINEAR_SHARDS)).unwrap().layout(&store, "", "zarr.json").unwrap();
+        assert_eq!((shards.grid().is_regular(), shards.grid().chunk_shape()), (true, &[1, 2][..]));
+        assert_eq!(shards.object_grid().counts(shards.shape()).as_slice(), [3, 3]);
+        let odd = RECTILINEAR_SHARDS.replace("\"chunk_shape\": [2, 1]", "\"chunk_shape\": [2, 2]");
+        let why = v3::parse(&json(&odd)).unwrap_err().text();
+        assert!(
+            why.contains("axis 0: shards are whole inner chunks of 2 elements, found a shard of 1"),
+            "{why}"
+        );
         for metadata in [v2, v3] {
             let layout = metadata.layout(&store, "", "zarr.json").unwrap();
             // An array at the root is named by its store.

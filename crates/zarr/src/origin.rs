@@ -1,5 +1,6 @@
 //! Whether what is stored at an array's path still is that array.
 
+use crate::chunk_grid::GridMetadata;
 use crate::metadata::Metadata;
 use crate::{Json, Result, ZarrError, locked, node};
 use hyperslab_array::{LocateError, Origin, Seen};
@@ -81,8 +82,13 @@ fn alike(one: &Json, other: &Json) -> bool {
     match (one, other) {
         (Json::Object(ours), Json::Object(theirs)) => {
             let matters = |(name, _): &&(String, Json)| !BESIDE.contains(&name.as_str());
+            let same = |(name, value): &(String, Json)| {
+                other.get(name).is_some_and(|other| {
+                    other == value || name == "chunk_grid" && GridMetadata::one_is_longer(value, other)
+                })
+            };
             ours.iter().filter(matters).count() == theirs.iter().filter(matters).count()
-                && ours.iter().filter(matters).all(|(name, value)| other.get(name) == Some(value))
+                && ours.iter().filter(matters).all(same)
         }
         _ => false,
     }
@@ -106,5 +112,32 @@ mod tests {
         ] {
             assert_eq!(alike(&array, &json(other)), expected, "{other}");
         }
+    }
+
+    /// A resize adds chunks to a rectilinear grid.
+    #[test]
+    fn a_grid_may_have_more_chunks() {
+        let array = |chunks: &str| {
+            json(&format!(
+                r#"{{"shape": [4], "chunk_grid": {{"name": "rectilinear", "configuration":
+                    {{"kind": "inline", "chunk_shapes": {chunks}}}}}}}"#
+            ))
+        };
+        for (one, other, expected) in [
+            ("[[2, [3, 2]], 4]", "[[2, 3, 3, 1], 4]", true),
+            ("[[2, [3, 2]]]", "[[2, [3, 4]]]", true),
+            ("[[2, [3, 2]]]", "[[2, 3]]", true),
+            ("[[2, [3, 2]]]", "[[2, 3, 1]]", false),
+            ("[[2, [3, 2], 1]]", "[[2, [3, 3]]]", false),
+            ("[[2, 3], [4]]", "[[2], [4, 1]]", true),
+            ("[[2]]", "[2]", false),
+            ("[[2]]", "[[2], 1]", false),
+        ] {
+            assert_eq!(alike(&array(one), &array(other)), expected, "{one} {other}");
+            assert_eq!(alike(&array(other), &array(one)), expected, "{one} {other}");
+        }
+        let regular =
+            r#"{"shape": [4], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}}}"#;
+        assert!(!alike(&array("[2]"), &json(regular)) && alike(&json(regular), &json(regular)));
     }
 }

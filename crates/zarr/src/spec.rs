@@ -54,6 +54,8 @@ pub struct ArraySpec {
     /// the chunks in it. `None`: each chunk is an object of its own. (Shards within shards, or with
     /// an index in other codecs, are a `serializer`.) v2 has none.
     pub shards: Option<Dims>,
+    /// v3: shards of different lengths, per axis, multiples of `chunks`; then there are no `shards`.
+    pub rectilinear_shards: Option<Vec<AxisChunks>>,
     /// Where the index of `shards` is.
     pub index_location: IndexLocation,
     /// v3: codecs from array to array (`transpose`), v3 objects. v2: filters, numcodecs objects.
@@ -92,6 +94,7 @@ impl ArraySpec {
             chunks: None,
             rectilinear: None,
             shards: None,
+            rectilinear_shards: None,
             index_location: IndexLocation::End,
             filters: Choice::Auto,
             compressors: Choice::Auto,
@@ -159,7 +162,7 @@ impl ArraySpec {
 
     /// Chooses `chunks` by size, where they are not given.
     pub fn choose_chunks(&mut self) {
-        if self.rectilinear.is_none() {
+        if self.rectilinear.is_none() && self.rectilinear_shards.is_none() {
             self.chunks = Some(self.chunks.clone().unwrap_or_else(|| self.guess()));
         }
     }
@@ -213,6 +216,19 @@ impl ArraySpec {
         Ok((chunk.as_slice().into(), shards.map(|shards| shards.as_slice().into())))
     }
 
+    /// The shape of the chunks in shards of different lengths: chosen so that they divide each, where
+    /// it is not given.
+    pub(crate) fn chunk_in(&self, axes: &[AxisChunks]) -> Result<Dims, Problem> {
+        match &self.chunks {
+            Some(chunk) => self.checked("chunks", chunk).cloned(),
+            None => {
+                let common = |axis: &AxisChunks| axis.lengths().fold(0, greatest_common_divisor).max(1);
+                let common: Dims = axes.iter().map(common).collect();
+                Ok(chunks::guess_in_shard(&common, self.size()))
+            }
+        }
+    }
+
     /// A shape of chunks. Those without elements are refused also on axes without elements: other
     /// readers refuse them.
     fn checked<'a>(&self, field: &str, chunk: &'a Dims) -> Result<&'a Dims, Problem> {
@@ -246,4 +262,13 @@ impl ArraySpec {
             (fill, Element::Vlen(kind)) => vlen::write_fill(kind, fill.as_deref().unwrap_or_default()),
         }
     }
+}
+
+/// Of 0 and a number, that number.
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    let (mut a, mut b) = (a, b);
+    while b != 0 {
+        (a, b) = (b, a.checked_rem(b).unwrap_or(0));
+    }
+    a
 }

@@ -137,21 +137,29 @@ impl ArrayLayout {
             let why = format!("chunk {chunk:?} of shape {:?}: {why}", shape.as_slice());
             ArrayError::Layout { array: self.name.clone(), why }
         };
-        let encoding = shapes.encoding(&shape).map_err(refuse)?;
-        if encoding.order() != self.encoding.order()
-            || encoding.element_size() != self.encoding.element_size()
-        {
-            return Err(refuse("its codecs store another order of axes".into()));
-        }
-        let (decoding, without) = (Lazy::new(), Default::default());
-        Ok(Some(Arc::new(ArrayLayout { encoding, decoding, without, shapes: None, ..self.clone() })))
+        let own = shapes.layout(&shape, refuse, |encoding| {
+            if encoding.order() != self.encoding.order()
+                || encoding.element_size() != self.encoding.element_size()
+            {
+                return Err(refuse("its codecs store another order of axes".into()));
+            }
+            let (decoding, without) = (Lazy::new(), Default::default());
+            Ok(ArrayLayout { encoding, decoding, without, shapes: None, ..self.clone() })
+        });
+        own.map(Some)
     }
 
-    /// The same array, its chunks in shards. Errors with [`ArrayError::Layout`] where the innermost
-    /// shards hold other chunks, and where the grid is rectilinear.
+    /// The same array, its chunks in shards, which may be in a rectilinear grid
+    /// ([`Sharding::in_grid`]). Errors with [`ArrayError::Layout`] where the innermost shards hold
+    /// other chunks, where chunks have different shapes, and where the shards do not cover the
+    /// array.
     pub fn with_sharding(mut self, sharding: Sharding) -> Result<Self, ArrayError> {
         if !self.grid.is_regular() {
             let why = "shards of chunks of different shapes are not supported".into();
+            return Err(ArrayError::Layout { array: self.name, why });
+        }
+        if !sharding.grid().covers(&self.shape) {
+            let why = format!("the shards do not cover the shape {:?}", self.shape.as_slice());
             return Err(ArrayError::Layout { array: self.name, why });
         }
         if sharding.chunk_shape() != self.grid.chunk_shape() {
@@ -187,12 +195,14 @@ impl ArrayLayout {
     /// The same array with another name in messages.
     #[must_use]
     pub fn with_name(self, name: impl Into<String>) -> Self {
-        ArrayLayout { name: name.into(), ..self }
+        let shapes = self.shapes.clone();
+        ArrayLayout { name: name.into(), shapes, ..self }
     }
 
     /// The same array, whose reads look whether another has taken its place.
     pub fn with_origin(mut self, origin: Arc<dyn Origin>) -> Self {
         self.origin = Some(origin);
+        self.shapes = self.shapes.clone();
         self
     }
 
@@ -216,7 +226,11 @@ impl ArrayLayout {
         let Self { name, dtype, grid, encoding, fill, locator, store, .. } = self.clone();
         let layout = Self::new(name, shape, dtype, grid, encoding, fill, locator, store)?;
         let Self { shapes, sharding, mosaic, origin, .. } = self.clone();
-        Ok(ArrayLayout { shapes, sharding, mosaic, origin, ..layout })
+        let layout = ArrayLayout { shapes, mosaic, origin, ..layout };
+        match sharding {
+            None => Ok(layout),
+            Some(sharding) => layout.with_sharding(Arc::unwrap_or_clone(sharding)),
+        }
     }
 
     /// The element type in memory.

@@ -26,7 +26,10 @@ const ABSENT: u64 = u64::MAX;
 #[derive(Clone, Debug)]
 pub struct IndexEncoding {
     count: usize,
+    stored: ByteOrder,
     swap: bool,
+    /// Which of the index's axes is stored as the k-th, slowest first.
+    order: SmallVec<[usize; 8]>,
     /// Numbers from one entry to the next along the index's axes (the counts), and from offset to
     /// length.
     counts: SmallVec<[usize; 8]>,
@@ -93,7 +96,9 @@ impl IndexEncoding {
         let c_order = order.iter().copied().eq(0..rank);
         Ok(IndexEncoding {
             count,
+            stored,
             swap: stored != ByteOrder::NATIVE,
+            order,
             counts,
             strides,
             to_len,
@@ -101,6 +106,13 @@ impl IndexEncoding {
             chain,
             size,
         })
+    }
+
+    /// The index of a shard of another shape. Of `counts`, those of the axes that this index has
+    /// are taken. Errors as [`IndexEncoding::new`].
+    pub(crate) fn of_counts(&self, counts: &[u64]) -> Result<Self, String> {
+        let counts = counts.get(..self.counts.len()).unwrap_or(counts);
+        Self::new(counts, &self.order, self.stored, self.chain.codecs().to_vec())
     }
 
     /// Number of inner chunks.

@@ -8,21 +8,34 @@ use crate::dims::element_count;
 use crate::layout::grid::ChunkGrid;
 use crate::layout::shard_index::IndexEncoding;
 use hyperslab_codec::Codec;
-use hyperslab_store::fork::Lazy;
+use hyperslab_store::fork::{Lazy, Mutex};
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Shards within shards within shards … deeper than this are refused: each level costs a read
 /// before the next can be found.
 const MOST_LEVELS: usize = 8;
 
+/// So many levels of shards of different shapes are kept for an array. Grids with more different
+/// shapes than that make some of them again and again.
+const KEPT: usize = 1024;
+
 /// The levels of shards between objects and chunks, from the object inwards; at least one.
+///
+/// In a rectilinear grid of shards the objects have different shapes, and each shape an outermost
+/// level of its own ([`Sharding::outermost`]). The inner chunks have one shape all the same: they
+/// lie in a regular grid.
 #[derive(Clone, Debug)]
 pub struct Sharding {
+    /// Those of the largest object that there could be.
     levels: Vec<ShardLevel>,
     grid: ChunkGrid,
+    /// Where the grid is rectilinear: outermost levels by the shape of the object.
+    shapes: Option<Arc<Mutex<LevelsByShape>>>,
 }
+
+type LevelsByShape = HashMap<Dims, Arc<ShardLevel>>;
 
 impl Sharding {
     /// Joins levels, the object's first. Errors (as text) where there is none, or too many, or the
@@ -43,17 +56,60 @@ impl Sharding {
         }
         let shape = levels.first().map(|level| level.shape.clone()).ok_or("there is no shard")?;
         let grid = ChunkGrid::regular(shape).ok_or("shards have no elements")?;
-        Ok(Sharding { levels, grid })
+        Ok(Sharding { levels, grid, shapes: None })
+    }
+
+    /// The same shards where objects have the shapes of the cells of `grid`; the levels are those of
+    /// the largest. Errors (as text) where they are not, and where inner chunks do not divide a
+    /// shard.
+    pub fn in_grid(self, grid: ChunkGrid) -> Result<Self, String> {
+        if grid.chunk_shape() != self.grid.chunk_shape() {
+            let (found, largest) = (self.grid.chunk_shape(), grid.chunk_shape());
+            return Err(format!("shards of shape {found:?} in a grid whose largest have {largest:?}"));
+        }
+        let Some(level) = self.levels.first() else { return Err("there is no shard".into()) };
+        for (axis, inner) in level.inner.iter().enumerate() {
+            let runs = grid.runs(axis).unwrap_or_default();
+            if let Some(run) = runs.iter().find(|run| run.size % inner != 0) {
+                return Err(format!(
+                    "axis {axis}: inner chunks of {inner} elements do not divide a shard of {} evenly",
+                    run.size
+                ));
+            }
+        }
+        let shapes = (!grid.is_regular()).then(Arc::default);
+        Ok(Sharding { grid, shapes, ..self })
     }
 
     /// The same shards of an array with one more axis at the end, along which there is one chunk of
     /// this length. `None`: no shards.
     pub(crate) fn with_axis(&self, len: u64) -> Option<Self> {
         let levels: Vec<ShardLevel> = self.levels.iter().map(|level| level.with_axis(len)).collect();
-        Sharding::new(levels).ok()
+        let sharding = Sharding::new(levels).ok()?;
+        match &self.shapes {
+            None => Some(sharding),
+            Some(_) => sharding.in_grid(self.grid.with_axis(len)).ok(),
+        }
     }
 
-    /// The levels, the object's first.
+    /// The outermost level of the object at `place` of the grid, which may have a shape of its own.
+    /// `None`: it is the first of [`Sharding::levels`]. Errors (as text) where its index is too
+    /// large for memory.
+    pub(crate) fn outermost(&self, place: &[u64]) -> Result<Option<Arc<ShardLevel>>, String> {
+        let (Some(shapes), Some(largest)) = (&self.shapes, self.levels.first()) else { return Ok(None) };
+        let shape = self.grid.shape_of(place);
+        if let Some(level) = shapes.lock().get(&shape) {
+            return Ok(Some(level.clone()));
+        }
+        let level = Arc::new(largest.of_shape(&shape)?);
+        let mut kept = shapes.lock();
+        if kept.len() < KEPT {
+            kept.insert(shape, level.clone());
+        }
+        Ok(Some(level))
+    }
+
+    /// The levels, the object's first: in a rectilinear grid, that of the largest object.
     pub fn levels(&self) -> &[ShardLevel] {
         &self.levels
     }
@@ -148,6 +204,14 @@ impl ShardLevel {
             codecs,
             decoding: Lazy::new(),
         })
+    }
+
+    /// The same level of shards of another shape. Errors as [`ShardLevel::new`].
+    fn of_shape(&self, shape: &[u64]) -> Result<Self, String> {
+        let order: SmallVec<[usize; 8]> = self.order.iter().map(|axis| usize::from(*axis)).collect();
+        let counts: Dims = order.iter().map(|axis| shape[*axis] / self.inner[*axis]).collect();
+        let index = self.index.of_counts(&counts)?;
+        Self::new(shape, &self.inner, &order, index, self.at_start, self.codecs.clone())
     }
 
     /// See [`Sharding::with_axis`]. The index lists the same chunks.

@@ -205,17 +205,23 @@ impl Plan {
     }
 
     /// The same cut along the grid of objects; and for each set of points, the first of its spans
-    /// here in each of its spans there.
-    pub(crate) fn by_object(&self, layout: &ArrayLayout) -> (Self, Vec<Vec<usize>>) {
-        let axes: SmallVec<[AxisPlan; 8]> = (self.axes.iter().zip(layout.object_grid().chunk_shape()))
+    /// here in each of its spans there. `None` if there is no memory.
+    pub(crate) fn by_object(&self, layout: &ArrayLayout) -> Option<(Self, Vec<Vec<usize>>)> {
+        let grid = layout.object_grid();
+        let axes: SmallVec<[AxisPlan; 8]> = (self.axes.iter().zip(grid.chunk_shape()))
             .map(|(axis, object)| AxisPlan::cut(axis.lowest, axis.step, axis.len, *object))
             .collect();
         let (points, firsts): (Vec<_>, Vec<_>) = self.points.iter().map(PointPlan::by_object).unzip();
-        // No more than there are chunks.
-        let spans = axes.iter().map(|axis| axis.spans as usize).chain(points.iter().map(PointPlan::len));
-        let count = if self.count == 0 { 0 } else { spans.product() };
-        // Shards lie in regular grids.
-        (Plan { axes, runs: None, points, count }, firsts)
+        let mut plan = Plan { axes, runs: None, points, count: 0 };
+        if self.count > 0 {
+            if !grid.is_regular() {
+                plan.cut_by_runs(grid)?;
+            }
+            // No more than there are chunks.
+            let spans = plan.axes.iter().map(|axis| axis.spans as usize);
+            plan.count = spans.chain(plan.points.iter().map(PointPlan::len)).product();
+        }
+        Some((plan, firsts))
     }
 
     /// Makes what is written last of an element that is named more than once be what stays.

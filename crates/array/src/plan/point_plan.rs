@@ -51,9 +51,19 @@ pub(crate) struct PointPlan {
     step: u64,
     /// The longest step in a chunk along one of the axes.
     across: u64,
-    /// Where chunks have different shapes: the grid. Places are those in a chunk of the largest
-    /// shape then.
-    grid: Option<ChunkGrid>,
+    cells: Cells,
+}
+
+/// Which objects and chunks there are along the axes.
+#[derive(Clone, Debug)]
+enum Cells {
+    /// All objects have one shape.
+    Even,
+    /// Chunks have different shapes: the grid. Places are those in a chunk of the largest shape.
+    Chunks(ChunkGrid),
+    /// Shards have different shapes: their grid, and the elements of an inner chunk per axis of
+    /// those that the points are on. Places are those in a shard of the largest shape.
+    Shards(ChunkGrid, Dims),
 }
 
 /// The points of a task in a chunk of its own shape.
@@ -84,10 +94,15 @@ impl PointPlan {
         let chunk = of(layout.grid().chunk_shape());
         let object = of(layout.object_grid().chunk_shape());
         let per_object: Dims = object.iter().zip(&chunk).map(|(object, chunk)| object / chunk).collect();
-        let grid = layout.grid();
+        let grid = layout.object_grid();
         let objects: Dims = match grid.is_regular() {
             true => points.extent.iter().zip(&object).map(|(len, object)| len.div_ceil(*object)).collect(),
             false => of(&grid.counts(layout.shape())),
+        };
+        let cells = match layout.sharding() {
+            _ if grid.is_regular() => Cells::Even,
+            None => Cells::Chunks(grid.clone()),
+            Some(_) => Cells::Shards(grid.clone(), chunk.clone()),
         };
         let strides: Dims =
             points.axes.iter().map(|axis| encoding.strides()[*axis].unsigned_abs() as u64).collect();
@@ -103,7 +118,7 @@ impl PointPlan {
             objects,
             step: *strides.last()?,
             across: strides.iter().copied().max()?,
-            grid: (!grid.is_regular()).then(|| grid.clone()),
+            cells,
         };
         let entries = plan.cut(points, &chunk, &strides)?;
         let entries = plan.sorted(entries)?;
@@ -142,24 +157,32 @@ impl PointPlan {
             (*index, rest) = (rest % len, rest / len);
         }
         let last = extent.len() - 1;
-        // The chunk of an index of the k-th axis, the place in it, and its length.
-        let cell = |k: usize, index: u64| match &self.grid {
-            None => (index / chunk[k], index % chunk[k], chunk[k]),
-            Some(grid) => {
+        // The object of an index of the k-th axis, the chunk in that, the place in that, and the
+        // chunk's length.
+        let cell = |k: usize, index: u64| match &self.cells {
+            Cells::Even => {
+                let (number, per) = (index / chunk[k], self.per_object[k]);
+                let (outer, inner) = if per == 1 { (number, 0) } else { (number / per, number % per) };
+                (outer, inner, index % chunk[k], chunk[k])
+            }
+            Cells::Chunks(grid) => {
                 let number = grid.index_of(self.axes[k], index);
-                (number, index - grid.start(self.axes[k], number), grid.size(self.axes[k], number))
+                (number, 0, index - grid.start(self.axes[k], number), grid.size(self.axes[k], number))
+            }
+            Cells::Shards(grid, _) => {
+                let number = grid.index_of(self.axes[k], index);
+                let within = index - grid.start(self.axes[k], number);
+                (number, within / chunk[k], within % chunk[k], chunk[k])
             }
         };
-        let (_, within, len) = cell(last, index[last]);
+        let (_, _, within, len) = cell(last, index[last]);
         let row = at - within..at + (len - within).min(extent[last] - index[last]);
         index[last] -= within;
         let (mut object, mut inner, mut byte) = (0, 0, 0);
         for k in 0..=last {
-            let (number, within, _) = cell(k, index[k]);
-            let per = self.per_object[k];
-            let (outer, number) = if per == 1 { (number, 0) } else { (number / per, number % per) };
+            let (outer, number, within, _) = cell(k, index[k]);
             object = object * self.objects[k] + outer;
-            inner = inner * per + number;
+            inner = inner * self.per_object[k] + number;
             byte += within * strides[k];
         }
         let number = object * self.per_object.iter().product::<u64>() + inner;
@@ -269,8 +292,8 @@ impl PointPlan {
                 }
             }
         }
-        let per_object = Dims::from_elem(1, self.axes.len());
-        (PointPlan { spans, size, per_object, ..self.clone() }, firsts)
+        let (per_object, cells) = (Dims::from_elem(1, self.axes.len()), Cells::Even);
+        (PointPlan { spans, size, per_object, cells, ..self.clone() }, firsts)
     }
 
     /// The place where the chunk of a span starts.
@@ -287,7 +310,12 @@ impl PointPlan {
             let below: u64 = counts[k + 1..].iter().product();
             number / below.max(1) % counts[k].max(1)
         };
-        digit(number / chunks, &self.objects) * self.per_object[k] + digit(number % chunks, &self.per_object)
+        let (outer, inner) =
+            (digit(number / chunks, &self.objects), digit(number % chunks, &self.per_object));
+        match &self.cells {
+            Cells::Shards(grid, chunk) => grid.start(self.axes[k], outer) / chunk[k] + inner,
+            _ => outer * self.per_object[k] + inner,
+        }
     }
 
     /// The index of chunk `n` of these along an axis of the array, if points are on it.

@@ -50,7 +50,7 @@ impl<'a> Request<'a> {
         interrupt: Option<Interrupt<'_>>,
     ) -> Result<(), ArrayError> {
         let layout = self.layout;
-        let lots = Lots::new(layout, self.plan, limits.0);
+        let lots = Lots::new(layout, self.plan, limits.0)?;
         if !lots.are_spread() {
             let work = tasks::work(layout, self.plan.len(), bytes);
             return tasks::run_tasks(layout, lots.len(), work, limits, interrupt, &|number, scratch, _| {
@@ -278,7 +278,7 @@ impl<'a> Request<'a> {
             let task = || Task { chunk: chunk.into(), ..Task::default() };
             let key = Key::new(key).map_err(|source| store_error(layout, &task(), source))?;
             let (plan, verify, chunk) = (self.plan, self.verify, chunk.into());
-            there.push(Shard { layout, sharding, plan, key, chunk, verify });
+            there.push(Shard::new(layout, sharding, plan, key, chunk, verify)?);
             open.push(n);
         }
         let (mut read, mut places) = (0, SmallVec::<[ShardPlace; 1]>::new());

@@ -11,6 +11,7 @@
 //! [`crate::plan::lot::Lot`].
 
 use crate::costs;
+use crate::error::ArrayError;
 use crate::layout::ArrayLayout;
 use crate::plan::Plan;
 use crate::shard::plan::ShardPlan;
@@ -29,15 +30,16 @@ pub(crate) enum Lots<'a> {
 }
 
 impl<'a> Lots<'a> {
-    /// The lots of a request on up to `threads` threads.
-    pub(crate) fn new(layout: &'a ArrayLayout, plan: &'a Plan, threads: usize) -> Self {
+    /// The lots of a request on up to `threads` threads. Errors with [`ArrayError::Memory`] where
+    /// there is none for the plan of shards.
+    pub(crate) fn new(layout: &'a ArrayLayout, plan: &'a Plan, threads: usize) -> Result<Self, ArrayError> {
         let decoded = layout.encoding().decoded_size();
         if let Some(sharding) = layout.sharding() {
             let at_once = layout.store().cost().at_once.clamp(1, costs::SHARDS_AT_ONCE);
-            return Lots::Shards(ShardPlan::new(layout, sharding, plan), at_once);
+            return Ok(Lots::Shards(ShardPlan::new(layout, sharding, plan)?, at_once));
         }
         if plan.is_cut() {
-            return Lots::Cut(plan.len());
+            return Ok(Lots::Cut(plan.len()));
         }
         if plan.len() > 1
             && layout.locator().shares_objects()
@@ -45,12 +47,10 @@ impl<'a> Lots<'a> {
         {
             let fit = costs::LOT / decoded.max(1);
             let (least, most) = costs::CHUNKS_OF_A_LOT;
-            return Lots::Neighbours(
-                plan.len(),
-                fit.min(plan.len().div_ceil(2 * threads)).clamp(least, most),
-            );
+            let together = fit.min(plan.len().div_ceil(2 * threads)).clamp(least, most);
+            return Ok(Lots::Neighbours(plan.len(), together));
         }
-        Lots::Single(plan.len())
+        Ok(Lots::Single(plan.len()))
     }
 
     /// Number of lots.

@@ -24,8 +24,12 @@ pub fn check_stored(
     if layout.mosaic().is_some() {
         return Ok(());
     }
-    let chunks = Plan::new(layout, selection).ok_or_else(|| memory_error(layout, "the plan", u64::MAX))?;
-    let plan = if layout.sharding().is_some() { chunks.by_object(layout).0 } else { chunks };
+    let none = || memory_error(layout, "the plan", u64::MAX);
+    let chunks = Plan::new(layout, selection).ok_or_else(none)?;
+    let plan = match layout.sharding() {
+        Some(_) => chunks.by_object(layout).ok_or_else(none)?.0,
+        None => chunks,
+    };
     let listed = present(layout, plan.len());
     Scratch::with(|scratch| {
         for n in 0..plan.len() {

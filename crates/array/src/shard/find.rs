@@ -60,21 +60,20 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
     ) -> Result<(), ArrayError> {
         let Some(sharding) = self.shards.first().map(|shard| shard.sharding) else { return Ok(()) };
         let Some((first, levels)) = sharding.levels().split_first() else { return Ok(()) };
-        let innermost = sharding.levels().len() - 1;
-        let mut inner = self.find_in(first, 0, innermost, places, touched)?;
+        let mut inner = self.find_in(first, 0, levels.len(), places, touched)?;
         for (level, depth) in levels.iter().zip(1..) {
             let Inner { places, mut touched } = inner;
             let touched = |n: usize| std::mem::take(&mut touched[n]).into_iter();
-            inner = self.find_in(level, depth, innermost, &places, touched)?;
+            inner = self.find_in(level, depth, levels.len(), &places, touched)?;
         }
         Ok(())
     }
 
     /// Looks up what is in shards of one level: chunks in the innermost, else shards, which are
-    /// returned.
+    /// returned. `largest`: the level, of the largest shard.
     fn find_in<I: Iterator<Item = Touched>>(
         &mut self,
-        level: &ShardLevel,
+        largest: &ShardLevel,
         depth: usize,
         innermost: usize,
         places: &[ShardPlace],
@@ -82,10 +81,13 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
     ) -> Result<Inner, ArrayError> {
         let (mut inner, mut n) = (Inner::default(), 0);
         // A file may claim any number of shards: their indexes are not all in memory at once.
-        let most = (costs::INDEXES_AT_ONCE / level.index().size().max(1)).max(1);
+        let most = (costs::INDEXES_AT_ONCE / largest.index().size().max(1)).max(1);
+        let shards = self.shards;
+        let level_of = |place: &ShardPlace| shards[place.shard].level(depth).unwrap_or(largest);
         for places in places.chunks(most) {
-            let indexes = self.indexes(level, places)?;
+            let indexes = self.indexes(&level_of, places)?;
             for (place, index) in places.iter().zip(&indexes) {
+                let level = level_of(place);
                 let found = match depth == innermost {
                     true => self.look_up(level, *place, index, touched(n))?,
                     false => self.descend(depth + 1, level, *place, index, touched(n), &mut inner)?,
@@ -160,13 +162,17 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
         Ok(bytes)
     }
 
-    /// The indexes of shards of one level. What is not kept is announced for all of them before
+    /// The indexes of shards of one depth, whose levels `level_of` gives. What is not kept is announced for all of them before
     /// the first is read.
-    fn indexes(&mut self, level: &ShardLevel, wanted: &[ShardPlace]) -> Result<Indexes, ArrayError> {
+    fn indexes<'v>(
+        &mut self,
+        level_of: &impl Fn(&ShardPlace) -> &'v ShardLevel,
+        wanted: &[ShardPlace],
+    ) -> Result<Indexes, ArrayError> {
         let mut needs: SmallVec<[IndexNeed; 1]> = SmallVec::new();
         for place in wanted {
             let stamp = self.lot.objects[place.object].stamp;
-            needs.push(self.shards[place.shard].index_need(level, stamp, place.range)?);
+            needs.push(self.shards[place.shard].index_need(level_of(place), stamp, place.range)?);
         }
         // Those of one object follow each other: they are read by one call.
         let ends = || wanted.chunk_by(|a, b| a.object == b.object);
@@ -202,7 +208,8 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
         let index = |(place, need): (&ShardPlace, IndexNeed)| match need {
             IndexNeed::Kept(index) => Ok(index),
             IndexNeed::Read(_, buf, kept) => {
-                self.shards[place.shard].decode_index(level, self.opened(*place)?, place.range, &buf, kept)
+                let (shard, level) = (&self.shards[place.shard], level_of(place));
+                shard.decode_index(level, self.opened(*place)?, place.range, &buf, kept)
             }
         };
         wanted.iter().zip(needs).map(index).collect()

@@ -22,6 +22,8 @@ use std::sync::Arc;
 pub(crate) struct Shard<'a, 's> {
     pub(crate) layout: &'s ArrayLayout,
     pub(crate) sharding: &'a Sharding,
+    /// Its level, where shards have different shapes.
+    outermost: Option<Arc<ShardLevel>>,
     /// The plan of chunks.
     pub(crate) plan: &'a Plan,
     pub(crate) key: Key<'a>,
@@ -47,7 +49,30 @@ impl IndexNeed {
     }
 }
 
-impl<'s> Shard<'_, 's> {
+impl<'a, 's> Shard<'a, 's> {
+    /// The shard at `chunk` of the grid of shards. `plan`: that of chunks. Errors with
+    /// [`ArrayError::Layout`] where the index of a shard of its shape is too large for memory.
+    pub(crate) fn new(
+        layout: &'s ArrayLayout,
+        sharding: &'a Sharding,
+        plan: &'a Plan,
+        key: Key<'a>,
+        chunk: Dims,
+        verify: bool,
+    ) -> Result<Self, ArrayError> {
+        let refuse = |why| ArrayError::Layout { array: layout.name().into(), why };
+        let outermost = sharding.outermost(&chunk).map_err(refuse)?;
+        Ok(Shard { layout, sharding, outermost, plan, key, chunk, verify })
+    }
+
+    /// How a shard of this depth is stored: this one (0), or one in it.
+    pub(crate) fn level(&self, depth: usize) -> Option<&ShardLevel> {
+        match &self.outermost {
+            Some(level) if depth == 0 => Some(level),
+            _ => self.sharding.levels().get(depth),
+        }
+    }
+
     /// Opens it. `None`: there is no such object.
     pub(crate) fn open(&self) -> Result<Option<FoundObject<'s>>, ArrayError> {
         let mut found = None;
@@ -64,22 +89,22 @@ impl<'s> Shard<'_, 's> {
         each: &mut dyn FnMut(usize, Option<FoundObject<'s>>),
     ) -> Result<(), ArrayError> {
         let Some(Shard { layout, sharding, .. }) = shards.first() else { return Ok(()) };
-        let (store, level) = (layout.store(), sharding.levels().first());
+        let store = layout.store();
         if !store.reads_ranges() {
             for (n, shard) in shards.iter().enumerate() {
                 each(n, shard.read_all(read)?);
             }
             return Ok(());
         }
-        let coded = level.is_some_and(|level| !level.codecs().is_empty());
+        let coded = sharding.levels().first().is_some_and(|level| !level.codecs().is_empty());
         let whole = coded || !settings::partial_reads();
-        let next = match level {
+        let next = |shard: &Self| match shard.level(0) {
             Some(level) if !whole && level.at_start() => Next::Start(level.index().size() as u64),
             Some(level) if !whole => Next::End(level.index().size() as u64),
             _ => Next::All,
         };
         let wanted: SmallVec<[Opening<'_>; 1]> =
-            shards.iter().map(|shard| Opening { key: shard.key, next }).collect();
+            shards.iter().map(|shard| Opening { key: shard.key, next: next(shard) }).collect();
         let mut outcome = Ok(());
         store.open_all(&wanted, &mut |n, opened| {
             let Some(shard) = shards.get(n).filter(|_| outcome.is_ok()) else { return };
@@ -103,7 +128,7 @@ impl<'s> Shard<'_, 's> {
 
     /// Reads and decodes all of it.
     fn read_all(&self, read: &mut u64) -> Result<Option<FoundObject<'s>>, ArrayError> {
-        let (mut stored, most) = (Vec::new(), most_bytes(self.layout, self.sharding, 0));
+        let (mut stored, most) = (Vec::new(), self.most_bytes(0));
         let limit = usize::try_from(most).unwrap_or(usize::MAX);
         let found = self.layout.store().read_all(self.key, &mut stored, limit);
         match found.map_err(|source| self.store(source))? {
@@ -114,7 +139,7 @@ impl<'s> Shard<'_, 's> {
 
     /// The same of an open object.
     fn read_opened(&self, opened: &dyn Opened, read: &mut u64) -> Result<FoundObject<'s>, ArrayError> {
-        let limit = most_bytes(self.layout, self.sharding, 0);
+        let limit = self.most_bytes(0);
         if opened.size() > limit {
             let (key, url) = (self.key.as_str().to_owned(), self.layout.store().url());
             return Err(self.store(StoreError::TooLarge { key, url, limit }));
@@ -149,14 +174,14 @@ impl<'s> Shard<'_, 's> {
         if self.codecs(depth).is_empty() {
             return Ok(None);
         }
-        self.check_len(number, range.1, most_bytes(self.layout, self.sharding, depth))?;
+        self.check_len(number, range.1, self.most_bytes(depth))?;
         let stored = self.bytes(opened, range)?;
         let bytes = self.decode(depth, &stored).map_err(|source| self.wrong(number, source.to_string()))?;
         Ok(Some(self.in_memory(bytes)))
     }
 
     fn decode(&self, depth: usize, stored: &[u8]) -> Result<Vec<u8>, hyperslab_codec::CodecError> {
-        let most = usize::try_from(most_bytes(self.layout, self.sharding, depth)).unwrap_or(usize::MAX);
+        let most = usize::try_from(self.most_bytes(depth)).unwrap_or(usize::MAX);
         // Of elements of variable length metadata do not say how large they are.
         let limit = if self.layout.vlen().is_some() { most.min(vlen_limit(stored.len())) } else { most };
         let mut bytes = Vec::new();
@@ -170,7 +195,7 @@ impl<'s> Shard<'_, 's> {
     }
 
     fn codecs(&self, depth: usize) -> &[Arc<dyn Codec>] {
-        self.sharding.levels().get(depth).map_or(&[], ShardLevel::codecs)
+        self.level(depth).map_or(&[], ShardLevel::codecs)
     }
 
     /// The index of a shard of `level` that lies at `range` of `opened`. It is kept where `stamp`
@@ -288,23 +313,22 @@ impl<'s> Shard<'_, 's> {
         });
         ArrayError::Shard { array: self.layout.name().into(), key: self.key.as_str().into(), chunk, why }
     }
-}
 
-/// The most bytes that a shard of depth `depth` may have, stored or decoded, to be taken into
-/// memory as a whole. Generous: rewritten shards may hold bytes that nothing refers to.
-pub(crate) fn most_bytes(layout: &ArrayLayout, sharding: &Sharding, depth: usize) -> u64 {
-    let Some(level) = sharding.levels().get(depth) else {
-        return layout.encoding().chain().max_encoded() as u64;
-    };
-    let all = most_bytes(layout, sharding, depth + 1).saturating_mul(level.index().count() as u64);
-    let mut size = all.saturating_mul(2).saturating_add(level.index().size() as u64);
-    if layout.vlen().is_some() {
-        // No metadata says how large it is: no larger than a chunk may be.
-        size = size.min(layout.encoding().chain().max_encoded() as u64);
+    /// The most bytes that a shard of depth `depth` may have, stored or decoded, to be taken into
+    /// memory as a whole. Generous: rewritten shards may hold bytes that nothing refers to.
+    fn most_bytes(&self, depth: usize) -> u64 {
+        let chunk = self.layout.encoding().chain().max_encoded() as u64;
+        let Some(level) = self.level(depth) else { return chunk };
+        let all = self.most_bytes(depth + 1).saturating_mul(level.index().count() as u64);
+        let mut size = all.saturating_mul(2).saturating_add(level.index().size() as u64);
+        if self.layout.vlen().is_some() {
+            // No metadata says how large it is: no larger than a chunk may be.
+            size = size.min(chunk);
+        }
+        let encoded = level
+            .codecs()
+            .iter()
+            .fold(usize::try_from(size).unwrap_or(usize::MAX), |size, codec| codec.max_encoded(size));
+        encoded as u64
     }
-    let encoded = level
-        .codecs()
-        .iter()
-        .fold(usize::try_from(size).unwrap_or(usize::MAX), |size, codec| codec.max_encoded(size));
-    encoded as u64
 }

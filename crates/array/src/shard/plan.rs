@@ -3,6 +3,8 @@
 #![expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 
 use crate::dims::Dims;
+use crate::error::ArrayError;
+use crate::execute::tasks::memory_error;
 use crate::layout::ArrayLayout;
 use crate::layout::sharding::Sharding;
 use crate::layout::sharding::Touched;
@@ -14,21 +16,23 @@ use std::ops::Range;
 /// The tasks of a plan (one for each inner chunk), by the shards that they lie in.
 pub(crate) struct ShardPlan<'a> {
     layout: &'a ArrayLayout,
+    sharding: &'a Sharding,
     chunks: &'a Plan,
     shards: Plan,
     /// For each set of points, the first of its spans in `chunks` of each of its spans in `shards`.
     firsts: Vec<Vec<usize>>,
-    /// Chunks of a shard per axis.
-    per_shard: Dims,
 }
 
 impl<'a> ShardPlan<'a> {
-    /// `chunks`: the plan of a selection.
-    pub(crate) fn new(layout: &'a ArrayLayout, sharding: &Sharding, chunks: &'a Plan) -> Self {
-        let (shards, firsts) = chunks.by_object(layout);
-        let shape = sharding.grid().chunk_shape();
-        let per_shard = shape.iter().zip(layout.grid().chunk_shape()).map(|(shard, chunk)| shard / chunk);
-        ShardPlan { layout, chunks, shards, firsts, per_shard: per_shard.collect() }
+    /// `chunks`: the plan of a selection. Errors with [`ArrayError::Memory`] where there is none.
+    pub(crate) fn new(
+        layout: &'a ArrayLayout,
+        sharding: &'a Sharding,
+        chunks: &'a Plan,
+    ) -> Result<Self, ArrayError> {
+        let none = || memory_error(layout, "the plan", u64::MAX);
+        let (shards, firsts) = chunks.by_object(layout).ok_or_else(none)?;
+        Ok(ShardPlan { layout, sharding, chunks, shards, firsts })
     }
 
     /// The plan that has one task for each shard.
@@ -63,9 +67,13 @@ impl<'a> ShardPlan<'a> {
     pub(crate) fn touched(&self, number: usize, shard: &Task) -> impl Iterator<Item = Touched> + use<'_, 'a> {
         let ranges = self.ranges(number, shard);
         let mut next: Option<Dims> = Some(ranges.iter().map(|range| range.start).collect());
+        // The first chunk of the shard: inner chunks divide shards, so they lie in a regular grid.
+        let grid = self.sharding.grid();
+        let first = |(k, chunk): (usize, &u64)| grid.start(k, shard.chunk[k]) / chunk;
+        let first: Dims = self.layout.grid().chunk_shape().iter().enumerate().map(first).collect();
         std::iter::from_fn(move || {
             let along = next.clone()?;
-            let at = (self.per_shard.iter().enumerate()).map(|(k, per)| self.chunks.chunk(k, &along) % per);
+            let at = (first.iter().enumerate()).map(|(k, first)| self.chunks.chunk(k, &along) - first);
             let touched = Touched { number: self.chunks.number(&along), at: at.collect() };
             next = advance(along, &ranges);
             Some(touched)

@@ -1,8 +1,10 @@
 //! Arrays of chunks of different shapes, against an array in plain memory.
 
+use super::counting::Counting;
 use super::generated::{index, spec, values};
 use super::model::{Model, PerChunk, Spec, elements, get, on, select};
 use super::points::{Chosen, chosen};
+use super::shards::{self, Level, level};
 use crate::*;
 use hyperslab_codec::{Codec, DataType};
 use hyperslab_store::{Key, MemoryStore, Store};
@@ -143,6 +145,138 @@ proptest! {
         }
         assert_eq!(get(&layout, &spec.all()).as_slice(), model.bytes);
     }
+}
+
+/// An array, levels of shards, and the shards of it: how many inner chunks each has along an axis,
+/// and how many there are of each. The last of an axis may reach past its end, and others lie behind.
+fn sharded() -> impl Gen<Value = (Spec, Vec<Level>, Runs)> {
+    (spec(), prop::collection::vec(level(), 1..4)).prop_flat_map(|(spec, levels)| {
+        let inner = Level::shape(&levels[..levels.len() - 1], &spec.chunk);
+        let axes: Vec<_> = (spec.shape.iter().zip(inner))
+            .map(|(len, inner)| {
+                let chunks = len.div_ceil(inner);
+                prop::collection::vec((1u64..5, 1u64..3), 1..6).prop_map(move |mut runs| {
+                    let total: u64 = runs.iter().map(|(size, count)| size * count).sum();
+                    if total < chunks {
+                        runs.push((chunks - total, 1));
+                    }
+                    runs
+                })
+            })
+            .collect();
+        (Just(spec), Just(levels), axes)
+    })
+}
+
+/// A store; the second reads shards whole, the third opens several at once.
+fn store(which: usize) -> Arc<dyn Store> {
+    match which {
+        0 => Arc::new(MemoryStore::new()),
+        1 => Arc::new(Counting::new(&MemoryStore::new(), false)),
+        _ => Arc::new(Counting::far(&MemoryStore::new(), 3)),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn shards_of_different_shapes_change_no_value(
+        (spec, levels, runs, writes, reads) in sharded().prop_flat_map(|(spec, levels, runs)| {
+            let write = (chosen(spec.shape.clone()), any::<u8>());
+            let writes = prop::collection::vec(write, 0..4);
+            let reads = prop::collection::vec(chosen(spec.shape.clone()), 1..4);
+            (Just(spec), Just(levels), Just(runs), writes, reads)
+        }),
+        slices in any::<prop::sample::Index>(),
+        threads in 1usize..4,
+        which in 0usize..3,
+    ) {
+        let store = store(which);
+        let layout = shards::rectilinear(&spec, &levels, &runs, store.clone());
+        let element = layout.dtype().size();
+        let mut model = Model::full(&spec.shape, &spec.fill);
+        for (n, (Chosen { selection, places, .. }, seed)) in writes.iter().enumerate() {
+            let data = values(selection, element, *seed, &spec.fill);
+            let source = Source::dense(&data, &selection.shape(), element).unwrap();
+            let options = WriteOptions { threads: Some(threads), ..WriteOptions::default() };
+            if n == slices.index(writes.len()) {
+                // All of it, once.
+                let all = spec.all();
+                let data = values(&all, element, *seed, &spec.fill);
+                write(&layout, &all, &Source::dense(&data, &spec.shape, element).unwrap(), options).unwrap();
+                model.write(&all, &data);
+            }
+            write(&layout, selection, &source, options).unwrap();
+            model.write_at(places, &data);
+        }
+        let check = || {
+            for Chosen { selection, places, .. } in &reads {
+                let told = explain_read(&layout, selection, usize::MAX).unwrap();
+                assert_eq!(elements(&told), places.len() as u64);
+                assert_eq!(read(&layout, selection, on(threads)).unwrap().as_slice(), model.read_at(places));
+            }
+            assert_eq!(read(&layout, &spec.all(), on(threads)).unwrap().as_slice(), model.bytes);
+            let cache = ChunkCache::new(1 << 20);
+            for _ in 0..2 {
+                let options = ReadOptions { cache: Some(&cache), ..on(threads) };
+                assert_eq!(read(&layout, &spec.all(), options).unwrap().as_slice(), model.bytes);
+            }
+        };
+        check();
+        // A shard has an index of as many inner chunks as fit its shape; and none is kept of nothing.
+        let inner = layout.sharding().unwrap().levels()[0].inner().to_vec();
+        for key in store.list(None).unwrap() {
+            let name = key.strip_prefix("a/").unwrap();
+            let place: Vec<u64> = match spec.shape.len() {
+                0 => vec![],
+                _ => name.split('.').map(|index| index.parse().unwrap()).collect(),
+            };
+            let shape: Vec<u64> = (place.iter().zip(&runs).zip(&inner))
+                .map(|((at, axis), inner)| sizes(axis)[*at as usize] * inner)
+                .collect();
+            assert_eq!(layout.object_grid().shape_of(&place).as_slice(), shape);
+            let dead = compact(&layout, &place, true).unwrap();
+            prop_assert_eq!(compact(&layout, &place, false).unwrap(), dead);
+            prop_assert_eq!(compact(&layout, &place, false).unwrap(), 0);
+        }
+        check();
+    }
+
+    #[test]
+    fn parts_of_elements_in_shards_of_different_shapes(
+        (spec, levels, runs) in sharded(), seed in any::<u8>(), start in 0usize..8, len in 1usize..8,
+    ) {
+        let layout = shards::rectilinear(&spec, &levels, &runs, Arc::new(MemoryStore::new()));
+        let all = spec.all();
+        let bytes = values(&all, layout.dtype().size(), seed, &spec.fill);
+        super::model::put(&layout, &all, &bytes);
+        if let Some(part) = layout.part(start..start + len, false) {
+            let found = get(part.layout(), &part.of(spec.all()));
+            let expected: Vec<u8> =
+                bytes.chunks(layout.dtype().size()).flat_map(|element| &element[start..start + len]).copied().collect();
+            prop_assert_eq!(found.as_slice(), expected);
+        }
+    }
+}
+
+#[test]
+fn shards_that_fit_no_grid_are_refused() {
+    let spec = Spec::plain(&[12], &[2], "|u1");
+    let sharding = || shards::sharding(&spec, &[Level::simple(&[4])]);
+    let in_grid = |runs: &[(u64, u64)]| sharding().in_grid(ChunkGrid::rectilinear(&[runs.to_vec()]).unwrap());
+    assert!(in_grid(&[(8, 1), (3, 1), (1, 1)]).unwrap_err().contains("do not divide a shard of 3 evenly"));
+    assert!(in_grid(&[(4, 3)]).unwrap_err().contains("whose largest have [4]"));
+    let short = in_grid(&[(8, 1), (2, 1)]).unwrap();
+    let plain = || spec.layout_with(Arc::new(MemoryStore::new()), Arc::new(PerChunk("a")));
+    let error = plain().with_sharding(short).unwrap_err().to_string();
+    assert!(error.contains("do not cover the shape [12]"), "{error}");
+    let layout = plain().with_sharding(in_grid(&[(8, 1), (4, 1)]).unwrap()).unwrap();
+    assert!(layout.with_shape([13].as_slice().into()).is_err());
+    assert_eq!(
+        layout.with_shape([11].as_slice().into()).unwrap().object_grid().counts(&[11]).as_slice(),
+        [2]
+    );
 }
 
 #[test]

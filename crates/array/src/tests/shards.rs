@@ -73,7 +73,35 @@ pub(super) fn layout(spec: &Spec, levels: &[Level], store: Arc<dyn Store>) -> Ar
     plain.with_sharding(sharding(spec, levels)).unwrap()
 }
 
+/// The same array where shards have different shapes: per axis of the array so many inner chunks of
+/// the outermost level, and how many shards of each.
+pub(super) fn rectilinear(
+    spec: &Spec,
+    levels: &[Level],
+    runs: &[Vec<(u64, u64)>],
+    store: Arc<dyn Store>,
+) -> ArrayLayout {
+    let (mut levels, longest) =
+        (levels.to_vec(), |axis: &Vec<(u64, u64)>| axis.iter().map(|(n, _)| *n).max());
+    let outermost = levels.last_mut().unwrap();
+    outermost.factors = runs.iter().map(|axis| longest(axis).unwrap()).collect();
+    let sharding = sharding(spec, &levels);
+    let inner = sharding.levels()[0].inner().to_vec();
+    let axes: Vec<Vec<(u64, u64)>> = (runs.iter().zip(inner))
+        .map(|(axis, inner)| axis.iter().map(|(n, count)| (n * inner, *count)).collect())
+        .collect();
+    let grid = ChunkGrid::rectilinear(&axes).unwrap();
+    let plain = spec.layout_with(store, Arc::new(super::model::PerChunk("a")));
+    plain.with_sharding(sharding.in_grid(grid).unwrap()).unwrap()
+}
+
 impl Level {
+    /// Elements per axis of the largest shard, where these are levels of chunks of this shape.
+    pub(super) fn shape(levels: &[Level], chunk: &[u64]) -> Vec<u64> {
+        let times = |(k, n): (usize, &u64)| levels.iter().fold(*n, |n, level| n * level.factors[k]);
+        chunk.iter().enumerate().map(times).collect()
+    }
+
     /// Whether shards go through codecs as a whole.
     pub(super) fn is_coded(&self) -> bool {
         self.coded
@@ -146,7 +174,7 @@ proptest! {
         let shards = layout.object_grid().counts(&spec.shape);
         let all = spec.all();
         let plan = Plan::new(&layout, &all).unwrap();
-        let by_shard = ShardPlan::new(&layout, layout.sharding().unwrap(), &plan);
+        let by_shard = ShardPlan::new(&layout, layout.sharding().unwrap(), &plan).unwrap();
         prop_assert_eq!(by_shard.len() as u64, shards.iter().product::<u64>());
         let mut task = Task::default();
         for number in 0..by_shard.len() {

@@ -39,12 +39,8 @@ pub fn compact_asking(
     dry: bool,
     ask: Option<Interrupt<'_>>,
 ) -> Result<u64, ArrayError> {
-    let Some((sharding, level)) =
-        layout.sharding().and_then(|sharding| Some((sharding, sharding.levels().first()?)))
-    else {
-        return Ok(0);
-    };
-    if !level.codecs().is_empty() {
+    let Some(sharding) = layout.sharding() else { return Ok(0) };
+    if sharding.levels().first().is_some_and(|level| !level.codecs().is_empty()) {
         return Ok(0);
     }
     let (task, mut key) = (Task { chunk: Dims::from(shard), ..Task::default() }, String::new());
@@ -57,8 +53,8 @@ pub fn compact_asking(
     let turn = if dry { None } else { Some(tasks::take(layout, &task, checked, ask)?) };
     let lock = if dry { None } else { Some(store.lock(checked, ask).map_err(fail)?) };
     let Some(plan) = Plan::new(layout, &Selection::all(layout.shape())) else { return Ok(0) };
-    let shard =
-        Shard { layout, sharding, plan: &plan, key: checked, chunk: task.chunk.clone(), verify: true };
+    let shard = Shard::new(layout, sharding, &plan, checked, task.chunk.clone(), true)?;
+    let Some(level) = shard.level(0) else { return Ok(0) };
     let Some(FoundObject { opened: Some(opened), stamp, .. }) = shard.open()? else { return Ok(0) };
     let opened = &*opened;
     let former = former(&shard, 0, opened, stamp, (0, opened.size()))?;

@@ -89,7 +89,7 @@ impl WriteRequest<'_> {
         limit: usize,
         interrupt: Option<Interrupt<'_>>,
     ) -> Result<(), ArrayError> {
-        let shards = ShardPlan::new(self.layout, self.sharding, self.plan);
+        let shards = ShardPlan::new(self.layout, self.sharding, self.plan)?;
         let limit = limit.min(settings::decodes_in_flight());
         let work = tasks::work(self.layout, self.plan.len(), bytes);
         if shards.len() > 1 && self.plan.len() / shards.len() < costs::FEW_SHARDS * limit {
@@ -138,7 +138,7 @@ impl WriteRequest<'_> {
         let store = &**layout.store();
         let _turn = tasks::take(layout, &task, checked, Some(ask))?;
         let (sharding, plan, chunk) = (self.sharding, self.plan, task.chunk.clone());
-        let shard = Shard { layout, sharding, plan, key: checked, chunk, verify: true };
+        let shard = Shard::new(layout, sharding, plan, checked, chunk, true)?;
         let (mut lock, mut object) = (None, None);
         if !task.whole {
             lock = Some(store.lock(checked, Some(ask)).map_err(fail)?);
@@ -157,7 +157,7 @@ impl WriteRequest<'_> {
             Some(was) => Some(former(&shard, 0, was, stamp, (0, was.size()))?),
             None => None,
         };
-        let Some(level) = self.sharding.levels().first() else { return Ok(true) };
+        let Some(level) = shard.level(0) else { return Ok(true) };
         let coded = |source| codec_error(layout, &task, &key, source);
         let mut sink = match level.codecs() {
             [] => Sink::object(store, checked),
@@ -333,7 +333,7 @@ pub(crate) fn former<'o>(
     stamp: Option<Stamp>,
     range: (u64, u64),
 ) -> Result<Former<'o>, ArrayError> {
-    let Some(level) = shard.sharding.levels().get(depth) else {
+    let Some(level) = shard.level(depth) else {
         return Err(shard.wrong(None, "it has no level".into()));
     };
     let index = shard.index(level, opened, stamp, range)?;

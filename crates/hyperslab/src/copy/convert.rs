@@ -24,6 +24,7 @@ const NO_NAMES: &str = "dimension names left out, because some are missing, whic
 const NO_SHARDS: &str = "no shards in the copy, which Zarr v2 has not; each chunk is an object";
 const FLAT_SHARDS: &str = "shards of one level, with checksummed index, in place of the source's shards";
 const ONE_SHAPE: &str = "chunks of different shapes became chunks of the largest of these shapes";
+const SHARDS_OF_ONE_SHAPE: &str = "shards of different shapes became shards of the largest of these shapes";
 const LARGER_SHARDS: &str = "larger shards than in the source, so that the chunks divide them";
 
 /// The copy of one array or group, on its way.
@@ -71,7 +72,8 @@ pub(crate) struct Copied {
     pub(crate) codecs: CopiedCodecs,
     /// The codec in v3 metadata that makes shards, and the codecs before and behind it.
     pub(crate) sharding: Option<(Vec<Json>, Json, Vec<Json>)>,
-    /// The chunks along each axis, where they have different lengths.
+    /// The chunks (where there are shards: the shards) along each axis, where they have different
+    /// lengths.
     pub(crate) rectilinear: Option<Vec<AxisChunks>>,
 }
 
@@ -112,7 +114,12 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
     }
     // What codecs take for one element: of variable length, bytes.
     let element = if vlen.is_some() { 1 } else { spec.dtype.size() };
-    match facts.rectilinear {
+    let (axes, shard_axes) = match array.layout().sharding() {
+        None => (facts.rectilinear, None),
+        // The chunks in shards have one shape.
+        Some(_) => (None, facts.rectilinear),
+    };
+    match axes {
         Some(axes)
             if same_format
                 && options.chunks.is_none()
@@ -200,7 +207,7 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
             spec.compressors = Choice::Set(compressors);
         }
     }
-    set_shards(&mut spec, array, facts.sharding, copying)?;
+    set_shards(&mut spec, array, facts.sharding, shard_axes, copying)?;
     Ok(spec)
 }
 
@@ -209,6 +216,7 @@ fn set_shards(
     spec: &mut ArraySpec,
     array: &Array,
     codec: Option<(Vec<Json>, Json, Vec<Json>)>,
+    axes: Option<Vec<AxisChunks>>,
     copying: &mut Copying<'_>,
 ) -> Result<()> {
     let options = copying.options;
@@ -245,16 +253,12 @@ fn set_shards(
                 && options.order.is_none()
                 && let Some((before, codec, after)) = codec
             {
-                spec.chunks = Some(sharding.grid().chunk_shape().into());
+                spec.chunks = axes.is_none().then(|| sharding.grid().chunk_shape().into());
+                spec.rectilinear = axes;
                 spec.filters = Choice::Set(before);
                 spec.serializer = Choice::Set(codec);
                 spec.compressors = Choice::Set(after);
                 return Ok(());
-            }
-            let old = sharding.grid().chunk_shape();
-            let shards: Dims = old.iter().zip(&chunks).map(|(shard, chunk)| whole(*shard, *chunk)).collect();
-            if shards.as_slice() != old {
-                copying.note(LARGER_SHARDS);
             }
             if sharding.levels().len() > 1 || sharding.levels().iter().any(|level| !level.codecs().is_empty())
             {
@@ -262,6 +266,18 @@ fn set_shards(
             }
             if sharding.levels().first().is_some_and(|level| level.at_start()) {
                 spec.index_location = IndexLocation::Start;
+            }
+            if let Some(axes) = axes {
+                if same_chunks {
+                    spec.rectilinear_shards = Some(axes);
+                    return Ok(());
+                }
+                copying.note(SHARDS_OF_ONE_SHAPE);
+            }
+            let old = sharding.grid().chunk_shape();
+            let shards: Dims = old.iter().zip(&chunks).map(|(shard, chunk)| whole(*shard, *chunk)).collect();
+            if shards.as_slice() != old {
+                copying.note(LARGER_SHARDS);
             }
             spec.shards = Some(shards);
         }

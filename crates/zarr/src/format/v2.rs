@@ -173,7 +173,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     if spec.serializer != Choice::Auto {
         return invalid!("serializer: Zarr v2 has none");
     }
-    if spec.rectilinear.is_some() {
+    if spec.rectilinear.is_some() || spec.rectilinear_shards.is_some() {
         return invalid!("chunks: Zarr v2 has only chunks of one shape, no rectilinear grids");
     }
     if let Some(shards) = &spec.shards {

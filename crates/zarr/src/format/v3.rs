@@ -23,7 +23,7 @@ use crate::spec::{ArraySpec, Choice};
 use crate::structure::{self, Structure};
 use crate::vlen::{self, Element};
 use crate::{Format, KeyEncoding, dtypes, fill};
-use hyperslab_array::{ChunkEncoding, MakeEncoding};
+use hyperslab_array::{ChunkEncoding, MakeEncoding, ShardLevel};
 use hyperslab_codec::{ByteOrder, BytesCodec, Transpose};
 use std::sync::Arc;
 
@@ -119,10 +119,8 @@ pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
     }
     let listed = require(document, "codecs")?;
     let codecs = Codecs::parse(listed, element.context(&grid.chunk, &fill))?;
-    if codecs.shards.is_some() && grid.axes.is_some() {
-        return unsupported!(
-            "chunk_grid: shards (\"sharding_indexed\") in a rectilinear grid are not supported"
-        );
+    if let (Some(shards), Some(axes)) = (&codecs.shards, &grid.axes) {
+        GridMetadata::check_divided(axes, shards.sharding.levels().first().map_or(&[], ShardLevel::inner))?;
     }
     let encodings = || Arc::new(Encodings { codecs: listed.clone(), element, fill: fill.clone() });
     Ok(Metadata {
@@ -232,16 +230,28 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         Choice::Set(list) => codecs.extend(list.iter().cloned()),
     }
     // With every setting spelled out, so that what a default means cannot change later.
-    let (chunk, shards) = match &spec.rectilinear {
-        None => spec.grid_json()?,
-        Some(_) if spec.chunks.is_some() || spec.shards.is_some() => {
+    let (chunk, shards) = match (&spec.rectilinear, &spec.rectilinear_shards) {
+        (None, None) => spec.grid_json()?,
+        (Some(_), _)
+            if spec.chunks.is_some() || spec.shards.is_some() || spec.rectilinear_shards.is_some() =>
+        {
             return invalid!("chunks: a rectilinear grid goes neither with other chunks nor with shards");
         }
-        Some(axes) => {
+        (_, Some(_)) if spec.shards.is_some() => {
+            return invalid!("shards: a rectilinear grid does not go with shards of one shape");
+        }
+        (Some(axes), _) => {
             let grid = GridMetadata::rectilinear(axes.clone(), &spec.shape)?;
             (grid.chunk.as_slice().into(), None)
         }
+        (None, Some(axes)) => {
+            let grid = GridMetadata::rectilinear(axes.clone(), &spec.shape)?;
+            let chunk = spec.chunk_in(axes)?;
+            GridMetadata::check_divided(axes, &chunk)?;
+            (chunk.as_slice().into(), Some(grid.chunk.as_slice().into()))
+        }
     };
+    let axes = spec.rectilinear.as_deref().or(spec.rectilinear_shards.as_deref());
     let encoded = sizes("chunks", &chunk)?;
     let fill = spec.fill.as_deref().unwrap_or_default();
     let mut codecs = normalized("codecs", &codecs, spec.element().context(&encoded, fill), 0)?;
@@ -256,7 +266,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     let mut document = Json::from([
         ("shape", spec.shape.as_slice().into()),
         ("data_type", data_type),
-        ("chunk_grid", GridMetadata::to_json(spec.rectilinear.as_deref(), objects)),
+        ("chunk_grid", GridMetadata::to_json(axes, objects)),
         ("chunk_key_encoding", keys.to_json()),
         ("fill_value", spec.fill_json()?),
         ("codecs", Json::Array(codecs)),
