@@ -19,6 +19,7 @@ from hyperslab._indexing import Indexed
 from hyperslab._iteration import rows, vlen_rows
 from hyperslab._native import Stream, Writer
 from hyperslab._node import Node
+from hyperslab._optional import is_optional, packed, shown, to_array
 from hyperslab._ragged import Ragged
 from hyperslab._store import Store
 from hyperslab._structure import pop_fields
@@ -189,7 +190,8 @@ class AnyArray(Indexed, Node):
             return vlen_rows(self, axis, start, stop)
         if -self.ndim <= axis < self.ndim:
             self._check_stored((slice(None),) * (axis % self.ndim) + (slice(start, stop),))
-        return Stream(self._handle, axis, start, stop, size, dtype=self._memory_dtype)
+        stream = Stream(self._handle, axis, start, stop, size, dtype=self._memory_dtype)
+        return ((index, shown(row)) for index, row in stream) if is_optional(self.dtype) else stream
 
     def writer(self, *, buffer: int | str | None = None) -> Writer:
         """Write while other threads encode and store what was written before.
@@ -241,6 +243,8 @@ class AnyArray(Indexed, Node):
         if copy is False:
             raise ValueError("`copy=False` is not supported. This method always creates a copy.")
         values = self.read()
+        if is_optional(self.dtype):
+            return to_array(values, dtype, self.name)
         return values if dtype is None else values.astype(dtype, copy=False)
 
     def __iter__(self) -> Iterator[Any]:
@@ -336,7 +340,11 @@ class AnyArray(Indexed, Node):
         """
         vlen = self._is_vlen
         as_array = np.asanyarray if isinstance(data, np.ma.MaskedArray) else np.asarray
-        values: Any = Ragged.of(data, self.dtype) if vlen else as_array(data, dtype=self.dtype)
+        values: Any
+        if is_optional(self.dtype):
+            values = packed(data, self._memory_dtype)
+        else:
+            values = Ragged.of(data, self.dtype) if vlen else as_array(data, dtype=self.dtype)
         old = self.shape
         if not -len(old) <= axis < len(old):
             raise InvalidArgumentError(f"axis {axis} is out of bounds for an array of {len(old)} axes")
@@ -353,7 +361,7 @@ class AnyArray(Indexed, Node):
     @property
     def _shown_dtype(self) -> Any:
         """Its data type, for people."""
-        return self.dtype
+        return f"optional {self.dtype}" if is_optional(self.dtype) else self.dtype
 
     def __repr__(self) -> str:
         place = f"{self._store.url}/{self.path}" if self.path else self._store.url

@@ -324,7 +324,8 @@ def flat_values(selection: Any, value: Any, dtype: np.dtype[Any]) -> Any:
     masked = any(item.dtype == bool for item in lists)
     if masked or max((item.ndim for item in lists), default=0) < 2:
         return value
-    values = np.asarray(value) if kind_of(dtype)[0] is None else Ragged.of(value, dtype)
+    as_array = np.asanyarray if isinstance(value, np.ma.MaskedArray) else np.asarray
+    values = as_array(value) if kind_of(dtype)[0] is None else Ragged.of(value, dtype)
     if values.ndim != 1:
         return value
     shape = np.broadcast_shapes(*(item.shape for item in lists))
