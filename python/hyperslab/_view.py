@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab._explain import Explain
-from hyperslab._optional import is_optional, packed, to_array
+from hyperslab._optional import check_out, fill_out, is_optional, packed, to_array
 from hyperslab._vlen import kind_of
 from hyperslab.errors import (
     ArrayShapeError,
@@ -226,6 +226,10 @@ class View:
         >>> hs.array([[1, 2], [3, 4]], dtype="i4").lazy[1, None].read()
         array([[3, 4]], dtype=int32)
         """
+        if out is not None and is_optional(self.dtype):
+            check_out(out, self.array._memory_dtype, self.shape)
+            fill_out(out, packed(self.read(), self.array._memory_dtype))
+            return out
         request = _Request(self)
         place = None if out is None else request.place_of(out)
         if request.meaning is None:
