@@ -40,8 +40,8 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
     NumPy scalar where every axis is selected by an integer. Assignment converts and broadcasts as NumPy does.
     Python's other threads run meanwhile, and Ctrl-C stops it.
 
-    Elements that may be missing (`hyperslab.optional_dtype`) are read as masked arrays, and written from those,
-    and from ``None``.
+    Elements that may be missing (`hyperslab.optional_dtype`) are read as masked arrays. Written are missing
+    those that are masked, or ``None``.
 
     Elements of variable length are read as an array of ``StringDType`` (text) or of objects (`bytes`,
     arrays), and without an object for each by `read_ragged`. They are written from all that `Ragged.of`

@@ -282,10 +282,11 @@ def normalize_dtype(dtype: Any) -> np.dtype[Any]:
         dtype = name if name in _VLEN_NAMES else dtype.to_native_dtype()
     if dtype is str or dtype is bytes:
         return type_of("text" if dtype is str else "bytes")
-    if isinstance(dtype, Mapping) and isinstance(dtype.get("name"), str):
+    if hasattr(dtype, "keys") and "name" in dtype:
         # Metadata of Zarr v3.
         name, optional = v3_data_type(json.dumps(dtype))
-        return optional_dtype(normalize_dtype(name)) if optional else normalize_dtype(name)
+        value = normalize_dtype(name)
+        return optional_dtype(value) if optional else value
     if isinstance(dtype, str) and dtype in _VLEN_NAMES:
         return type_of(_VLEN_NAMES[dtype])
     if isinstance(dtype, str) and dtype in _SMALL.values():
@@ -293,10 +294,7 @@ def normalize_dtype(dtype: Any) -> np.dtype[Any]:
         return small
     found: np.dtype[Any] = np.dtype(dtype)
     if is_optional(found):
-        value = normalize_dtype(value_dtype(found))
-        if value.names is not None or kind_of(value)[0] is not None:
-            raise DataTypeError(f"dtype {value}: only elements of one size, without fields, may be missing")
-        return optional_dtype(value)
+        return optional_dtype(normalize_dtype(value_dtype(found)))
     if _small(found) is not None:
         return found
     kind, item = kind_of(found)
@@ -362,7 +360,7 @@ def _fill_bytes(fill_value: Any, dtype: np.dtype[Any]) -> bytes:
 
 
 def _optional_fill(fill_value: Any, dtype: np.dtype[Any]) -> bytes | None:
-    """The bytes of one element that may be missing: its value's, and one that tells. ``None``: it is missing."""
+    """The bytes of an element's value, and one that says that it is there. ``None``: it is missing."""
     if fill_value is None or fill_value is np.ma.masked or fill_value is DEFAULT_FILL_VALUE:
         return None
     zero = fill_value is DEFAULT_ZERO

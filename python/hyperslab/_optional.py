@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from hyperslab import _native
 from hyperslab._hdf5_types import noted
-from hyperslab.errors import ArgumentTypeError, ArrayShapeError
+from hyperslab.errors import ArgumentTypeError, ArrayShapeError, DataTypeError
 
 __all__ = ["is_optional", "optional_dtype"]
 
@@ -27,6 +27,11 @@ def optional_dtype(base: npt.DTypeLike) -> np.dtype[Any]:
     base : data type
         Of the elements that are there: numbers, bool, dates, text and bytes of fixed length.
 
+    Raises
+    ------
+    DataTypeError
+        For structures, and where elements have no one size.
+
     Examples
     --------
     >>> import hyperslab as hs
@@ -35,7 +40,10 @@ def optional_dtype(base: npt.DTypeLike) -> np.dtype[Any]:
     >>> z[:].tolist(), z.dtype == "i4"
     ([7, None, None], True)
     """
-    return np.dtype(np.dtype(base), metadata={"optional": True})
+    value = np.dtype(base)
+    if value.names is not None or value.kind in "OT":
+        raise DataTypeError(f"dtype {value}: only elements of one size, without fields, may be missing")
+    return np.dtype(value, metadata={"optional": True})
 
 
 def is_optional(dtype: np.dtype[Any]) -> bool:
@@ -45,8 +53,6 @@ def is_optional(dtype: np.dtype[Any]) -> bool:
 
 def value_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The type of the elements that are there: without the note."""
-    if dtype.names is not None:
-        return np.dtype([(name, dtype[name]) for name in dtype.names])
     # NumPy has no type strings for numbers of ml_dtypes.
     return np.dtype(dtype.str if dtype.kind != "V" or dtype.type is np.void else dtype.type)
 
@@ -62,6 +68,11 @@ def memory_dtype(value: np.dtype[Any]) -> np.dtype[Any]:
 def shown(found: npt.NDArray[Any]) -> Any:
     """What was read, as a masked array of the same order in memory."""
     return np.ma.MaskedArray(found[_VALUE].copy("K"), mask=~found[_VALID])
+
+
+def shown_one(found: npt.NDArray[Any]) -> Any:
+    """The scalar of what was read, which has no axes."""
+    return found[_VALUE].copy()[()] if found[_VALID] else np.ma.masked
 
 
 def check_out(out: Any, memory: np.dtype[Any], shape: tuple[int, ...]) -> None:
@@ -88,8 +99,8 @@ def to_array(values: Any, dtype: npt.DTypeLike | None, name: str) -> npt.NDArray
     """For NumPy's functions, which would forget what is missing."""
     if np.ma.is_masked(values):
         raise ArgumentTypeError(
-            f"array '{name}': elements are missing, which an array of NumPy has no word for: array[...] is a masked "
-            "array; array[...].filled(…) puts values in their place"
+            f"array '{name}': elements are missing, which an array of NumPy has no word for: array[...] is a "
+            "masked array; array[...].filled(…) puts values in their place"
         )
     return np.asarray(values.data, dtype)
 
@@ -114,14 +125,17 @@ def _parts(given: Any, dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], Any]:
     """Values, and which of them are there."""
     if given is None or given is np.ma.masked:
         return np.zeros((), dtype), False
-    if hasattr(given, "read") and isinstance(getattr(given, "dtype", None), np.dtype) and is_optional(given.dtype):
+    if type(given) in (list, tuple):
+        if _has_missing(given):
+            return _of_objects(np.array(given, dtype=object), True, dtype)
+        return np.asarray(given, dtype), True
+    of_numpy = isinstance(getattr(given, "dtype", None), np.dtype)
+    if of_numpy and hasattr(given, "read") and is_optional(given.dtype):
         # An array that is stored, or a view of one.
         given = given.read()
     if isinstance(given, np.ma.MaskedArray):
-        return _without_objects(given.data, ~np.ma.getmaskarray(given), dtype)
-    if isinstance(given, (list, tuple)) and _has_missing(given):
-        return _without_objects(np.array(given, dtype=object), True, dtype)
-    if hasattr(given, "isna") and not isinstance(given.dtype, np.dtype):
+        return _of_objects(given.data, ~np.ma.getmaskarray(given), dtype)
+    if hasattr(given, "isna") and not of_numpy:
         # Of pandas, of a type with missing values.
         zero = np.zeros((), dtype)[()]
         return given.to_numpy(dtype=dtype, na_value=zero), ~np.asarray(given.isna())
@@ -129,7 +143,7 @@ def _parts(given: Any, dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], Any]:
     if is_arrow and not hasattr(given, "iloc"):
         return _native.arrow_values(given)
     if isinstance(given, np.ndarray) and given.dtype == object:
-        return _without_objects(given, True, dtype)
+        return _of_objects(given, True, dtype)
     return np.asarray(given, dtype), True
 
 
@@ -145,7 +159,7 @@ def _is_missing(one: Any) -> bool:
     return one is None or one is np.ma.masked or type(one).__name__ == "NAType"
 
 
-def _without_objects(values: Any, valid: Any, dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], Any]:
+def _of_objects(values: Any, valid: Any, dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], Any]:
     """Objects as what they are, and which of them are there."""
     if values.dtype != object:
         return values, valid

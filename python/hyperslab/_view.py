@@ -299,11 +299,12 @@ class View:
         return values if dtype is None else values.astype(dtype, copy=False)
 
 
-def _by_parts(work: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], found: Any) -> Any:
+def _by_parts(work: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], found: Any) -> npt.NDArray[Any]:
     """Does some work on elements that were read, which NumPy would not do on masked arrays."""
     if not isinstance(found, np.ma.MaskedArray):
         return work(np.asarray(found))
-    return np.ma.MaskedArray(work(found.data), mask=work(np.ma.getmaskarray(found)))
+    masked: npt.NDArray[Any] = np.ma.MaskedArray(work(found.data), mask=work(np.ma.getmaskarray(found)))
+    return masked
 
 
 class _Orthogonal:

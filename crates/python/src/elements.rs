@@ -237,9 +237,8 @@ impl ArrayBase {
         match &types.elements {
             Elements::Vlen(form) => self.read_vlen(py, (array, types, form), selection, Shown::Item, reading),
             Elements::Optional => {
-                let found =
-                    optional::shown(&read_new(array.layout(), types.memory.bind(py), selection, reading)?)?;
-                if selection.is_scalar() { found.get_item(PyTuple::empty(py)) } else { Ok(found) }
+                let found = read_new(array.layout(), types.memory.bind(py), selection, reading)?;
+                if selection.is_scalar() { optional::shown_one(&found) } else { optional::shown(&found) }
             }
             _ => read_item(array.layout(), types.memory.bind(py), selection, reading),
         }

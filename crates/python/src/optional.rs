@@ -32,6 +32,11 @@ pub(crate) fn shown<'py>(found: &Bound<'py, PyUntypedArray>) -> PyResult<Bound<'
     call(found.py(), interned!(found.py(), "shown"), (found,))
 }
 
+/// What was read, which has no axes: the value, or `numpy.ma.masked`.
+pub(crate) fn shown_one<'py>(found: &Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyAny>> {
+    call(found.py(), interned!(found.py(), "shown_one"), (found,))
+}
+
 /// What is to be written, as what the engine moves.
 pub(crate) fn packed<'py>(
     value: &Bound<'py, PyAny>,
