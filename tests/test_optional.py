@@ -351,6 +351,8 @@ def test_what_may_be_written() -> None:
         z[...] = [None, 1]
     with pytest.raises(hs.errors.DataTypeError, match="Arrow arrays of numbers"):
         z[...] = pa.array(["a"] * 6)
+    for values in (wanted, masked, pa.array(wanted), np.array(wanted, object)):
+        assert listed(hs.array(values, dtype=hs.optional_dtype("i2"))[...]) == wanted
     square = new((2, 2))
     square.vindex[[[0, 0], [1, 1]], [[0, 1], [0, 1]]] = [1, None, np.ma.masked, 4]
     assert listed(square[...]) == [[1, None], [None, 4]]
@@ -369,9 +371,28 @@ def test_arrow_both_ways(kind: str) -> None:
     z[...] = pa.array(model.masked())
     model.check(z[...])
     assert pa.array(z[...]).equals(pa.array(model.masked()))
+    assert pa.array(z.read_arrow()).equals(pa.array(model.masked()))
+    assert pa.array(z.read_arrow(slice(30, 3, -2))).equals(pa.array(model.masked()[30:3:-2]))
+    assert pa.array(z.read_arrow()).null_count == model.missing.sum()
     z[5:30] = pa.array(model.masked())[10:35]
     model.values[5:30], model.missing[5:30] = model.values[10:35].copy(), model.missing[10:35].copy()
     model.check(z[...])
+
+
+def test_arrow_of_other_arrays() -> None:
+    square = new((2, 3), "f4", chunks=(1, 2), order="F")
+    square[...] = [[1, None, 3], [None, 5, 6]]
+    told = square.read_arrow()
+    assert pa.array(told).to_pylist() == [[1, None, 3], [None, 5, 6]] and len(told) == 2
+    assert str(pa.array(told).type) == "fixed_size_list<item: float>[3]"
+    assert pl.Series(new(3).read_arrow()).to_list() == [None] * 3
+    assert pa.array(hs.array([1, 2, 3]).read_arrow()).to_pylist() == [1, 2, 3]
+    text = hs.array(np.array(["a", "b"], "T"))
+    assert pa.array(text.read_arrow()).to_pylist() == ["a", "b"]
+    assert pa.array(square.read_arrow((1, 2))).to_pylist() == [6]
+    for dtype in ("c8", "U3", "M8[D]"):
+        with pytest.raises(TypeError, match="Arrow has no type"):
+            pa.array(new(3, dtype).read_arrow())
 
 
 def test_nobody_forgets_what_is_missing() -> None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from hyperslab import _native
 from hyperslab._array_config import NO_CONFIG, ArrayConfig
+from hyperslab._arrow import ArrowValues
 from hyperslab._cache import Cache
 from hyperslab._config import parse_size
 from hyperslab._create import ShapeLike, normalize_shape
@@ -97,6 +98,40 @@ class AnyArray(Indexed, Node):
     def _write_view(self, selection: Any, value: Any) -> None:
         """``array[selection] = value`` where it has new axes."""
         self.lazy[selection].write(value)
+
+    def read_arrow(
+        self, selection: Any = None, *, threads: int | None = None, verify: bool | None = None
+    ) -> ArrowValues | Ragged:
+        """Read elements for libraries that take arrays of Arrow's (``__arrow_c_array__``): elements that are
+        missing are null.
+
+        Parameters
+        ----------
+        selection : index, optional
+            As in ``array[selection]``; by default everything.
+        threads, verify : optional
+            As in `read`.
+
+        Returns
+        -------
+        ArrowValues or Ragged
+            Of elements of variable length a `Ragged`. Each axis but the first is a ``fixed_size_list``.
+
+        Raises
+        ------
+        TypeError
+            When it is used, where Arrow has no such type: structures, complex numbers, text of fixed length.
+
+        Examples
+        --------
+        >>> import hyperslab as hs, pyarrow
+        >>> z = hs.array([1, None, 3], dtype=hs.optional_dtype("i4"))
+        >>> pyarrow.array(z.read_arrow()).to_pylist()
+        [1, None, 3]
+        """
+        if self._is_vlen:
+            return self.read_ragged(selection, threads=threads, verify=verify)
+        return ArrowValues(self.read(selection, threads=threads, verify=verify))
 
     def explain(self, selection: Any = ..., *, write: bool = False, tasks: int = 20) -> Explain:
         """What reading (or writing) a selection would do, without doing it.

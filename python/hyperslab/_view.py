@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab._explain import Explain
+from hyperslab._masked import filled
 from hyperslab._optional import check_out, fill_out, is_optional, packed, to_array
 from hyperslab._vlen import kind_of
 from hyperslab.errors import (
@@ -258,6 +259,8 @@ class View:
         kind = kind_of(self.dtype)[0]
         if is_optional(self.dtype):
             given = packed(values, self.array._memory_dtype)
+        elif kind is None and isinstance(values, np.ma.MaskedArray):
+            given = filled(values, self.dtype, self.array._fill, self.array.name)
         else:
             given = np.asarray(values, dtype=None if kind is None else object)
         while given.ndim > self.ndim and given.shape[0] == 1:

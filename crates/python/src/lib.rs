@@ -60,7 +60,7 @@ mod _native {
     #[pymodule_export]
     use crate::array::ArrayBase;
     #[pymodule_export]
-    use crate::arrow::{arrow_array, arrow_schema};
+    use crate::arrow::{arrow_array, arrow_of_values, arrow_schema};
     #[pymodule_export]
     use crate::arrow_input::arrow_values;
     #[pymodule_export]
