@@ -361,6 +361,11 @@ impl Codec for Optional {
         HEADER.saturating_add(mask).saturating_add(values)
     }
 
+    fn runs_in(&self) -> Option<&'static str> {
+        let codecs = [self.mask.chain.codecs(), self.values.chain.codecs()];
+        codecs.into_iter().flatten().find_map(|codec| codec.runs_in())
+    }
+
     fn to_v3(&self) -> Option<Value> {
         let configuration = json!({"mask_codecs": self.mask.json, "data_codecs": self.values.json});
         Some(json!({"name": NAME, "configuration": configuration}))

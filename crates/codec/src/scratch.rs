@@ -22,9 +22,10 @@ pub struct Scratch {
 impl Scratch {
     /// Gives back buffers of more than `keep` bytes.
     pub fn trim(&mut self, keep: usize) {
-        for stage in self.stages.iter_mut().chain(&mut self.optional).chain([&mut self.own]) {
-            if stage.capacity() > keep {
-                *stage = Vec::new();
+        let Scratch { own, stages: [from, to], optional: [valid, values], .. } = self;
+        for buffer in [own, from, to, valid, values] {
+            if buffer.capacity() > keep {
+                *buffer = Vec::new();
             }
         }
     }
