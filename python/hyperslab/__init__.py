@@ -32,6 +32,7 @@ from hyperslab._native import Reference, RegionReference, Stream, Writer, __vers
 from hyperslab._new import create_array, create_group, from_array
 from hyperslab._new_like import empty_like, full_like, ones_like, open_like, zeros_like
 from hyperslab._open import consolidate_metadata, group, open, open_array, open_consolidated, open_group
+from hyperslab._optional import optional_dtype
 from hyperslab._ragged import Ragged
 from hyperslab._store import FileStore, LocalStore, MemoryStore, Store, StoreLike
 from hyperslab._unreadable import UnreadableArray, UnreadableNodeWarning
@@ -104,6 +105,7 @@ __all__ = [
     "open_consolidated",
     "open_group",
     "open_like",
+    "optional_dtype",
     "print_debug_info",
     "save",
     "save_array",

@@ -29,6 +29,7 @@ from hyperslab._info import (
 )
 from hyperslab._metadata import ArrayV2Metadata, ArrayV3Metadata, codecs_of
 from hyperslab._node import ZarrNode
+from hyperslab._optional import is_optional, value_dtype
 from hyperslab._store import Store, StoreLike
 from hyperslab._vlen import kind_of
 from hyperslab.codecs import Codec
@@ -45,6 +46,9 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
     (also negative), ``...``, lists and integer arrays, masks. Reading gives a NumPy array of its own, or a
     NumPy scalar where every axis is selected by an integer. Assignment converts and broadcasts as NumPy does.
     Python's other threads run meanwhile, and Ctrl-C stops it.
+
+    Elements that may be missing (`hyperslab.optional_dtype`) are read as masked arrays. Written are missing
+    those that are masked, or ``None``.
 
     Elements of variable length are read as an array of ``StringDType`` (text) or of objects (`bytes`,
     arrays), and without an object for each by `read_ragged`. They are written from all that `Ragged.of`
@@ -136,11 +140,14 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
     @property
     def fill_value(self) -> Any:
         """What elements never written hold, a NumPy scalar (`str`, `bytes` or an array where elements are of
-        variable length); ``None`` where Zarr v2 metadata leaves it open (they read as zero, or empty).
+        variable length); ``None`` where Zarr v2 metadata leaves it open (they read as zero, or empty). Of
+        elements that may be missing also ``numpy.ma.masked``.
         """
         fill, (kind, item) = self._fill, kind_of(self.dtype)
         if fill is None:
             return None
+        if is_optional(self.dtype):
+            return np.frombuffer(fill, value_dtype(self.dtype), 1)[0] if fill[-1] else np.ma.masked
         if kind is not None:
             return fill.decode() if kind == "text" else fill if item is None else np.frombuffer(fill, item)
         return np.frombuffer(fill, dtype=self.dtype)[0]
@@ -272,7 +279,7 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
                 if self._largest_shard is None
                 else {"Shards": f"{shown_shards(self)}, {chunks_per_object(self)} chunks each"}
             ),
-            "Data type": self.dtype,
+            "Data type": self._shown_dtype,
             "Bytes": human_size(self.nbytes),
             "Bytes per chunk": human_size(math.prod(self._largest_chunk) * self.dtype.itemsize),
             "Codecs": ", ".join(map(str, (*self.filters, *self.compressors))) or "none",

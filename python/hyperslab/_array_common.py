@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from hyperslab import _native
 from hyperslab._array_config import NO_CONFIG, ArrayConfig
+from hyperslab._arrow import ArrowValues
 from hyperslab._cache import Cache
 from hyperslab._config import parse_size
 from hyperslab._create import ShapeLike, normalize_shape
@@ -20,6 +21,7 @@ from hyperslab._iteration import rows, vlen_rows
 from hyperslab._masked import unmasked
 from hyperslab._native import Stream, Writer
 from hyperslab._node import Node
+from hyperslab._optional import is_optional, packed, shown, to_array
 from hyperslab._ragged import Ragged
 from hyperslab._store import Store
 from hyperslab._structure import pop_fields
@@ -97,6 +99,40 @@ class AnyArray(Indexed, Node):
     def _write_view(self, selection: Any, value: Any) -> None:
         """``array[selection] = value`` where it has new axes."""
         self.lazy[selection].write(value)
+
+    def read_arrow(
+        self, selection: Any = None, *, threads: int | None = None, verify: bool | None = None
+    ) -> ArrowValues | Ragged:
+        """Read elements for libraries that take arrays of Arrow's (``__arrow_c_array__``): elements that are
+        missing are null.
+
+        Parameters
+        ----------
+        selection : index, optional
+            As in ``array[selection]``; by default everything.
+        threads, verify : optional
+            As in `read`.
+
+        Returns
+        -------
+        ArrowValues or Ragged
+            Of elements of variable length a `Ragged`. Each axis but the first is a ``fixed_size_list``.
+
+        Raises
+        ------
+        TypeError
+            When it is used, where Arrow has no such type: structures, complex numbers, text of fixed length.
+
+        Examples
+        --------
+        >>> import hyperslab as hs, pyarrow
+        >>> z = hs.array([1, None, 3], dtype=hs.optional_dtype("i4"))
+        >>> pyarrow.array(z.read_arrow()).to_pylist()
+        [1, None, 3]
+        """
+        if self._is_vlen:
+            return self.read_ragged(selection, threads=threads, verify=verify)
+        return ArrowValues(self.read(selection, threads=threads, verify=verify))
 
     def explain(self, selection: Any = ..., *, write: bool = False, tasks: int = 20) -> Explain:
         """What reading (or writing) a selection would do, without doing it.
@@ -190,7 +226,8 @@ class AnyArray(Indexed, Node):
             return vlen_rows(self, axis, start, stop)
         if -self.ndim <= axis < self.ndim:
             self._check_stored((slice(None),) * (axis % self.ndim) + (slice(start, stop),))
-        return Stream(self._handle, axis, start, stop, size, dtype=self._memory_dtype)
+        stream = Stream(self._handle, axis, start, stop, size, dtype=self._memory_dtype)
+        return ((index, shown(row)) for index, row in stream) if is_optional(self.dtype) else stream
 
     def writer(self, *, buffer: int | str | None = None) -> Writer:
         """Write while other threads encode and store what was written before.
@@ -242,6 +279,8 @@ class AnyArray(Indexed, Node):
         if copy is False:
             raise ValueError("`copy=False` is not supported. This method always creates a copy.")
         values = self.read()
+        if is_optional(self.dtype):
+            return to_array(values, dtype, self.name)
         return values if dtype is None else values.astype(dtype, copy=False)
 
     def __iter__(self) -> Iterator[Any]:
@@ -336,8 +375,12 @@ class AnyArray(Indexed, Node):
         (2, 2)
         """
         vlen = self._is_vlen
-        data = unmasked(self, data)
-        values: Any = Ragged.of(data, self.dtype) if vlen else np.asarray(data, dtype=self.dtype)
+        values: Any
+        if is_optional(self.dtype):
+            values = packed(data, self._memory_dtype)
+        else:
+            data = unmasked(self, data)
+            values = Ragged.of(data, self.dtype) if vlen else np.asarray(data, dtype=self.dtype)
         old = self.shape
         if not -len(old) <= axis < len(old):
             raise InvalidArgumentError(f"axis {axis} is out of bounds for an array of {len(old)} axes")
@@ -354,7 +397,7 @@ class AnyArray(Indexed, Node):
     @property
     def _shown_dtype(self) -> Any:
         """Its data type, for people."""
-        return self.dtype
+        return f"optional {self.dtype}" if is_optional(self.dtype) else self.dtype
 
     def __repr__(self) -> str:
         place = f"{self._store.url}/{self.path}" if self.path else self._store.url

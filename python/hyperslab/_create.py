@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from hyperslab._attrs import attributes_text
 from hyperslab._config import config as settings
-from hyperslab._native import small_numbers
+from hyperslab._native import small_numbers, v3_data_type
+from hyperslab._optional import is_optional, optional_dtype, value_dtype
 from hyperslab._ragged import Ragged
 from hyperslab._structure import packed, structure_text
 from hyperslab._vlen import Kind, kind_of, type_of
@@ -86,6 +87,7 @@ class ArraySpec(TypedDict):
     shape: list[int]
     dtype: str
     vlen: str | None
+    optional: bool
     structure: str | None
     chunks: list[int] | None
     rectilinear: str | None
@@ -299,12 +301,19 @@ def normalize_dtype(dtype: Any) -> np.dtype[Any]:
         dtype = name if name in _VLEN_NAMES else dtype.to_native_dtype()
     if dtype is str or dtype is bytes:
         return type_of("text" if dtype is str else "bytes")
+    if hasattr(dtype, "keys") and "name" in dtype:
+        # Metadata of Zarr v3.
+        name, optional = v3_data_type(json.dumps(dtype))
+        value = normalize_dtype(name)
+        return optional_dtype(value) if optional else value
     if isinstance(dtype, str) and dtype in _VLEN_NAMES:
         return type_of(_VLEN_NAMES[dtype])
     if isinstance(dtype, str) and dtype in _SMALL.values():
         small: np.dtype[Any] = np.dtype(getattr(importlib.import_module("ml_dtypes"), _python_name(dtype)))
         return small
     found: np.dtype[Any] = np.dtype(dtype)
+    if is_optional(found):
+        return optional_dtype(normalize_dtype(value_dtype(found)))
     if _small(found) is not None:
         return found
     kind, item = kind_of(found)
@@ -367,6 +376,14 @@ def _fill_bytes(fill_value: Any, dtype: np.dtype[Any]) -> bytes:
     if element.shape != ():
         raise InvalidArgumentError(f"fill_value: expected one value, found shape {element.shape}")
     return element.tobytes()
+
+
+def _optional_fill(fill_value: Any, dtype: np.dtype[Any]) -> bytes | None:
+    """The bytes of an element's value, and one that says that it is there. ``None``: it is missing."""
+    if fill_value is None or fill_value is np.ma.masked or fill_value is DEFAULT_FILL_VALUE:
+        return None
+    zero = fill_value is DEFAULT_ZERO
+    return (bytes(dtype.itemsize) if zero else _fill_bytes(fill_value, dtype)) + b"\1"
 
 
 def _vlen_fill(fill_value: Any, dtype: np.dtype[Any]) -> bytes | None:
@@ -489,7 +506,13 @@ def array_spec(
     if zarr_format == 2 and order is None:
         order = settings.order
     fill: bytes | None
-    if kind is not None:
+    optional = is_optional(dtype)
+    if optional and zarr_format == 2:
+        raise UnsupportedError("dtype: Zarr v2 has no elements that may be missing; use Zarr v3")
+    if optional:
+        dtype = value_dtype(dtype)
+        fill = _optional_fill(fill_value, dtype)
+    elif kind is not None:
         fill = _vlen_fill(fill_value, dtype)
     elif fill_value is DEFAULT_ZERO:
         fill = bytes(dtype.itemsize)
@@ -523,6 +546,7 @@ def array_spec(
         "shape": list(shape),
         "dtype": "|V16" if kind is not None else _small(dtype) or dtype.str,
         "vlen": kind if item is None else item.str,
+        "optional": optional,
         "structure": structure_text(dtype, _small),
         "chunks": None if chunk_shape is None else list(chunk_shape),
         "rectilinear": None if rectilinear is None else json.dumps(rectilinear),

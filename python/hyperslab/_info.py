@@ -73,7 +73,7 @@ def array_facts(array: Array) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "Type": "Array",
         "Zarr format": array.zarr_format,
-        "Data type": array.dtype,
+        "Data type": array._shown_dtype,
         "Fill value": array.fill_value,
         "Shape": array.shape,
         "Chunk shape": shown_chunks(array),

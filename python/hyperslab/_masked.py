@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hyperslab._optional import is_optional
 from hyperslab._vlen import kind_of
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
@@ -39,7 +40,8 @@ def fill_of(array: AnyArray) -> Any:
 
 def unmasked(array: Any, values: Any) -> Any:
     """Values to be written: of a masked array its data, with the fill value where it is masked."""
-    if not isinstance(values, np.ma.MaskedArray):
+    # Elements that may be missing are written with their mask.
+    if not isinstance(values, np.ma.MaskedArray) or is_optional(array.dtype):
         return values
     return filled(values, array.dtype, array._fill, array.name)
 

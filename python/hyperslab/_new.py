@@ -28,6 +28,7 @@ from hyperslab._create import (
 from hyperslab._group import Group, node_of
 from hyperslab._group_common import AnyGroup
 from hyperslab._like import described, is_zarr_array, layout_of
+from hyperslab._optional import is_optional, memory_dtype, packed, value_dtype
 from hyperslab._place import ZarrFormat, place_of
 from hyperslab._ragged import Ragged
 from hyperslab._store import StoreLike, store_beside
@@ -391,7 +392,12 @@ def from_array(
 
 
 def with_type(data: Any, dtype: Any = None) -> Any:
-    """Data with a shape and a data type: this one, if that is of variable length."""
+    """Data with a shape and a data type: this one, if that is of variable length, or says that elements may
+    be missing.
+    """
+    is_array = hasattr(data, "shape") and str(getattr(data, "dtype", None)) != "object"
+    if dtype is not None and not is_array and is_optional(normalize_dtype(dtype)):
+        return packed(data, memory_dtype(value_dtype(normalize_dtype(dtype))))
     if dtype is not None and kind_of(normalize_dtype(dtype))[0] is not None:
         return Ragged.of(data, normalize_dtype(dtype))
     if hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):

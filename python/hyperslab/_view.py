@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from hyperslab._explain import Explain
 from hyperslab._masked import unmasked
+from hyperslab._optional import check_out, fill_out, is_optional, packed, to_array
 from hyperslab._vlen import kind_of
 from hyperslab.errors import (
     ArrayShapeError,
@@ -226,6 +227,10 @@ class View:
         >>> hs.array([[1, 2], [3, 4]], dtype="i4").lazy[1, None].read()
         array([[3, 4]], dtype=int32)
         """
+        if out is not None and is_optional(self.dtype):
+            check_out(out, self.array._memory_dtype, self.shape)
+            fill_out(out, packed(self.read(), self.array._memory_dtype))
+            return out
         request = _Request(self)
         place = None if out is None else request.place_of(out)
         if request.meaning is None:
@@ -233,9 +238,9 @@ class View:
         else:
             found = self.array._get(request.meaning, request.selection, place)
         if out is None:
-            return request.arranged(np.asarray(found))
+            return _by_parts(request.arranged, found)
         if place is None:
-            out[...] = request.arranged(np.asarray(found))
+            out[...] = _by_parts(request.arranged, found)
         return out
 
     def write(self, values: Any) -> None:
@@ -252,7 +257,10 @@ class View:
                [0, 6, 0]], dtype=int32)
         """
         kind = kind_of(self.dtype)[0]
-        given = np.asarray(unmasked(self.array, values), dtype=None if kind is None else object)
+        if is_optional(self.dtype):
+            given = packed(values, self.array._memory_dtype)
+        else:
+            given = np.asarray(unmasked(self.array, values), dtype=None if kind is None else object)
         while given.ndim > self.ndim and given.shape[0] == 1:
             given = given[0]
         try:
@@ -287,7 +295,17 @@ class View:
         if copy is False:
             raise ValueError("`copy=False` is not supported. This method always creates a copy.")
         values = self.read()
+        if is_optional(self.dtype):
+            return to_array(values, dtype, self.array.name)
         return values if dtype is None else values.astype(dtype, copy=False)
+
+
+def _by_parts(work: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], found: Any) -> npt.NDArray[Any]:
+    """Does some work on elements that were read, which NumPy would not do on masked arrays."""
+    if not isinstance(found, np.ma.MaskedArray):
+        return work(np.asarray(found))
+    masked: npt.NDArray[Any] = np.ma.MaskedArray(work(found.data), mask=work(np.ma.getmaskarray(found)))
+    return masked
 
 
 class _Orthogonal:

@@ -116,6 +116,12 @@ impl DataType {
         Some(this)
     }
 
+    /// Elements of this type that may be missing, as the engine moves them: the bytes of the value,
+    /// and one that is 1. All bytes of a missing one are 0. `None`: too large.
+    pub fn optional(&self) -> Option<Self> {
+        Self::new(Kind::Raw, self.size() + 1, ByteOrder::NATIVE)
+    }
+
     /// What kind of value.
     pub fn kind(&self) -> Kind {
         self.kind

@@ -12,7 +12,7 @@
 //! ([`ArrayToArray::axes`]) and a byte order ([`ArrayToBytes::byte_order`]). [`ArrayCodecs`] takes
 //! them out of a list.
 
-use crate::{ByteOrder, Codec, CodecError, DataType, Result, Vlen, VlenKind};
+use crate::{ByteOrder, Codec, CodecError, DataType, Result, Vlen, VlenKind, optional};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -26,6 +26,9 @@ pub struct Context<'a> {
     pub dtype: DataType,
     /// What elements of variable length are.
     pub vlen: Option<VlenKind>,
+    /// What the values of elements are that may be missing: then `dtype` is
+    /// [`DataType::optional`] of it.
+    pub optional: Option<DataType>,
     /// Elements of a chunk per axis, slowest first.
     pub shape: Cow<'a, [u64]>,
     /// The first axis is the fastest instead (`"order": "F"` of Zarr v2).
@@ -40,13 +43,13 @@ impl Context<'_> {
     /// the size of elements.
     pub fn of_elements(dtype: DataType) -> Self {
         let fill = vec![0; dtype.size()].into();
-        Context { dtype, vlen: None, shape: Cow::Owned(vec![1]), fortran: false, fill }
+        Context { dtype, vlen: None, optional: None, shape: Cow::Owned(vec![1]), fortran: false, fill }
     }
 
     /// Bytes that compressors take for one element: 1 if elements have variable length, as in
-    /// zarr-python.
+    /// zarr-python, or may be missing.
     pub fn element_size(&self) -> usize {
-        if self.vlen.is_some() { 1 } else { self.dtype.size() }
+        if self.vlen.is_some() || self.optional.is_some() { 1 } else { self.dtype.size() }
     }
 
     /// Bytes of a decoded chunk; `None`: more than memory can hold.
@@ -87,6 +90,11 @@ pub trait ArrayToBytes: Codec {
     /// tell of which kind a codec is.
     fn of_bytes(&self) -> Option<Arc<dyn Codec>> {
         None
+    }
+
+    /// Whether it encodes elements that may be missing, and no others.
+    fn takes_optional(&self) -> bool {
+        false
     }
 
     /// The codec of elements of variable length, if it is that. The engine then moves cells, whose
@@ -152,6 +160,7 @@ impl<'a> ArrayCodecs<'a> {
                 let why = format!("{:?} cannot encode elements of variable length", codec.name());
                 return Err(CodecError::Unfit { why });
             }
+            _ if self.array.optional.is_some() => return Err(optional::unfit(codec.name())),
             _ => self.changing.push(codec),
         }
         Ok(())
@@ -183,6 +192,9 @@ impl<'a> ArrayCodecs<'a> {
             let found = serializer.name();
             let why = format!("expected {expected:?} for elements of type {elements}, found {found:?}");
             return Err(CodecError::Unfit { why });
+        }
+        if array.optional.is_some() && !serializer.takes_optional() {
+            return Err(optional::unfit(serializer.name()));
         }
         let stored = match serializer.byte_order() {
             Some(stored) if codecs.is_empty() => stored,

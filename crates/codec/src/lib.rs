@@ -41,6 +41,7 @@ mod low;
 mod lz4;
 mod lzma;
 mod number;
+mod optional;
 mod packbits;
 mod packbools;
 mod pcodec;

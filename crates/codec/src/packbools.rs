@@ -203,7 +203,14 @@ impl ArrayToArray for PackBools {
     fn encoded<'a>(&self, array: &Context<'a>) -> Context<'a> {
         let count = array.decoded_size().map_or(u64::MAX, |size| self.max_encoded(size) as u64);
         let dtype = DataType::new(Kind::UInt, 1, ByteOrder::NATIVE).unwrap_or(array.dtype);
-        Context { dtype, vlen: None, shape: vec![count].into(), fortran: false, fill: vec![0].into() }
+        Context {
+            dtype,
+            vlen: None,
+            optional: None,
+            shape: vec![count].into(),
+            fortran: false,
+            fill: vec![0].into(),
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::fixed_scale_offset::FixedScaleOffset;
 use crate::fletcher32::Fletcher32;
 use crate::jenkins::JenkinsLookup3;
 use crate::lzma::Lzma;
+use crate::optional::{self, Optional};
 use crate::packbits::PackBits;
 use crate::packbools::PackBools;
 use crate::pcodec::Pcodec;
@@ -113,6 +114,7 @@ pub const CODECS: Table = Table(&[
     line(None,               &["scale_offset"],               Make::ArrayToArray(|json, array| Ok(Arc::new(ScaleOffset::new(json, array)?)))),
     line(None,               &["reshape"],                    Make::ArrayToArray(|json, array| Ok(Arc::new(Reshape::new(json, array)?)))),
     line(None,               &["zarrs.squeeze", "squeeze"],   Make::ArrayToArray(|json, array| Ok(Arc::new(Reshape::squeeze(json, array)?)))),
+    line(None,               &["zarrs.optional", "optional"], Make::ArrayToBytes(|json, array| Ok(Arc::new(Optional::new(json, array)?)))),
     line(Some("zlib"),       &["numcodecs.zlib"],             Make::BytesToBytes(|json, _| json.either(Zlib::from_v3, Zlib::from_v2))),
     line(Some("gzip"),       &["gzip", "numcodecs.gzip"],     Make::BytesToBytes(|json, _| json.either(Gzip::from_v3, Gzip::from_v2))),
     line(Some("zstd"),       &["zstd", "numcodecs.zstd"],     Make::BytesToBytes(|json, _| json.either(Zstd::from_v3, Zstd::from_v2))),
@@ -145,7 +147,7 @@ pub const CODECS: Table = Table(&[
 /// Names that implementations once wrote into Zarr v3 metadata, and those of today for the same
 /// codecs: the first version of the specification's, and zarrs' before its codecs were registered.
 #[rustfmt::skip]
-const OLD_NAMES: [(&str, &str); 10] = [
+const OLD_NAMES: [(&str, &str); 11] = [
     ("endian",                                            "bytes"),
     ("zarrs.bitround",                                    "bitround"),
     ("https://codec.zarrs.dev/array_to_array/bitround",   "bitround"),
@@ -156,6 +158,7 @@ const OLD_NAMES: [(&str, &str); 10] = [
     ("https://codec.zarrs.dev/bytes_to_bytes/bz2",        "numcodecs.bz2"),
     ("https://codec.zarrs.dev/bytes_to_bytes/fletcher32", "numcodecs.fletcher32"),
     ("https://codec.zarrs.dev/array_to_array/squeeze",    "zarrs.squeeze"),
+    ("https://codec.zarrs.dev/array_to_bytes/optional",   "zarrs.optional"),
 ];
 
 /// The Zarr v3 name of today of a codec.
@@ -203,6 +206,15 @@ impl Table {
             let found = registered::find(name, Config::V3(configuration), array);
             return found.unwrap_or_else(|| Err(unknown(name, self.v3_names(), |line| line.v3)));
         };
+        let takes_optional = match line.make {
+            Make::BytesToBytes(_) => true,
+            Make::ArrayToArray(_) | Make::ArrayToBytes(_) => {
+                line.v3.iter().any(|name| matches!(*name, "transpose" | optional::NAME))
+            }
+        };
+        if array.optional.is_some() && !takes_optional {
+            return Err(optional::unfit(name));
+        }
         match name.strip_prefix("numcodecs.") {
             Some(id) => line.make(Config::V2(&with_id(name, id, configuration)?), array),
             None => line.make(Config::V3(configuration), array),

@@ -15,14 +15,17 @@ pub struct Scratch {
     pub(crate) own: Vec<u8>,
     /// Buffers between the steps of a chain.
     pub(crate) stages: [Vec<u8>; 2],
+    /// Which elements are there, and the values of those.
+    pub(crate) optional: [Vec<u8>; 2],
 }
 
 impl Scratch {
     /// Gives back buffers of more than `keep` bytes.
     pub fn trim(&mut self, keep: usize) {
-        for stage in self.stages.iter_mut().chain([&mut self.own]) {
-            if stage.capacity() > keep {
-                *stage = Vec::new();
+        let Scratch { own, stages: [from, to], optional: [valid, values], .. } = self;
+        for buffer in [own, from, to, valid, values] {
+            if buffer.capacity() > keep {
+                *buffer = Vec::new();
             }
         }
     }

@@ -26,6 +26,7 @@ fn array() -> Context<'static> {
     Context {
         dtype: "<i2".parse().unwrap(),
         vlen: None,
+        optional: None,
         shape: vec![3, 4].into(),
         fortran: false,
         fill: 5_i16.to_le_bytes().to_vec().into(),

@@ -151,6 +151,12 @@ impl Array {
         self.as_zarr()?.structure()
     }
 
+    /// The type of the values of elements of Zarr that may be missing; `None`: none is. An element in
+    /// memory then is [`DataType::optional`] of it.
+    pub fn optional(&self) -> Option<DataType> {
+        self.as_zarr()?.optional()
+    }
+
     /// Everything that the engine knows about the array.
     pub fn layout(&self) -> &Arc<ArrayLayout> {
         // Every read asks for the layout: the usual format answers without a virtual call.

@@ -19,10 +19,12 @@ pub struct Info {
     pub format: Format,
     /// Elements per axis.
     pub shape: Vec<u64>,
-    /// The element type in memory.
+    /// The element type in memory; of elements that may be missing, that of their values.
     pub dtype: DataType,
     /// What elements of variable length are; `None`: they have one size.
     pub vlen: Option<VlenKind>,
+    /// Whether elements may be missing.
+    pub optional: bool,
     /// The fields of elements of Zarr; `None`: they have none.
     pub structure: Option<Arc<Structure>>,
     /// Elements of a chunk per axis; where there are shards, of the innermost chunks.
@@ -156,8 +158,9 @@ impl Info {
             name: array.name(),
             format: array.format(),
             shape: layout.shape().to_vec(),
-            dtype: layout.dtype(),
+            dtype: array.optional().unwrap_or(layout.dtype()),
             vlen: array.vlen(),
+            optional: array.optional().is_some(),
             structure: array.structure().cloned(),
             chunks: layout.grid().chunk_shape().to_vec(),
             several_shapes: !layout.grid().is_regular(),
@@ -177,9 +180,13 @@ impl Info {
         })
     }
 
-    /// The element type: as NumPy writes it, or `string`, `bytes`, `array of <i4`.
+    /// The element type: as NumPy writes it, or `string`, `bytes`, `array of <i4`, `optional <i4`.
     pub fn type_name(&self) -> String {
-        self.vlen.map_or_else(|| self.dtype.to_string(), |kind| kind.to_string())
+        match self.vlen {
+            Some(kind) => kind.to_string(),
+            None if self.optional => format!("optional {}", self.dtype),
+            None => self.dtype.to_string(),
+        }
     }
 
     /// How many times smaller the stored chunks are than their elements; `None` if nothing is

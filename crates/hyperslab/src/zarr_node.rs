@@ -101,6 +101,7 @@ impl ArrayNode for zarr::Array {
             key_encoding: Some(self.key_encoding().clone()),
             fortran_order: self.fortran_order(),
             vlen: self.vlen(),
+            optional: self.optional().zip(serializer(self)),
             structure: self.structure().map(|structure| (**structure).clone()),
             codecs: codecs(self, copying),
             sharding: sharding_codec(self),
@@ -134,6 +135,9 @@ impl ArrayNode for zarr::Array {
     }
 
     fn type_words(&self) -> String {
+        if let Some(value) = self.optional() {
+            return format!("optional {}", words::dtype(value));
+        }
         match (self.structure(), self.vlen()) {
             (Some(structure), _) => words::structure(structure),
             (None, Some(kind)) => kind.to_string(),
@@ -168,7 +172,6 @@ fn codecs(array: &zarr::Array, copying: &Copying<'_>) -> CopiedCodecs {
     }
     match format {
         zarr::Format::V3 => {
-            let is_serializer = |json: &Json| codec_name(json).is_some_and(registry::makes_bytes);
             let after = array.chunk_codecs().into_iter().skip_while(|json| !is_serializer(json)).skip(1);
             CopiedCodecs::AsTheyAre { filters: None, compressors: after.collect() }
         }
@@ -178,6 +181,16 @@ fn codecs(array: &zarr::Array, copying: &Copying<'_>) -> CopiedCodecs {
             compressors: array.compressors().to_vec(),
         },
     }
+}
+
+/// Whether a codec in v3 metadata is one from array to bytes.
+fn is_serializer(json: &Json) -> bool {
+    codec_name(json).is_some_and(registry::makes_bytes)
+}
+
+/// The codec from array to bytes of the innermost chunks.
+fn serializer(array: &zarr::Array) -> Option<Json> {
+    array.chunk_codecs().into_iter().find(is_serializer)
 }
 
 /// The codec that makes shards, and the codecs before and behind it.

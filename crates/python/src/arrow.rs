@@ -1,4 +1,4 @@
-//! Ragged arrays as Arrow arrays, without a copy: the C data interface in Python's capsules.
+//! Ragged arrays, and elements of one size, as Arrow arrays, without a copy: the C data interface in Python's capsules.
 //!
 //! * structs and formats: <https://arrow.apache.org/docs/format/CDataInterface.html>
 //! * capsules: <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>
@@ -199,15 +199,38 @@ impl Node {
     fn of_ragged(ragged: &Bound<'_, PyAny>, wish: &Wish, depth: usize) -> PyResult<Node> {
         let parts = Parts::of(ragged)?;
         let axes = parts.shape.len().saturating_sub(1);
-        let mut node = Node::of_cells(&parts, wish, depth + axes)?;
-        for axis in (1..parts.shape.len()).rev() {
-            let (before, rest) = parts.shape.split_at(axis);
+        Ok(Node::of_cells(&parts, wish, depth + axes)?.with_axes(&parts.shape))
+    }
+
+    /// Elements of one size of which some may be missing, with axes as those of a ragged array.
+    fn of_values(values: &Bound<'_, PyUntypedArray>, valid: Option<&Bound<'_, PyAny>>) -> PyResult<Node> {
+        let py = values.py();
+        let shape: Vec<u64> = values.shape().iter().map(|n| *n as u64).collect();
+        let flat = values.call_method1(interned!(py, "reshape"), (-1,))?.cast_into::<PyUntypedArray>()?;
+        let mut node = Node::of_numbers(&flat)?;
+        if let Some(valid) = valid {
+            let valid = Validity::of(valid)?;
+            if valid.as_slice().len() != node.length {
+                return Err(PyValueError::new_err("valid: expected one Boolean for each element"));
+            }
+            node.nulls = valid.as_slice().iter().filter(|valid| **valid == 0).count();
+            if let Some(first) = node.buffers.first_mut() {
+                *first = Buffer::bitmap(valid.as_slice());
+            }
+        }
+        Ok(node.with_axes(&shape))
+    }
+
+    /// Elements in C order, as lists of fixed size for each axis but the first.
+    fn with_axes(mut self, shape: &[u64]) -> Node {
+        for axis in (1..shape.len()).rev() {
+            let (before, rest) = shape.split_at(axis);
             let format = format!("+w:{}", rest.first().copied().unwrap_or_default());
             let length = before.iter().product::<u64>() as usize;
-            let (buffers, child) = (vec![Buffer::Absent], Some(Box::new(node)));
-            node = Node { format: text(&format), length, nulls: 0, buffers, child };
+            let (buffers, child) = (vec![Buffer::Absent], Some(Box::new(self)));
+            self = Node { format: text(&format), length, nulls: 0, buffers, child };
         }
-        Ok(node)
+        self
     }
 
     fn of_cells(parts: &Parts<'_>, wish: &Wish, depth: usize) -> PyResult<Node> {
@@ -409,6 +432,20 @@ pub(crate) fn arrow_array<'py>(
 ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
     let py = ragged.py();
     let node = Node::of_ragged(ragged, &Wish::of(requested)?, 0)?;
+    let schema = PyCapsule::new_with_value(py, node.schema(c""), c"arrow_schema")?;
+    Ok((schema, PyCapsule::new_with_value(py, node.array(), c"arrow_array")?))
+}
+
+/// Elements of one size as capsules of a schema and of memory. `valid`, one Boolean for each element on
+/// one axis, says which are there.
+#[pyfunction]
+#[pyo3(signature = (values, valid=None))]
+pub(crate) fn arrow_of_values<'py>(
+    values: &Bound<'py, PyUntypedArray>,
+    valid: Option<&Bound<'py, PyAny>>,
+) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+    let py = values.py();
+    let node = Node::of_values(values, valid)?;
     let schema = PyCapsule::new_with_value(py, node.schema(c""), c"arrow_schema")?;
     Ok((schema, PyCapsule::new_with_value(py, node.array(), c"arrow_array")?))
 }

@@ -1,4 +1,4 @@
-//! Arrow arrays as ragged ones: what `__arrow_c_array__` and `__arrow_c_stream__` give, copied.
+//! Arrow arrays as ragged ones, or as numbers of which some may be missing: what `__arrow_c_array__` and `__arrow_c_stream__` give, copied.
 //!
 //! Text, bytes and lists of numbers, small and large, and views of text and bytes. What they are
 //! made of: <https://arrow.apache.org/docs/format/Columnar.html>.
@@ -7,7 +7,7 @@ use crate::arrow::{ArrowArray, ArrowSchema, NUMBERS};
 use crate::errors;
 use crate::once::interned;
 use crate::vlen_input::Builder;
-use numpy::PyArrayDescr;
+use numpy::{PyArray1, PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -50,6 +50,50 @@ pub(crate) fn is_arrow(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 /// Copies all elements of an object of Arrow's to `builder`; says what they are.
 pub(crate) fn read<'py>(object: &Bound<'py, PyAny>, builder: &mut Builder) -> PyResult<Kind<'py>> {
     let py = object.py();
+    let start = |schema: &ArrowSchema| kind_of(py, schema);
+    let (kind, _) = each(object, start, |(kind, form), array| copy(py, array, kind, *form, builder))?;
+    Ok(kind)
+}
+
+/// Numbers of an object of Arrow's, and which of them are there. (What is not there is any number.)
+#[pyfunction]
+pub(crate) fn arrow_values<'py>(
+    object: &Bound<'py, PyAny>,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let py = object.py();
+    let (mut values, mut valid) = (Vec::new(), Vec::new());
+    let start = |schema: &ArrowSchema| {
+        // SAFETY: a format is a C string.
+        let format = unsafe { CStr::from_ptr(schema.format).to_string_lossy().into_owned() };
+        match number(&format).filter(|_| schema.dictionary.is_null()) {
+            Some(numpy) => PyArrayDescr::new(py, numpy),
+            None => {
+                let what = format!("Arrow arrays of numbers are read here, not those of format '{format}'");
+                Err(errors::exception(py, "DataTypeError", what))
+            }
+        }
+    };
+    let dtype = each(object, start, |dtype, array| {
+        let view = View::of(py, array)?;
+        let elements = view.offset..view.offset + view.len;
+        valid.extend(elements.clone().map(|index| u8::from(view.is_valid(index))));
+        push_items(py, &view, dtype, elements.start, elements.end, &mut |bytes| {
+            values.extend_from_slice(bytes)
+        })
+    })?;
+    let booleans = numpy::dtype::<bool>(py);
+    let view = |bytes, dtype| PyArray1::from_vec(py, bytes).call_method1(interned!(py, "view"), (dtype,));
+    Ok((view(values, &dtype)?, view(valid, &booleans)?))
+}
+
+/// Calls `visit` with all arrays of an object of Arrow's, and with what `start` makes of their schema;
+/// returns that.
+fn each<T>(
+    object: &Bound<'_, PyAny>,
+    start: impl FnOnce(&ArrowSchema) -> PyResult<T>,
+    mut visit: impl FnMut(&T, &ArrowArray) -> PyResult<()>,
+) -> PyResult<T> {
+    let py = object.py();
     if object.hasattr(interned!(py, "__arrow_c_array__"))? {
         let capsules = object.call_method0(interned!(py, "__arrow_c_array__"))?.cast_into::<PyTuple>()?;
         let (schema, array) = (
@@ -62,24 +106,24 @@ pub(crate) fn read<'py>(object: &Bound<'py, PyAny>, builder: &mut Builder) -> Py
         // held and nothing of Python's runs that could release them.
         let (schema, array) =
             unsafe { (schema.cast::<ArrowSchema>().as_ref(), array.cast::<ArrowArray>().as_ref()) };
-        let (kind, form) = kind_of(py, schema)?;
-        copy(py, array, &kind, form, builder)?;
-        return Ok(kind);
+        let started = start(schema)?;
+        visit(&started, array)?;
+        return Ok(started);
     }
     let capsule = object.call_method0(interned!(py, "__arrow_c_stream__"))?.cast_into::<PyCapsule>()?;
     let stream: *mut ArrowArrayStream = capsule.pointer_checked(Some(c"arrow_array_stream"))?.as_ptr().cast();
     let mut schema = ArrowSchema::released();
     // SAFETY: a capsule of this name holds a stream, and is held meanwhile.
     unsafe { call(py, stream, |stream| (*stream).get_schema.map_or(22, |get| get(stream, &mut schema)))? };
-    let (kind, form) = kind_of(py, &schema)?;
+    let started = start(&schema)?;
     loop {
         let mut array = ArrowArray::released();
         // SAFETY: as above.
         unsafe { call(py, stream, |stream| (*stream).get_next.map_or(22, |get| get(stream, &mut array)))? };
         if array.release.is_none() {
-            return Ok(kind);
+            return Ok(started);
         }
-        copy(py, &array, &kind, form, builder)?;
+        visit(&started, &array)?;
     }
 }
 
@@ -264,7 +308,7 @@ fn copy(
             );
             return Err(errors::invalid(py, message));
         }
-        push_items(py, &items, item, start, end, builder)?;
+        push_items(py, &items, item, start, end, &mut |bytes| builder.push(bytes))?;
     }
     Ok(())
 }
@@ -276,17 +320,16 @@ fn push_items(
     item: &Bound<'_, PyArrayDescr>,
     start: usize,
     end: usize,
-    builder: &mut Builder,
+    push: &mut dyn FnMut(&[u8]),
 ) -> PyResult<()> {
-    use numpy::PyArrayDescrMethods;
     if item.kind() == b'b' {
         let bytes = items.bytes(py, 1, start / 8, end.div_ceil(8))?;
         let bit = |at: usize| bytes.get(at / 8 - start / 8).copied().unwrap_or(0) >> (at % 8) & 1;
-        builder.push(&(start..end).map(bit).collect::<Vec<u8>>());
+        push(&(start..end).map(bit).collect::<Vec<u8>>());
         return Ok(());
     }
     let size = item.itemsize();
-    builder.push(items.bytes(py, 1, start * size, end * size)?);
+    push(items.bytes(py, 1, start * size, end * size)?);
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use hyperslab::store::Ask;
 use hyperslab::stores::{Intent, Reached, StoreOptions, reach};
 use hyperslab::zarr::{
     Array, ArraySpec, AxisChunks, Choice, Consolidation, Creation, Format, Group, IndexLocation, Json,
-    KeyEncoding, Structure, open_with,
+    KeyEncoding, Structure, data_type, open_with,
 };
 use hyperslab::{Node, Object};
 use pyo3::IntoPyObjectExt;
@@ -134,6 +134,8 @@ items! {
         dtype: String,
         /// Of variable length: "text", "bytes", or NumPy's type string of the items of arrays.
         vlen: Option<String>,
+        /// Whether elements may be missing; then the type is that of their values.
+        optional: bool,
         /// The fields of structures, as Zarr v2 has them, as JSON text.
         structure: Option<String>,
         chunks: Option<Vec<u64>>,
@@ -176,6 +178,7 @@ impl Spec {
                 Some(VlenKind::Array(item))
             }
         };
+        spec.optional = self.optional;
         if let Some(text) = self.structure {
             let structure = Structure::from_text(&text);
             let structure = structure.map_err(|message| errors::exception(py, "DataTypeError", message))?;
@@ -211,6 +214,15 @@ impl Spec {
         }
         Ok(spec)
     }
+}
+
+/// The element type of a Zarr v3 `data_type`, as JSON text: NumPy's type string, and whether elements
+/// may be missing.
+#[pyfunction]
+pub(crate) fn v3_data_type(py: Python<'_>, text: &str) -> PyResult<(String, bool)> {
+    let found = data_type(&json(py, "dtype", text)?);
+    let (dtype, optional) = found.map_err(|message| errors::exception(py, "DataTypeError", message))?;
+    Ok((dtype.numpy(), optional))
 }
 
 /// The key of a chunk, relative to its array. `encoding`: JSON.

@@ -8,6 +8,7 @@ use crate::hdf5 as file;
 use crate::index::selection;
 use crate::masked;
 use crate::once;
+use crate::optional;
 use crate::output::{Reading, read_item, read_new, read_out};
 use crate::ragged::Form;
 use crate::settings;
@@ -41,9 +42,10 @@ pub(crate) fn numpy_type(py: Python<'_>, dtype: DataType) -> PyResult<Bound<'_, 
 
 /// NumPy's description of what the engine reads of an array.
 pub(crate) fn memory_type<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyArrayDescr>> {
-    match array.structure() {
-        Some(structure) => structure_type(py, structure),
-        None => numpy_type(py, array.layout().dtype()),
+    match (array.structure(), array.optional()) {
+        (Some(structure), _) => structure_type(py, structure),
+        (None, Some(value)) => optional::memory_type(&numpy_type(py, value)?),
+        (None, None) => numpy_type(py, array.layout().dtype()),
     }
 }
 
@@ -90,6 +92,8 @@ pub(crate) enum Elements {
     Plain,
     /// Nobody; but they have fields, which an index may name.
     Structures,
+    /// They may be missing: what is read is the values, and which of them are there.
+    Optional,
     /// They are of variable length.
     Vlen(Form),
     /// Python: structures that hold objects, references; and what has no elements at all.
@@ -114,6 +118,9 @@ impl ArrayBase {
             (Some(out), _) => self.item_into(py, &array, types, &selection, out, reading),
             (None, Elements::Vlen(form)) => {
                 self.read_vlen(py, (&array, types, form), &selection, Shown::Array, reading)
+            }
+            (None, Elements::Optional) => {
+                optional::shown(&read_new(array.layout(), types.memory.bind(py), &selection, reading)?)
             }
             (None, _) => Ok(read_new(array.layout(), types.memory.bind(py), &selection, reading)?.into_any()),
         }
@@ -172,6 +179,10 @@ impl ArrayBase {
     pub(crate) fn types(&self, py: Python<'_>, array: &Array) -> PyResult<&Types> {
         once::get_or_try_make(&self.types, py, || {
             let memory = memory_type(py, array)?.unbind();
+            if let Some(value) = array.optional() {
+                let values = optional::type_of(&numpy_type(py, value)?)?.unbind();
+                return Ok(Types { values, memory, elements: Elements::Optional });
+            }
             let Some(dataset) = array.as_hdf5() else {
                 return Ok(match array.vlen() {
                     None => {
@@ -225,6 +236,10 @@ impl ArrayBase {
         let reading = self.reading(py, array, selection)?;
         match &types.elements {
             Elements::Vlen(form) => self.read_vlen(py, (array, types, form), selection, Shown::Item, reading),
+            Elements::Optional => {
+                let found = read_new(array.layout(), types.memory.bind(py), selection, reading)?;
+                if selection.is_scalar() { optional::shown_one(&found) } else { optional::shown(&found) }
+            }
             _ => read_item(array.layout(), types.memory.bind(py), selection, reading),
         }
     }
@@ -244,6 +259,10 @@ impl ArrayBase {
                 let found = self.read_vlen(py, (array, types, form), selection, Shown::Array, reading)?;
                 vlen::assign_out(&out, found)?;
             }
+            Elements::Optional => {
+                let (layout, dtype) = (array.layout(), types.memory.bind(py));
+                optional::read_out(&out, dtype, selection, || read_new(layout, dtype, selection, reading))?;
+            }
             _ => read_out(array.layout(), types.memory.bind(py), selection, &out, reading)?,
         }
         Ok(out)
@@ -259,7 +278,11 @@ impl ArrayBase {
         writing: Writing,
     ) -> PyResult<()> {
         let types = self.types(py, array)?;
-        let value = &masked::filled(array, types.values.bind(py), value)?;
+        let dtype = match &types.elements {
+            Elements::Vlen(_) => &types.values,
+            _ => &types.memory,
+        };
+        let value = &masked::filled(array, dtype.bind(py), value)?;
         match &types.elements {
             Elements::Vlen(form) => vlen::write(array, form, selection, value, writing),
             _ => assign(array.layout(), types.memory.bind(py), selection, value, writing),

@@ -36,6 +36,7 @@ mod mapping;
 mod masked;
 mod npy_string;
 mod once;
+mod optional;
 mod output;
 mod ragged;
 mod references;
@@ -59,7 +60,9 @@ mod _native {
     #[pymodule_export]
     use crate::array::ArrayBase;
     #[pymodule_export]
-    use crate::arrow::{arrow_array, arrow_schema};
+    use crate::arrow::{arrow_array, arrow_of_values, arrow_schema};
+    #[pymodule_export]
+    use crate::arrow_input::arrow_values;
     #[pymodule_export]
     use crate::attributes::StoredAttributes;
     #[pymodule_export]
@@ -67,7 +70,9 @@ mod _native {
     #[pymodule_export]
     use crate::copy::copy;
     #[pymodule_export]
-    use crate::create::{chunk_key, chunk_of_key, create_array, create_group, open_node, open_root};
+    use crate::create::{
+        chunk_key, chunk_of_key, create_array, create_group, open_node, open_root, v3_data_type,
+    };
     #[pymodule_export]
     use crate::elements::small_numbers;
     #[pymodule_export]

@@ -4,6 +4,7 @@ use crate::array::ArrayBase;
 use crate::elements::Elements;
 use crate::engine;
 use crate::once::interned;
+use crate::optional;
 use crate::output::{NUMPYS_BELOW, Reading, over};
 use hyperslab::Array;
 use hyperslab::array::{element_count, read_masked};
@@ -21,6 +22,10 @@ pub(crate) fn read<'py>(
     verify: Option<bool>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (py, base) = (this.py(), this.get());
+    if base.array(py)?.optional().is_some() {
+        // They are masked anyway.
+        return base.values(py, selection, out, threads, verify);
+    }
     let found = match out {
         // Memory of the caller, whom nobody keeps from changing it, is for NumPy to compare.
         Some(_) => None,
@@ -59,7 +64,8 @@ fn compared<'py>(
     Ok(Some((values, over(mask, &dtype::<bool>(py), &shape, reading.fortran)?)))
 }
 
-/// What is to be written: of a masked array its data, with the fill value where it is masked.
+/// What is to be written: of a masked array its data, with the fill value where it is masked. Of
+/// elements that may be missing, the values and which of them are there.
 pub(crate) fn filled<'py>(
     array: &Array,
     dtype: &Bound<'py, PyArrayDescr>,
@@ -67,6 +73,9 @@ pub(crate) fn filled<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     static MASKED: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = value.py();
+    if array.optional().is_some() {
+        return optional::packed(value, dtype);
+    }
     if !value.is_instance(MASKED.import(py, "numpy.ma", "MaskedArray")?)? {
         return Ok(value.clone());
     }

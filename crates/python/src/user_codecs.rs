@@ -234,7 +234,14 @@ impl PythonCodec {
             None => None,
             Some((dtype, shape, fill)) => {
                 let dtype: DataType = dtype.parse().map_err(pyo3::exceptions::PyTypeError::new_err)?;
-                Some(Context { dtype, vlen: None, shape: shape.into(), fortran: false, fill: fill.into() })
+                Some(Context {
+                    dtype,
+                    vlen: None,
+                    optional: None,
+                    shape: shape.into(),
+                    fortran: false,
+                    fill: fill.into(),
+                })
             }
         };
         let of_bytes = found.getattr("bytes_bytes")?;

@@ -11,7 +11,7 @@ use crate::path::{join, normalize_path};
 use crate::structure::Structure;
 use crate::{ArraySpec, AxisChunks, Format, KeyEncoding, Result, ZarrError, locked, walk};
 use hyperslab_array::ArrayLayout;
-use hyperslab_codec::VlenKind;
+use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_store::{Ask, Identity, Key, Store};
 use std::fmt;
 use std::sync::Arc;
@@ -220,6 +220,12 @@ impl Array {
     /// What its elements of variable length are; `None`: they have one size.
     pub fn vlen(&self) -> Option<VlenKind> {
         self.metadata.element.vlen()
+    }
+
+    /// What the values of its elements are, which may be missing; `None`: none is. An element in
+    /// memory then is [`DataType::optional`] of this type.
+    pub fn optional(&self) -> Option<DataType> {
+        self.metadata.element.optional()
     }
 
     /// The fields of its elements, in the byte order that they have in memory; `None`: they have

@@ -261,6 +261,10 @@ mod tests {
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [8, 4]}}, "chunk_key_encoding": {"name": "default"},
         "fill_value": {"a": 3, "b": {"c": true, "d": [0, 1]}}, "zarr_format": 3, "node_type": "array",
         "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}"#;
+    const OPTIONAL: &str = r#"{"shape": [9, 9], "data_type": {"name": "zarrs.optional", "configuration": {"name": "int32", "configuration": {}}},
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [8, 4]}}, "chunk_key_encoding": {"name": "default"},
+        "fill_value": [3], "zarr_format": 3, "node_type": "array", "codecs": [{"name": "transpose", "configuration": {"order": [1, 0]}},
+        {"name": "zarrs.optional", "configuration": {"mask_codecs": ["packbits", "crc32c"], "data_codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}}]}"#;
     const RECTILINEAR: &str = r#"{"shape": [9, 9], "data_type": "uint16",
         "chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[2, [3, 2], 1], 4]}},
         "chunk_key_encoding": {"name": "suffix", "configuration": {"suffix": ".x", "base-encoding": {"name": "fanout", "configuration": {"max_children": 4}}}},
@@ -319,7 +323,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
         fn damaged_documents_are_refused_or_sound(
-            text in prop::sample::select(vec![V2, V3, SHARDED, TEXT, OBJECTS, STRUCT_V2, STRUCT_V3, RECTILINEAR, RECTILINEAR_SHARDS]),
+            text in prop::sample::select(vec![V2, V3, SHARDED, TEXT, OBJECTS, STRUCT_V2, STRUCT_V3, OPTIONAL, RECTILINEAR, RECTILINEAR_SHARDS]),
             damages in proptest::collection::vec((0usize..60, proptest::option::of(any::<prop::sample::Index>())), 1..4),
         ) {
             let (mut document, hostile) = (json(text), json(HOSTILE));
@@ -352,6 +356,9 @@ mod tests {
         let v3 = v3::parse(&json(V3)).unwrap();
         assert_eq!(v2::parse(&json(STRUCT_V2), Json::object()).unwrap().element.engine_type().size(), 55);
         assert_eq!(v3::parse(&json(STRUCT_V3)).unwrap().element.engine_type().size(), 13);
+        let optional = v3::parse(&json(OPTIONAL)).unwrap();
+        assert_eq!(optional.element.engine_type().size(), 5);
+        assert_eq!(optional.layout(&store, "", "zarr.json").unwrap().encoding().chain().codecs().len(), 1);
         let sharded = v3::parse(&json(SHARDED)).unwrap();
         assert_eq!((sharded.chunk.as_slice(), sharded.codecs.order.as_slice()), (&[2, 1][..], &[0, 1][..]));
         assert_eq!(sharded.layout(&store, "", "zarr.json").unwrap().sharding().unwrap().levels().len(), 2);

@@ -4,7 +4,7 @@ use crate::error::{Problem, expected, invalid};
 use crate::json::Json;
 use crate::structure::Structure;
 use crate::vlen::{self, Element};
-use crate::{AxisChunks, Format, KeyEncoding, chunks, fill};
+use crate::{AxisChunks, Format, KeyEncoding, chunks, fill, optional};
 use hyperslab_array::{Dims, MAX_RANK};
 use hyperslab_codec::{Cell, DataType, VlenKind};
 
@@ -42,6 +42,10 @@ pub struct ArraySpec {
     /// elements. Their codec (`vlen-utf8`, …) is chosen; in v2 it is the first filter, before
     /// `filters`, in v3 the `serializer`.
     pub vlen: Option<VlenKind>,
+    /// v3: whether elements may be missing; then `dtype` is the type of their values, and `fill` has
+    /// one more byte: 1, or 0 if what is never written is missing. Their codec (`zarrs.optional`) is
+    /// chosen.
+    pub optional: bool,
     /// The fields of elements; then `dtype` is [`Structure::engine_type`]. v3 has no fields that
     /// are arrays, and stores all fields in the byte order of the `serializer` (auto: little
     /// endian).
@@ -68,7 +72,7 @@ pub struct ArraySpec {
     /// machine's byte order. v2 has none.
     pub serializer: Choice<Json>,
     /// One element in `dtype`'s byte order; of variable length: its bytes. `None`: `null` in v2,
-    /// the type's default in v3.
+    /// the type's default in v3; elements that may be missing are.
     pub fill: Option<Vec<u8>>,
     /// Whether chunks are stored with the first axis fastest. v3 stores that as a `transpose`
     /// codec, and only where `filters` is auto.
@@ -90,6 +94,7 @@ impl ArraySpec {
             shape: shape.into(),
             dtype,
             vlen: None,
+            optional: false,
             structure: None,
             chunks: None,
             rectilinear: None,
@@ -123,6 +128,22 @@ impl ArraySpec {
         ArraySpec { vlen: Some(kind), ..ArraySpec::new(format, shape, DataType::CELL) }
     }
 
+    /// An array of elements that may be missing, with defaults for all else.
+    ///
+    /// ```
+    /// use hyperslab_store::MemoryStore;
+    /// use hyperslab_zarr::{Array, ArraySpec};
+    ///
+    /// let spec = ArraySpec::of_optional(&[1000], "<f8".parse()?);
+    /// let levels = Array::create(std::sync::Arc::new(MemoryStore::new()), "levels", spec, false)?;
+    /// assert_eq!(levels.optional(), Some("<f8".parse()?));
+    /// assert_eq!(levels.layout().dtype().size(), 9);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn of_optional(shape: &[u64], value: DataType) -> Self {
+        ArraySpec { optional: true, ..ArraySpec::new(Format::V3, shape, value) }
+    }
+
     /// An array of elements that have fields, with defaults for all else.
     ///
     /// ```
@@ -142,7 +163,11 @@ impl ArraySpec {
 
     /// What the elements are.
     pub(crate) fn element(&self) -> Element {
-        self.vlen.map_or(Element::Fixed(self.dtype), Element::Vlen)
+        match self.vlen {
+            Some(kind) => Element::Vlen(kind),
+            None if self.optional => Element::Optional(self.dtype),
+            None => Element::Fixed(self.dtype),
+        }
     }
 
     /// The metadata document of the array (`zarr.json`, `.zarray`) and its attributes. What it says
@@ -183,13 +208,13 @@ impl ArraySpec {
 
     /// Bytes of an element in memory, of variable length: of its cell.
     fn size(&self) -> usize {
-        self.vlen.map_or(self.dtype.size(), |_| Cell::SIZE)
+        self.element().engine_type().size()
     }
 
     /// Chunks that are objects.
     fn guess(&self) -> Dims {
         match self.vlen {
-            None => chunks::guess(&self.shape, self.dtype.size(), chunks::LARGEST),
+            None => chunks::guess(&self.shape, self.size(), chunks::LARGEST),
             // zarr-python takes each for a byte. Of the largest arrays that would be more cells
             // than should be in memory at once.
             Some(_) => chunks::guess(&self.shape, 1, chunks::LARGEST / Cell::SIZE as u64),
@@ -259,6 +284,8 @@ impl ArraySpec {
             (None, _) if self.format == Format::V2 => Ok(Json::Null),
             (None, Element::Fixed(dtype)) => fill::write(dtype, &fill::default(dtype), self.format),
             (Some(bytes), Element::Fixed(dtype)) => fill::write(dtype, bytes, self.format),
+            (None, Element::Optional(_)) => Ok(Json::Null),
+            (Some(bytes), Element::Optional(value)) => optional::write_fill(value, bytes),
             (fill, Element::Vlen(kind)) => vlen::write_fill(kind, fill.as_deref().unwrap_or_default()),
         }
     }

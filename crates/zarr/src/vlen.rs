@@ -15,7 +15,7 @@
 use crate::error::{Problem, invalid, unsupported};
 use crate::format::extension::Extension;
 use crate::json::Json;
-use crate::{Format, base64, dtypes, fill};
+use crate::{Format, base64, dtypes, fill, optional};
 use hyperslab_codec::registry::NO_PICKLE;
 use hyperslab_codec::{Codec, Context, DataType, Vlen, VlenKind};
 
@@ -26,11 +26,16 @@ pub(crate) enum Element {
     Fixed(DataType),
     /// Of variable length.
     Vlen(VlenKind),
+    /// Some may be missing; the others have values of this type.
+    Optional(DataType),
 }
 
 impl Element {
     /// The elements of a v3 `data_type`.
     pub(crate) fn from_v3(json: &Json) -> Result<Self, Problem> {
+        if let Some(value) = optional::from_v3(json)? {
+            return Ok(Element::Optional(value));
+        }
         match from_v3(json)? {
             Some(kind) => Ok(Element::Vlen(kind)),
             None => dtypes::from_v3(json).map(Element::Fixed),
@@ -39,13 +44,17 @@ impl Element {
 
     /// What codecs encode.
     pub(crate) fn of(array: &Context<'_>) -> Self {
-        array.vlen.map_or(Element::Fixed(array.dtype), Element::Vlen)
+        match (array.vlen, array.optional) {
+            (Some(kind), _) => Element::Vlen(kind),
+            (None, Some(value)) => Element::Optional(value),
+            (None, None) => Element::Fixed(array.dtype),
+        }
     }
 
     /// Chunks of them, for their codecs.
     pub(crate) fn context<'a>(self, shape: &'a [u64], fill: &'a [u8]) -> Context<'a> {
-        let (dtype, vlen) = (self.engine_type(), self.vlen());
-        Context { dtype, vlen, shape: shape.into(), fortran: false, fill: fill.into() }
+        let (dtype, vlen, optional) = (self.engine_type(), self.vlen(), self.optional());
+        Context { dtype, vlen, optional, shape: shape.into(), fortran: false, fill: fill.into() }
     }
 
     /// The fill value of metadata that has none.
@@ -53,6 +62,7 @@ impl Element {
         match self {
             Element::Fixed(dtype) => fill::default(dtype),
             Element::Vlen(_) => Vec::new(),
+            Element::Optional(value) => optional::missing(value),
         }
     }
 
@@ -61,19 +71,33 @@ impl Element {
         match self {
             Element::Fixed(dtype) => dtype,
             Element::Vlen(_) => DataType::CELL,
+            // Elements are below every limit of sizes.
+            Element::Optional(value) => value.optional().unwrap_or(DataType::CELL),
         }
     }
 
     /// The v3 codec that makes bytes of them.
     pub(crate) fn serializer(self) -> &'static str {
-        self.vlen().map_or("bytes", VlenKind::codec_name)
+        match self {
+            Element::Fixed(_) => "bytes",
+            Element::Vlen(kind) => kind.codec_name(),
+            Element::Optional(_) => "zarrs.optional",
+        }
     }
 
     /// The kind of elements of variable length.
     pub(crate) fn vlen(self) -> Option<VlenKind> {
         match self {
-            Element::Fixed(_) => None,
+            Element::Fixed(_) | Element::Optional(_) => None,
             Element::Vlen(kind) => Some(kind),
+        }
+    }
+
+    /// The type of the values of elements that may be missing.
+    pub(crate) fn optional(self) -> Option<DataType> {
+        match self {
+            Element::Optional(value) => Some(value),
+            Element::Fixed(_) | Element::Vlen(_) => None,
         }
     }
 }

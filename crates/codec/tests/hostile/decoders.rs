@@ -39,6 +39,14 @@ const ZARR: &[(&str, &str)] = &[
         r#"{"name": "cast_value", "configuration": {"data_type": "uint8", "rounding": "nearest-even", "out_of_range": "clamp"}}"#,
     ),
     ("<i2", r#"{"name": "transpose", "configuration": {"order": [1, 0]}}"#),
+    (
+        "optional <i2",
+        r#"{"name": "zarrs.optional", "configuration": {"mask_codecs": ["packbits"], "data_codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}}"#,
+    ),
+    (
+        "optional <i4",
+        r#"{"name": "zarrs.optional", "configuration": {"mask_codecs": ["bytes", "gzip"], "data_codecs": ["packbits", "numcodecs.lz4"]}}"#,
+    ),
 ];
 
 /// Filters of HDF5: numbers, and their client data.
@@ -66,8 +74,11 @@ pub const DECODERS: usize = ZARR.len() + HDF5.len();
 /// A decoder, and bytes of a chunk; `None`: this build does not have it.
 pub fn decoder(number: usize) -> Option<(Arc<dyn Codec>, usize)> {
     if let Some((dtype, json)) = ZARR.get(number) {
-        let dtype: hyperslab_codec::DataType = dtype.parse().ok()?;
-        let array = Context { shape: SHAPE.to_vec().into(), ..Context::of_elements(dtype) };
+        let array = match dtype.strip_prefix("optional ") {
+            Some(value) => Context::of_optional(value.parse().ok()?)?,
+            None => Context::of_elements(dtype.parse().ok()?),
+        };
+        let array = Context { shape: SHAPE.to_vec().into(), ..array };
         let json: Value = serde_json::from_str(json).ok()?;
         let codec: AnyCodec = match json.get("name").and_then(Value::as_str) {
             Some(name) => registry::CODECS.from_v3(name, json.get("configuration"), &array).ok()?,

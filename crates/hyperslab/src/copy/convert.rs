@@ -6,7 +6,7 @@ use super::{Compressors, CopyOptions, Order, Shards, ragged};
 use crate::element::swap_bytes;
 use crate::{Array, Error, Format, Result};
 use hyperslab_array::Dims;
-use hyperslab_codec::{ByteOrder, BytesCodec, Codec, Transpose, VlenKind};
+use hyperslab_codec::{ByteOrder, BytesCodec, Codec, DataType, Transpose, VlenKind};
 use hyperslab_zarr::{ArraySpec, AxisChunks, Choice, IndexLocation, Json, KeyEncoding, Structure};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,6 +66,8 @@ pub(crate) struct Copied {
     pub(crate) fortran_order: bool,
     /// What elements are that have no one size.
     pub(crate) vlen: Option<VlenKind>,
+    /// The type of the values of elements that may be missing, and their codec in v3 metadata.
+    pub(crate) optional: Option<(DataType, Json)>,
     /// The fields of elements, without gaps, in the byte order that they have in the source.
     pub(crate) structure: Option<Structure>,
     /// The codecs, if the user chooses none.
@@ -112,8 +114,15 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
         spec.dtype = structure.engine_type();
         spec.structure = Some(structure);
     }
+    let mut serializer = Json::from(&BytesCodec::metadata(endian));
+    if let Some((value, codec)) = &facts.optional {
+        if format != Format::ZarrV3 {
+            return Err(copying.refuse("its elements may be missing, which Zarr v2 has no word for"));
+        }
+        (spec.dtype, spec.optional, serializer) = (*value, true, codec.clone());
+    }
     // What codecs take for one element: of variable length, bytes.
-    let element = if vlen.is_some() { 1 } else { spec.dtype.size() };
+    let element = if vlen.is_some() || spec.optional { 1 } else { spec.dtype.size() };
     let (axes, shard_axes) = match array.layout().sharding() {
         None => (facts.rectilinear, None),
         // The chunks in shards have one shape.
@@ -182,7 +191,7 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
             let transpose = (!identity).then(|| Json::from(&Transpose::metadata(&order)));
             spec.filters = Choice::Set(transpose.into_iter().collect());
             if vlen.is_none() {
-                spec.serializer = Choice::Set(Json::from(&BytesCodec::metadata(endian)));
+                spec.serializer = Choice::Set(serializer);
             }
         }
     }

@@ -16,12 +16,12 @@
 
 use super::codecs::{Chain, Serializer, normalized as normalized_list};
 use super::extension::Extension;
-use crate::dtypes;
 use crate::error::{Problem, expected, invalid};
 use crate::json::Json;
 use crate::metadata::sizes;
 use crate::spec::IndexLocation;
 use crate::vlen::{self, Element};
+use crate::{dtypes, optional};
 use hyperslab_array::{Dims, IndexEncoding, ShardLevel, Sharding};
 use hyperslab_codec::{ByteOrder, BytesCodec, ChunkCodecs, Context};
 
@@ -38,7 +38,14 @@ fn index_array(counts: impl Iterator<Item = u64>) -> Result<Context<'static>, Pr
     let shape: Vec<u64> = counts.chain([2]).collect();
     let absent = vec![0xff; size_of::<u64>()];
     let dtype = dtypes::from_v3(&"uint64".into())?;
-    Ok(Context { dtype, vlen: None, shape: shape.into(), fortran: false, fill: absent.into() })
+    Ok(Context {
+        dtype,
+        vlen: None,
+        optional: None,
+        shape: shape.into(),
+        fortran: false,
+        fill: absent.into(),
+    })
 }
 
 /// Whether metadata of a codec is that of a sharding codec.
@@ -274,6 +281,7 @@ pub(super) fn normalized(
     let inner = Context { shape: inner.to_vec().into(), ..array.clone() };
     let serializer = match Element::of(array) {
         Element::Vlen(kind) => vlen::v3_codec(kind),
+        Element::Optional(value) => optional::v3_codec(value),
         Element::Fixed(dtype) => {
             let endian = (dtype.size() > 1).then_some(ByteOrder::Little);
             Json::from(&BytesCodec::metadata(endian))

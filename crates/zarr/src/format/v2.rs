@@ -74,6 +74,8 @@ pub(crate) fn parse(document: &Json, attributes: Json) -> Result<Metadata, Probl
         (value, Some(structure), _) => Some(structure.parse_fill(value, Format::V2)?),
         (value, None, Element::Fixed(dtype)) => Some(fill::parse(dtype, value, Format::V2)?),
         (value, None, Element::Vlen(kind)) => Some(vlen::parse_fill(kind, value, Format::V2)?),
+        // No dtype of v2 says so.
+        (_, None, Element::Optional(_)) => None,
     };
     let rank = shape.len();
     let order = if fortran { (0..rank).rev().collect() } else { (0..rank).collect() };
@@ -172,6 +174,9 @@ fn dimension_names(attributes: &Json, rank: usize) -> Option<Vec<Option<String>>
 pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     if spec.serializer != Choice::Auto {
         return invalid!("serializer: Zarr v2 has none");
+    }
+    if spec.optional {
+        return unsupported!("data_type: Zarr v2 has no elements that may be missing; use Zarr v3");
     }
     if spec.rectilinear.is_some() || spec.rectilinear_shards.is_some() {
         return invalid!("chunks: Zarr v2 has only chunks of one shape, no rectilinear grids");

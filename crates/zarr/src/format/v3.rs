@@ -22,7 +22,7 @@ use crate::metadata::{Metadata, Rectilinear, attributes, require, sizes};
 use crate::spec::{ArraySpec, Choice};
 use crate::structure::{self, Structure};
 use crate::vlen::{self, Element};
-use crate::{Format, KeyEncoding, dtypes, fill};
+use crate::{Format, KeyEncoding, dtypes, fill, optional};
 use hyperslab_array::{ChunkEncoding, MakeEncoding, ShardLevel};
 use hyperslab_codec::{ByteOrder, BytesCodec, Transpose};
 use std::sync::Arc;
@@ -104,6 +104,7 @@ pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
         (Some(structure), _) => structure.parse_fill(fill, Format::V3)?,
         (None, Element::Fixed(dtype)) => fill::parse(dtype, fill, Format::V3)?,
         (None, Element::Vlen(kind)) => vlen::parse_fill(kind, fill, Format::V3)?,
+        (None, Element::Optional(value)) => optional::parse_fill(value, fill)?,
     };
     match document.get("storage_transformers") {
         None | Some(Json::Null) => {}
@@ -182,6 +183,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         (Some(structure), _) => structure.to_v3()?,
         (None, Element::Fixed(dtype)) => dtypes::to_v3(dtype),
         (None, Element::Vlen(kind)) => vlen::to_v3(kind)?,
+        (None, Element::Optional(value)) => optional::to_v3(value),
     };
     let mut codecs = Vec::new();
     match &spec.filters {
@@ -205,6 +207,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
             _ => serializer.clone(),
         },
         (Choice::Auto, Some(kind)) => vlen::v3_codec(kind),
+        (Choice::Auto, None) if spec.optional => optional::v3_codec(spec.dtype),
         (Choice::Auto, None) => {
             // Filters may make numbers of several bytes of those of one.
             let transpose =
