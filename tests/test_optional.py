@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import hyperslab as hs
 import ml_dtypes
 import numpy as np
@@ -305,6 +306,10 @@ def new(shape: Any = (6,), dtype: Any = "i4", **more: Any) -> hs.Array:
     return hs.create_array(hs.MemoryStore(), shape=shape, dtype=hs.optional_dtype(dtype), **more)
 
 
+class Numbers(list[Any]):
+    """A list of another class."""
+
+
 def listed(found: Any) -> Any:
     return found.tolist()
 
@@ -354,6 +359,19 @@ def test_what_may_be_written() -> None:
     for values in (wanted, masked, pa.array(wanted), np.array(wanted, object)):
         assert listed(hs.array(values, dtype=hs.optional_dtype("i2"))[...]) == wanted
     square = new((2, 2))
+    square[...] = [np.ma.MaskedArray([1, 2], mask=[0, 1]), (None, 4)]
+    assert listed(square[...]) == [[1, None], [None, 4]]
+    square[...] = [pl.Series([5, None]), np.array([6, None], object)]
+    assert listed(square[...]) == [[5, None], [6, None]]
+    square[...] = [[1, 2], np.array([3, 4])]
+    assert listed(square[...]) == [[1, 2], [3, 4]]
+    for ragged in ([1, [2, None]], [[1, None], [2]], [None, [1, 2]]):
+        with pytest.raises(ValueError):
+            square[...] = ragged
+    z[...] = da.ma.masked_equal(da.from_array(np.arange(6), chunks=2), 3)
+    assert listed(z[...]) == [0, 1, 2, None, 4, 5]
+    z[:2] = Numbers([7, None])
+    assert listed(z[:3]) == [7, None, 2]
     square.vindex[[[0, 0], [1, 1]], [[0, 1], [0, 1]]] = [1, None, np.ma.masked, 4]
     assert listed(square[...]) == [[1, None], [None, 4]]
 

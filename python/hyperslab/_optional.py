@@ -125,10 +125,8 @@ def _parts(given: Any, dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], Any]:
     """Values, and which of them are there."""
     if given is None or given is np.ma.masked:
         return np.zeros((), dtype), False
-    if type(given) in (list, tuple):
-        if _has_missing(given):
-            return _of_objects(np.array(given, dtype=object), True, dtype)
-        return np.asarray(given, dtype), True
+    if isinstance(given, (list, tuple)):
+        return _of_list(cast("list[Any]", given), dtype)
     of_numpy = isinstance(getattr(given, "dtype", None), np.dtype)
     if of_numpy and hasattr(given, "read") and is_optional(given.dtype):
         # An array that is stored, or a view of one.
@@ -142,16 +140,33 @@ def _parts(given: Any, dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], Any]:
     is_arrow = hasattr(given, "__arrow_c_array__") or hasattr(given, "__arrow_c_stream__")
     if is_arrow and not hasattr(given, "iloc"):
         return _native.arrow_values(given)
+    if hasattr(given, "__array__") and not isinstance(given, (np.ndarray, np.generic)):
+        # It may be masked. NumPy's `asarray` would forget that, and dask's `__array__` does.
+        graph = getattr(given, "__dask_graph__", None)
+        of_dask = graph is not None and graph() is not None
+        return _parts(given.compute() if of_dask else given.__array__(), dtype)
     if isinstance(given, np.ndarray) and given.dtype == object:
         return _of_objects(given, True, dtype)
     return np.asarray(given, dtype), True
 
 
+def _of_list(given: list[Any], dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], Any]:
+    if not _has_missing(given):
+        return np.asarray(given, dtype), True
+    if not any(np.ndim(one) for one in given if not _is_missing(one)):
+        return _of_objects(np.array(given, dtype=object), True, dtype)
+    # One by one: NumPy would forget the masks of masked arrays.
+    parts = [_parts(one, dtype) for one in given]
+    return np.stack([values for values, _ in parts]), np.stack(
+        [np.broadcast_to(valid, values.shape) for values, valid in parts]
+    )
+
+
 def _has_missing(given: Any) -> bool:
-    """Whether lists of lists hold something that is missing."""
+    """Whether lists of lists hold something that may be missing."""
     if isinstance(given, (list, tuple)):
         return any(map(_has_missing, cast("list[Any]", given)))
-    return _is_missing(given) or (isinstance(given, np.ma.MaskedArray) and bool(np.ma.is_masked(given)))
+    return _is_missing(given) or (hasattr(given, "__array__") and not isinstance(given, np.generic))
 
 
 def _is_missing(one: Any) -> bool:
