@@ -86,6 +86,7 @@ impl ArrayNode for NetcdfArray {
             rectilinear: None,
             fortran_order: false,
             vlen: None,
+            object_codec: None,
             structure: None,
             codecs: CopiedCodecs::InOtherWords(Vec::new()),
             sharding: None,

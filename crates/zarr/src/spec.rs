@@ -42,6 +42,9 @@ pub struct ArraySpec {
     /// elements. Their codec (`vlen-utf8`, …) is chosen; in v2 it is the first filter, before
     /// `filters`, in v3 the `serializer`.
     pub vlen: Option<VlenKind>,
+    /// v2: that first filter, where it has settings (`json2`, `msgpack2`), or is another one of its
+    /// kind (`categorize` of text). `None`: the usual one.
+    pub object_codec: Option<Json>,
     /// The fields of elements; then `dtype` is [`Structure::engine_type`]. v3 has no fields that
     /// are arrays, and stores all fields in the byte order of the `serializer` (auto: little
     /// endian).
@@ -88,6 +91,7 @@ impl ArraySpec {
             shape: shape.into(),
             dtype,
             vlen: None,
+            object_codec: None,
             structure: None,
             chunks: None,
             rectilinear: None,

@@ -76,6 +76,7 @@ pub(crate) fn copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Cop
         rectilinear: None,
         fortran_order: false,
         vlen,
+        object_codec: None,
         structure,
         codecs: CopiedCodecs::Instead(compressors(dataset, copying)?),
         sharding: None,
