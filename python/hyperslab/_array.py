@@ -23,7 +23,7 @@ from hyperslab._info import Info, array_facts, chunks_per_object, human_size, sh
 from hyperslab._metadata import ArrayV2Metadata, ArrayV3Metadata, codecs_of
 from hyperslab._node import ZarrNode
 from hyperslab._store import Store, StoreLike
-from hyperslab._vlen import kind_of
+from hyperslab._vlen import OBJECTS, kind_of
 from hyperslab.codecs import Codec
 from hyperslab.errors import ZarrDeprecationWarning
 
@@ -126,12 +126,14 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
 
     @property
     def fill_value(self) -> Any:
-        """What elements never written hold, a NumPy scalar (`str`, `bytes` or an array where elements are of
-        variable length); ``None`` where Zarr v2 metadata leaves it open (they read as zero, or empty).
+        """What elements never written hold, a NumPy scalar (`str`, `bytes`, an array or an object where
+        elements are that); ``None`` where Zarr v2 metadata leaves it open (they read as zero, empty or None).
         """
         fill, (kind, item) = self._fill, kind_of(self.dtype)
         if fill is None:
             return None
+        if kind in OBJECTS:
+            return self._fill_object
         if kind is not None:
             return fill.decode() if kind == "text" else fill if item is None else np.frombuffer(fill, item)
         return np.frombuffer(fill, dtype=self.dtype)[0]

@@ -23,6 +23,7 @@ from hyperslab._ragged import Ragged
 from hyperslab._store import Store
 from hyperslab._structure import pop_fields
 from hyperslab._view import View
+from hyperslab._vlen import OBJECTS, kind_of, objects_array
 from hyperslab.errors import ArrayShapeError, InvalidArgumentError
 
 __all__ = ["AnyArray"]
@@ -336,7 +337,11 @@ class AnyArray(Indexed, Node):
         """
         vlen = self._is_vlen
         as_array = np.asanyarray if isinstance(data, np.ma.MaskedArray) else np.asarray
-        values: Any = Ragged.of(data, self.dtype) if vlen else as_array(data, dtype=self.dtype)
+        values: Any
+        if kind_of(self.dtype)[0] in OBJECTS:
+            values = objects_array(data, self.ndim)
+        else:
+            values = Ragged.of(data, self.dtype) if vlen else as_array(data, dtype=self.dtype)
         old = self.shape
         if not -len(old) <= axis < len(old):
             raise InvalidArgumentError(f"axis {axis} is out of bounds for an array of {len(old)} axes")

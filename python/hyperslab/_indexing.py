@@ -13,7 +13,7 @@ from hyperslab import _native
 from hyperslab._explain import Explain
 from hyperslab._ragged import Ragged
 from hyperslab._structure import pop_fields
-from hyperslab._vlen import kind_of
+from hyperslab._vlen import OBJECTS, kind_of, objects_array
 from hyperslab.errors import ArrayShapeError, UnsupportedSelectionError
 
 if TYPE_CHECKING:
@@ -324,7 +324,11 @@ def flat_values(selection: Any, value: Any, dtype: np.dtype[Any]) -> Any:
     masked = any(item.dtype == bool for item in lists)
     if masked or max((item.ndim for item in lists), default=0) < 2:
         return value
-    values = np.asarray(value) if kind_of(dtype)[0] is None else Ragged.of(value, dtype)
+    kind = kind_of(dtype)[0]
+    if kind in OBJECTS:
+        values = objects_array(value, 1)
+    else:
+        values = np.asarray(value) if kind is None else Ragged.of(value, dtype)
     if values.ndim != 1:
         return value
     shape = np.broadcast_shapes(*(item.shape for item in lists))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab._explain import Explain
-from hyperslab._vlen import kind_of
+from hyperslab._vlen import OBJECTS, kind_of, objects_array
 from hyperslab.errors import (
     ArrayShapeError,
     BoundsCheckError,
@@ -251,7 +251,10 @@ class View:
                [0, 6, 0]], dtype=int32)
         """
         kind = kind_of(self.dtype)[0]
-        given = np.asarray(values, dtype=None if kind is None else object)
+        if kind in OBJECTS:
+            given = objects_array(values, self.ndim)
+        else:
+            given = np.asarray(values, dtype=None if kind is None else object)
         while given.ndim > self.ndim and given.shape[0] == 1:
             given = given[0]
         try:

@@ -183,6 +183,16 @@ pub(crate) fn objects<'py>(
     })
 }
 
+/// An array of objects, each made of the bytes of a cell.
+pub(crate) fn made_objects<'py>(
+    cells: Cells<'_>,
+    dtype: &Bound<'py, PyArrayDescr>,
+    shape: &[u64],
+    mut make: impl FnMut(&[u8]) -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    new_objects(dtype, shape, |index| make(cells.bytes(index)))
+}
+
 /// An array of bytes, or of text in this encoding.
 pub(crate) fn decoded<'py>(
     cells: Cells<'_>,

@@ -132,8 +132,11 @@ items! {
         zarr_format: u32,
         shape: Vec<u64>,
         dtype: String,
-        /// Of variable length: "text", "bytes", or NumPy's type string of the items of arrays.
+        /// Of variable length: "text", "bytes", "json2", "msgpack2", or NumPy's type string of the
+        /// items of arrays.
         vlen: Option<String>,
+        /// The filter that makes bytes of objects, where it is not the usual one.
+        object_codec: Option<String>,
         /// The fields of structures, as Zarr v2 has them, as JSON text.
         structure: Option<String>,
         chunks: Option<Vec<u64>>,
@@ -170,11 +173,14 @@ impl Spec {
             None => None,
             Some("text") => Some(VlenKind::Text),
             Some("bytes") => Some(VlenKind::Bytes),
+            Some("json2") => Some(VlenKind::Json),
+            Some("msgpack2") => Some(VlenKind::MessagePack),
             Some(item) => {
                 let item = item.parse().map_err(|message| errors::exception(py, "DataTypeError", message))?;
                 Some(VlenKind::Array(item))
             }
         };
+        spec.object_codec = self.object_codec.map(|text| json(py, "filters", &text)).transpose()?;
         if let Some(text) = self.structure {
             let structure = Structure::from_text(&text);
             let structure = structure.map_err(|message| errors::exception(py, "DataTypeError", message))?;
