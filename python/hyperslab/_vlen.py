@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab._hdf5_types import noted
-from hyperslab.errors import ArgumentTypeError
+from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
 __all__ = ["OBJECTS", "Kind", "kind_of", "objects_array", "vlen_dtype"]
 
@@ -62,10 +62,11 @@ def type_of(kind: Kind, item: np.dtype[Any] | None = None) -> np.dtype[Any]:
 
 
 def objects_array(values: Any, ndim: int) -> npt.NDArray[Any]:
-    """Values as an array of objects: of lists the outer ``ndim`` levels are axes, what is in them are objects.
-    """
+    """Values as an array of objects. Of lists the outer ``ndim`` levels are axes."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise ArgumentTypeError("masked objects have no value that could be written: fill them: values.filled(…)")
+        raise ArgumentTypeError(
+            "masked objects have no value that could be written: fill them: values.filled(…)"
+        )
     if isinstance(values, (list, tuple)):
         shape: list[int] = []
         level: Any = values
@@ -73,10 +74,7 @@ def objects_array(values: Any, ndim: int) -> npt.NDArray[Any]:
             shape.append(len(level))
             level = level[0] if level else None
         made = np.empty(shape, object)
-        if shape:
-            made[...] = values
-        else:
-            made[()] = values
+        _place(made, values, ())
         return made
     if isinstance(values, np.generic):
         values = values.item()
@@ -85,3 +83,15 @@ def objects_array(values: Any, ndim: int) -> npt.NDArray[Any]:
     made = np.empty((), object)
     made[()] = values
     return made
+
+
+def _place(made: npt.NDArray[Any], values: Any, at: tuple[int, ...]) -> None:
+    """Put what is in nested lists into an array of their shape."""
+    depth = len(at)
+    if depth == made.ndim:
+        made[at] = values
+        return
+    if not isinstance(values, (list, tuple)) or len(values) != made.shape[depth]:
+        raise InvalidArgumentError(f"lists of level {depth} differ in length: they make no array")
+    for index, value in enumerate(values):
+        _place(made, value, (*at, index))

@@ -6,14 +6,15 @@
 //! ```
 //!
 //! As there, the first label is 1; 0, and what is beyond the labels, is the empty text; text that is
-//! no label cannot be written. All cells of a label are one: a chunk takes no more memory than the
-//! labels do.
+//! no label cannot be written, but for the fill value (zarr-python 2 has 0 where none was given): it
+//! is stored as 0, as numcodecs does, or no chunk at the end of an array could be written. All cells
+//! of a label are one: a chunk takes no more memory than the labels do.
 
 use crate::categorize::{Fields, NAME, number, put_number};
 use crate::objects::{Objects, element_of};
 use crate::registry::Config;
 use crate::scratch::sized;
-use crate::{CodecError, DataType, Result};
+use crate::{CodecError, Context, DataType, Result};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -31,15 +32,15 @@ pub(crate) struct Categories {
 }
 
 impl Categories {
-    /// From metadata.
-    pub(crate) fn new(config: Config<'_>) -> Result<Self> {
+    /// From metadata, for chunks like `array`.
+    pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let fields: Fields = config.fields(NAME)?;
         let encoded = fields.encoded()?;
         if !matches!(fields.dtype.as_deref(), Some("|O" | "O" | "object")) {
             let why = format!("{NAME:?}: expected dtype \"|O\" as in the array, found {:?}", fields.dtype);
             return Err(CodecError::Unfit { why });
         }
-        let mut numbers = HashMap::from([(Vec::new(), 0)]);
+        let mut numbers = HashMap::from([(Vec::new(), 0), (array.fill.to_vec(), 0)]);
         let (mut text, mut places) = (String::new(), vec![0..0]);
         for (label, number) in fields.labels.iter().zip(1..) {
             // Of two equal labels the last, as with numcodecs.
@@ -123,6 +124,9 @@ mod tests {
             assert!(error.contains("element 1 of the chunk: \"c\" is none of the labels"), "{error}");
             withstands_damage(&codec, chunk, 4);
         }
+        let filled =
+            vlen(VlenKind::Text, NAME, json!({"labels": ["a"], "dtype": "|O"}), &[2, 2], b"0").unwrap();
+        assert_eq!(encode(&filled, &[b"0", b"a", b"", b"0"]).unwrap(), [0, 1, 0, 0]);
         let one = codec(json!({"labels": ["a"], "dtype": "|O"})).unwrap();
         assert_eq!(decode(&one, &[1, 2, 0, 255], 4).unwrap(), [&b"a"[..], b"", b"", b""]);
         assert!(decode(&one, &[1, 1, 1, 1, 1], 4).is_err());

@@ -134,7 +134,7 @@ impl Vlen {
         let (kind, objects): (_, Arc<dyn Objects>) = match id {
             Some(json2::NAME) => (VlenKind::Json, Arc::new(Json2::new(config, array)?)),
             Some(msgpack2::NAME) => (VlenKind::MessagePack, Arc::new(MsgPack2::new(config, array)?)),
-            _ => (VlenKind::Text, Arc::new(Categories::new(config)?)),
+            _ => (VlenKind::Text, Arc::new(Categories::new(config, array)?)),
         };
         Ok(Vlen { objects: Some(objects), ..Vlen::new(kind, array.fill.as_ref().into()) })
     }

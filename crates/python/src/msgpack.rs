@@ -177,9 +177,15 @@ fn pack_at(object: &Bound<'_, PyAny>, settings: Settings, to: &mut Vec<u8>, dept
     } else if object.is_instance_of::<PyInt>() {
         pack_integer(object, to)?;
     } else if let Ok(number) = object.cast::<PyFloat>() {
+        let (number, single) = (number.value(), number.value() as f32);
         match settings.use_single_float {
-            true => with(to, 0xca, &(number.value() as f32).to_be_bytes()),
-            false => with(to, 0xcb, &number.value().to_be_bytes()),
+            true if single.is_infinite() && number.is_finite() => {
+                return Err(PyOverflowError::new_err(format!(
+                    "{number} is too large for a float of 32 bits"
+                )));
+            }
+            true => with(to, 0xca, &single.to_be_bytes()),
+            false => with(to, 0xcb, &number.to_be_bytes()),
         }
     } else if let Ok(text) = object.cast::<PyString>() {
         pack_text(text.to_str()?.as_bytes(), settings.use_bin_type, to)?;
