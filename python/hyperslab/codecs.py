@@ -64,7 +64,7 @@ from hyperslab._codecs_zarr import (
     Zstd,
 )
 from hyperslab._user_codecs import register_codec
-from hyperslab._vlen import OBJECTS, Kind, type_of
+from hyperslab._vlen import OBJECTS, Kind, kind_of, type_of
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
 __all__ = [
@@ -299,7 +299,10 @@ def object_codec(codec: CodecLike) -> tuple[np.dtype[Any], dict[str, Any] | None
     """The data type of the elements of variable length that a codec makes bytes of, and its metadata where
     the type does not say all; ``None``: it is another codec.
     """
-    if _user_codecs.is_user_codec(codec) or (isinstance(codec, Codec) and not isinstance(codec, Categorize)):
+    if isinstance(codec, Codec):
+        if not isinstance(codec, Categorize):
+            return None
+    elif _user_codecs.is_user_codec(codec):
         return None
     found = cast("dict[str, Any]", codec.to_dict(2) if isinstance(codec, Codec) else plain(_metadata(codec)))
     name = str(found.get("id", found.get("name"))).removeprefix("numcodecs.")
@@ -319,12 +322,8 @@ def object_codec(codec: CodecLike) -> tuple[np.dtype[Any], dict[str, Any] | None
 
 def makes_objects(codecs: Iterable[Any]) -> bool:
     """Whether a codec among these is for any objects: ``json2`` or ``msgpack2``."""
-    names = (
-        _metadata(codec).get("id")
-        for codec in codecs
-        if isinstance(codec, (Mapping, _HasConfig)) and not _user_codecs.is_user_codec(codec)
-    )
-    return any(name in OBJECTS for name in names)
+    found = [object_codec(codec) for codec in codecs if codec is not None]
+    return any(said is not None and kind_of(said[0])[0] in OBJECTS for said in found)
 
 
 def codec_metadata(codec: CodecLike, zarr_format: ZarrFormat) -> dict[str, Any]:
