@@ -324,7 +324,7 @@ def flat_values(selection: Any, value: Any, dtype: np.dtype[Any]) -> Any:
     masked = any(item.dtype == bool for item in lists)
     if masked or max((item.ndim for item in lists), default=0) < 2:
         return value
-    kind = kind_of(dtype)[0]
+    kind, values = kind_of(dtype)[0], value
     if kind in OBJECTS:
         values = objects_array(value, 1)
     else:

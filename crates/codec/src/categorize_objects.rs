@@ -11,7 +11,7 @@
 //! of a label are one: a chunk takes no more memory than the labels do.
 
 use crate::categorize::{Fields, NAME, number, put_number};
-use crate::objects::{Objects, element_of};
+use crate::objects::{Each, Objects, element_of};
 use crate::registry::Config;
 use crate::scratch::sized;
 use crate::{CodecError, Context, DataType, Result};
@@ -41,7 +41,7 @@ impl Categories {
             return Err(CodecError::Unfit { why });
         }
         let mut numbers = HashMap::from([(Vec::new(), 0), (array.fill.to_vec(), 0)]);
-        let (mut text, mut places) = (String::new(), vec![0..0]);
+        let (mut text, mut places) = (String::new(), vec![Range::default()]);
         for (label, number) in fields.labels.iter().zip(1..) {
             // Of two equal labels the last, as with numcodecs.
             numbers.insert(label.as_bytes().to_vec(), number);
@@ -61,12 +61,7 @@ impl Objects for Categories {
         self.text.len()
     }
 
-    fn split(
-        &self,
-        chunk: &[u8],
-        values: &mut Vec<u8>,
-        each: &mut dyn FnMut(&[u8], usize) -> Result<(), String>,
-    ) -> Result<(), String> {
+    fn split(&self, chunk: &[u8], values: &mut Vec<u8>, each: &mut Each<'_>) -> Result<(), String> {
         if !chunk.len().is_multiple_of(self.encoded.size()) {
             return Err(format!("{} bytes are no whole number of elements of {}", chunk.len(), self.encoded));
         }

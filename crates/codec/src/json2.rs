@@ -21,7 +21,7 @@
 //! done here; the others are for who makes JSON of objects.
 
 use crate::json_text::{Reader, Style};
-use crate::objects::{Objects, element_of, lists};
+use crate::objects::{Each, Objects, element_of, lists};
 use crate::registry::Config;
 use crate::{CodecError, Context, Result};
 use serde::Deserialize;
@@ -146,7 +146,7 @@ impl Json2 {
         reader: &mut Reader<'_>,
         depth: usize,
         values: &mut Vec<u8>,
-        each: &mut dyn FnMut(&[u8], usize) -> Result<(), String>,
+        each: &mut Each<'_>,
     ) -> Result<(), String> {
         let lists = lists(&self.shape);
         let len = lists.get(depth).copied().unwrap_or(0);
@@ -227,12 +227,7 @@ impl Objects for Json2 {
         stored
     }
 
-    fn split(
-        &self,
-        chunk: &[u8],
-        values: &mut Vec<u8>,
-        each: &mut dyn FnMut(&[u8], usize) -> Result<(), String>,
-    ) -> Result<(), String> {
+    fn split(&self, chunk: &[u8], values: &mut Vec<u8>, each: &mut Each<'_>) -> Result<(), String> {
         let text = std::str::from_utf8(chunk).map_err(|error| format!("it is not UTF-8: {error}"))?;
         if self.ascii && !text.is_ascii() {
             return Err("it is not ASCII".into());

@@ -22,7 +22,7 @@
 //! objects, and objects of values.
 
 use crate::low::low32;
-use crate::objects::{Objects, element_of};
+use crate::objects::{Each, Objects, element_of};
 use crate::registry::Config;
 use crate::{CodecError, Context, Result};
 use serde::Deserialize;
@@ -145,12 +145,7 @@ impl Objects for MsgPack2 {
         stored
     }
 
-    fn split(
-        &self,
-        chunk: &[u8],
-        values: &mut Vec<u8>,
-        each: &mut dyn FnMut(&[u8], usize) -> Result<(), String>,
-    ) -> Result<(), String> {
+    fn split(&self, chunk: &[u8], values: &mut Vec<u8>, each: &mut Each<'_>) -> Result<(), String> {
         let mut left = chunk;
         self.read(&mut left, 0, &mut |value| {
             let start = values.len();

@@ -9,6 +9,9 @@ use serde_json::Value;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+/// Gets the bytes of an element, and where they begin.
+pub(crate) type Each<'a> = dyn FnMut(&[u8], usize) -> Result<(), String> + 'a;
+
 /// How a chunk holds objects.
 pub(crate) trait Objects: Debug + Send + Sync {
     /// The name of the codec.
@@ -20,12 +23,7 @@ pub(crate) trait Objects: Debug + Send + Sync {
     /// Puts the bytes of all elements into `values`, which is empty and has room for them. Calls
     /// `each` for every element, in the chunk's order, with its bytes and where they begin. On
     /// failure says why.
-    fn split(
-        &self,
-        chunk: &[u8],
-        values: &mut Vec<u8>,
-        each: &mut dyn FnMut(&[u8], usize) -> Result<(), String>,
-    ) -> Result<(), String>;
+    fn split(&self, chunk: &[u8], values: &mut Vec<u8>, each: &mut Each<'_>) -> Result<(), String>;
 
     /// Makes a chunk, which is empty before, of the bytes of its elements. On failure says why.
     fn join(&self, elements: &[&[u8]], chunk: &mut Vec<u8>) -> Result<(), String>;
