@@ -384,6 +384,29 @@ def test_lists_are_elements_below_the_axes() -> None:
         z[0] = np.ma.MaskedArray([1, 2], [True, False])
 
 
+def test_many_objects() -> None:
+    """More than are made of JSON in one call."""
+    some = ["a", None, {"b": [1, 2.5]}, 7, "é,]", [[]], -0.0]
+    values = array_of([some[n % 7] for n in range(40_000)], (200, 200))
+    z = make(values, chunks=(150, 170))
+    same(z[...], values)
+    same(z[::-1, 3:190:2], values[::-1, 3:190:2])
+    values[130, 7] = {1, 2}
+    with pytest.raises(TypeError, match="set") as caught:
+        z[...] = values
+    assert f"value {130 * 200 + 7} in C order" in caught.value.__notes__[-1]
+
+
+def test_an_interrupt_is_not_lost() -> None:
+    class Key(dict[str, Any]):
+        def items(self) -> Any:
+            raise KeyboardInterrupt
+
+    z = make(shape=(2,), object_codec=numcodecs.JSON(sort_keys=False))
+    with pytest.raises(KeyboardInterrupt):
+        z[...] = array_of(["a", Key(b=1)], (2,))
+
+
 def test_what_is_no_json() -> None:
     z = make(array_of([1, "a"], (2,)))
     loop: list[Any] = []

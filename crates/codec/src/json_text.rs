@@ -237,6 +237,33 @@ pub fn compact_json(text: &str) -> Result<String, String> {
     String::from_utf8(compact).map_err(|error| error.to_string())
 }
 
+/// Gives `each` the items of a list, without white space.
+///
+/// ```
+/// let mut items = Vec::new();
+/// hyperslab_codec::json_items(r#"[{"a": 1}, "b,c"]"#, |item| items.push(item.to_vec()))?;
+/// assert_eq!(items, [&br#"{"a":1}"#[..], br#""b,c""#]);
+/// # Ok::<(), String>(())
+/// ```
+pub fn json_items(text: &str, mut each: impl FnMut(&[u8])) -> Result<(), String> {
+    let mut reader = Reader::new(text, true);
+    let mut item = Vec::new();
+    reader.take(b'[')?;
+    if reader.peek() != Some(b']') {
+        loop {
+            item.clear();
+            reader.value(&Style::compact(), 0, &mut item)?;
+            each(&item);
+            if reader.peek() != Some(b',') {
+                break;
+            }
+            reader.take(b',')?;
+        }
+    }
+    reader.take(b']')?;
+    reader.end()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -322,6 +349,19 @@ mod tests {
         assert!(compact_json(&deep(MOST_DEPTH)).is_ok());
         assert!(compact_json(&deep(MOST_DEPTH + 1)).unwrap_err().contains("more than 1000 deep"));
         assert!(compact_json(&"[".repeat(1 << 20)).unwrap_err().contains("more than 1000 deep"));
+    }
+
+    #[test]
+    fn items_of_lists() {
+        let items = |text: &str| {
+            let mut items = Vec::new();
+            json_items(text, |item| items.push(String::from_utf8(item.to_vec()).unwrap())).map(|()| items)
+        };
+        assert_eq!(items("[]").unwrap(), Vec::<String>::new());
+        assert_eq!(items(" [1 , [2, 3] ,\"]\"] ").unwrap(), ["1", "[2,3]", "\"]\""]);
+        for wrong in ["", "1", "[1", "[1,]", "[,]", "[1] 2", "[1}"] {
+            assert!(items(wrong).is_err(), "{wrong}");
+        }
     }
 
     proptest! {

@@ -80,7 +80,7 @@ pub use error::{CodecError, Result};
 pub use gzip::Gzip;
 pub use heap::{Cell, Heap, HeapAllocator, HeapBuffer, HeapMemory};
 pub use jenkins::lookup3;
-pub use json_text::compact_json;
+pub use json_text::{compact_json, json_items};
 pub use kind::{AnyCodec, ArrayCodecs, ArrayToArray, ArrayToBytes, ChunkCodecs, Context};
 pub use lz4::Lz4;
 pub use racing::Racing;

@@ -67,7 +67,7 @@ impl<'a> Cells<'a> {
     }
 
     /// The bytes of one; of what is null, none.
-    fn bytes(&self, index: usize) -> &'a [u8] {
+    pub(crate) fn bytes(&self, index: usize) -> &'a [u8] {
         match self.offsets.get(index..index + 2) {
             Some(&[start, end]) => {
                 self.values.get(start as usize * self.size..end as usize * self.size).unwrap_or_default()
@@ -183,16 +183,6 @@ pub(crate) fn objects<'py>(
     })
 }
 
-/// An array of objects, each made of the bytes of a cell.
-pub(crate) fn made_objects<'py>(
-    cells: Cells<'_>,
-    dtype: &Bound<'py, PyArrayDescr>,
-    shape: &[u64],
-    mut make: impl FnMut(&[u8]) -> PyResult<Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyUntypedArray>> {
-    new_objects(dtype, shape, |index| make(cells.bytes(index)))
-}
-
 /// An array of bytes, or of text in this encoding.
 pub(crate) fn decoded<'py>(
     cells: Cells<'_>,
@@ -210,7 +200,7 @@ pub(crate) fn decoded<'py>(
 }
 
 /// A new array of objects, one after the other.
-fn new_objects<'py>(
+pub(crate) fn new_objects<'py>(
     dtype: &Bound<'py, PyArrayDescr>,
     shape: &[u64],
     mut make: impl FnMut(usize) -> PyResult<Bound<'py, PyAny>>,

@@ -1,16 +1,22 @@
 //! Python's objects as elements: what is in an array of `json2` or `msgpack2`, and what Python has.
 
+use crate::cells::{Cells, new_objects};
 use crate::errors;
 use crate::msgpack;
 use crate::once::interned;
 use crate::vlen_input::objects_of;
 use hyperslab::array::{Ragged, Selection};
+use hyperslab::codec::json_items;
 use hyperslab::zarr::Json;
 use hyperslab::{Array, Memory, VlenKind};
-use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{PyArrayDescr, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use std::sync::Arc;
+
+/// Objects that are made of JSON in one call, or the other way round.
+const BATCH: usize = 1 << 14;
 
 /// Makes objects of the bytes of elements, and the other way round.
 pub(crate) enum Objects {
@@ -76,8 +82,35 @@ impl Objects {
         }
     }
 
+    /// An array of the objects of elements. Of JSON many are made at once: a call of Python's `json`
+    /// takes longer than a short text.
+    pub(crate) fn array<'py>(
+        &self,
+        cells: Cells<'_>,
+        dtype: &Bound<'py, PyArrayDescr>,
+        shape: &[u64],
+    ) -> PyResult<Bound<'py, PyUntypedArray>> {
+        let py = dtype.py();
+        if let Objects::MessagePack(_) = self {
+            return new_objects(dtype, shape, |index| self.object(py, cells.bytes(index)));
+        }
+        let (mut text, mut batch) = (Vec::new(), PyList::empty(py));
+        new_objects(dtype, shape, |index| {
+            if index % BATCH == 0 {
+                text.clear();
+                for index in index..cells.len().min(index + BATCH) {
+                    text.push(if text.is_empty() { b'[' } else { b',' });
+                    text.extend_from_slice(cells.bytes(index));
+                }
+                text.push(b']');
+                batch = self.object(py, &text)?.cast_into::<PyList>()?;
+            }
+            batch.get_item(index % BATCH)
+        })
+    }
+
     /// Adds the bytes of an object.
-    pub(crate) fn add(&self, object: &Bound<'_, PyAny>, to: &mut Vec<u8>) -> PyResult<()> {
+    fn add(&self, object: &Bound<'_, PyAny>, to: &mut Vec<u8>) -> PyResult<()> {
         match self {
             Objects::Json { encode, .. } => {
                 let text = encode.bind(object.py()).call1((object,))?;
@@ -86,6 +119,54 @@ impl Objects {
             }
             Objects::MessagePack(settings) => msgpack::pack(object, *settings, to),
         }
+    }
+
+    /// Adds the bytes of many objects, and where each ends.
+    fn add_all(
+        &self,
+        objects: &[Bound<'_, PyAny>],
+        offsets: &mut Vec<i64>,
+        to: &mut Vec<u8>,
+    ) -> PyResult<()> {
+        for batch in objects.chunks(BATCH) {
+            let (count, size) = (offsets.len(), to.len());
+            if matches!(self, Objects::Json { .. }) && self.add_list(batch, offsets, to)? {
+                continue;
+            }
+            // One of them may have no JSON. Alone it is found.
+            offsets.truncate(count);
+            to.truncate(size);
+            for object in batch {
+                self.add(object, to)?;
+                offsets.push(to.len() as i64);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the JSON of many objects, which is made in one call. False: that does not work. Errors
+    /// only with what nobody may keep, as `KeyboardInterrupt`.
+    fn add_list(
+        &self,
+        objects: &[Bound<'_, PyAny>],
+        offsets: &mut Vec<i64>,
+        to: &mut Vec<u8>,
+    ) -> PyResult<bool> {
+        let Some(first) = objects.first() else { return Ok(true) };
+        let (py, count) = (first.py(), offsets.len() + objects.len());
+        let mut text = Vec::new();
+        match self.add(PyList::new(py, objects)?.as_any(), &mut text) {
+            Err(error) if error.is_instance_of::<PyException>(py) => return Ok(false),
+            added => added?,
+        }
+        let split = std::str::from_utf8(&text).is_ok_and(|text| {
+            let items = json_items(text, |item| {
+                to.extend_from_slice(item);
+                offsets.push(to.len() as i64);
+            });
+            items.is_ok()
+        });
+        Ok(split && offsets.len() == count)
     }
 
     /// Values for a selection of an array, as the engine has them. Of lists as many levels are axes
@@ -104,14 +185,12 @@ impl Objects {
         let objects = objects_of(&given);
         let (mut offsets, mut bytes) = (Vec::with_capacity(objects.len() + 1), Vec::new());
         offsets.push(0);
-        for (index, object) in objects.iter().enumerate() {
-            self.add(object, &mut bytes).map_err(|error| {
-                let note = format!("array '{}': value {index} in C order cannot be stored", array.name());
-                let noted = error.value(py).call_method1(interned!(py, "add_note"), (note,));
-                noted.map_or_else(|other| other, |_| error)
-            })?;
-            offsets.push(bytes.len() as i64);
-        }
+        self.add_all(&objects, &mut offsets, &mut bytes).map_err(|error| {
+            let index = offsets.len() - 1;
+            let note = format!("array '{}': value {index} in C order cannot be stored", array.name());
+            let noted = error.value(py).call_method1(interned!(py, "add_note"), (note,));
+            noted.map_or_else(|other| other, |_| error)
+        })?;
         let no_memory = || {
             let message = format!("array '{}': no memory for {} bytes of values", array.name(), bytes.len());
             errors::exception(py, "OutOfMemoryError", message)

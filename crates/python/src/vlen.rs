@@ -127,9 +127,7 @@ pub(crate) fn shown<'py>(
     if let Form::Objects(objects) = form {
         return match scalar {
             true => objects.object(py, cells.all()),
-            false => {
-                Ok(cells::made_objects(cells, dtype, &shape, |bytes| objects.object(py, bytes))?.into_any())
-            }
+            false => Ok(objects.array(cells, dtype, &shape)?.into_any()),
         };
     }
     let strings = match shown {
