@@ -499,7 +499,7 @@ def test_copies(tmp_path: Path) -> None:
     z = make(values, chunks=(3,), store=tmp_path / "a", object_codec=codec, fill_value={"fill": 0})
     z.resize((6,))
     expected = array_of([*values, {"fill": 0}, {"fill": 0}], (6,))
-    hs.copy(tmp_path / "a", tmp_path / "b", zarr_format=2, chunks=(2,))
+    hs.copy(tmp_path / "a", tmp_path / "b", zarr_format=2, chunks=(2,), verify=True)
     copied = hs.open_array(tmp_path / "b")
     assert (copied.chunks, copied.filters) == ((2,), z.filters)
     same(copied[...], expected)

@@ -174,7 +174,9 @@ def create_array(
         shards within shards or with an index in other codecs. Auto: `Bytes`.
     object_codec : codec, optional
         For data type `object`: what the objects are, as zarr-python 2 says it (``numcodecs.VLenUTF8()``,
-        ``VLenBytes()``, ``VLenArray("<i4")``). It may be the first of the filters, too.
+        ``VLenBytes()``, ``VLenArray("<i4")``; in Zarr v2 also ``JSON()`` and ``MsgPack()``, for any objects
+        that have such a form, and ``Categorize(labels, dtype=object)``). It may be the first of the filters,
+        too.
     fill_value : scalar, optional
         What elements never written hold. Default: zero, the empty string, not-a-time. ``None`` in Zarr v2:
         ``null``.

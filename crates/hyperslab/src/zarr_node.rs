@@ -101,7 +101,7 @@ impl ArrayNode for zarr::Array {
             key_encoding: Some(self.key_encoding().clone()),
             fortran_order: self.fortran_order(),
             vlen: self.vlen(),
-            object_codec: self.filters().first().filter(|_| self.vlen().is_some()).cloned(),
+            object_codec: self.object_codec().cloned(),
             structure: self.structure().map(|structure| (**structure).clone()),
             codecs: codecs(self, copying),
             sharding: sharding_codec(self),

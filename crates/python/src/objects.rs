@@ -31,8 +31,7 @@ pub(crate) enum Objects {
 impl Objects {
     /// Of an array whose elements are that.
     pub(crate) fn of(py: Python<'_>, array: &Array, kind: VlenKind) -> PyResult<Self> {
-        let filters = array.as_zarr().map(|array| array.filters()).unwrap_or_default();
-        Self::of_filter(py, kind, filters.first())
+        Self::of_filter(py, kind, array.as_zarr().and_then(|array| array.object_codec()))
     }
 
     /// Of the filter that an array has; what it does not say is as numcodecs has it.
