@@ -493,6 +493,37 @@ def test_everywhere_else(tmp_path: Path) -> None:
     assert z.metadata["filters"][0]["id"] == "json2"
 
 
+def test_in_groups() -> None:
+    group = hs.create_group({}, zarr_format=2)
+    how: dict[str, Any] = {"shape": (2,), "dtype": object, "object_codec": numcodecs.JSON()}
+    group.create_array("a", **how)[...] = [{"k": 1}, [2]]
+    for found in (
+        group["a"],
+        group.require_array("a", **how),
+        group.require_array("a", shape=(2,), dtype="O"),
+    ):
+        assert found[...].tolist() == [{"k": 1}, [2]]
+    assert group.require_array("b", **how)[...].tolist() == [None, None]
+    assert "object" in str(group.tree())
+    assert hs.zeros_like(group["a"])[...].tolist() == [0, 0]
+    like = hs.full_like(group["a"], fill_value={"z": []})
+    assert like.metadata["fill_value"] == {"z": []} and like[...].tolist() == [{"z": []}] * 2
+
+
+@pytest.mark.parametrize("codec", ["json2", "msgpack2"])
+def test_resizing(codec: str) -> None:
+    values = array_of([{"n": n} for n in range(30)], (6, 5))
+    for fill in (None, 7):
+        z = make(values, chunks=(4, 2), object_codec={"id": codec}, order="F", fill_value=fill)
+        z.append(values)
+        z.resize((12, 7))
+        assert z[:, :5].tolist() == values.tolist() * 2 and z[:, 5:].tolist() == [[fill] * 2] * 12
+        z.resize((3, 3))
+        z.resize((5, 5))
+        assert z[:3, :3].tolist() == values[:3, :3].tolist()
+        assert z[3:].tolist() == [[fill] * 5] * 2 and z[:3, 3:].tolist() == [[fill] * 2] * 3
+
+
 def test_copies(tmp_path: Path) -> None:
     values = array_of(["a", None, {"b": [1, 2]}, [1.5]], (4,))
     codec = numcodecs.JSON(indent=2, sort_keys=False)
