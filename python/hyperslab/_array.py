@@ -31,7 +31,7 @@ from hyperslab._metadata import ArrayV2Metadata, ArrayV3Metadata, codecs_of
 from hyperslab._node import ZarrNode
 from hyperslab._optional import is_optional, value_dtype
 from hyperslab._store import Store, StoreLike
-from hyperslab._vlen import kind_of
+from hyperslab._vlen import OBJECTS, kind_of
 from hyperslab.codecs import Codec
 from hyperslab.errors import ZarrDeprecationWarning
 
@@ -139,15 +139,17 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
 
     @property
     def fill_value(self) -> Any:
-        """What elements never written hold, a NumPy scalar (`str`, `bytes` or an array where elements are of
-        variable length); ``None`` where Zarr v2 metadata leaves it open (they read as zero, or empty). Of
-        elements that may be missing also ``numpy.ma.masked``.
+        """What elements never written hold, a NumPy scalar (`str`, `bytes`, an array or an object where
+        elements are that); ``None`` where Zarr v2 metadata leaves it open (they read as zero, empty or None).
+        Of elements that may be missing also ``numpy.ma.masked``.
         """
         fill, (kind, item) = self._fill, kind_of(self.dtype)
         if fill is None:
             return None
         if is_optional(self.dtype):
             return np.frombuffer(fill, value_dtype(self.dtype), 1)[0] if fill[-1] else np.ma.masked
+        if kind in OBJECTS:
+            return self._fill_object
         if kind is not None:
             return fill.decode() if kind == "text" else fill if item is None else np.frombuffer(fill, item)
         return np.frombuffer(fill, dtype=self.dtype)[0]

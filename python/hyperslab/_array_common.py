@@ -26,6 +26,7 @@ from hyperslab._ragged import Ragged
 from hyperslab._store import Store
 from hyperslab._structure import pop_fields
 from hyperslab._view import View
+from hyperslab._vlen import OBJECTS, kind_of, objects_array
 from hyperslab.errors import ArrayShapeError, InvalidArgumentError
 
 __all__ = ["AnyArray"]
@@ -378,6 +379,8 @@ class AnyArray(Indexed, Node):
         values: Any
         if is_optional(self.dtype):
             values = packed(data, self._memory_dtype)
+        elif kind_of(self.dtype)[0] in OBJECTS:
+            values = objects_array(data, self.ndim)
         else:
             data = unmasked(self, data)
             values = Ragged.of(data, self.dtype) if vlen else np.asarray(data, dtype=self.dtype)

@@ -457,7 +457,7 @@ class PackBits(Codec):
 
 @dataclass(frozen=True)
 class Categorize(Codec):
-    """Text of fixed length out of a list of labels, stored as their numbers (Zarr v2).
+    """Text out of a list of labels, stored as their numbers (Zarr v2).
 
     Text that is none of the labels, other than ``""``, cannot be written. (numcodecs writes it as ``""``.)
 
@@ -466,7 +466,8 @@ class Categorize(Codec):
     labels : sequence of str
         At most as many as ``astype`` has numbers, without 0.
     dtype : dtype, optional
-        Of the text; default: the array's.
+        Of the text; default: the array's, which then has text of fixed length. ``object``: text of any
+        length, of an array of ``dtype=object`` without another codec of objects.
     astype : dtype, default "u1"
         Integers that are stored.
 

@@ -18,6 +18,7 @@ from hyperslab._create import (
     ShapeLike,
     ShardsLike,
     array_like,
+    listed,
     normalize_dtype,
     normalize_format,
 )
@@ -208,7 +209,8 @@ def array(data: Any, **kwargs: Any) -> Array:
     for name in ("shape", "data"):
         if name in kwargs:
             raise TypeError(f"array() got an unexpected keyword argument {name!r}")
-    data = with_type(data, kwargs.get("dtype"))
+    codecs = [*listed(kwargs.get("filters")), kwargs.get("object_codec")]
+    data = with_type(data, kwargs.get("dtype"), codecs)
     if is_zarr_array(data):
         kwargs = _like(data, kwargs)
     chunks = None if is_zarr_array(data) else getattr(data, "chunks", None)

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from hyperslab._attrs import attributes_text
 from hyperslab._config import config as settings
-from hyperslab._native import small_numbers, v3_data_type
+from hyperslab._native import object_bytes, small_numbers, v3_data_type
 from hyperslab._optional import is_optional, optional_dtype, value_dtype
 from hyperslab._ragged import Ragged
 from hyperslab._structure import packed, structure_text
-from hyperslab._vlen import Kind, kind_of, type_of
+from hyperslab._vlen import OBJECTS, Kind, kind_of, type_of
 from hyperslab.codecs import CodecLike, CodecsLike, codec_metadata, codecs_metadata
 from hyperslab.codecs import object_codec as object_codec_type
 from hyperslab.errors import ArgumentTypeError, DataTypeError, InvalidArgumentError, UnsupportedError
@@ -88,6 +88,7 @@ class ArraySpec(TypedDict):
     dtype: str
     vlen: str | None
     optional: bool
+    object_codec: str | None
     structure: str | None
     chunks: list[int] | None
     rectilinear: str | None
@@ -327,8 +328,8 @@ def normalize_dtype(dtype: Any) -> np.dtype[Any]:
         return type_of(kind, item)
     if found.kind == "O":
         raise DataTypeError(
-            "dtype object says nothing of what the objects are: give str, bytes or hyperslab.vlen_dtype(…) "
-            "(in Zarr v2 also object_codec)"
+            "dtype object says nothing of what the objects are: give str, bytes or hyperslab.vlen_dtype(…), "
+            "in Zarr v2 also object_codec (numcodecs.JSON() is for any objects that are JSON)"
         )
     if found.names is not None:
         return packed(found, normalize_dtype)
@@ -386,11 +387,22 @@ def _optional_fill(fill_value: Any, dtype: np.dtype[Any]) -> bytes | None:
     return (bytes(dtype.itemsize) if zero else _fill_bytes(fill_value, dtype)) + b"\1"
 
 
-def _vlen_fill(fill_value: Any, dtype: np.dtype[Any]) -> bytes | None:
+def _vlen_fill(fill_value: Any, dtype: np.dtype[Any], codec: dict[str, Any] | None) -> bytes | None:
     """The bytes of one element of variable length; ``None``: left open."""
+    kind, _ = kind_of(dtype)
+    if kind in OBJECTS:
+        if fill_value is None or fill_value is DEFAULT_FILL_VALUE:
+            return None
+        if fill_value is DEFAULT_ZERO:
+            fill_value = 0
+        elif isinstance(fill_value, np.generic):
+            fill_value = fill_value.item()
+        try:
+            return object_bytes(fill_value, json.dumps(codec or {"id": kind}))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidArgumentError(f"fill_value: {fill_value!r}: {error}") from error
     if isinstance(fill_value, _DefaultFillValue) or fill_value is None:
         return None if fill_value is None else b""
-    kind, _ = kind_of(dtype)
     if not isinstance(fill_value, (str, bytes)) and np.ndim(fill_value) == 0:
         # zarr-python's default for all of them was 0.
         if isinstance(fill_value, (int, np.integer)) and fill_value == 0:
@@ -407,21 +419,21 @@ def _vlen_fill(fill_value: Any, dtype: np.dtype[Any]) -> bytes | None:
 
 def take_object_codec(
     dtype: Any, filters: CodecsLike, serializer: Any, object_codec: Any
-) -> tuple[Any, CodecsLike, Any]:
+) -> tuple[Any, CodecsLike, Any, dict[str, Any] | None]:
     """The data type, and the codecs without the one that makes bytes of objects: that goes with the type.
-    Where the type is no more than ``object``, the codec says which.
+    Where the type is no more than ``object``, the codec says which. Last, that codec, where it has settings.
     """
     said = None
     if object_codec is not None:
         said = object_codec_type(object_codec)
         if said is None:
             raise UnsupportedError(
-                f"object_codec: expected vlen-utf8, vlen-bytes or vlen-array, found {object_codec!r}"
+                "object_codec: expected vlen-utf8, vlen-bytes, vlen-array, json2, msgpack2 or categorize of "
+                f"objects, found {object_codec!r}"
             )
     if filters is not None and not isinstance(filters, str):
-        given = filters if isinstance(filters, Iterable) and not isinstance(filters, Mapping) else [filters]
         rest: list[CodecLike] = []
-        for codec in cast("Iterable[CodecLike]", given):
+        for codec in listed(filters):
             found = object_codec_type(codec)
             if found is None:
                 rest.append(codec)
@@ -433,20 +445,30 @@ def take_object_codec(
         if found is not None:
             said, serializer = found, "auto"
     if said is None:
-        return dtype, filters, serializer
+        return dtype, filters, serializer, None
+    said_type, metadata = said
     if hasattr(dtype, "to_native_dtype"):
         dtype = normalize_dtype(dtype)
     is_named = dtype in (str, bytes) or (isinstance(dtype, str) and dtype in _VLEN_NAMES)
     if dtype is None or (not is_named and _is_any_object(np.dtype(dtype))):
-        return said, filters, serializer
-    if kind_of(normalize_dtype(dtype)) != kind_of(said):
-        raise InvalidArgumentError(f"dtype {dtype} does not go with the codec, which is for {said}")
-    return dtype, filters, serializer
+        return said_type, filters, serializer, metadata
+    if kind_of(normalize_dtype(dtype)) != kind_of(said_type):
+        raise InvalidArgumentError(f"dtype {dtype} does not go with the codec, which is for {said_type}")
+    return dtype, filters, serializer, metadata
+
+
+def listed(codecs: CodecsLike) -> list[CodecLike]:
+    """A codec argument other than ``"auto"`` as a list."""
+    if codecs is None or isinstance(codecs, str):
+        return []
+    if isinstance(codecs, Iterable) and not isinstance(codecs, Mapping):
+        return list(codecs)
+    return [cast("CodecLike", codecs)]
 
 
 def _is_any_object(dtype: np.dtype[Any]) -> bool:
     """Whether nothing is said of what the objects are."""
-    return dtype.kind == "O" and kind_of(dtype)[0] is None
+    return dtype.kind == "O" and kind_of(dtype)[0] in (None, *OBJECTS)
 
 
 def _key_encoding(given: Any) -> dict[str, Any] | None:
@@ -487,17 +509,19 @@ def array_spec(
     attributes: Mapping[str, Any] | None,
     chunk_key_encoding: Any,
     dimension_names: Iterable[str | None] | None,
+    object_codec: dict[str, Any] | None = None,
 ) -> ArraySpec:
-    """All arguments of a new array, checked as far as Python knows them; the engine checks the rest."""
+    """All arguments of a new array, checked as far as Python knows them; the engine checks the rest.
+    ``object_codec``: the metadata of the one that makes bytes of objects, where ``dtype`` does not say all.
+    """
     if order not in (None, "C", "F"):
         raise InvalidArgumentError(f"order: expected 'C' or 'F', found {order!r}")
     if zarr_format == 2 and serializer not in (None, "auto"):
         raise InvalidArgumentError("serializer: Zarr v2 arrays have none; the byte order is part of dtype")
     kind, item = kind_of(dtype)
-    if kind == "items" and zarr_format == 3:
-        raise UnsupportedError(
-            f"dtype {dtype}: Zarr v3 has no arrays of variable length; use Zarr v2: zarr_format=2"
-        )
+    if zarr_format == 3 and (kind == "items" or kind in OBJECTS or object_codec is not None):
+        what = "arrays of variable length" if kind == "items" else "objects with a codec of their own"
+        raise UnsupportedError(f"dtype {dtype}: Zarr v3 has no {what}; use Zarr v2: zarr_format=2")
     key_encoding = _key_encoding(chunk_key_encoding)
     if zarr_format == 2 and key_encoding is not None and key_encoding["name"] != "v2":
         raise InvalidArgumentError(
@@ -513,7 +537,7 @@ def array_spec(
         dtype = value_dtype(dtype)
         fill = _optional_fill(fill_value, dtype)
     elif kind is not None:
-        fill = _vlen_fill(fill_value, dtype)
+        fill = _vlen_fill(fill_value, dtype, object_codec)
     elif fill_value is DEFAULT_ZERO:
         fill = bytes(dtype.itemsize)
     elif fill_value is DEFAULT_FILL_VALUE:
@@ -547,6 +571,7 @@ def array_spec(
         "dtype": "|V16" if kind is not None else _small(dtype) or dtype.str,
         "vlen": kind if item is None else item.str,
         "optional": optional,
+        "object_codec": None if object_codec is None else json.dumps(object_codec),
         "structure": structure_text(dtype, _small),
         "chunks": None if chunk_shape is None else list(chunk_shape),
         "rectilinear": None if rectilinear is None else json.dumps(rectilinear),

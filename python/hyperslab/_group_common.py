@@ -373,7 +373,8 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         wanted = normalize_shape(shape)
         if found.shape != wanted:
             raise TypeError(f"Incompatible shape ({found.shape} vs {wanted})")
-        if dtype is not None:
+        # Any objects, as zarr-python 2 says it.
+        if dtype is not None and not (dtype in (object, "O", "|O") and found.dtype == object):
             dtype = normalize_dtype(dtype)
             fits = found.dtype == dtype if exact else np.can_cast(found.dtype, dtype)
             if not fits:

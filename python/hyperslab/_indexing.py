@@ -15,7 +15,7 @@ from hyperslab._masked import unmasked, unmasked_field
 from hyperslab._optional import is_optional, memory_dtype, packed, value_dtype
 from hyperslab._ragged import Ragged
 from hyperslab._structure import pop_fields
-from hyperslab._vlen import kind_of
+from hyperslab._vlen import OBJECTS, kind_of, objects_array
 from hyperslab.errors import ArrayShapeError, UnsupportedSelectionError
 
 if TYPE_CHECKING:
@@ -329,10 +329,15 @@ def flat_values(selection: Any, value: Any, dtype: np.dtype[Any]) -> Any:
     masked = any(item.dtype == bool for item in lists)
     if masked or max((item.ndim for item in lists), default=0) < 2:
         return value
-    if is_optional(dtype):
-        value = packed(value, memory_dtype(value_dtype(dtype)))
-    as_array = np.asanyarray if isinstance(value, np.ma.MaskedArray) else np.asarray
-    values = as_array(value) if kind_of(dtype)[0] is None else Ragged.of(value, dtype)
+    kind = kind_of(dtype)[0]
+    values: Any
+    if kind in OBJECTS:
+        values = objects_array(value, 1)
+    else:
+        if is_optional(dtype):
+            value = packed(value, memory_dtype(value_dtype(dtype)))
+        as_array = np.asanyarray if isinstance(value, np.ma.MaskedArray) else np.asarray
+        values = as_array(value) if kind is None else Ragged.of(value, dtype)
     if values.ndim != 1:
         return value
     shape = np.broadcast_shapes(*(item.shape for item in lists))

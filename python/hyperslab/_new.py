@@ -20,6 +20,7 @@ from hyperslab._create import (
     ShapeLike,
     ShardsLike,
     array_spec,
+    listed,
     normalize_dtype,
     normalize_format,
     normalize_shape,
@@ -32,8 +33,8 @@ from hyperslab._optional import is_optional, memory_dtype, packed, value_dtype
 from hyperslab._place import ZarrFormat, place_of
 from hyperslab._ragged import Ragged
 from hyperslab._store import StoreLike, store_beside
-from hyperslab._vlen import kind_of
-from hyperslab.codecs import CodecLike, CodecsLike
+from hyperslab._vlen import OBJECTS, kind_of
+from hyperslab.codecs import CodecLike, CodecsLike, makes_objects
 from hyperslab.errors import DataTypeError, InvalidArgumentError
 
 __all__ = [
@@ -175,7 +176,9 @@ def create_array(
         shards within shards or with an index in other codecs. Auto: `Bytes`.
     object_codec : codec, optional
         For data type `object`: what the objects are, as zarr-python 2 says it (``numcodecs.VLenUTF8()``,
-        ``VLenBytes()``, ``VLenArray("<i4")``). It may be the first of the filters, too.
+        ``VLenBytes()``, ``VLenArray("<i4")``; in Zarr v2 also ``JSON()`` and ``MsgPack()``, for any objects
+        that have such a form, and ``Categorize(labels, dtype=object)``). It may be the first of the filters,
+        too.
     fill_value : scalar, optional
         What elements never written hold. Default: zero, the empty string, not-a-time. ``None`` in Zarr v2:
         ``null``.
@@ -230,7 +233,7 @@ def create_array(
         if shape is not None or dtype is not None:
             given = "shape" if shape is not None else "dtype"
             raise InvalidArgumentError(f"data gives the {given}: give one of them, not both")
-        data = with_type(data)
+        data = with_type(data, codecs=[*listed(filters), object_codec])
         shape, dtype = data.shape, data.dtype
     zarr_format = normalize_format(zarr_format)
     described_by = {
@@ -300,7 +303,7 @@ def new_array(
     Arguments as in `create_array`.
     """
     zarr_format = normalize_format(zarr_format)
-    dtype, filters, serializer = take_object_codec(dtype, filters, serializer, object_codec)
+    dtype, filters, serializer, codec = take_object_codec(dtype, filters, serializer, object_codec)
     place, full, _ = place_of(store, name, "a", storage_options)
     own, kept = parse_config(config), parse_cache(config)
     spec = array_spec(
@@ -309,6 +312,7 @@ def new_array(
         dtype=normalize_dtype(dtype),
         filters=filters,
         serializer=serializer,
+        object_codec=codec,
         **others,
     )
     filled = None if fill is None else lambda handle: fill(Array(handle, place, own))
@@ -391,13 +395,17 @@ def from_array(
     )
 
 
-def with_type(data: Any, dtype: Any = None) -> Any:
+def with_type(data: Any, dtype: Any = None, codecs: Iterable[Any] = ()) -> Any:
     """Data with a shape and a data type: this one, if that is of variable length, or says that elements may
-    be missing.
+    be missing. ``codecs``: may say that it is any objects.
     """
     is_array = hasattr(data, "shape") and str(getattr(data, "dtype", None)) != "object"
     if dtype is not None and not is_array and is_optional(normalize_dtype(dtype)):
         return packed(data, memory_dtype(value_dtype(normalize_dtype(dtype))))
+    if not is_zarr_array(data) and (
+        makes_objects(codecs) or (isinstance(dtype, np.dtype) and kind_of(dtype)[0] in OBJECTS)
+    ):
+        return np.asarray(data, dtype=object)
     if dtype is not None and kind_of(normalize_dtype(dtype))[0] is not None:
         return Ragged.of(data, normalize_dtype(dtype))
     if hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):

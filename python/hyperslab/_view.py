@@ -14,7 +14,7 @@ import numpy.typing as npt
 from hyperslab._explain import Explain
 from hyperslab._masked import unmasked
 from hyperslab._optional import check_out, fill_out, is_optional, packed, to_array
-from hyperslab._vlen import kind_of
+from hyperslab._vlen import OBJECTS, kind_of, objects_array
 from hyperslab.errors import (
     ArrayShapeError,
     BoundsCheckError,
@@ -259,6 +259,8 @@ class View:
         kind = kind_of(self.dtype)[0]
         if is_optional(self.dtype):
             given = packed(values, self.array._memory_dtype)
+        elif kind in OBJECTS:
+            given = objects_array(values, self.ndim)
         else:
             given = np.asarray(unmasked(self.array, values), dtype=None if kind is None else object)
         while given.ndim > self.ndim and given.shape[0] == 1:

@@ -64,7 +64,7 @@ from hyperslab._codecs_zarr import (
     Zstd,
 )
 from hyperslab._user_codecs import register_codec
-from hyperslab._vlen import Kind, type_of
+from hyperslab._vlen import OBJECTS, Kind, kind_of, type_of
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
 __all__ = [
@@ -285,23 +285,45 @@ def _metadata(codec: CodecLike) -> dict[str, Any]:
 
 
 # Those that make bytes of objects, and what objects they are for.
-_OBJECT_CODECS: dict[str, Kind] = {"vlen-utf8": "text", "vlen-bytes": "bytes", "vlen-array": "items"}
+_OBJECT_CODECS: dict[str, Kind] = {
+    "vlen-utf8": "text",
+    "vlen-bytes": "bytes",
+    "vlen-array": "items",
+    "json2": "json2",
+    "msgpack2": "msgpack2",
+    "categorize": "text",
+}
 
 
-def object_codec(codec: CodecLike) -> np.dtype[Any] | None:
-    """The data type of the elements of variable length that a codec makes bytes of; ``None``: it is another
-    codec.
+def object_codec(codec: CodecLike) -> tuple[np.dtype[Any], dict[str, Any] | None] | None:
+    """The data type of the elements of variable length that a codec makes bytes of, and its metadata where
+    the type does not say all; ``None``: it is another codec.
     """
-    if isinstance(codec, Codec) or _user_codecs.is_user_codec(codec):
+    if isinstance(codec, Codec):
+        if not isinstance(codec, Categorize):
+            return None
+    elif _user_codecs.is_user_codec(codec):
         return None
-    found = cast("dict[str, Any]", plain(_metadata(codec)))
+    found = cast("dict[str, Any]", codec.to_dict(2) if isinstance(codec, Codec) else plain(_metadata(codec)))
     name = str(found.get("id", found.get("name"))).removeprefix("numcodecs.")
     if name not in _OBJECT_CODECS:
         return None
     item = found.get("dtype", (found.get("configuration") or {}).get("dtype"))
+    kind = _OBJECT_CODECS[name]
+    if name == "categorize":
+        # Of text of fixed length it is a filter like others.
+        return (type_of(kind), found) if item in ("|O", "O", "object") else None
+    if kind in OBJECTS:
+        return type_of(kind), found
     if name == "vlen-array" and item is None:
         raise InvalidArgumentError("vlen-array: dtype is missing")
-    return type_of(_OBJECT_CODECS[name], None if item is None else np.dtype(item))
+    return type_of(kind, None if item is None else np.dtype(item)), None
+
+
+def makes_objects(codecs: Iterable[Any]) -> bool:
+    """Whether a codec among these is for any objects: ``json2`` or ``msgpack2``."""
+    found = [object_codec(codec) for codec in codecs if codec is not None]
+    return any(said is not None and kind_of(said[0])[0] in OBJECTS for said in found)
 
 
 def codec_metadata(codec: CodecLike, zarr_format: ZarrFormat) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-//! `categorize` of numcodecs: text of fixed length out of a list of labels, as their numbers.
+//! `categorize` of numcodecs: text of fixed length out of a list of labels, as their numbers. (Text
+//! of any length: [`crate::categorize_objects`].)
 //!
 //! * Specification: <https://numcodecs.readthedocs.io/en/stable/filter/categorize.html>
 //! * v2 id: `categorize`; v3 has no such codec
@@ -23,7 +24,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-const NAME: &str = "categorize";
+pub(crate) const NAME: &str = "categorize";
 
 /// The `categorize` filter.
 #[derive(Clone, PartialEq, Eq)]
@@ -46,38 +47,64 @@ impl std::fmt::Debug for Categorize {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fields {
-    labels: Vec<String>,
-    dtype: Option<String>,
-    astype: Option<String>,
+pub(crate) struct Fields {
+    pub(crate) labels: Vec<String>,
+    pub(crate) dtype: Option<String>,
+    pub(crate) astype: Option<String>,
+}
+
+impl Fields {
+    /// The type of the numbers: one byte, unless `astype` says something else. Fails if there are
+    /// more labels than it has numbers.
+    pub(crate) fn encoded(&self) -> Result<DataType> {
+        let name = self.astype.as_deref().unwrap_or("|u1");
+        let wrong = |why: String| CodecError::config(NAME, why);
+        let encoded: DataType = name.parse().map_err(|why| wrong(format!("astype: {why}")))?;
+        let bits = match encoded.kind() {
+            Kind::UInt => 8 * encoded.size(),
+            Kind::Int => 8 * encoded.size() - 1,
+            _ => return Err(wrong(format!("astype: expected integers, found {encoded}"))),
+        };
+        if bits < 64 && self.labels.len() as u64 >= 1 << bits {
+            return Err(wrong(format!("{} labels are more than {encoded} has numbers", self.labels.len())));
+        }
+        Ok(encoded)
+    }
+}
+
+/// A number of a type, of its bytes.
+pub(crate) fn number(encoded: DataType, stored: &[u8]) -> u64 {
+    let add = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
+    match encoded.order() {
+        ByteOrder::Little => stored.iter().rev().fold(0, add),
+        ByteOrder::Big => stored.iter().fold(0, add),
+    }
+}
+
+/// The bytes of a number of a type.
+pub(crate) fn put_number(number: u64, encoded: DataType, to: &mut [u8]) {
+    to.iter_mut().zip(number.to_le_bytes()).for_each(|(to, byte)| *to = byte);
+    if encoded.order() == ByteOrder::Big {
+        to.reverse();
+    }
 }
 
 impl Categorize {
     /// From metadata, for text of fixed length. Without `dtype`, elements are the array's; without
     /// `astype`, numbers have one byte.
     pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
-        let Fields { labels, dtype, astype } = config.fields(NAME)?;
+        let fields: Fields = config.fields(NAME)?;
+        let encoded = fields.encoded()?;
+        let Fields { labels, dtype, .. } = fields;
         let unfit = |why: String| CodecError::Unfit { why: format!("{NAME:?}: {why}") };
-        let parse = |field: &str, name: Option<String>, otherwise: DataType| match name {
-            None => Ok(otherwise),
+        let decoded = match dtype {
+            None => array.dtype,
             Some(name) => {
-                name.parse::<DataType>().map_err(|why| CodecError::config(NAME, format!("{field}: {why}")))
+                name.parse::<DataType>().map_err(|why| CodecError::config(NAME, format!("dtype: {why}")))?
             }
         };
-        let decoded = parse("dtype", dtype, array.dtype)?;
-        let byte = DataType::new(Kind::UInt, 1, ByteOrder::NATIVE).unwrap_or(decoded);
-        let encoded = parse("astype", astype, byte)?;
         if decoded.kind() != Kind::Text || decoded.size() == 0 || array.dtype.size() != decoded.size() {
             return Err(unfit(format!("expected elements of type {decoded}, text, found {}", array.dtype)));
-        }
-        let bits = match encoded.kind() {
-            Kind::UInt => 8 * encoded.size(),
-            Kind::Int => 8 * encoded.size() - 1,
-            _ => return Err(CodecError::config(NAME, format!("astype: expected integers, found {encoded}"))),
-        };
-        if bits < 64 && labels.len() as u64 >= 1 << bits {
-            let why = format!("{} labels are more than {encoded} has numbers", labels.len());
-            return Err(CodecError::config(NAME, why));
         }
         let size = decoded.size();
         let mut elements = vec![0; size];
@@ -101,15 +128,6 @@ impl Categorize {
         }
         Ok(Categorize { labels, decoded, encoded, elements, numbers })
     }
-
-    /// The number of some stored bytes.
-    fn number(&self, stored: &[u8]) -> u64 {
-        let add = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
-        match self.encoded.order() {
-            ByteOrder::Little => stored.iter().rev().fold(0, add),
-            ByteOrder::Big => stored.iter().fold(0, add),
-        }
-    }
 }
 
 impl Codec for Categorize {
@@ -126,7 +144,8 @@ impl Codec for Categorize {
         let len =
             (src.len() / stored).checked_mul(size).ok_or(CodecError::size(NAME, usize::MAX, usize::MAX))?;
         for (to, from) in front(NAME, dst, len)?.chunks_exact_mut(size).zip(src.chunks_exact(stored)) {
-            let at = usize::try_from(self.number(from)).ok().and_then(|number| number.checked_mul(size));
+            let at =
+                usize::try_from(number(self.encoded, from)).ok().and_then(|number| number.checked_mul(size));
             let element = at.and_then(|at| self.elements.get(at..)?.get(..size));
             match element {
                 Some(element) => to.copy_from_slice(element),
@@ -155,11 +174,7 @@ impl Codec for Categorize {
                     chars.take_while(|char| *char != 0).take(100).filter_map(char::from_u32).collect();
                 return Err(CodecError::encode(NAME, format!("{text:?} is none of the labels")));
             };
-            let bytes = number.to_le_bytes();
-            to.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
-            if self.encoded.order() == ByteOrder::Big {
-                to.reverse();
-            }
+            put_number(*number, self.encoded, to);
         }
         Ok(())
     }
@@ -216,7 +231,8 @@ mod tests {
                 codec(dtype, json!({"labels": ["ab", "\u{df}", "ab", "long"], "astype": astype})).unwrap();
             let words = text(&["", "ab", "\u{df}", "ab"], big);
             let stored = encode(&codec, &words);
-            let numbers: Vec<u64> = stored.chunks(codec.encoded.size()).map(|n| codec.number(n)).collect();
+            let numbers: Vec<u64> =
+                stored.chunks(codec.encoded.size()).map(|n| number(codec.encoded, n)).collect();
             assert_eq!(numbers, [0, 3, 2, 3]);
             assert_eq!(decode(&codec, &stored, words.len()).unwrap(), words);
             let error = codec.encode(&text(&["abc"], big), &mut Vec::new(), &mut Scratch::default());

@@ -16,7 +16,7 @@ const RESERVED: [&str; 6] = [
     "sharding_indexed",
     "pickle",
     "numcodecs.pickle",
-    // Codecs of numcodecs that make bytes of Python objects.
+    // Codecs of numcodecs that make bytes of Python objects, which Zarr v3 has not.
     "json2",
     "msgpack2",
     "numcodecs.sharding_indexed",

@@ -142,6 +142,8 @@ pub const CODECS: Table = Table(&[
     line(Some("vlen-utf8"),  &["vlen-utf8"],                  Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::text(json, array)?)))),
     line(Some("vlen-bytes"), &["vlen-bytes"],                 Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::bytes(json, array)?)))),
     line(Some("vlen-array"), &[],                             Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::array(json, array)?)))),
+    line(Some("json2"),      &[],                             Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::of_objects(json, array)?)))),
+    line(Some("msgpack2"),   &[],                             Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::of_objects(json, array)?)))),
 ]);
 
 /// Names that implementations once wrote into Zarr v3 metadata, and those of today for the same
@@ -391,7 +393,7 @@ mod tests {
         }
         let pickle = from_v2(&json!({"id": "pickle", "protocol": 5})).unwrap_err().to_string();
         assert!(pickle.contains("a pickle runs code"), "{pickle}");
-        for id in ["json2", "pickle", "cast_value", "bytes", ""] {
+        for id in ["json3", "pickle", "cast_value", "bytes", ""] {
             let message = from_v2(&json!({"id": id})).unwrap_err().to_string();
             assert!(
                 message.starts_with(&format!("codec {id:?} is not supported (supported: zlib, ")),

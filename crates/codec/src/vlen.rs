@@ -1,4 +1,5 @@
-//! `vlen-utf8`, `vlen-bytes`, `vlen-array`: elements of variable length.
+//! `vlen-utf8`, `vlen-bytes`, `vlen-array`: elements of variable length. (Chunks of other objects:
+//! [`crate::objects`].)
 //!
 //! * Specification: <https://numcodecs.readthedocs.io/en/stable/vlen.html>,
 //!   <https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/vlen-utf8>
@@ -21,7 +22,11 @@
 //! A value that equals the fill value gets the fill value's cell, and an empty value the cell that
 //! is all zero, in every chunk. So comparing cells is enough to find chunks of fill value.
 
+use crate::categorize_objects::Categories;
+use crate::json2::{self, Json2};
 use crate::low::low32;
+use crate::msgpack2::{self, MsgPack2};
+use crate::objects::{self, Objects};
 use crate::registry::Config;
 use crate::{
     ArrayToBytes, Cell, Codec, CodecError, Context, DataType, Heap, HeapBuffer, Racing, Result, Scratch,
@@ -39,6 +44,10 @@ pub enum VlenKind {
     Bytes,
     /// One-dimensional arrays of elements of this type.
     Array(DataType),
+    /// Any values of JSON, each as its text without white space ([`crate::compact_json`]).
+    Json,
+    /// Any values of MessagePack, each as its bytes.
+    MessagePack,
 }
 
 /// The most bytes of a chunk before it is compressed.
@@ -51,18 +60,25 @@ impl VlenKind {
     /// Bytes of one item: 1 but for arrays.
     pub fn item_size(self) -> usize {
         match self {
-            VlenKind::Text | VlenKind::Bytes => 1,
+            VlenKind::Text | VlenKind::Bytes | VlenKind::Json | VlenKind::MessagePack => 1,
             VlenKind::Array(dtype) => dtype.size(),
         }
     }
 
-    /// The name of its codec, in both formats.
+    /// The name of its codec, in both formats. (Text in Zarr v2 may have another, `categorize`.)
     pub fn codec_name(self) -> &'static str {
         match self {
             VlenKind::Text => "vlen-utf8",
             VlenKind::Bytes => "vlen-bytes",
             VlenKind::Array(_) => "vlen-array",
+            VlenKind::Json => json2::NAME,
+            VlenKind::MessagePack => msgpack2::NAME,
         }
+    }
+
+    /// Whether elements are whatever a text or bytes can say, and no one type: Python's objects.
+    pub fn is_objects(self) -> bool {
+        matches!(self, VlenKind::Json | VlenKind::MessagePack)
     }
 }
 
@@ -72,6 +88,8 @@ impl std::fmt::Display for VlenKind {
             VlenKind::Text => f.write_str("string"),
             VlenKind::Bytes => f.write_str("bytes"),
             VlenKind::Array(dtype) => write!(f, "array of {dtype}"),
+            VlenKind::Json => f.write_str("object (JSON)"),
+            VlenKind::MessagePack => f.write_str("object (MessagePack)"),
         }
     }
 }
@@ -95,14 +113,30 @@ struct ArrayFields {
 pub struct Vlen {
     kind: VlenKind,
     fill: Arc<[u8]>,
+    /// How a chunk holds objects; `None`: each element with its length before it.
+    objects: Option<Arc<dyn Objects>>,
     /// Where the bytes of elements go, or come from.
     heap: Option<Arc<Heap>>,
 }
 
 impl Vlen {
-    /// A codec that is bound to no heap yet. `fill`: the bytes of the fill value.
+    /// A codec that is bound to no heap yet, one of `vlen-*`. `fill`: the bytes of the fill value.
     pub fn new(kind: VlenKind, fill: Arc<[u8]>) -> Self {
-        Vlen { kind, fill, heap: None }
+        Vlen { kind, fill, objects: None, heap: None }
+    }
+
+    /// `json2`, `msgpack2`, or `categorize` of text of any length, from the metadata of Zarr v2.
+    pub fn of_objects(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
+        let id = match config {
+            Config::V2(object) => object.get("id").and_then(Value::as_str),
+            Config::V3(_) => None,
+        };
+        let (kind, objects): (_, Arc<dyn Objects>) = match id {
+            Some(json2::NAME) => (VlenKind::Json, Arc::new(Json2::new(config, array)?)),
+            Some(msgpack2::NAME) => (VlenKind::MessagePack, Arc::new(MsgPack2::new(config, array)?)),
+            _ => (VlenKind::Text, Arc::new(Categories::new(config, array)?)),
+        };
+        Ok(Vlen { objects: Some(objects), ..Vlen::new(kind, array.fill.as_ref().into()) })
     }
 
     /// `vlen-utf8`, from the metadata of either format.
@@ -153,7 +187,7 @@ impl Vlen {
     }
 
     fn bound_heap(&self) -> Result<&Arc<Heap>> {
-        self.heap.as_ref().ok_or(CodecError::Ragged { codec: self.kind.codec_name() })
+        self.heap.as_ref().ok_or(CodecError::Ragged { codec: self.name() })
     }
 
     /// Refuses bytes that the element cannot have.
@@ -273,16 +307,24 @@ impl Vlen {
 
 impl Codec for Vlen {
     fn name(&self) -> &'static str {
-        self.kind.codec_name()
+        self.objects.as_ref().map_or(self.kind.codec_name(), |objects| objects.name())
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
-        let decoded = self.decode_cells(self.bound_heap()?, src, dst);
+        let heap = self.bound_heap()?;
+        let decoded = match &self.objects {
+            None => self.decode_cells(heap, src, dst),
+            Some(objects) => objects::decode(&**objects, self, heap, src, dst),
+        };
         decoded.map_err(|why| CodecError::corrupt(self.name(), why))
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
-        let encoded = self.encode_cells(self.bound_heap()?, src, dst);
+        let heap = self.bound_heap()?;
+        let encoded = match &self.objects {
+            None => self.encode_cells(heap, src, dst),
+            Some(objects) => objects::encode(&**objects, heap, src, dst),
+        };
         encoded.map_err(|why| CodecError::Encode { codec: self.name(), why })
     }
 
@@ -297,15 +339,18 @@ impl Codec for Vlen {
 
     fn to_v3(&self) -> Option<Value> {
         match self.kind {
-            VlenKind::Array(_) => None,
-            kind => Some(json!({"name": kind.codec_name(), "configuration": {}})),
+            VlenKind::Text | VlenKind::Bytes if self.objects.is_none() => {
+                Some(json!({"name": self.name(), "configuration": {}}))
+            }
+            _ => None,
         }
     }
 
     fn to_v2(&self) -> Option<Value> {
-        Some(match self.kind {
-            VlenKind::Array(dtype) => json!({"id": "vlen-array", "dtype": dtype.numpy()}),
-            kind => json!({"id": kind.codec_name()}),
+        Some(match (&self.objects, self.kind) {
+            (Some(objects), _) => objects.to_v2(),
+            (None, VlenKind::Array(dtype)) => json!({"id": "vlen-array", "dtype": dtype.numpy()}),
+            (None, kind) => json!({"id": kind.codec_name()}),
         })
     }
 }

@@ -3,7 +3,7 @@
 #[path = "hostile/decoders.rs"]
 mod decoders;
 
-use decoders::{DECODERS, decode_anything, decoder};
+use decoders::{DECODERS, decode_anything, decoder, vlen_chunk};
 use hyperslab_codec::Scratch;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,6 +44,9 @@ impl Chance {
 
 /// A chunk that the codec encoded; of codecs that only decode, some bytes.
 fn stored(number: usize, chance: &mut Chance) -> Vec<u8> {
+    if let Some(chunk) = vlen_chunk(number) {
+        return chunk;
+    }
     let Some((codec, size)) = decoder(number) else { panic!("decoder {number} is missing") };
     let chunk: Vec<u8> = (0..size).map(|at| (at / 7 + chance.next(3)) as u8 & 1).collect();
     let mut bytes = Vec::new();

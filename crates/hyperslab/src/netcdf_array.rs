@@ -87,6 +87,7 @@ impl ArrayNode for NetcdfArray {
             fortran_order: false,
             vlen: None,
             optional: None,
+            object_codec: None,
             structure: None,
             codecs: CopiedCodecs::InOtherWords(Vec::new()),
             sharding: None,

@@ -102,6 +102,7 @@ impl ArrayNode for zarr::Array {
             fortran_order: self.fortran_order(),
             vlen: self.vlen(),
             optional: self.optional().zip(serializer(self)),
+            object_codec: self.object_codec().cloned(),
             structure: self.structure().map(|structure| (**structure).clone()),
             codecs: codecs(self, copying),
             sharding: sharding_codec(self),

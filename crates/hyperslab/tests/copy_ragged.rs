@@ -123,6 +123,35 @@ fn arrays_as_elements_go_to_v2_only() {
 }
 
 #[test]
+fn objects_go_to_v2_only() {
+    let store = memory();
+    let mut spec = ArraySpec::of_vlen(zarr::Format::V2, &[3], VlenKind::Json);
+    spec.object_codec = Some(Json::from([("id", "json2".into()), ("indent", 1u32.into())]));
+    let array = created(&store, "a", spec);
+    let rows = [&b"null"[..], br#"{"a":[1.5,NaN]}"#, b"\"x\""];
+    let write = |array: &Array, rows: [&[u8]; 3]| {
+        let values = Arc::new(Ragged::of(&[3], rows.into_iter()).unwrap());
+        array.write_ragged(&Selection::all(array.shape()), &values, WriteOptions::default())
+    };
+    write(&array, rows).unwrap();
+    let array = open_node(&store, "a", None).unwrap();
+    let error = copy_to_store(&array, &memory(), "b", &verified(Format::ZarrV3)).unwrap_err();
+    assert!(
+        matches!(&error, Error::Copy { why, .. } if why.contains("are objects") && why.contains("Zarr v2")),
+        "{error}"
+    );
+    copy_to_store(&array, &store, "b", &verified(Format::ZarrV2)).unwrap();
+    let copied = opened(&store, "b");
+    assert_eq!(copied.vlen().map(|kind| kind.to_string()).as_deref(), Some("object (JSON)"));
+    assert_eq!(copied.as_zarr().unwrap().filters()[0].get("indent").and_then(Json::as_integer), Some(1u8));
+    assert_eq!(read(&copied).1, rows.concat());
+    // What is no JSON is refused when its chunk is made.
+    let error = write(&copied, [b"1", b"[1", b"2"]).unwrap_err().to_string();
+    assert!(error.contains("element 1 of the chunk"), "{error}");
+    assert_eq!(read(&copied).1, rows.concat());
+}
+
+#[test]
 fn a_damaged_source_is_refused() {
     let store = memory();
     let mut spec = ArraySpec::of_vlen(zarr::Format::V3, &[2], VlenKind::Text);

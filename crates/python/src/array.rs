@@ -14,7 +14,7 @@ use crate::index::{has_newaxis, names_something};
 use crate::masked;
 use crate::once::interned;
 use crate::output::{Reading, read_new};
-use crate::ragged;
+use crate::ragged::{self, Form};
 use crate::slot::Slot;
 use crate::values::Writing;
 use crate::vlen::{self, Shown};
@@ -224,6 +224,16 @@ impl ArrayBase {
     #[getter]
     fn _fortran_order(&self, py: Python<'_>) -> PyResult<bool> {
         self.zarr(py, zarr::Array::fortran_order)
+    }
+
+    /// The fill value of an array of objects.
+    #[getter]
+    fn _fill_object<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let array = self.array(py)?;
+        match (&self.types(py, &array)?.elements, array.fill()) {
+            (Elements::Vlen(Form::Objects(objects)), Some(fill)) => Ok(Some(objects.object(py, fill)?)),
+            _ => Ok(None),
+        }
     }
 
     /// The bytes of the fill value.

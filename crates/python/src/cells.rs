@@ -67,7 +67,7 @@ impl<'a> Cells<'a> {
     }
 
     /// The bytes of one; of what is null, none.
-    fn bytes(&self, index: usize) -> &'a [u8] {
+    pub(crate) fn bytes(&self, index: usize) -> &'a [u8] {
         match self.offsets.get(index..index + 2) {
             Some(&[start, end]) => {
                 self.values.get(start as usize * self.size..end as usize * self.size).unwrap_or_default()
@@ -200,7 +200,7 @@ pub(crate) fn decoded<'py>(
 }
 
 /// A new array of objects, one after the other.
-fn new_objects<'py>(
+pub(crate) fn new_objects<'py>(
     dtype: &Bound<'py, PyArrayDescr>,
     shape: &[u64],
     mut make: impl FnMut(usize) -> PyResult<Bound<'py, PyAny>>,

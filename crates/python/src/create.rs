@@ -132,10 +132,13 @@ items! {
         zarr_format: u32,
         shape: Vec<u64>,
         dtype: String,
-        /// Of variable length: "text", "bytes", or NumPy's type string of the items of arrays.
+        /// Of variable length: "text", "bytes", "json2", "msgpack2", or NumPy's type string of the
+        /// items of arrays.
         vlen: Option<String>,
         /// Whether elements may be missing; then the type is that of their values.
         optional: bool,
+        /// The filter that makes bytes of objects, where it is not the usual one.
+        object_codec: Option<String>,
         /// The fields of structures, as Zarr v2 has them, as JSON text.
         structure: Option<String>,
         chunks: Option<Vec<u64>>,
@@ -173,12 +176,15 @@ impl Spec {
             None => None,
             Some("text") => Some(VlenKind::Text),
             Some("bytes") => Some(VlenKind::Bytes),
+            Some("json2") => Some(VlenKind::Json),
+            Some("msgpack2") => Some(VlenKind::MessagePack),
             Some(item) => {
                 let item = item.parse().map_err(|message| errors::exception(py, "DataTypeError", message))?;
                 Some(VlenKind::Array(item))
             }
         };
         spec.optional = self.optional;
+        spec.object_codec = self.object_codec.map(|text| json(py, "filters", &text)).transpose()?;
         if let Some(text) = self.structure {
             let structure = Structure::from_text(&text);
             let structure = structure.map_err(|message| errors::exception(py, "DataTypeError", message))?;

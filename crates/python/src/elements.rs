@@ -191,7 +191,7 @@ impl ArrayBase {
                         Types { values: memory.clone_ref(py), memory, elements }
                     }
                     Some(kind) => {
-                        let (values, form) = vlen::types(py, kind)?;
+                        let (values, form) = vlen::types(py, array, kind)?;
                         Types { values, memory, elements: Elements::Vlen(form) }
                     }
                 });
@@ -289,9 +289,14 @@ impl ArrayBase {
         }
     }
 
-    /// What elements of variable length are. Errors for others.
+    /// What elements of variable length are. Errors for others, and for objects, which are made one
+    /// by one.
     pub(crate) fn form<'a>(&self, array: &Array, types: &'a Types) -> PyResult<&'a Form> {
         match &types.elements {
+            Elements::Vlen(Form::Objects(_)) => {
+                let message = format!("array '{}': elements are objects: read them with read", array.name());
+                Err(PyTypeError::new_err(message))
+            }
             Elements::Vlen(form) => Ok(form),
             _ => {
                 let name = array.name();

@@ -34,7 +34,9 @@ mod held;
 mod index;
 mod mapping;
 mod masked;
+mod msgpack;
 mod npy_string;
+mod objects;
 mod once;
 mod optional;
 mod output;
@@ -85,6 +87,8 @@ mod _native {
     use crate::handles::{ArrayHandle, GroupHandle};
     #[pymodule_export]
     use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle, convert_elements};
+    #[pymodule_export]
+    use crate::objects::object_bytes;
     #[pymodule_export]
     use crate::ragged::{
         ragged_check_text, ragged_fixed, ragged_objects, ragged_strings, ragged_take, ragged_views,

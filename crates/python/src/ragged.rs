@@ -2,6 +2,7 @@
 
 use crate::cells::{self, Cells, Views};
 use crate::frozen::{self, FrozenArray, Validity};
+use crate::objects::Objects;
 use crate::once;
 use crate::once::interned;
 use crate::output::over;
@@ -21,6 +22,8 @@ pub(crate) enum Form {
     Bytes,
     /// Arrays of items of this type.
     Items(Py<PyArrayDescr>),
+    /// Python's objects. (No ragged array holds them.)
+    Objects(Objects),
 }
 
 impl Form {
@@ -30,6 +33,7 @@ impl Form {
             Form::Text => "text",
             Form::Bytes => "bytes",
             Form::Items(_) => "items",
+            Form::Objects(_) => "objects",
         }
     }
 
@@ -78,7 +82,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, ragged: Ragged, form: &Form) -> Py
     let values = match form {
         // Arrays of numbers may be changed in place; nothing relies on what they hold.
         Form::Items(_) => over(ragged.values, &item, &[count], false)?,
-        Form::Text | Form::Bytes => frozen::memory(ragged.values, &item, count as usize)?,
+        Form::Text | Form::Bytes | Form::Objects(_) => frozen::memory(ragged.values, &item, count as usize)?,
     };
     made(form, &ragged.shape, ragged.offsets, values, ragged.validity)
 }

@@ -5,6 +5,7 @@ use crate::engine;
 use crate::errors;
 use crate::frozen::Validity;
 use crate::hdf5::{descr, is_made_of_objects};
+use crate::objects::Objects;
 use crate::output::Reading;
 use crate::ragged::{Form, Parts, bytes_of};
 use crate::values::Writing;
@@ -21,7 +22,7 @@ use pyo3::types::{PyBytes, PyDict, PyEllipsis};
 use std::sync::Arc;
 
 /// What elements of a Zarr array are, and the type that NumPy has for them.
-pub(crate) fn types(py: Python<'_>, kind: VlenKind) -> PyResult<(Py<PyArrayDescr>, Form)> {
+pub(crate) fn types(py: Python<'_>, array: &Array, kind: VlenKind) -> PyResult<(Py<PyArrayDescr>, Form)> {
     let numpy = py.import("numpy")?;
     if matches!(kind, VlenKind::Text) {
         let strings = numpy.getattr("dtypes")?.getattr("StringDType")?.call0()?;
@@ -34,7 +35,11 @@ pub(crate) fn types(py: Python<'_>, kind: VlenKind) -> PyResult<(Py<PyArrayDescr
             metadata.set_item("vlen", &item)?;
             Form::Items(item.unbind())
         }
-        _ => {
+        VlenKind::Json | VlenKind::MessagePack => {
+            metadata.set_item("objects", kind.codec_name())?;
+            Form::Objects(Objects::of(py, array, kind)?)
+        }
+        VlenKind::Text | VlenKind::Bytes => {
             metadata.set_item("vlen", py.get_type::<PyBytes>())?;
             Form::Bytes
         }
@@ -119,6 +124,12 @@ pub(crate) fn shown<'py>(
         };
     }
     let cells = Cells::new(&found.offsets, found.values.as_slice(), None, 1)?;
+    if let Form::Objects(objects) = form {
+        return match scalar {
+            true => objects.object(py, cells.all()),
+            false => Ok(objects.array(cells, dtype, &shape)?.into_any()),
+        };
+    }
     let strings = match shown {
         Shown::Strings(strings) => Some(strings.clone()),
         Shown::Item | Shown::Array if dtype.kind() == b'T' => Some(dtype.clone()),
@@ -175,6 +186,10 @@ pub(crate) fn write(
     writing: Writing,
 ) -> PyResult<()> {
     let py = value.py();
+    if let Form::Objects(objects) = form {
+        let values = objects.values(value, selection, array)?;
+        return engine::run(py, |stop| array.write_ragged(selection, &values, writing.options(stop)));
+    }
     // An empty list is an element without items.
     let empty = matches!(form, Form::Items(_)) && is_list(value) && value.len()? == 0;
     let none = if empty { Some(PyArray1::<u8>::zeros(py, 0, false).into_any()) } else { None };

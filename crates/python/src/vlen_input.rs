@@ -100,6 +100,7 @@ impl<'py> Wanted<'py> {
             Form::Text => Wanted::Text,
             Form::Bytes => Wanted::Bytes,
             Form::Items(item) => Wanted::Items(Some(item.bind(py).clone())),
+            Form::Objects(_) => Wanted::Any,
         }
     }
 
@@ -213,20 +214,7 @@ fn of_array<'py>(array: &Bound<'py, PyUntypedArray>, target: &Wanted<'py>) -> Py
     let (py, dtype) = (array.py(), array.dtype());
     let shape: Vec<u64> = array.shape().iter().map(|len| *len as u64).collect();
     match dtype.kind() {
-        b'O' => {
-            let objects = Places::of(array).map(|place| {
-                // SAFETY: the place of an element of objects: a pointer, which is null or a
-                // reference that the array holds.
-                unsafe {
-                    Bound::from_borrowed_ptr_or_opt(
-                        py,
-                        place.cast::<*mut pyo3::ffi::PyObject>().read_unaligned(),
-                    )
-                }
-                .unwrap_or_else(|| py.None().into_bound(py))
-            });
-            of_objects(py, &shape, &objects.collect::<Vec<_>>(), target)
-        }
+        b'O' => of_objects(py, &shape, &objects_of(array), target),
         b'T' if is_strings(&dtype) => {
             target.check(&Form::Text)?;
             let mut builder = Builder::new(array.len());
@@ -252,6 +240,23 @@ fn of_array<'py>(array: &Bound<'py, PyUntypedArray>, target: &Wanted<'py>) -> Py
             of_rows(array, &shape, target)
         }
     }
+}
+
+/// The elements of an array of objects, in C order.
+pub(crate) fn objects_of<'py>(array: &Bound<'py, PyUntypedArray>) -> Vec<Bound<'py, PyAny>> {
+    let py = array.py();
+    if array.dtype().kind() != b'O' {
+        return Vec::new();
+    }
+    let objects = Places::of(array).map(|place| {
+        // SAFETY: the place of an element of objects: a pointer, which is null or a reference that
+        // the array holds.
+        unsafe {
+            Bound::from_borrowed_ptr_or_opt(py, place.cast::<*mut pyo3::ffi::PyObject>().read_unaligned())
+        }
+        .unwrap_or_else(|| py.None().into_bound(py))
+    });
+    objects.collect()
 }
 
 /// Text of fixed length.

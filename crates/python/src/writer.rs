@@ -55,7 +55,7 @@ impl Writer {
         let selection = selection(key, array.layout())?;
         // Not behind: other writes of such an array are not queued, so none is overtaken.
         if let Some(kind) = array.vlen() {
-            let (dtype, form) = vlen::types(py, kind)?;
+            let (dtype, form) = vlen::types(py, &array, kind)?;
             let value = &masked::filled(&array, dtype.bind(py), value)?;
             let writing = Writing { threads: None, write_empty_chunks: self.write_empty_chunks };
             return vlen::write(&array, &form, &selection, value, writing);

@@ -261,6 +261,12 @@ impl Array {
         }
     }
 
+    /// v2: the filter that makes bytes of elements of variable length, the first one.
+    pub fn object_codec(&self) -> Option<&Json> {
+        let has_one = self.vlen().is_some() && self.format() == Format::V2;
+        self.filters().first().filter(|_| has_one)
+    }
+
     /// Whether chunks are stored with the first axis fastest, the last slowest (v2: `"order": "F"`;
     /// v3: a transposition). False below two axes, where both orders are one, unless v2 metadata
     /// says so.

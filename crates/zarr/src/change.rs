@@ -221,16 +221,16 @@ impl Array {
         let reading = ReadOptions { interrupt: ask, ..ReadOptions::default() };
         let writing = WriteOptions { interrupt: ask, ..WriteOptions::default() };
         let shape = selection.shape();
-        if layout.vlen().is_none() {
+        let Some(vlen) = layout.vlen() else {
             let fill = layout.fill().bytes();
             let found = engine::read(layout, selection, reading)?;
             if found.as_slice().chunks_exact(fill.len().max(1)).any(|element| element != fill) {
                 engine::write(layout, selection, &Source::repeat(fill, &shape), writing)?;
             }
             return Ok(());
-        }
+        };
         let ones = vec![1u64; shape.len()];
-        let value = self.ragged_fill(self.fill().unwrap_or_default(), &ones)?;
+        let value = self.ragged_fill(vlen.fill(), &ones)?;
         engine::write_ragged(layout, selection, &Arc::new(value), writing)?;
         Ok(())
     }

@@ -46,6 +46,7 @@ pub mod json;
 mod key_encoding;
 mod keys;
 mod locked;
+mod message_pack;
 mod metadata;
 mod node;
 mod objects;

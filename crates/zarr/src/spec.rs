@@ -46,6 +46,9 @@ pub struct ArraySpec {
     /// one more byte: 1, or 0 if what is never written is missing. Their codec (`zarrs.optional`) is
     /// chosen.
     pub optional: bool,
+    /// v2: that first filter, where it has settings (`json2`, `msgpack2`), or is another one of its
+    /// kind (`categorize` of text). `None`: the usual one.
+    pub object_codec: Option<Json>,
     /// The fields of elements; then `dtype` is [`Structure::engine_type`]. v3 has no fields that
     /// are arrays, and stores all fields in the byte order of the `serializer` (auto: little
     /// endian).
@@ -95,6 +98,7 @@ impl ArraySpec {
             dtype,
             vlen: None,
             optional: false,
+            object_codec: None,
             structure: None,
             chunks: None,
             rectilinear: None,

@@ -5,19 +5,24 @@
 //! | text | `string` | `vlen-utf8` | `{"id": "vlen-utf8"}` | text |
 //! | bytes | `variable_length_bytes`, `bytes` | `vlen-bytes` | `{"id": "vlen-bytes"}` | base 64 |
 //! | arrays | – | – | `{"id": "vlen-array", "dtype": "<i4"}` | none but the empty array |
+//! | values of JSON | – | – | `{"id": "json2", …}` | any JSON |
+//! | values of MessagePack | – | – | `{"id": "msgpack2", …}` | `null`, a Boolean, a number, text |
+//!
+//! Text in v2 may have the first filter `{"id": "categorize", "labels": […], "dtype": "|O"}` instead.
 //!
 //! * v3: <https://github.com/zarr-developers/zarr-extensions/tree/main/data-types/string> and
 //!   `bytes`, which zarr-python calls `variable_length_bytes` where it writes.
 //! * v2: <https://numcodecs.readthedocs.io/en/stable/other/vlen.html>; `|O` is whatever its first
 //!   filter says. `null` stands for the empty element, and so does the 0 that zarr-python 2 wrote
-//!   where no fill value was given; but of text it is read as `"0"`, as zarr-python does.
+//!   where no fill value was given; but of text it is read as `"0"`, as zarr-python does. Of objects
+//!   `null` is `None`, and 0 is the number 0.
 
 use crate::error::{Problem, invalid, unsupported};
 use crate::format::extension::Extension;
 use crate::json::Json;
-use crate::{Format, base64, dtypes, fill, optional};
+use crate::{Format, base64, dtypes, fill, message_pack, optional};
 use hyperslab_codec::registry::NO_PICKLE;
-use hyperslab_codec::{Codec, Context, DataType, Vlen, VlenKind};
+use hyperslab_codec::{Codec, Context, DataType, Vlen, VlenKind, compact_json};
 
 /// What the elements of an array are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +66,8 @@ impl Element {
     pub(crate) fn default_fill(self) -> Vec<u8> {
         match self {
             Element::Fixed(dtype) => fill::default(dtype),
+            Element::Vlen(VlenKind::Json) => b"null".to_vec(),
+            Element::Vlen(VlenKind::MessagePack) => message_pack::NIL.to_vec(),
             Element::Vlen(_) => Vec::new(),
             Element::Optional(value) => optional::missing(value),
         }
@@ -117,10 +124,10 @@ fn from_v3(json: &Json) -> Result<Option<VlenKind>, Problem> {
 /// The v3 `data_type` of a kind.
 pub(crate) fn to_v3(kind: VlenKind) -> Result<Json, Problem> {
     v3_name(kind).map(Json::from).ok_or_else(|| {
-        Problem::Unsupported(
-            "data_type: Zarr v3 has no arrays of variable length as elements; use Zarr v2, which has them"
-                .into(),
-        )
+        let what = if kind.is_objects() { "objects" } else { "arrays of variable length" };
+        Problem::Unsupported(format!(
+            "data_type: Zarr v3 has no {what} as elements; use Zarr v2, which has them"
+        ))
     })
 }
 
@@ -128,7 +135,7 @@ fn v3_name(kind: VlenKind) -> Option<&'static str> {
     match kind {
         VlenKind::Text => Some("string"),
         VlenKind::Bytes => Some("variable_length_bytes"),
-        VlenKind::Array(_) => None,
+        VlenKind::Array(_) | VlenKind::Json | VlenKind::MessagePack => None,
     }
 }
 
@@ -140,6 +147,11 @@ pub(crate) fn v3_codec(kind: VlenKind) -> Json {
 /// Whether a v2 codec is one of those that make bytes of objects (all of numcodecs').
 fn is_object_codec(id: &str) -> bool {
     ["vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2", "pickle"].contains(&id)
+}
+
+/// Whether a v2 codec is `categorize`: for objects if it is the first filter of such.
+pub(crate) fn is_categorize(json: &Json) -> bool {
+    id(json) == Some("categorize")
 }
 
 fn id(json: &Json) -> Option<&str> {
@@ -160,29 +172,22 @@ pub(crate) fn from_v2<'a>(dtype: &Json, filters: &'a [Json]) -> Result<(Element,
     if !object {
         return Ok((Element::Fixed(dtypes::from_v2(dtype)?), filters));
     }
-    const SUPPORTED: &str = "vlen-utf8, vlen-bytes, vlen-array";
+    const SUPPORTED: &str = "vlen-utf8, vlen-bytes, vlen-array, json2, msgpack2, categorize";
     let Some((first, behind)) = filters.split_first() else {
         return invalid!(
             "dtype: \"|O\" needs a first filter that makes bytes of objects ({SUPPORTED}), found none"
         );
     };
-    let (kind, known): (VlenKind, &[&str]) = match id(first) {
-        Some("vlen-utf8") => (VlenKind::Text, &["id"]),
-        Some("vlen-bytes") => (VlenKind::Bytes, &["id"]),
-        Some("vlen-array") => (VlenKind::Array(item(first)?), &["id", "dtype"]),
+    let kind = match id(first) {
+        Some("vlen-utf8" | "categorize") => VlenKind::Text,
+        Some("vlen-bytes") => VlenKind::Bytes,
+        Some("vlen-array") => VlenKind::Array(item(first)?),
+        Some("json2") => VlenKind::Json,
+        Some("msgpack2") => VlenKind::MessagePack,
         Some("pickle") => {
             return unsupported!(
                 "filters: object codec \"pickle\" is not supported (supported: {SUPPORTED}): {NO_PICKLE}"
             );
-        }
-        Some("categorize") => {
-            return unsupported!(
-                "filters: object codec \"categorize\" is not supported for objects (supported: {SUPPORTED}), only \
-                 for text of fixed length, as of dtype \"<U8\""
-            );
-        }
-        Some(id) if is_object_codec(id) => {
-            return unsupported!("filters: object codec \"{id}\" is not supported (supported: {SUPPORTED})");
         }
         _ => {
             return invalid!(
@@ -191,10 +196,6 @@ pub(crate) fn from_v2<'a>(dtype: &Json, filters: &'a [Json]) -> Result<(Element,
             );
         }
     };
-    let members = first.as_object().unwrap_or_default();
-    if let Some((member, _)) = members.iter().find(|(member, _)| !known.contains(&member.as_str())) {
-        return invalid!("filters: \"{}\" has an unknown member \"{member}\"", kind.codec_name());
-    }
     Ok((Element::Vlen(kind), behind))
 }
 
@@ -208,9 +209,12 @@ fn item(json: &Json) -> Result<DataType, Problem> {
     dtype.and_then(dtypes::from_v2).map_err(within)
 }
 
-/// The first v2 filter of a kind; `None`: it has none.
-pub(crate) fn v2_filter(kind: VlenKind) -> Option<Json> {
-    Vlen::new(kind, [].into()).to_v2().as_ref().map(Json::from)
+/// The usual first v2 filter of a kind. Settings are left open.
+pub(crate) fn v2_filter(kind: VlenKind) -> Json {
+    match Vlen::new(kind, [].into()).to_v2() {
+        Some(filter) => Json::from(&filter),
+        None => Json::from([("id", kind.codec_name().into())]),
+    }
 }
 
 /// The bytes of a fill value.
@@ -231,6 +235,8 @@ pub(crate) fn parse_fill(kind: VlenKind, json: &Json, format: Format) -> Result<
             Some(Vec::new())
         }
         (VlenKind::Array(_), Json::String(text)) if text.is_empty() => Some(Vec::new()),
+        (VlenKind::Json, json) => compact_json(&json.to_text(None)).ok().map(String::into_bytes),
+        (VlenKind::MessagePack, json) => message_pack::from_json(json),
         _ => None,
     };
     parsed.ok_or_else(|| {
@@ -238,6 +244,8 @@ pub(crate) fn parse_fill(kind: VlenKind, json: &Json, format: Format) -> Result<
             VlenKind::Text => "text",
             VlenKind::Bytes => "base 64 text",
             VlenKind::Array(_) => "null, 0 or \"\", for the empty array",
+            VlenKind::Json => "JSON",
+            VlenKind::MessagePack => "null, a Boolean, a number or text",
         };
         Problem::Invalid(format!("fill_value: expected {expected}, found {}", json.brief()))
     })
@@ -256,6 +264,16 @@ pub(crate) fn write_fill(kind: VlenKind, bytes: &[u8]) -> Result<Json, Problem> 
         // What zarr-python 2 writes.
         VlenKind::Array(_) if bytes.is_empty() => Ok(0u32.into()),
         VlenKind::Array(_) => invalid!("fill_value: of arrays only the empty one can be stored"),
+        VlenKind::Json => {
+            let json = Json::parse(bytes);
+            json.map_err(|error| Problem::Invalid(format!("fill_value: expected JSON: {error}")))
+        }
+        VlenKind::MessagePack => match message_pack::to_json(bytes) {
+            Some(json) => Ok(json),
+            None => invalid!(
+                "fill_value: of MessagePack only null, a Boolean, a number or text can be stored in metadata"
+            ),
+        },
     }
 }
 

@@ -32,8 +32,10 @@ fn v2_filters_say_what_objects_are() {
         (r#"{"id": "vlen-utf8"}"#, VlenKind::Text),
         (r#"{"id": "vlen-bytes"}"#, VlenKind::Bytes),
         (r#"{"id": "vlen-array", "dtype": "<i4"}"#, int()),
+        (r#"{"id": "json2"}"#, VlenKind::Json),
+        (r#"{"id": "msgpack2"}"#, VlenKind::MessagePack),
     ] {
-        assert_eq!(v2_filter(kind).unwrap().to_text(None), filter);
+        assert_eq!(v2_filter(kind).to_text(None), filter);
         let filters = [json(filter), json(crc)];
         let (element, behind) = from_v2(&object, &filters).unwrap();
         assert_eq!((element, behind), (Element::Vlen(kind), &filters[1..]));
@@ -41,17 +43,13 @@ fn v2_filters_say_what_objects_are() {
     for [dtype, filters, want] in cases(
         r#"
         "|O" | [] | "|O" needs a first filter that makes bytes of objects (vlen-utf8
-        "|O" | [{"id": "json2"}] | object codec "json2" is not supported
         "|O" | [{"id": "pickle", "protocol": 5}] | reading a pickle runs code
-        "|O" | [{"id": "msgpack2"}] | "msgpack2" is not supported
-        "|O" | [{"id": "categorize", "labels": []}] | "categorize" is not supported
+        "<i4" | [{"id": "json2"}] | "json2" makes bytes of objects
         "|O" | [{"id": "crc32c"}, {"id": "vlen-utf8"}] | "vlen-utf8" makes bytes of objects
         "|O" | [{"id": "crc32c"}] | expected a first filter that makes bytes of objects
         "|O" | [3] | found 3
-        "|O" | [{"id": "vlen-utf8", "x": 1}] | unknown member "x"
         "|O" | [{"id": "vlen-array"}] | "vlen-array": dtype is missing
         "|O" | [{"id": "vlen-array", "dtype": "|O"}] | "vlen-array": object
-        "|O" | [{"id": "vlen-array", "dtype": "<i4", "x": 1}] | unknown member "x"
         "<i4" | [{"id": "vlen-utf8"}] | of dtype "|O", found dtype "<i4"
     "#,
     ) {
@@ -88,6 +86,27 @@ fn fill_values() {
             None => assert!(found.unwrap_err().text().contains("found"), "{json_text}"),
         }
     }
+    let (json_kind, pack) = (VlenKind::Json, VlenKind::MessagePack);
+    for (kind, json_text, value) in [
+        (json_kind, "null", Some(&b"null"[..])),
+        (json_kind, "0", Some(b"0")),
+        (json_kind, r#""""#, Some(b"\"\"")),
+        (json_kind, r#"{"a": [NaN, 1.0]}"#, Some(br#"{"a":[NaN,1.0]}"#)),
+        (pack, "null", Some(b"\xc0")),
+        (pack, "0", Some(b"\0")),
+        (pack, "[]", None),
+    ] {
+        let found = parse_fill(kind, &json(json_text), Format::V2);
+        match value {
+            Some(value) => {
+                assert_eq!(found.unwrap(), value, "{json_text}");
+                assert_eq!(write_fill(kind, value).unwrap().to_text(None), json_text);
+            }
+            None => assert!(found.unwrap_err().text().contains("found"), "{json_text}"),
+        }
+    }
+    assert!(write_fill(json_kind, b"{").unwrap_err().text().contains("expected JSON"));
+    assert!(write_fill(pack, b"\x90").unwrap_err().text().contains("only null"));
     let written = |kind, bytes: &[u8]| write_fill(kind, bytes).map(|json| json.to_text(None));
     assert_eq!(written(text, "é".as_bytes()).unwrap(), r#""\u00e9""#);
     assert_eq!(written(bytes, b"ab").unwrap(), r#""YWI=""#);
@@ -204,7 +223,12 @@ fn what_does_not_fit_is_refused() {
         SHARDED | vlen-utf8 | vlen-bytes | "sharding_indexed": codecs: expected "vlen-utf8"
         SHARDED | {"name": "bytes", "configuration": {"endian": "little"}} | "vlen-utf8" | "vlen-utf8" has no fixed size
         BYTES | YWI= | YWI | fill_value: expected base 64 text, found "YWI"
-        V2 | vlen-utf8 | json2 | object codec "json2" is not supported
+        V2 | "vlen-utf8" | "vlen-utf8", "x": 1 | unknown member "x"
+        V2 | "vlen-utf8" | "json2", "x": 1 | unknown field `x`
+        V2 | "vlen-utf8" | "json2", "encoding": "utf-16" | encoding: expected "utf-8" or "ascii", found "utf-16"
+        V2 | "vlen-utf8" | "pickle" | reading a pickle runs code
+        V2 | "vlen-utf8" | "categorize", "labels": ["b"], "dtype": "<U1" | expected dtype "|O" as in the array
+        V2 | {"id": "vlen-utf8"} | {"id": "categorize", "labels": ["b"], "dtype": "|O"}, {"id": "delta", "dtype": "|u1"} | cannot come after "categorize"
         V2 | [{"id": "vlen-utf8"}] | null | needs a first filter
         V2 | "|O" | "<i4" | found dtype "<i4"
     "#,
@@ -218,6 +242,9 @@ fn what_does_not_fit_is_refused() {
         TRANSPOSED | {"name": "vlen-utf8", "configuration": {}} | "vlen-utf8"
         BYTES | "variable_length_bytes" | "bytes"
         V2 | "fill_value": "a" | "fill_value": null
+        V2 | "vlen-utf8" | "categorize", "labels": ["b"], "dtype": "|O"
+        V2 | "vlen-utf8" | "json2", "indent": null
+        V2 | "vlen-utf8" | "msgpack2"
     "#,
     ) {
         assert_eq!(refused(text, from, to), Ok(()));
@@ -235,4 +262,54 @@ fn resizing_keeps_the_elements_type() {
         let open = Array::open(array.store(), "a", None).unwrap();
         assert_eq!((open.layout().shape(), open.vlen()), (&[7, 2][..], Some(VlenKind::Text)));
     }
+}
+
+#[test]
+fn objects() {
+    let (json2, text) = created(Format::V2, VlenKind::Json, |spec| spec.fortran_order = true);
+    assert!(
+        text.contains(
+            r#""filters": [{"id": "json2", "encoding": "utf-8", "skipkeys": false, "ensure_ascii": true, "check_circular": true, "allow_nan": true, "indent": null, "separators": [",", ":"], "sort_keys": true, "strict": true}]"#
+        ),
+        "{text}"
+    );
+    // The last axis is the fastest in any case.
+    assert!(json2.fortran_order() && text.contains(r#""order": "F""#));
+    assert_eq!((json2.layout().encoding().order(), json2.vlen()), (&[0, 1][..], Some(VlenKind::Json)));
+    assert_eq!((json2.fill(), json2.layout().fill().is_zero()), (None, false));
+    let (pack, text) = created(Format::V2, VlenKind::MessagePack, |spec| {
+        spec.object_codec = Some(json(r#"{"id": "msgpack2", "raw": true}"#));
+        spec.fill = Some(b"\x2a".to_vec());
+    });
+    assert!(
+        text.contains(r#"{"id": "msgpack2", "raw": true, "use_single_float": false, "use_bin_type": true}"#)
+    );
+    assert!(text.contains(r#""fill_value": 42"#), "{text}");
+    assert_eq!(pack.fill(), Some(&b"\x2a"[..]));
+    let labels = r#"{"id": "categorize", "labels": ["a"], "dtype": "|O", "astype": "|u1"}"#;
+    let (labelled, text) = created(Format::V2, VlenKind::Text, |spec| {
+        spec.object_codec = Some(json(labels));
+        spec.fortran_order = true;
+    });
+    assert!(text.contains(labels), "{text}");
+    assert_eq!((labelled.layout().encoding().order(), labelled.vlen()), (&[1, 0][..], Some(VlenKind::Text)));
+    for (format, kind, object_codec, want) in [
+        (Format::V3, Some(VlenKind::Json), None, "Zarr v3 has no objects"),
+        (
+            Format::V2,
+            Some(VlenKind::Text),
+            Some(r#"{"id": "json2"}"#),
+            "expected a first filter for elements of type string",
+        ),
+        (Format::V2, Some(VlenKind::Json), Some(r#"{"id": "json2", "indent": "x"}"#), "indent"),
+        (Format::V2, None, Some(r#"{"id": "json2"}"#), "is for objects"),
+    ] {
+        let mut spec = ArraySpec::of_vlen(format, &[5], VlenKind::Text);
+        (spec.vlen, spec.object_codec) = (kind, object_codec.map(json));
+        spec.dtype = "<i4".parse().unwrap();
+        let error = Array::create(memory(), "", spec, false).unwrap_err().to_string();
+        assert!(error.contains(want), "{error}");
+    }
+    let spec = ArraySpec::of_vlen(Format::V2, &[], VlenKind::MessagePack);
+    assert!(Array::create(memory(), "", spec, false).unwrap_err().to_string().contains("without axes"));
 }

@@ -1,7 +1,9 @@
 //! Every decoder, as one function of some bytes: the first says which, the rest is the stored chunk.
 //! Anything but a chunk of the right size or an error is a find. Used by a test and by a fuzz target.
 
-use hyperslab_codec::{AnyCodec, Codec, CodecChain, Context, Scratch, hdf5, registry};
+use hyperslab_codec::{
+    AnyCodec, Cell, Codec, CodecChain, Context, DataType, Scratch, Vlen, VlenKind, hdf5, registry,
+};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -49,6 +51,16 @@ const ZARR: &[(&str, &str)] = &[
     ),
 ];
 
+/// Codecs of elements of variable length, each with two values that such elements can have.
+const VLEN: &[(VlenKind, &str, [&[u8]; 2])] = &[
+    (VlenKind::Text, r#"{"id": "vlen-utf8"}"#, [b"ab", b"\xc3\xa9"]),
+    (VlenKind::Bytes, r#"{"id": "vlen-bytes"}"#, [b"ab", b"\xff"]),
+    (VlenKind::Json, r#"{"id": "json2"}"#, [br#"{"a":[1.5,"\u00e9"]}"#, b"null"]),
+    (VlenKind::Json, r#"{"id": "json2", "indent": 2, "strict": false}"#, [b"[[],{}]", b"NaN"]),
+    (VlenKind::MessagePack, r#"{"id": "msgpack2"}"#, [b"\x81\xa1a\x92\xc0\xcd\x01\x00", b"\xd4\x05a"]),
+    (VlenKind::Text, r#"{"id": "categorize", "labels": ["a", "b"], "dtype": "|O"}"#, [b"a", b"b"]),
+];
+
 /// Filters of HDF5: numbers, and their client data.
 const HDF5: &[(u16, &[u32])] = &[
     (1, &[1]),
@@ -69,7 +81,40 @@ const HDF5: &[(u16, &[u32])] = &[
 const SHAPE: [u64; 2] = [8, 8];
 
 /// How many decoders there are.
-pub const DECODERS: usize = ZARR.len() + HDF5.len();
+pub const DECODERS: usize = ZARR.len() + HDF5.len() + VLEN.len();
+
+/// A codec of elements of variable length, not bound to a heap.
+fn vlen(kind: VlenKind, json: &str) -> Option<Vlen> {
+    let shape = SHAPE.to_vec().into();
+    let array = Context { shape, vlen: Some(kind), ..Context::of_elements(DataType::CELL) };
+    let json: Value = serde_json::from_str(json).ok()?;
+    if json.get("id")?.as_str() == Some("categorize") {
+        return Vlen::of_objects(registry::Config::V2(&json), &array).ok();
+    }
+    match registry::CODECS.from_v2(&json, &array).ok()? {
+        AnyCodec::ArrayToBytes(codec) => codec.vlen().cloned(),
+        _ => None,
+    }
+}
+
+/// A chunk that a codec of elements of variable length encoded; `None`: the decoder is another one.
+#[allow(dead_code, reason = "the fuzz target needs none")]
+pub fn vlen_chunk(number: usize) -> Option<Vec<u8>> {
+    let (kind, json, values) = VLEN.get(number.checked_sub(ZARR.len() + HDF5.len())?)?;
+    let vlen = vlen(*kind, json)?;
+    let heap = Arc::new(vlen.heap());
+    let buffer = heap.push(Arc::new(values.concat()))?;
+    let mut offset = 0;
+    let cells = values.map(|value| {
+        let cell = Cell { buffer, len: value.len() as u32, offset };
+        offset += value.len() as u64;
+        cell.write()
+    });
+    let mut chunk = Vec::new();
+    let count = SHAPE.iter().product::<u64>() as usize;
+    vlen.bound(&heap).encode(&cells.concat().repeat(count / 2), &mut chunk, &mut Scratch::default()).ok()?;
+    Some(chunk)
+}
 
 /// A decoder, and bytes of a chunk; `None`: this build does not have it.
 pub fn decoder(number: usize) -> Option<(Arc<dyn Codec>, usize)> {
@@ -86,7 +131,14 @@ pub fn decoder(number: usize) -> Option<(Arc<dyn Codec>, usize)> {
         };
         return Some((codec.codec(), array.decoded_size()?));
     }
-    let (id, data) = HDF5.get(number - ZARR.len())?;
+    let number = number - ZARR.len();
+    if let Some((kind, json, _)) = number.checked_sub(HDF5.len()).and_then(|number| VLEN.get(number)) {
+        let vlen = vlen(*kind, json)?;
+        let heap = Arc::new(vlen.heap());
+        let size = SHAPE.iter().product::<u64>() as usize * Cell::SIZE;
+        return Some((Arc::new(vlen.bound(&heap)), size));
+    }
+    let (id, data) = HDF5.get(number)?;
     Some((hdf5::filter(*id, data, 4, 256).ok()?, 256))
 }
 

@@ -68,6 +68,8 @@ pub(crate) struct Copied {
     pub(crate) vlen: Option<VlenKind>,
     /// The type of the values of elements that may be missing, and their codec in v3 metadata.
     pub(crate) optional: Option<(DataType, Json)>,
+    /// The filter of Zarr v2 that makes bytes of them.
+    pub(crate) object_codec: Option<Json>,
     /// The fields of elements, without gaps, in the byte order that they have in the source.
     pub(crate) structure: Option<Structure>,
     /// The codecs, if the user chooses none.
@@ -102,6 +104,7 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
     let mut spec = ArraySpec::new(format.zarr()?, array.shape(), dtype.with_order(stored));
     let mut endian = dtype.has_order().then_some(stored);
     spec.vlen = vlen;
+    spec.object_codec = facts.object_codec.filter(|_| format == Format::ZarrV2);
     let mut repack = None;
     if let Some(mut structure) = facts.structure {
         if format == Format::ZarrV3 {

@@ -77,6 +77,7 @@ pub(crate) fn copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Cop
         fortran_order: false,
         vlen,
         optional: None,
+        object_codec: None,
         structure,
         codecs: CopiedCodecs::Instead(compressors(dataset, copying)?),
         sharding: None,

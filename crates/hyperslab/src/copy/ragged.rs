@@ -4,7 +4,7 @@
 //!
 //! | source | copy |
 //! |---|---|
-//! | text, bytes, arrays of Zarr | the same (arrays: to v2 only, v3 has none) |
+//! | text, bytes, arrays, objects of Zarr | the same (arrays and objects: to v2 only, v3 has none) |
 //! | strings of HDF5 | text, which must be UTF-8 |
 //! | sequences of plain numbers of HDF5 | arrays, in v2 |
 //! | references to objects of HDF5 | text: paths; empty where they lead nowhere |
@@ -28,6 +28,10 @@ pub(super) fn kind(kind: Option<VlenKind>, name: &str, format: Format) -> Result
             why: format!(
                 "its elements are arrays of {dtype} of any length, which {format} has not; copy to format Zarr v2"
             ),
+        }),
+        Some(kind) if kind.is_objects() && format != Format::ZarrV2 => Err(Error::Copy {
+            array: name.to_owned(),
+            why: format!("its elements are objects, which {format} has not; copy to format Zarr v2"),
         }),
         kind => Ok(kind),
     }

@@ -18,7 +18,7 @@ use crate::structure::Structure;
 use crate::vlen::{self, Element};
 use crate::{Format, KeyEncoding, fill};
 use hyperslab_codec::{
-    AnyCodec, ArrayCodecs, ArrayToBytes, BytesCodec, ChunkCodecs, Codec, Context, registry,
+    AnyCodec, ArrayCodecs, ArrayToBytes, BytesCodec, ChunkCodecs, Codec, Context, Vlen, VlenKind, registry,
 };
 use std::sync::Arc;
 
@@ -78,6 +78,8 @@ pub(crate) fn parse(document: &Json, attributes: Json) -> Result<Metadata, Probl
         (_, None, Element::Optional(_)) => None,
     };
     let rank = shape.len();
+    // Of chunks of objects the last axis is the fastest in any case.
+    let fortran = fortran && !element.vlen().is_some_and(VlenKind::is_objects);
     let order = if fortran { (0..rank).rev().collect() } else { (0..rank).collect() };
     let default = fill.clone().unwrap_or_else(|| element.default_fill());
     let array = Context { fortran, ..element.context(&chunk, &default) };
@@ -159,6 +161,13 @@ fn codecs(
 
 fn codec(field: &str, json: &Json, array: &Context<'_>) -> Result<AnyCodec, Problem> {
     let value = json.to_serde().map_err(|error| Problem::Invalid(format!("{field}: {}", error.why)))?;
+    if array.vlen.is_some() && vlen::is_categorize(json) {
+        // Of text of fixed length the same name means a codec from array to array.
+        let found = Vlen::of_objects(registry::Config::V2(&value), array);
+        return found
+            .map(|vlen| AnyCodec::ArrayToBytes(Arc::new(vlen)))
+            .map_err(|error| codec_problem(field, error));
+    }
     registry::CODECS.from_v2(&value, array).map_err(|error| codec_problem(field, error))
 }
 
@@ -215,7 +224,24 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
             })
             .collect()
     };
-    let mut filters: Vec<Json> = spec.vlen.and_then(vlen::v2_filter).into_iter().collect();
+    let mut filters = match spec.vlen {
+        Some(kind) => {
+            let first = spec.object_codec.clone().unwrap_or_else(|| vlen::v2_filter(kind));
+            if vlen::from_v2(&"|O".into(), std::slice::from_ref(&first))?.0 != spec.element() {
+                return invalid!(
+                    "filters: expected a first filter for elements of type {kind}, found {}",
+                    first.brief()
+                );
+            }
+            normalized("filters", &[first])?
+        }
+        None => match &spec.object_codec {
+            Some(codec) => {
+                return invalid!("filters: {} is for objects, found dtype {}", codec.brief(), spec.dtype);
+            }
+            None => Vec::new(),
+        },
+    };
     if let Choice::Set(list) = &spec.filters {
         filters.extend(normalized("filters", list)?);
     }

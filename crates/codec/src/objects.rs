@@ -1,0 +1,194 @@
+//! Chunks of Python's objects: what all forms of them have in common.
+//!
+//! An element is a cell, as those of the `vlen-*` codecs; its bytes are one value of the form that
+//! the chunk has (JSON, MessagePack), or text.
+
+use crate::vlen::MOST;
+use crate::{Cell, Heap, HeapBuffer, Vlen};
+use serde_json::Value;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// Gets the bytes of an element, and where they begin.
+pub(crate) type Each<'a> = dyn FnMut(&[u8], usize) -> Result<(), String> + 'a;
+
+/// How a chunk holds objects.
+pub(crate) trait Objects: Debug + Send + Sync {
+    /// The name of the codec.
+    fn name(&self) -> &'static str;
+
+    /// The most bytes that [`Objects::split`] puts into `values`, of a chunk of so many.
+    fn most_values(&self, stored: usize) -> usize;
+
+    /// Puts the bytes of all elements into `values`, which is empty and has room for them. Calls
+    /// `each` for every element, in the chunk's order, with its bytes and where they begin. On
+    /// failure says why.
+    fn split(&self, chunk: &[u8], values: &mut Vec<u8>, each: &mut Each<'_>) -> Result<(), String>;
+
+    /// Makes a chunk, which is empty before, of the bytes of its elements. On failure says why.
+    fn join(&self, elements: &[&[u8]], chunk: &mut Vec<u8>) -> Result<(), String>;
+
+    /// The metadata.
+    fn to_v2(&self) -> Value;
+}
+
+/// How many items the lists within lists of a chunk have, from the outermost. One element without
+/// axes is in a list.
+pub(crate) fn lists(shape: &[u64]) -> &[u64] {
+    if shape.is_empty() { &[1] } else { shape }
+}
+
+/// Names the element that a message is about.
+pub(crate) fn element_of(number: usize) -> impl Fn(String) -> String {
+    move |why| format!("element {number} of the chunk: {why}")
+}
+
+/// Makes cells of a chunk.
+pub(crate) fn decode(
+    objects: &dyn Objects,
+    vlen: &Vlen,
+    heap: &Heap,
+    src: &[u8],
+    dst: &mut [u8],
+) -> Result<usize, String> {
+    let (cells, _) = dst.as_chunks_mut::<{ Cell::SIZE }>();
+    let buffer = heap.reserve().ok_or("there are too many chunks")?;
+    let most = objects.most_values(src.len());
+    let mut values = Vec::new();
+    values.try_reserve_exact(most).map_err(|_| format!("no memory for {most} bytes"))?;
+    let (count, mut found) = (cells.len(), 0);
+    let mut places = cells.iter_mut();
+    objects.split(src, &mut values, &mut |bytes, start| {
+        let place = places.next().ok_or_else(|| format!("more than {count} elements"))?;
+        found += 1;
+        *place = if bytes == vlen.fill() {
+            vlen.fill_cell()
+        } else if bytes.is_empty() {
+            Cell::default()
+        } else {
+            let len =
+                u32::try_from(bytes.len()).map_err(|_| format!("{} bytes in an element", bytes.len()))?;
+            Cell { buffer, len, offset: start as u64 }
+        }
+        .write();
+        Ok(())
+    })?;
+    if found != count {
+        return Err(format!("{found} elements where {count} are expected"));
+    }
+    heap.put(buffer, Arc::new(values));
+    Ok(count * Cell::SIZE)
+}
+
+/// Makes a chunk of cells.
+pub(crate) fn encode(
+    objects: &dyn Objects,
+    heap: &Heap,
+    src: &[u8],
+    dst: &mut Vec<u8>,
+) -> Result<(), String> {
+    let (cells, _) = src.as_chunks::<{ Cell::SIZE }>();
+    let mut numbers: Vec<u32> =
+        cells.iter().map(Cell::read).filter(|cell| cell.len > 0).map(|cell| cell.buffer).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let buffers: Vec<(u32, HeapBuffer)> =
+        numbers.iter().filter_map(|number| Some((*number, heap.buffer(*number)?))).collect();
+    let elements = cells.iter().enumerate().map(|(at, cell)| {
+        let cell = Cell::read(cell);
+        bytes(&buffers, cell).ok_or_else(|| format!("element {at}: there is no {cell:?}"))
+    });
+    let elements: Vec<&[u8]> = elements.collect::<Result<_, _>>()?;
+    dst.clear();
+    objects.join(&elements, dst)?;
+    if dst.len() > MOST {
+        return Err(format!(
+            "the chunk has {} bytes, and {MOST} are the most that can be; smaller chunks are needed",
+            dst.len()
+        ));
+    }
+    // The old values of this chunk are not needed any more.
+    heap.forget(numbers.into_iter());
+    Ok(())
+}
+
+/// The bytes of a cell. `None`: they are not there.
+fn bytes(buffers: &[(u32, HeapBuffer)], cell: Cell) -> Option<&[u8]> {
+    if cell.len == 0 {
+        return Some(&[]);
+    }
+    let at = buffers.binary_search_by_key(&cell.buffer, |(number, _)| *number).ok()?;
+    let start = usize::try_from(cell.offset).ok()?;
+    let (_, buffer) = buffers.get(at)?;
+    (**buffer).as_ref().get(start..start.checked_add(cell.len as usize)?)
+}
+
+/// What the tests of all forms need.
+#[cfg(test)]
+pub(crate) mod testing {
+    use crate::registry::Config;
+    use crate::testing::cells;
+    use crate::{Cell, Codec, Context, DataType, Result, Scratch, Vlen, VlenKind};
+    use serde_json::Value;
+    use std::sync::Arc;
+
+    /// A codec with these settings.
+    pub(crate) fn vlen(
+        kind: VlenKind,
+        id: &str,
+        settings: Value,
+        shape: &[u64],
+        fill: &[u8],
+    ) -> Result<Vlen> {
+        let mut object = settings.as_object().unwrap().clone();
+        object.insert("id".into(), id.into());
+        let array = Context {
+            vlen: Some(kind),
+            shape: shape.into(),
+            fill: fill.into(),
+            ..Context::of_elements(DataType::CELL)
+        };
+        Vlen::of_objects(Config::V2(&Value::Object(object)), &array)
+    }
+
+    /// Decodes with a new heap.
+    pub(crate) fn decode(vlen: &Vlen, chunk: &[u8], count: usize) -> Result<Vec<Vec<u8>>> {
+        let heap = Arc::new(vlen.heap());
+        let mut cells = vec![0xA5; count * Cell::SIZE];
+        vlen.bound(&heap).decode(chunk, &mut cells, &mut Scratch::default())?;
+        let bytes = cells.chunks(Cell::SIZE).map(|cell| {
+            let cell = Cell::read(cell.try_into().unwrap());
+            assert!(cell.len > 0 || cell == Cell::default());
+            let buffers = [(cell.buffer, heap.buffers()[cell.buffer as usize].clone().unwrap())];
+            let bytes = super::bytes(&buffers, cell).unwrap().to_vec();
+            assert_eq!(bytes == vlen.fill(), cell == vlen.fill_cell());
+            bytes
+        });
+        Ok(bytes.collect())
+    }
+
+    pub(crate) fn encode(vlen: &Vlen, values: &[&[u8]]) -> Result<Vec<u8>> {
+        let heap = Arc::new(vlen.heap());
+        let cells = cells(heap.push(Arc::new(values.concat())).unwrap(), values);
+        let mut chunk = b"old".to_vec();
+        vlen.bound(&heap).encode(&cells, &mut chunk, &mut Scratch::default()).map(|()| chunk)
+    }
+
+    /// Every byte changed, and every end: an error, or other values, which make the same chunk or
+    /// an equal one; never a panic.
+    pub(crate) fn withstands_damage(vlen: &Vlen, chunk: &[u8], count: usize) {
+        let mut chunk = chunk.to_vec();
+        for at in 0..chunk.len() {
+            assert!(decode(vlen, &chunk[..at], count).is_err(), "{at}");
+            for flip in [1, 2, 4, 0x10, 0x80, 0xff] {
+                chunk[at] ^= flip;
+                if let Ok(values) = decode(vlen, &chunk, count) {
+                    let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+                    let again = encode(vlen, &values).unwrap();
+                    assert_eq!(decode(vlen, &again, count).unwrap(), values);
+                }
+                chunk[at] ^= flip;
+            }
+        }
+    }
+}
