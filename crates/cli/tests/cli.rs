@@ -209,7 +209,7 @@ fn shards_are_shown() {
     let json = info(&directory, "s.zarr/plain");
     assert_eq!(
         json["shards"],
-        serde_json::json!({"shape": [10, 15], "chunks": 15, "grid": [2, 2], "total": 4, "stored": 0,
+        serde_json::json!({"shape": [10, 15], "several_shapes": false, "chunks": 15, "grid": [2, 2], "total": 4, "stored": 0,
             "levels": [{"shape": [10, 15], "index_location": "end", "codecs": []}]})
     );
     assert!(output(&directory, &["tree", "s.zarr"]).contains("(2, 5) in (10, 15)"));

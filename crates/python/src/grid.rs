@@ -9,8 +9,8 @@ use pyo3::types::PyTuple;
 /// The most chunks along an axis whose lengths are told: numbers of Python take 40 bytes each.
 const MOST: u64 = 1 << 24;
 
-/// Whether the chunks (where there are shards: the shards) may have different shapes, as metadata say
-/// it.
+/// Whether the chunks (where there are shards: the shards) may have different shapes, as metadata
+/// say it.
 fn is_rectilinear(array: &Array) -> bool {
     array.as_zarr().is_some_and(|array| array.rectilinear().is_some())
 }

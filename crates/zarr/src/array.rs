@@ -200,14 +200,14 @@ impl Array {
     }
 
     /// The chunks along each axis, where the grid is rectilinear; then [`Array::chunks`] is the
-    /// largest chunk that there could be. Where there are shards, it is the shards that have different
-    /// lengths, and [`Array::shards`] the largest.
+    /// largest chunk that there could be. Where there are shards, it is the shards that have
+    /// different lengths, and [`Array::shards`] the largest.
     pub fn rectilinear(&self) -> Option<&[AxisChunks]> {
         self.metadata.rectilinear.as_ref().map(|grid| grid.axes.as_slice())
     }
 
-    /// Elements of a shard per axis (of the largest, where they have different lengths); `None` where
-    /// each chunk is an object of its own.
+    /// Elements of a shard per axis (of the largest, where they have different lengths); `None`
+    /// where each chunk is an object of its own.
     pub fn shards(&self) -> Option<&[u64]> {
         self.metadata.shards.as_ref().map(|_| self.metadata.object_shape())
     }

@@ -266,7 +266,8 @@ impl GridMetadata {
         axes.iter().zip(shape).map(|(axis, extent)| axis.resized(*extent)).collect()
     }
 
-    /// Whether both are rectilinear grids, and one has the chunks of the other and more behind them.
+    /// Whether both are rectilinear grids, and one has the chunks of the other and more behind
+    /// them.
     pub(crate) fn one_is_longer(one: &Json, other: &Json) -> bool {
         let axes = |grid: &Json| {
             let grid = Extension::parse("chunk_grid", grid).ok().filter(|grid| grid.name == "rectilinear")?;

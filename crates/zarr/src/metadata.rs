@@ -114,8 +114,8 @@ impl Metadata {
         outermost.map_or(&self.chunk, |level| level.inner())
     }
 
-    /// Refuses a shape that a resize cannot give (as text): in a rectilinear grid what is behind the
-    /// last shard becomes one more shard, which has whole inner chunks.
+    /// Refuses a shape that a resize cannot give (as text): in a rectilinear grid what is behind
+    /// the last shard becomes one more shard, which has whole inner chunks.
     pub(crate) fn check_shape(&self, shape: &[u64]) -> std::result::Result<(), String> {
         let (Some(grid), Some(_)) = (&self.rectilinear, &self.shards) else { return Ok(()) };
         let axes = GridMetadata::resized(&grid.axes, shape);

@@ -61,7 +61,8 @@ pub struct ArraySpec {
     /// the chunks in it. `None`: each chunk is an object of its own. (Shards within shards, or with
     /// an index in other codecs, are a `serializer`.) v2 has none.
     pub shards: Option<Dims>,
-    /// v3: shards of different lengths, per axis, multiples of `chunks`; then there are no `shards`.
+    /// v3: shards of different lengths, per axis, multiples of `chunks`; then there are no
+    /// `shards`.
     pub rectilinear_shards: Option<Vec<AxisChunks>>,
     /// Where the index of `shards` is.
     pub index_location: IndexLocation,
@@ -245,8 +246,8 @@ impl ArraySpec {
         Ok((chunk.as_slice().into(), shards.map(|shards| shards.as_slice().into())))
     }
 
-    /// The shape of the chunks in shards of different lengths: chosen so that they divide each, where
-    /// it is not given.
+    /// The shape of the chunks in shards of different lengths: chosen so that they divide each,
+    /// where it is not given.
     pub(crate) fn chunk_in(&self, axes: &[AxisChunks]) -> Result<Dims, Problem> {
         match &self.chunks {
             Some(chunk) => self.checked("chunks", chunk).cloned(),

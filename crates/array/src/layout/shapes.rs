@@ -54,8 +54,8 @@ impl ChunkShapes {
         ChunkShapes { heap: Some(heap.clone()), ..self.clone() }
     }
 
-    /// The layout of chunks of a shape; `make` makes it of their encoding, if it is not kept. Errors
-    /// as `make`, and with what `refuse` makes of the errors of [`MakeEncoding::make`].
+    /// The layout of chunks of a shape; `make` makes it of their encoding, if it is not kept.
+    /// Errors as `make`, and with what `refuse` makes of the errors of [`MakeEncoding::make`].
     pub(crate) fn layout<E>(
         &self,
         shape: &Dims,

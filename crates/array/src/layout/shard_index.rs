@@ -26,7 +26,6 @@ const ABSENT: u64 = u64::MAX;
 #[derive(Clone, Debug)]
 pub struct IndexEncoding {
     count: usize,
-    stored: ByteOrder,
     swap: bool,
     /// Which of the index's axes is stored as the k-th, slowest first.
     order: SmallVec<[usize; 8]>,
@@ -96,7 +95,6 @@ impl IndexEncoding {
         let c_order = order.iter().copied().eq(0..rank);
         Ok(IndexEncoding {
             count,
-            stored,
             swap: stored != ByteOrder::NATIVE,
             order,
             counts,
@@ -112,7 +110,17 @@ impl IndexEncoding {
     /// are taken. Errors as [`IndexEncoding::new`].
     pub(crate) fn of_counts(&self, counts: &[u64]) -> Result<Self, String> {
         let counts = counts.get(..self.counts.len()).unwrap_or(counts);
-        Self::new(counts, &self.order, self.stored, self.chain.codecs().to_vec())
+        let stored = match (ByteOrder::NATIVE, self.swap) {
+            (ByteOrder::Little, false) | (ByteOrder::Big, true) => ByteOrder::Little,
+            _ => ByteOrder::Big,
+        };
+        Self::new(counts, &self.order, stored, self.chain.codecs().to_vec())
+    }
+
+    /// How an index is decoded, as text: equal texts make equal indexes of equal bytes.
+    pub(crate) fn decoding(&self) -> String {
+        // What is hashed for each shard that is opened: no more than it takes.
+        format!("{:?} {:?} {} {:?}", self.counts, self.order, self.swap, self.chain)
     }
 
     /// Number of inner chunks.

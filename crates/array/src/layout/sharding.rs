@@ -59,8 +59,8 @@ impl Sharding {
         Ok(Sharding { levels, grid, shapes: None })
     }
 
-    /// The same shards where objects have the shapes of the cells of `grid`; the levels are those of
-    /// the largest. Errors (as text) where they are not, and where inner chunks do not divide a
+    /// The same shards where objects have the shapes of the cells of `grid`; the levels are those
+    /// of the largest. Errors (as text) where they are not, and where inner chunks do not divide a
     /// shard.
     pub fn in_grid(self, grid: ChunkGrid) -> Result<Self, String> {
         if grid.chunk_shape() != self.grid.chunk_shape() {
@@ -264,7 +264,7 @@ impl ShardLevel {
 
     /// How its index is found and decoded, as text: equal texts make equal indexes of equal bytes.
     pub(crate) fn decoding(&self) -> &Arc<str> {
-        self.decoding.get_or_make(|| format!("{} {:?}", self.at_start, self.index).into())
+        self.decoding.get_or_make(|| format!("{} {}", self.at_start, self.index.decoding()).into())
     }
 
     /// Where the index of a shard of `len` bytes is stored; `None` where it is shorter than its

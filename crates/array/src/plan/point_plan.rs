@@ -157,33 +157,35 @@ impl PointPlan {
             (*index, rest) = (rest % len, rest / len);
         }
         let last = extent.len() - 1;
-        // The object of an index of the k-th axis, the chunk in that, the place in that, and the
-        // chunk's length.
+        // The place of an index of the k-th axis in its chunk, and the chunk's length.
+        let place = |k: usize, index: u64| match &self.cells {
+            Cells::Even | Cells::Shards(..) => (index % chunk[k], chunk[k]),
+            Cells::Chunks(grid) => {
+                let number = grid.index_of(self.axes[k], index);
+                (index - grid.start(self.axes[k], number), grid.size(self.axes[k], number))
+            }
+        };
+        // Its object, and the chunk in that.
         let cell = |k: usize, index: u64| match &self.cells {
             Cells::Even => {
                 let (number, per) = (index / chunk[k], self.per_object[k]);
-                let (outer, inner) = if per == 1 { (number, 0) } else { (number / per, number % per) };
-                (outer, inner, index % chunk[k], chunk[k])
+                if per == 1 { (number, 0) } else { (number / per, number % per) }
             }
-            Cells::Chunks(grid) => {
-                let number = grid.index_of(self.axes[k], index);
-                (number, 0, index - grid.start(self.axes[k], number), grid.size(self.axes[k], number))
-            }
+            Cells::Chunks(grid) => (grid.index_of(self.axes[k], index), 0),
             Cells::Shards(grid, _) => {
                 let number = grid.index_of(self.axes[k], index);
-                let within = index - grid.start(self.axes[k], number);
-                (number, within / chunk[k], within % chunk[k], chunk[k])
+                (number, (index - grid.start(self.axes[k], number)) / chunk[k])
             }
         };
-        let (_, _, within, len) = cell(last, index[last]);
+        let (within, len) = place(last, index[last]);
         let row = at - within..at + (len - within).min(extent[last] - index[last]);
         index[last] -= within;
         let (mut object, mut inner, mut byte) = (0, 0, 0);
         for k in 0..=last {
-            let (outer, number, within, _) = cell(k, index[k]);
+            let (outer, number) = cell(k, index[k]);
             object = object * self.objects[k] + outer;
             inner = inner * self.per_object[k] + number;
-            byte += within * strides[k];
+            byte += place(k, index[k]).0 * strides[k];
         }
         let number = object * self.per_object.iter().product::<u64>() + inner;
         (row, number * self.size + byte)

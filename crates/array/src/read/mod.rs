@@ -133,8 +133,12 @@ fn sparse(layout: &ArrayLayout, plan: &Plan, selection: &Selection) -> (bool, Op
         return (selection.points().is_empty() && !mosaic::read::covers(layout, mosaic, selection), None);
     }
     let grid = layout.object_grid();
-    let shards = layout.sharding().and_then(|_| plan.by_object(layout));
-    let plan = shards.as_ref().map_or(plan, |(shards, _)| shards);
+    let shards = layout.sharding().map(|_| plan.by_object(layout));
+    let plan = match &shards {
+        None => plan,
+        Some(Some((shards, _))) => shards,
+        Some(None) => return (false, None),
+    };
     if plan.len() < SAMPLE {
         return (false, None);
     }

@@ -162,8 +162,8 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
         Ok(bytes)
     }
 
-    /// The indexes of shards of one depth, whose levels `level_of` gives. What is not kept is announced for all of them before
-    /// the first is read.
+    /// The indexes of shards of one depth, whose levels `level_of` gives. What is not kept is
+    /// announced for all of them before the first is read.
     fn indexes<'v>(
         &mut self,
         level_of: &impl Fn(&ShardPlace) -> &'v ShardLevel,

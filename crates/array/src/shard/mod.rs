@@ -7,9 +7,9 @@
 //! Shards may lie in shards: then the inner chunk of one is a shard itself, with an index of its
 //! own. [`Sharding`] lists the levels from the object inwards.
 //!
-//! Shards may have different shapes (a rectilinear grid of objects). Inner chunks divide each of them,
-//! so they have one shape and lie in a regular grid. Only the outermost level differs from shape to
-//! shape: how many inner chunks it has ([`one::Shard::level`]).
+//! Shards may have different shapes (a rectilinear grid of objects). Inner chunks divide each of
+//! them, so they have one shape and lie in a regular grid. Only the outermost level differs from
+//! shape to shape: how many inner chunks it has ([`one::Shard::level`]).
 //!
 //! Source: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html>
 

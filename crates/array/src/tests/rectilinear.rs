@@ -148,7 +148,8 @@ proptest! {
 }
 
 /// An array, levels of shards, and the shards of it: how many inner chunks each has along an axis,
-/// and how many there are of each. The last of an axis may reach past its end, and others lie behind.
+/// and how many there are of each. The last of an axis may reach past its end, and others lie
+/// behind.
 fn sharded() -> impl Gen<Value = (Spec, Vec<Level>, Runs)> {
     (spec(), prop::collection::vec(level(), 1..4)).prop_flat_map(|(spec, levels)| {
         let inner = Level::shape(&levels[..levels.len() - 1], &spec.chunk);
@@ -224,7 +225,8 @@ proptest! {
             }
         };
         check();
-        // A shard has an index of as many inner chunks as fit its shape; and none is kept of nothing.
+        // A shard has an index of as many inner chunks as fit its shape; and none is kept of
+        // nothing.
         let inner = layout.sharding().unwrap().levels()[0].inner().to_vec();
         for key in store.list(None).unwrap() {
             let name = key.strip_prefix("a/").unwrap();
