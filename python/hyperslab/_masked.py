@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab._optional import is_optional
-from hyperslab._vlen import kind_of
+from hyperslab._vlen import OBJECTS, kind_of, objects_array
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ def unmasked_field(array: Any, field: str, values: Any) -> Any:
 
 def filled(values: Any, dtype: np.dtype[Any], fill: bytes | None, name: str) -> npt.NDArray[Any]:
     """The data of a masked array, with the fill value where they are masked."""
+    if kind_of(dtype)[0] in OBJECTS:
+        return objects_array(values, values.ndim)
     if kind_of(dtype)[0] is not None:
         # Of variable length: what is missing is stored as empty.
         objects = np.array(values.data, object)
