@@ -279,7 +279,10 @@ def by_tensorstore(path: Path, row: Row) -> Any:
 def by_zarrista(path: Path, row: Row) -> Any:
     array = zarrista.Array.open(zarrista.store.FilesystemStore(str(path)), "/")
     found = array.retrieve_array_subset(tuple(slice(0, n) for n in SHAPE))
-    return found.to_numpy()
+    if not isinstance(row.values, np.ma.MaskedArray):
+        return found.to_numpy()
+    valid = np.frombuffer(found.mask.buffer(), bool).reshape(SHAPE)
+    return np.ma.MaskedArray(np.frombuffer(found.data.buffer(), row.values.dtype).reshape(SHAPE), ~valid)
 
 
 READERS = {
