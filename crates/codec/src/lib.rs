@@ -22,6 +22,7 @@ mod bz2;
 mod cast_value;
 mod categorize;
 mod categorize_objects;
+mod cell_buffers;
 mod chain;
 mod checksum;
 mod crc32c;

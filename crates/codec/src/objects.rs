@@ -3,8 +3,9 @@
 //! An element is a cell, as those of the `vlen-*` codecs; its bytes are one value of the form that
 //! the chunk has (JSON, MessagePack), or text.
 
+use crate::cell_buffers::Buffers;
 use crate::vlen::MOST;
-use crate::{Cell, Heap, HeapBuffer, Vlen};
+use crate::{Cell, Heap, Vlen};
 use serde_json::Value;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -88,15 +89,11 @@ pub(crate) fn encode(
     dst: &mut Vec<u8>,
 ) -> Result<(), String> {
     let (cells, _) = src.as_chunks::<{ Cell::SIZE }>();
-    let mut numbers: Vec<u32> =
-        cells.iter().map(Cell::read).filter(|cell| cell.len > 0).map(|cell| cell.buffer).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    let buffers: Vec<(u32, HeapBuffer)> =
-        numbers.iter().filter_map(|number| Some((*number, heap.buffer(*number)?))).collect();
+    let used = Buffers::of(heap, cells);
+    let mut lookup = used.lookup();
     let elements = cells.iter().enumerate().map(|(at, cell)| {
         let cell = Cell::read(cell);
-        bytes(&buffers, cell).ok_or_else(|| format!("element {at}: there is no {cell:?}"))
+        lookup.bytes(cell).ok_or_else(|| format!("element {at}: there is no {cell:?}"))
     });
     let elements: Vec<&[u8]> = elements.collect::<Result<_, _>>()?;
     dst.clear();
@@ -108,24 +105,14 @@ pub(crate) fn encode(
         ));
     }
     // The old values of this chunk are not needed any more.
-    heap.forget(numbers.into_iter());
+    heap.forget(used.numbers());
     Ok(())
-}
-
-/// The bytes of a cell. `None`: they are not there.
-fn bytes(buffers: &[(u32, HeapBuffer)], cell: Cell) -> Option<&[u8]> {
-    if cell.len == 0 {
-        return Some(&[]);
-    }
-    let at = buffers.binary_search_by_key(&cell.buffer, |(number, _)| *number).ok()?;
-    let start = usize::try_from(cell.offset).ok()?;
-    let (_, buffer) = buffers.get(at)?;
-    (**buffer).as_ref().get(start..start.checked_add(cell.len as usize)?)
 }
 
 /// What the tests of all forms need.
 #[cfg(test)]
 pub(crate) mod testing {
+    use crate::cell_buffers::Buffers;
     use crate::registry::Config;
     use crate::testing::cells;
     use crate::{Cell, Codec, Context, DataType, Result, Scratch, Vlen, VlenKind};
@@ -157,10 +144,10 @@ pub(crate) mod testing {
         let mut cells = vec![0xA5; count * Cell::SIZE];
         vlen.bound(&heap).decode(chunk, &mut cells, &mut Scratch::default())?;
         let bytes = cells.chunks(Cell::SIZE).map(|cell| {
-            let cell = Cell::read(cell.try_into().unwrap());
+            let stored = cell.try_into().unwrap();
+            let cell = Cell::read(&stored);
             assert!(cell.len > 0 || cell == Cell::default());
-            let buffers = [(cell.buffer, heap.buffers()[cell.buffer as usize].clone().unwrap())];
-            let bytes = super::bytes(&buffers, cell).unwrap().to_vec();
+            let bytes = Buffers::of(&heap, &[stored]).lookup().bytes(cell).unwrap().to_vec();
             assert_eq!(bytes == vlen.fill(), cell == vlen.fill_cell());
             bytes
         });

@@ -23,14 +23,13 @@
 //! is all zero, in every chunk. So comparing cells is enough to find chunks of fill value.
 
 use crate::categorize_objects::Categories;
+use crate::cell_buffers::{Buffers, SHORT, put};
 use crate::json2::{self, Json2};
 use crate::low::low32;
 use crate::msgpack2::{self, MsgPack2};
 use crate::objects::{self, Objects};
 use crate::registry::Config;
-use crate::{
-    ArrayToBytes, Cell, Codec, CodecError, Context, DataType, Heap, HeapBuffer, Racing, Result, Scratch,
-};
+use crate::{ArrayToBytes, Cell, Codec, CodecError, Context, DataType, Heap, Racing, Result, Scratch};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -300,7 +299,7 @@ impl Vlen {
         }
         dst.truncate(room);
         // The old values of this chunk are not needed any more.
-        heap.forget(used.0.iter().map(|(number, _)| *number));
+        heap.forget(used.numbers());
         Ok(())
     }
 }
@@ -358,67 +357,6 @@ impl Codec for Vlen {
 impl ArrayToBytes for Vlen {
     fn vlen(&self) -> Option<&Vlen> {
         Some(self)
-    }
-}
-
-/// Bytes that are copied at once of an element that is short.
-const SHORT: usize = 16;
-
-/// Copies bytes to where they belong; there is room.
-#[inline(always)]
-fn put(dst: &mut [u8], at: usize, bytes: &[u8]) {
-    debug_assert!(at + bytes.len() <= dst.len());
-    if let Some(to) = at.checked_add(bytes.len()).and_then(|end| dst.get_mut(at..end)) {
-        to.copy_from_slice(bytes);
-    }
-}
-
-/// The buffers that the cells of a chunk are in. There are few.
-struct Buffers(Vec<(u32, HeapBuffer)>);
-
-impl Buffers {
-    fn of(heap: &Heap, cells: &[[u8; Cell::SIZE]]) -> Self {
-        let mut known: Vec<(u32, HeapBuffer)> = Vec::new();
-        let mut last = None;
-        for cell in cells {
-            let cell = Cell::read(cell);
-            if cell.len == 0 || last == Some(cell.buffer) {
-                continue;
-            }
-            last = Some(cell.buffer);
-            if !known.iter().any(|(number, _)| *number == cell.buffer) {
-                known.extend(heap.buffer(cell.buffer).map(|buffer| (cell.buffer, buffer)));
-            }
-        }
-        Buffers(known)
-    }
-
-    fn lookup(&self) -> Lookup<'_> {
-        Lookup {
-            buffers: self.0.iter().map(|(number, buffer)| (*number, (**buffer).as_ref())).collect(),
-            last: 0,
-        }
-    }
-}
-
-/// Finds the bytes of cells.
-struct Lookup<'b> {
-    buffers: Vec<(u32, &'b [u8])>,
-    /// Which of them the last cell was in.
-    last: usize,
-}
-
-impl<'b> Lookup<'b> {
-    /// The buffer of a cell from its first byte on. `None`: it is not there.
-    #[inline]
-    fn from(&mut self, cell: Cell) -> Option<&'b [u8]> {
-        if cell.len == 0 {
-            return Some(&[]);
-        }
-        if self.buffers.get(self.last).is_none_or(|(number, _)| *number != cell.buffer) {
-            self.last = self.buffers.iter().position(|(number, _)| *number == cell.buffer)?;
-        }
-        self.buffers.get(self.last)?.1.get(usize::try_from(cell.offset).ok()?..)
     }
 }
 
@@ -485,8 +423,7 @@ mod tests {
     fn cell_bytes(heap: &Heap, cell: &[u8]) -> Vec<u8> {
         let cell = cell.try_into().unwrap();
         let buffers = Buffers::of(heap, &[cell]);
-        let from = buffers.lookup().from(Cell::read(&cell)).unwrap();
-        from[..Cell::read(&cell).len as usize].to_vec()
+        buffers.lookup().bytes(Cell::read(&cell)).unwrap().to_vec()
     }
 
     /// Decodes with a new heap.
