@@ -535,10 +535,14 @@ def test_streams_writers_and_appends() -> None:
     assert z[3].dtype == dtype and isinstance(z[3], np.void)
 
 
-def test_two_threads_write_two_fields_of_the_same_chunks() -> None:
+@pytest.mark.parametrize("fill", [0, (3, 1.5)])
+@pytest.mark.parametrize("shards", [None, (64,)])
+def test_two_threads_write_two_fields_of_the_same_chunks(shards: Any, fill: Any) -> None:
     dtype = np.dtype([("a", "<i4"), ("b", "<f8")])
-    for shards in (None, (64,)):
-        z = hs.create_array(hs.MemoryStore(), shape=(512,), chunks=(16,), shards=shards, dtype=dtype)
+    for _ in range(5):
+        z = hs.create_array(
+            hs.MemoryStore(), shape=(512,), chunks=(16,), shards=shards, dtype=dtype, fill_value=fill
+        )
 
         def write(name: str, z: hs.Array = z) -> None:
             for start in range(0, 512, 8):

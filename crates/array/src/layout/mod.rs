@@ -41,6 +41,9 @@ pub struct ArrayLayout {
     /// largest that there could be.
     shapes: Option<ChunkShapes>,
     fill: FillValue,
+    /// Where elements are parts of others: the fill value of those, of which chunks that are not
+    /// there are made.
+    whole_fill: Option<FillValue>,
     locator: Arc<dyn ChunkLocator>,
     store: Arc<dyn Store>,
     sharding: Option<Arc<Sharding>>,
@@ -112,6 +115,7 @@ impl ArrayLayout {
             encoding,
             shapes: None,
             fill,
+            whole_fill: None,
             locator,
             store,
             sharding: None,
@@ -324,6 +328,11 @@ impl ArrayLayout {
     /// What absent chunks hold.
     pub fn fill(&self) -> &FillValue {
         &self.fill
+    }
+
+    /// What the chunks that are not there are made of, over and over: a whole number of elements.
+    pub(crate) fn chunk_fill(&self) -> &FillValue {
+        self.whole_fill.as_ref().unwrap_or(&self.fill)
     }
 
     /// Finds chunks.

@@ -53,9 +53,9 @@ impl ElementPart {
 }
 
 impl ArrayLayout {
-    /// The bytes `part` of all elements. To be written, the fill value has to be the same row of
-    /// units over and over, because a chunk that is not there is made of it; to be read
-    /// (`writes: false`), only that of the part has to be.
+    /// The bytes `part` of all elements, to be written or (`writes: false`) to be read. To be read,
+    /// the part of the fill value has to be the same unit over and over. What is made to be written
+    /// must not be read: what was never written would be another fill value.
     ///
     /// `None` where that is not so; where elements are of variable length, or are swapped, or are
     /// those of other arrays; and where there are as many axes as there can be.
@@ -70,9 +70,8 @@ impl ArrayLayout {
         // As large as possible: fewer, larger moves.
         let unit = common_divisor(common_divisor(size, part.start), part.len());
         let fill = self.fill.bytes();
-        let uniform = if writes { fill } else { fill.get(part.clone())? };
         let value = fill.get(part.start..part.start + unit)?;
-        if uniform.chunks(unit).any(|other| other != value) {
+        if !writes && fill.get(part.clone())?.chunks(unit).any(|other| other != value) {
             return None;
         }
         let count = size.checked_div(unit)? as u64;
@@ -95,7 +94,8 @@ impl ArrayLayout {
             Some(sharding) => layout.with_sharding(sharding.with_axis(count)?).ok()?,
         };
         let shapes = self.shapes.as_ref().map(|shapes| shapes.with_axis(count, unit));
-        let layout = ArrayLayout { origin: self.origin.clone(), shapes, ..layout };
+        let (origin, whole_fill) = (self.origin.clone(), Some(self.fill.clone()));
+        let layout = ArrayLayout { origin, whole_fill, shapes, ..layout };
         let (first, len) = (part.start.checked_div(unit)? as u64, part.len().checked_div(unit)? as u64);
         Some(ElementPart { layout, unit, first, len })
     }
@@ -137,7 +137,7 @@ impl ChunkLocator for WithoutLastAxis {
 #[cfg(test)]
 mod tests {
     use crate::tests::model::{PerChunk, Spec};
-    use crate::{ReadOptions, Selection, Source, WriteOptions, read, write};
+    use crate::{Index, ReadOptions, Selection, Source, WriteOptions, read, write};
     use hyperslab_codec::ByteOrder;
     use hyperslab_store::{MemoryStore, Store};
     use proptest::prelude::*;
@@ -151,25 +151,42 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn parts_are_those_of_the_elements(
-            codecs in 0u8..8, swapped in any::<bool>(), start in 0usize..12, len in 1usize..13, fill in any::<u8>(), stored in any::<bool>(),
+            codecs in 0u8..8, swapped in any::<bool>(), start in 0usize..12, len in 1usize..13, fill in any::<[u8; 12]>(), even in any::<bool>(),
+            stored in any::<bool>(), part_of_it in any::<bool>(),
         ) {
             let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
             let order = if swapped { vec![1, 0] } else { vec![0, 1] };
-            let layout = spec(codecs, order, vec![fill; 12]).layout_with(store, Arc::new(PerChunk("a")));
+            let fill = if even { [fill[0]; 12] } else { fill };
+            let layout = spec(codecs, order, fill.to_vec()).layout_with(store.clone(), Arc::new(PerChunk("a")));
             let all = Selection::all(&[5, 7]);
-            let mut model = vec![fill; 5 * 7 * 12];
+            let mut model = fill.repeat(5 * 7);
             if stored {
                 model.iter_mut().enumerate().for_each(|(at, byte)| *byte = at as u8);
                 let source = Source::dense(&model, &[5, 7], 12).unwrap();
                 write(&layout, &all, &source, WriteOptions::default()).unwrap();
             }
             let bytes = start..(start + len).min(12);
-            let part = layout.part(bytes.clone(), true).unwrap();
-            let within = part.of(all.clone());
-            let found = read(part.layout(), &within, ReadOptions::default()).unwrap();
             let wanted: Vec<u8> = model.chunks(12).flat_map(|one| one[bytes.clone()].to_vec()).collect();
-            prop_assert_eq!(found.as_slice(), &wanted);
-
+            let readable = layout.part(bytes.clone(), false);
+            prop_assert!(readable.is_some() || !even);
+            if let Some(part) = readable {
+                let found = read(part.layout(), &part.of(all.clone()), ReadOptions::default()).unwrap();
+                prop_assert_eq!(found.as_slice(), &wanted);
+            }
+            let part = layout.part(bytes.clone(), true).unwrap();
+            if part_of_it {
+                // What is not written stays, or becomes fill value.
+                let one = Selection::new("a", &[5, 7], &[Index::At(3), Index::At(-1)]).unwrap();
+                let within = part.of(one.clone());
+                let new = vec![0xA5; bytes.len()];
+                let source = Source::dense(&new, &within.shape(), part.unit()).unwrap();
+                write(part.layout(), &within, &source, WriteOptions::default()).unwrap();
+                model[(3 * 7 + 6) * 12..][bytes.clone()].fill(0xA5);
+                let whole = read(&layout, &all, ReadOptions::default()).unwrap();
+                prop_assert_eq!(whole.as_slice(), &model);
+            }
+            let wanted: Vec<u8> = model.chunks(12).flat_map(|one| one[bytes.clone()].to_vec()).collect();
+            let within = part.of(all.clone());
             let new: Vec<u8> = wanted.iter().map(|byte| byte ^ 0x5A).collect();
             let source = Source::dense(&new, &within.shape(), part.unit()).unwrap();
             write(part.layout(), &within, &source, WriteOptions::default()).unwrap();
@@ -178,6 +195,15 @@ mod tests {
             }
             let whole = read(&layout, &all, ReadOptions::default()).unwrap();
             prop_assert_eq!(whole.as_slice(), &model);
+
+            // Nothing but fill value is not stored.
+            let back: Vec<u8> = fill[bytes.clone()].repeat(5 * 7);
+            let source = Source::dense(&back, &within.shape(), part.unit()).unwrap();
+            write(part.layout(), &within, &source, WriteOptions::default()).unwrap();
+            model.chunks_mut(12).for_each(|one| one[bytes.clone()].copy_from_slice(&fill[bytes.clone()]));
+            let whole = read(&layout, &all, ReadOptions::default()).unwrap();
+            prop_assert_eq!(whole.as_slice(), &model);
+            prop_assert!(stored || store.list(None).unwrap().is_empty());
         }
     }
 
@@ -189,7 +215,7 @@ mod tests {
         let uneven = layout(spec(0, vec![], counted));
         // The part of the fill value is one unit; the whole is not the same unit over and over.
         assert!(uneven.part(4..8, false).is_some_and(|part| part.unit() == 4 && part.len() == 1));
-        assert!(uneven.part(4..8, true).is_none() && uneven.part(3..8, false).is_none());
+        assert!(uneven.part(4..8, true).is_some() && uneven.part(3..8, false).is_none());
         let even = layout(spec(0, vec![], vec![0; 12]));
         assert!(even.part(4..13, false).is_none() && even.part(4..4, false).is_none());
         let stored = if ByteOrder::NATIVE == ByteOrder::Big { ByteOrder::Little } else { ByteOrder::Big };

@@ -238,12 +238,13 @@ impl ChunkWriter<'_> {
     pub(crate) fn is_blank(&self, task: &Task, chunk: Option<&Memory>) -> bool {
         let (layout, Some(chunk)) = (self.layout, chunk) else { return false };
         let grid = layout.grid();
-        let inside: Dims =
-            (0..grid.rank()).map(|k| grid.inside(k, task.chunk[k], layout.shape()[k])).collect();
+        // Where elements are parts of others, those lie along the last axis, and are compared.
+        let parts = self.fill.len() > layout.encoding().element_size();
+        let axes = grid.rank() - usize::from(parts);
+        let inside: Dims = (0..axes).map(|k| grid.inside(k, task.chunk[k], layout.shape()[k])).collect();
+        let strides = &layout.encoding().strides()[..axes];
         // SAFETY: `chunk` is a whole decoded chunk, `inside` at most its shape.
-        unsafe {
-            strided::all_equal(&inside, layout.encoding().strides(), self.fill, chunk.as_slice().as_ptr())
-        }
+        unsafe { strided::all_equal(&inside, strides, self.fill, chunk.as_slice().as_ptr()) }
     }
 
     /// Decodes stored bytes into `scratch.decoded`. A chunk that fails its checksum must not be

@@ -93,9 +93,9 @@ pub fn write(
     })
 }
 
-/// The fill value as it stands in a decoded chunk: in the stored byte order.
+/// The fill value as it stands in a decoded chunk, over and over: in the stored byte order.
 fn stored_fill(layout: &ArrayLayout) -> SmallVec<[u8; 16]> {
-    let mut bytes = SmallVec::from_slice(layout.fill().bytes());
+    let mut bytes = SmallVec::from_slice(layout.chunk_fill().bytes());
     swap::in_place(&mut bytes, layout.encoding().swap());
     bytes
 }

@@ -8,6 +8,7 @@ pub(crate) static ELIDE: WriteStrategy = WriteStrategy {
     name: "elide",
     // Points are looked at once they are gathered.
     fits: |chunk, task, _| {
+        // A part of elements is never all of a chunk, unless it is all of each element.
         let fill = chunk.layout.fill().bytes();
         // SAFETY: the source covers the task's elements.
         let blank = || unsafe { strided::all_equal(&task.count, chunk.strides, fill, chunk.src) };
