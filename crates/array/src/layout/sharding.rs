@@ -24,7 +24,7 @@ const KEPT: usize = 1024;
 /// The levels of shards between objects and chunks, from the object inwards; at least one.
 ///
 /// In a rectilinear grid of shards the objects have different shapes, and each shape an outermost
-/// level of its own ([`Sharding::outermost`]). The inner chunks have one shape all the same: they
+/// level of its own (`Sharding::outermost`). The inner chunks have one shape all the same: they
 /// lie in a regular grid.
 #[derive(Clone, Debug)]
 pub struct Sharding {
