@@ -156,7 +156,7 @@ def test_selections_are_those_of_numpy(data: st.DataObject) -> None:
         assert z.read(out=out) is out
         model.check(out, "out")
         selection = data.draw(selections(shape))
-        part = Model(np.array(model.values[selection]), np.array(model.missing[selection]))
+        part = Model(np.array(model.values[selection], dtype), np.array(model.missing[selection]))
         found = z[selection]
         if part.values.shape or isinstance(found, np.ma.MaskedArray) and found is not np.ma.masked:
             part.check(found, "part")
