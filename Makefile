@@ -60,11 +60,12 @@ test-rust: tools ## Run the Rust tests and documentation tests
 
 test-python: $(WHEEL_STAMP) ## Run the Python tests on the newest and the oldest Python (TESTS="-k name" chooses)
 	@$(with_wheel) oldest=$$(scripts/venv.sh oldest build/wheel/*.whl); \
-	$(STEP) "Python: tests on the newest Python ($$venv)" scripts/pytest.sh "$$venv/bin/python" -q $(TESTS); \
 	if [[ $$venv == "$$oldest" ]]; then \
 	    printf '\n==> Only one CPython >= 3.11 is installed: the newest is also the oldest\n'; \
+	    $(STEP) "Python: tests ($$venv)" scripts/pytest.sh "$$venv/bin/python" -q $(TESTS); \
 	else \
-	    $(STEP) "Python: tests on the oldest Python ($$oldest)" scripts/pytest.sh "$$oldest/bin/python" -q $(TESTS); \
+	    $(STEP) "Python: tests on the newest Python ($$venv), at the same time on the oldest ($$oldest)" \
+	        scripts/pytest-both.sh "$$venv/bin/python" "$$oldest/bin/python" -q $(TESTS); \
 	fi
 
 test-docs: $(WHEEL_STAMP) ## Build the Rust documentation; run the examples of README.md and docs/

@@ -20,6 +20,22 @@ TIMES = ["M8[ns]", "M8[D]", "M8[10us]", "M8[Y]", "m8[s]", "m8[ms]", "m8[3h]"]
 TEXTS = ["S1", "S5", "U1", "U3", "V1", "V3", "V16"]
 
 
+def objects(values: list[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """An array of these objects, also of lists, which NumPy would take for axes."""
+    made = np.empty(len(values), object)
+    for at, value in enumerate(values):
+        made[at] = value
+    return made.reshape(shape)
+
+
+@st.composite
+def filled(draw: st.DrawFn, shape: tuple[int, ...], values: st.SearchStrategy[Any]) -> np.ndarray[Any, Any]:
+    """Many elements of few values."""
+    some = draw(st.lists(values, min_size=1, max_size=8))
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    return objects([some[n] for n in rng.integers(0, len(some), math.prod(shape))], shape)
+
+
 @st.composite
 def dtypes(draw: st.DrawFn, names: list[str] | None = None) -> np.dtype[Any]:
     """An element type in either byte order."""

@@ -97,6 +97,33 @@ def of(array: Any, kind: str) -> Any:
     return {"basic": array, "oindex": array.oindex, "vindex": array.vindex, "mask": array.vindex}[kind]
 
 
+def unique(shape: tuple[int, ...], kind: str, key: Any) -> Any:
+    """Points, each once: of those that come twice the last stays here; zarr-python leaves it open."""
+    if kind != "vindex":
+        return key
+    points = {tuple(k % n for k, n in zip(p, shape, strict=True)) for p in zip(*key, strict=True)}
+    return tuple(np.array([p[k] for p in sorted(points)], int) for k in range(len(shape)))
+
+
+def write_both(data: st.DataObject, ours: Any, theirs: Any, model: np.ndarray[Any, Any], fill: int) -> None:
+    """Writes to some selections: values, or the fill value."""
+    for _ in range(data.draw(st.integers(0, 4))):
+        kind, key = data.draw(selections(model.shape))
+        key = unique(model.shape, kind, key)
+        found = shaped(model, kind, key)
+        new: Any = fill
+        if data.draw(st.booleans()):
+            new = np.arange(1, found.size + 1, dtype=model.dtype).reshape(found.shape)
+        target = indexed(model, kind, key)
+        model[target] = new if np.isscalar(new) else np.reshape(new, model[target].shape)
+        of(ours, kind)[key] = new
+        backwards = kind == "basic" and any(isinstance(k, slice) and (k.step or 1) < 0 for k in key)
+        if backwards:
+            theirs[...] = model
+        else:
+            of(theirs, kind)[key] = new
+
+
 codecs = st.sampled_from(
     [
         {"compressors": None},
@@ -135,25 +162,7 @@ def test_both_ways(
         assert ours.write_chunk_sizes == theirs.write_chunk_sizes
         assert (ours.cdata_shape, ours.nchunks) == (theirs.cdata_shape, theirs.nchunks)
         model = np.full(shape, fill, dtype)
-        for _ in range(data.draw(st.integers(0, 4))):
-            kind, key = data.draw(selections(shape))
-            if kind == "vindex":
-                # What comes last stays here; zarr-python leaves it open.
-                points = {tuple(k % n for k, n in zip(p, shape, strict=True)) for p in zip(*key, strict=True)}
-                key = tuple(np.array([p[k] for p in sorted(points)], int) for k in range(len(shape)))
-            found = shaped(model, kind, key)
-            values = data.draw(st.just(fill) | st.just(None))
-            new: Any = (
-                np.arange(1, found.size + 1, dtype=dtype).reshape(found.shape) if values is None else fill
-            )
-            target = indexed(model, kind, key)
-            model[target] = new if np.isscalar(new) else np.reshape(new, model[target].shape)
-            of(ours, kind)[key] = new
-            backwards = kind == "basic" and any(isinstance(k, slice) and (k.step or 1) < 0 for k in key)
-            if backwards:
-                theirs[...] = model
-            else:
-                of(theirs, kind)[key] = new
+        write_both(data, ours, theirs, model, fill)
         assert np.array_equal(ours[...], model)
         assert np.array_equal(zarr.open_array(path / "a")[...], model)
         again = hs.open_array(path / "b")

@@ -13,7 +13,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import examples, scratch
-from test_grids import codecs, enabled, indexed, of, selections, shaped
+from test_grids import codecs, enabled, indexed, of, selections, shaped, write_both
 from zarr.codecs import BytesCodec, ShardingCodec, TransposeCodec, ZstdCodec
 
 __all__ = ["enabled"]  # a fixture
@@ -45,14 +45,6 @@ def sharded(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], list[Any
             shards.append(lengths)
     order = draw(st.permutations(range(len(shape))))
     return tuple(shape[k] for k in order), tuple(chunks[k] for k in order), [shards[k] for k in order]
-
-
-def unique(shape: tuple[int, ...], kind: str, key: Any) -> Any:
-    """Points, each once: of those that come twice the last stays here; zarr-python leaves it open."""
-    if kind != "vindex":
-        return key
-    points = {tuple(k % n for k, n in zip(p, shape, strict=True)) for p in zip(*key, strict=True)}
-    return tuple(np.array([p[k] for p in sorted(points)], int) for k in range(len(shape)))
 
 
 @settings(max_examples=examples(120))
@@ -93,21 +85,7 @@ def test_both_ways(
         assert ours.write_chunk_sizes == theirs.write_chunk_sizes
         assert (ours.cdata_shape, ours.nchunks) == (theirs.cdata_shape, theirs.nchunks)
         model = np.full(shape, fill, dtype)
-        for _ in range(data.draw(st.integers(0, 4))):
-            kind, key = data.draw(selections(shape))
-            key = unique(shape, kind, key)
-            found = shaped(model, kind, key)
-            new: Any = fill
-            if data.draw(st.booleans()):
-                new = np.arange(1, found.size + 1, dtype=dtype).reshape(found.shape)
-            target = indexed(model, kind, key)
-            model[target] = new if np.isscalar(new) else np.reshape(new, model[target].shape)
-            of(ours, kind)[key] = new
-            backwards = kind == "basic" and any(isinstance(k, slice) and (k.step or 1) < 0 for k in key)
-            if backwards:
-                theirs[...] = model
-            else:
-                of(theirs, kind)[key] = new
+        write_both(data, ours, theirs, model, fill)
         assert np.array_equal(ours[...], model)
         assert np.array_equal(zarr.open_array(path / "a")[...], model)
         again = hs.open_array(path / "b", mode="r+")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import broadcastable, selections, shapes_and_chunks
+from strategies import broadcastable, filled, objects, selections, shapes_and_chunks
 from support import as_view, assign, chunk_files, edit_json, examples, read_json, scratch
 
 Objects = np.ndarray[Any, np.dtype[np.object_]]
@@ -52,21 +52,6 @@ JSON_SETTINGS = st.fixed_dictionaries(
 )
 
 
-def array_of(values: list[Any], shape: tuple[int, ...]) -> Objects:
-    made = np.empty(len(values), object)
-    for at, value in enumerate(values):
-        made[at] = value
-    return made.reshape(shape)
-
-
-@st.composite
-def filled(draw: st.DrawFn, shape: tuple[int, ...], values: st.SearchStrategy[Any]) -> Objects:
-    """Many elements of few values."""
-    some = draw(st.lists(values, min_size=1, max_size=8))
-    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
-    return array_of([some[n] for n in rng.integers(0, len(some), math.prod(shape))], shape)
-
-
 def plain(value: Any) -> Any:
     """A value that is equal to another if all in it is, also NaN, and of the same type."""
     if isinstance(value, (list, tuple)):
@@ -101,7 +86,7 @@ def chunk_grid(shape: tuple[int, ...], chunks: tuple[int, ...]) -> list[tuple[in
 
 def whole_chunk(values: Objects, chunks: tuple[int, ...], at: tuple[int, ...], fill: Any) -> Objects:
     """A chunk as it is stored: beyond the end of the array is the fill value."""
-    made = array_of([fill] * math.prod(chunks), chunks)
+    made = objects([fill] * math.prod(chunks), chunks)
     place = tuple(slice(n * chunk, (n + 1) * chunk) for n, chunk in zip(at, chunks, strict=True))
     part = values[(*place, ...)]
     made[(*map(slice, part.shape), ...)] = part
@@ -133,7 +118,7 @@ def read_by_numcodecs(path: Path) -> Objects:
     document = read_json(path / ".zarray")
     shape, chunks = tuple(document["shape"]), tuple(document["chunks"])
     codec = numcodecs.get_codec(document["filters"][0])
-    values = array_of([document["fill_value"]] * math.prod(shape), shape)
+    values = objects([document["fill_value"]] * math.prod(shape), shape)
     for at in chunk_grid(shape, chunks):
         stored = path / (".".join(map(str, at)) or "0")
         if stored.exists():
@@ -159,7 +144,7 @@ def test_numcodecs_writes_json_and_we_read(
     with scratch() as root:
         write_by_numcodecs(root / "a", values, chunks, numcodecs.JSON(**json_settings), order=order)
         ours = hs.open_array(root / "a", mode="r")
-        expected = array_of([sorted_keys(value) for value in values.ravel()], shape)
+        expected = objects([sorted_keys(value) for value in values.ravel()], shape)
         if not json_settings.get("sort_keys", True):
             expected = values
         assert (ours.dtype, ours.fill_value, ours.order) == (np.dtype(object), None, order)
@@ -196,9 +181,9 @@ def test_we_write_json_and_numcodecs_reads(
             more = data.draw(filled(data.draw(broadcastable(values[as_view(selection)].shape)), VALUES))
             z[selection] = more
             assign(values, selection, more)
-        expected = array_of([json.loads(json.dumps(value)) for value in values.ravel()], shape)
+        expected = objects([json.loads(json.dumps(value)) for value in values.ravel()], shape)
         if json_settings.get("sort_keys", True):
-            expected = array_of([sorted_keys(value) for value in expected.ravel()], shape)
+            expected = objects([sorted_keys(value) for value in expected.ravel()], shape)
         same(z.read(), expected, "ours")
         same(read_by_numcodecs(root / "a"), expected, "theirs")
 
@@ -235,7 +220,7 @@ def test_messagepack_both_ways(where: Any, order: Any, data: st.DataObject) -> N
 
 
 def test_messagepack_without_its_package(tmp_path: Path) -> None:
-    values = array_of(["a", None, {"b": [1.5, -3]}, b"\xff"], (4,))
+    values = objects(["a", None, {"b": [1.5, -3]}, b"\xff"], (4,))
     z = hs.create_array(
         tmp_path / "a",
         shape=(4,),
@@ -259,7 +244,7 @@ def test_messagepack_without_its_package(tmp_path: Path) -> None:
         ("\ud800", UnicodeError),
     ]:
         with pytest.raises(error) as caught:
-            z[1:3] = array_of([1, wrong], (2,))
+            z[1:3] = objects([1, wrong], (2,))
         assert "value 1 in C order" in caught.value.__notes__[0]
     single = hs.create_array(
         {}, shape=(1,), dtype=object, filters=[{"id": "msgpack2", "use_single_float": True}], zarr_format=2
@@ -278,7 +263,7 @@ def test_messagepack_without_its_package(tmp_path: Path) -> None:
 
 def test_extensions_are_those_of_the_package() -> None:
     msgpack = pytest.importorskip("msgpack")
-    values = array_of(
+    values = objects(
         [msgpack.ExtType(5, b"ab"), msgpack.Timestamp(1, 2), [msgpack.ExtType(1, b"x" * 300)]], (3,)
     )
     z = hs.create_array(
@@ -387,7 +372,7 @@ def test_lists_are_elements_below_the_axes() -> None:
 def test_many_objects() -> None:
     """More than are made of JSON in one call."""
     some = ["a", None, {"b": [1, 2.5]}, 7, "é,]", [[]], -0.0]
-    values = array_of([some[n % 7] for n in range(40_000)], (200, 200))
+    values = objects([some[n % 7] for n in range(40_000)], (200, 200))
     z = make(values, chunks=(150, 170))
     same(z[...], values)
     same(z[::-1, 3:190:2], values[::-1, 3:190:2])
@@ -404,16 +389,16 @@ def test_an_interrupt_is_not_lost() -> None:
 
     z = make(shape=(2,), object_codec=numcodecs.JSON(sort_keys=False))
     with pytest.raises(KeyboardInterrupt):
-        z[...] = array_of(["a", Key(b=1)], (2,))
+        z[...] = objects(["a", Key(b=1)], (2,))
 
 
 def test_what_is_no_json() -> None:
-    z = make(array_of([1, "a"], (2,)))
+    z = make(objects([1, "a"], (2,)))
     loop: list[Any] = []
     loop.append(loop)
     for wrong, error in [({1, 2}, TypeError), (1j, TypeError), (np.arange(2), TypeError), (loop, ValueError)]:
         with pytest.raises(error) as caught:
-            z[...] = array_of([5, wrong], (2,))
+            z[...] = objects([5, wrong], (2,))
         assert "value 1 in C order" in caught.value.__notes__[0]
     assert z[...].tolist() == [1, "a"]
     strict = make(shape=(2,), object_codec=numcodecs.JSON(allow_nan=False, skipkeys=True, sort_keys=False))
@@ -442,9 +427,9 @@ def test_fill_values(tmp_path: Path, codec: str) -> None:
         assert plain(document["fill_value"]) == plain(fill)
         for opened in (z, hs.open_array(path, mode="a")):
             assert plain(opened.fill_value) == plain(fill)
-            same(opened[...], array_of([fill] * 4, (4,)))
+            same(opened[...], objects([fill] * 4, (4,)))
         z[1] = "x"
-        same(z[...], array_of([fill, "x", fill, fill], (4,)))
+        same(z[...], objects([fill, "x", fill, fill], (4,)))
         # Chunks of nothing but fill value are not stored.
         z[1] = fill
         assert chunk_files(path) == {}
@@ -462,7 +447,7 @@ def test_fill_values(tmp_path: Path, codec: str) -> None:
 
 
 def test_everywhere_else(tmp_path: Path) -> None:
-    values = array_of(["a", None, {"b": [1, 2]}, [1.5], 7, ""], (3, 2))
+    values = objects(["a", None, {"b": [1, 2]}, [1.5], 7, ""], (3, 2))
     z = make(values, chunks=(2, 2), store=tmp_path / "a")
     assert z.vindex[[0, 2], [1, 0]].tolist() == [None, 7]
     assert z.oindex[[2, 0], [1]].tolist() == [[""], ["a"] and [None]]
@@ -512,7 +497,7 @@ def test_in_groups() -> None:
 
 @pytest.mark.parametrize("codec", ["json2", "msgpack2"])
 def test_resizing(codec: str) -> None:
-    values = array_of([{"n": n} for n in range(30)], (6, 5))
+    values = objects([{"n": n} for n in range(30)], (6, 5))
     for fill in (None, 7):
         z = make(values, chunks=(4, 2), object_codec={"id": codec}, order="F", fill_value=fill)
         z.append(values)
@@ -525,11 +510,11 @@ def test_resizing(codec: str) -> None:
 
 
 def test_copies(tmp_path: Path) -> None:
-    values = array_of(["a", None, {"b": [1, 2]}, [1.5]], (4,))
+    values = objects(["a", None, {"b": [1, 2]}, [1.5]], (4,))
     codec = numcodecs.JSON(indent=2, sort_keys=False)
     z = make(values, chunks=(3,), store=tmp_path / "a", object_codec=codec, fill_value={"fill": 0})
     z.resize((6,))
-    expected = array_of([*values, {"fill": 0}, {"fill": 0}], (6,))
+    expected = objects([*values, {"fill": 0}, {"fill": 0}], (6,))
     hs.copy(tmp_path / "a", tmp_path / "b", zarr_format=2, chunks=(2,), verify=True)
     copied = hs.open_array(tmp_path / "b")
     assert (copied.chunks, copied.filters) == ((2,), z.filters)
@@ -579,7 +564,7 @@ def test_what_cannot_be_created() -> None:
 
 @pytest.mark.parametrize("codec", ["json2", "msgpack2"])
 def test_damaged_chunks(tmp_path: Path, codec: str) -> None:
-    values = array_of(["a", None, {"b": [1, 2.5]}, ["é", -300]], (2, 2))
+    values = objects(["a", None, {"b": [1, 2.5]}, ["é", -300]], (2, 2))
     z = make(values, store=tmp_path / "a", object_codec={"id": codec}, compressors=None)
     (name, good), *_ = chunk_files(tmp_path / "a").items()
     decode = numcodecs.JSON().decode

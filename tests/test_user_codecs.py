@@ -483,6 +483,11 @@ def test_where_such_codecs_cannot_be() -> None:
     z = hs.create_array({}, shape=(8,), chunks=(4,), dtype="i4", serializer=plain, filters=[Add(1)])
     z[:] = np.arange(8)
     assert z[:].tolist() == list(range(8)) and z.filters == (Add(1),)
+    # What runs in such shards is told of the whole.
+    z = hs.create_array(
+        {}, shape=(8,), chunks=(4,), serializer=sharding, filters=[hs.codecs.Squeeze()], dtype="i4"
+    )
+    assert z.explain().foreign_codecs == (("sharding_indexed", "Python"),)
     refused: list[tuple[dict[str, Any], str]] = [
         ({"serializer": hs.codecs.Sharding((2,), index_codecs=[hs.codecs.Bytes(), Flip(1)])}, "fixed"),
         ({"filters": [Mark()]}, "works on bytes"),

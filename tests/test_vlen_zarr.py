@@ -12,7 +12,7 @@ import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import broadcastable, selections, shapes_and_chunks
+from strategies import broadcastable, filled, objects, selections, shapes_and_chunks
 from support import as_view, assign, chunk_files, edit_json, examples, read_json, scratch
 
 Objects = np.ndarray[Any, np.dtype[np.object_]]
@@ -31,22 +31,6 @@ COMPRESSORS: dict[int, list[Any]] = {
         [{"name": "gzip", "configuration": {"level": 1}}, {"name": "crc32c"}],
     ],
 }
-
-
-def objects(values: list[Any], shape: tuple[int, ...]) -> Objects:
-    made = np.empty(len(values), object)
-    for at, value in enumerate(values):
-        made[at] = value
-    return made.reshape(shape)
-
-
-@st.composite
-def filled(draw: st.DrawFn, shape: tuple[int, ...], values: st.SearchStrategy[Any]) -> Objects:
-    """Many elements of few values."""
-    some = draw(st.lists(values, min_size=1, max_size=8))
-    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
-    count = int(np.prod(shape))
-    return objects([some[n] for n in rng.integers(0, len(some), count)], shape)
 
 
 @st.composite
@@ -330,3 +314,30 @@ def test_object_codecs_that_are_not_known(tmp_path: Path) -> None:
         edit_json(tmp_path / "a" / ".zarray", filters=filters)
         with pytest.raises(hs.errors.HyperslabError):
             hs.open_array(tmp_path / "a")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_numpy_strings_of_every_kind(tmp_path: Path, seed: int) -> None:
+    """Short ones lie in the array, longer ones in its arena, some on the heap; threads take pieces."""
+    rng = np.random.default_rng(seed)
+    some = ["", "a", "é" * 7, "x" * 15, "y" * 16, "ž" * 200, "z" * 70_000, "nul\0inside"]
+    chosen = rng.choice(len(some), 100_003, p=[0.3, 0.3, 0.1, 0.1, 0.1, 0.0998, 0.0001, 0.0001])
+    values = np.array([some[n] for n in chosen], np.dtypes.StringDType())
+    expected = values.astype(object)
+    z = hs.create_array(tmp_path / "a", shape=values.shape, chunks=(9_000,), dtype="string")
+    z[...] = values
+    assert (z[...] == values).all()
+    assert (zarr.open_array(tmp_path / "a")[...].astype(object) == expected).all()
+    # Not one behind the other; broadcast.
+    z[::2] = values[::-1][: len(values) // 2 + 1]
+    expected[::2] = expected[::-1].copy()[: len(values) // 2 + 1]
+    assert (z[...] == expected.astype(np.dtypes.StringDType())).all()
+    z[5:40_005] = values[-1:]
+    z[50_000:] = np.broadcast_to(values[-2], (50_003,))
+    expected[5:40_005], expected[50_000:] = values[-1], values[-2]
+    assert (z[...] == expected.astype(np.dtypes.StringDType())).all()
+    # What is null is empty.
+    missing = np.array(expected, np.dtypes.StringDType(na_object=None))
+    missing[rng.integers(0, len(missing), 100)] = None
+    z[...] = missing
+    assert z[...].tolist() == [text or "" for text in missing.tolist()]

@@ -5,10 +5,12 @@
 //! {"id": "categorize", "labels": ["female", "male"], "dtype": "|O", "astype": "|u1"}
 //! ```
 //!
-//! As there, the first label is 1; 0, and what is beyond the labels, is the empty text; text that is
-//! no label cannot be written, but for the fill value (zarr-python 2 has 0 where none was given): it
-//! is stored as 0, as numcodecs does, or no chunk at the end of an array could be written. All cells
-//! of a label are one: a chunk takes no more memory than the labels do.
+//! As there, the first label is 1. Stored 0, and what is beyond the labels, is the empty text. Text
+//! that is no label cannot be written. The fill value can (zarr-python 2 has 0 where none was given):
+//! it is stored as 0, as numcodecs does. Otherwise no chunk that reaches over the end of an array
+//! could be written.
+//!
+//! All cells of a label are one: a chunk takes no more memory than the labels do.
 
 use crate::categorize::{Fields, NAME, number, put_number};
 use crate::objects::{Each, Objects, element_of};

@@ -43,27 +43,11 @@ pub(crate) const NAME: &str = "zarrs.optional";
 /// Work on elements of a size, compiled for each of the usual sizes: copies are then single moves.
 macro_rules! by_size {
     ($of:expr, $size:ident => $work:expr) => {
+        by_size!($of, $size => $work, 1 2 4 8 16)
+    };
+    ($of:expr, $size:ident => $work:expr, $($usual:literal)+) => {
         match $of {
-            1 => {
-                let $size = 1;
-                $work
-            }
-            2 => {
-                let $size = 2;
-                $work
-            }
-            4 => {
-                let $size = 4;
-                $work
-            }
-            8 => {
-                let $size = 8;
-                $work
-            }
-            16 => {
-                let $size = 16;
-                $work
-            }
+            $($usual => { let $size = $usual; $work })+
             $size => $work,
         }
     };

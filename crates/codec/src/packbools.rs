@@ -53,14 +53,23 @@ fn pack(bools: [u8; 8]) -> u8 {
 }
 
 /// Packs whole bytes.
-#[inline(always)]
 fn pack_all(bools: &[[u8; 8]], packed: &mut [u8]) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2.
+        return unsafe { pack_all_avx2(bools, packed) };
+    }
+    pack_each(bools, packed);
+}
+
+#[inline(always)]
+fn pack_each(bools: &[[u8; 8]], packed: &mut [u8]) {
     for (to, from) in packed.iter_mut().zip(bools) {
         *to = pack(*from);
     }
 }
 
-/// As [`pack_all`], 32 bools at a time.
+/// As [`pack_each`], 32 bools at a time.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn pack_all_avx2(bools: &[[u8; 8]], packed: &mut [u8]) {
@@ -75,7 +84,7 @@ fn pack_all_avx2(bools: &[[u8; 8]], packed: &mut [u8]) {
         let absent = _mm256_movemask_epi8(_mm256_shuffle_epi8(absent, turned));
         *to = (!absent).to_le_bytes();
     }
-    pack_all(rest, last);
+    pack_each(rest, last);
 }
 
 /// The numbers of eight bytes, the last one first.
@@ -87,14 +96,23 @@ const TURN: u64 = 0x0001_0203_0405_0607;
 const EIGHT: u64 = 0x0808_0808_0808_0808;
 
 /// Unpacks whole bytes.
-#[inline(always)]
 fn unpack_all(packed: &[u8], bools: &mut [[u8; 8]]) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2.
+        return unsafe { unpack_all_avx2(packed, bools) };
+    }
+    unpack_each(packed, bools);
+}
+
+#[inline(always)]
+fn unpack_each(packed: &[u8], bools: &mut [[u8; 8]]) {
     for (to, from) in bools.iter_mut().zip(packed) {
         *to = unpack(*from);
     }
 }
 
-/// As [`unpack_all`], 32 bools at a time.
+/// As [`unpack_each`], 32 bools at a time.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn unpack_all_avx2(packed: &[u8], bools: &mut [[u8; 8]]) {
@@ -114,7 +132,7 @@ fn unpack_all_avx2(packed: &[u8], bools: &mut [[u8; 8]]) {
         let found = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bits), bits);
         *to = bytemuck::cast(_mm256_and_si256(found, one));
     }
-    unpack_all(rest, last);
+    unpack_each(rest, last);
 }
 
 /// The inverse of [`pack`].
@@ -142,14 +160,6 @@ impl Codec for PackBools {
         let bools = front("packbits", dst, bits - padding)?;
         let (whole, rest) = bools.as_chunks_mut::<8>();
         let (start, _) = packed.split_at(whole.len().min(packed.len()));
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has AVX2.
-            unsafe { unpack_all_avx2(start, whole) };
-        } else {
-            unpack_all(start, whole);
-        }
-        #[cfg(not(target_arch = "x86_64"))]
         unpack_all(start, whole);
         if let Some(last) = packed.last() {
             rest.iter_mut().zip(unpack(*last)).for_each(|(to, bool)| *to = bool);
@@ -164,14 +174,6 @@ impl Codec for PackBools {
         if let Some((padding, packed)) = sized(dst, size).split_first_mut() {
             *padding = low8((8 - rest.len() as u64) % 8);
             let (start, _) = packed.split_at_mut(whole.len().min(packed.len()));
-            #[cfg(target_arch = "x86_64")]
-            if is_x86_feature_detected!("avx2") {
-                // SAFETY: the processor has AVX2.
-                unsafe { pack_all_avx2(whole, start) };
-            } else {
-                pack_all(whole, start);
-            }
-            #[cfg(not(target_arch = "x86_64"))]
             pack_all(whole, start);
             if let (false, Some(to)) = (rest.is_empty(), packed.last_mut()) {
                 let mut last = [0; 8];

@@ -1,4 +1,5 @@
-//! Ragged arrays, and elements of one size, as Arrow arrays, without a copy: the C data interface in Python's capsules.
+//! Ragged arrays, and elements of one size, as Arrow arrays, without a copy: the C data interface in
+//! Python's capsules.
 //!
 //! * structs and formats: <https://arrow.apache.org/docs/format/CDataInterface.html>
 //! * capsules: <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>

@@ -1,4 +1,5 @@
-//! Arrow arrays as ragged ones, or as numbers of which some may be missing: what `__arrow_c_array__` and `__arrow_c_stream__` give, copied.
+//! Arrow arrays as ragged ones, or as numbers of which some may be missing: what `__arrow_c_array__`
+//! and `__arrow_c_stream__` give, copied.
 //!
 //! Text, bytes and lists of numbers, small and large, and views of text and bytes. What they are
 //! made of: <https://arrow.apache.org/docs/format/Columnar.html>.

@@ -7,6 +7,8 @@
 use crate::errors;
 use crate::once;
 use crate::output::{data_of, new_array};
+use hyperslab::Memory;
+use hyperslab::array::{Ragged, each_part};
 use numpy::npyffi::{PyArray_StringDTypeObject, is_numpy_2, npy_packed_static_string, npy_static_string};
 use numpy::{
     PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods, npyffi::npy_string_allocator,
@@ -15,6 +17,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyCapsule;
 use std::ffi::{c_char, c_int, c_void};
+use std::ops::Range;
 use std::ptr::{NonNull, null, null_mut};
 
 /// Bytes of an element.
@@ -185,5 +188,109 @@ pub(crate) unsafe fn for_each_string(
             "NumPy cannot load a string of its own array",
         )),
         false => Ok(()),
+    }
+}
+
+/// Strings of which one thread takes the bytes at once.
+const PIECE: usize = 1 << 15;
+
+/// The strings of an array as the engine has them, taken by all threads. `None`: the array is not in
+/// C order, or has a null.
+pub(crate) fn ragged(array: &Bound<'_, PyUntypedArray>) -> PyResult<Option<Ragged>> {
+    let (py, count) = (array.py(), array.len());
+    if !array.is_c_contiguous() || count == 0 {
+        return Ok(None);
+    }
+    let strings = Strings { allocator: Allocator::of(array)?, first: data_of(array), count };
+    let pieces = (0..count.div_ceil(PIECE)).collect();
+    let Ok(sizes) = each_part(pieces, (count * SIZE) as u64, None, &|_, piece| strings.size(piece)) else {
+        return Ok(None);
+    };
+    let total: usize = sizes.iter().sum();
+    let no_memory = || {
+        let message = format!("no memory for {count} strings of {total} bytes in all");
+        errors::exception(py, "OutOfMemoryError", message)
+    };
+    let mut values = Memory::dirty(total).ok_or_else(no_memory)?;
+    let mut offsets = Vec::new();
+    offsets.try_reserve_exact(count + 1).map_err(|_| no_memory())?;
+    offsets.resize(count + 1, 0);
+    let (mut parts, mut start, mut bytes) = (Vec::new(), 0, values.as_mut_slice());
+    let ends = offsets.get_mut(1..).unwrap_or_default();
+    for (ends, size) in ends.chunks_mut(PIECE).zip(sizes) {
+        let (of_piece, rest) = bytes.split_at_mut(size);
+        parts.push((start, of_piece, ends));
+        (start, bytes) = (start + size, rest);
+    }
+    let work = (total + count * SIZE) as u64;
+    let taken =
+        each_part(parts, work, None, &|piece, (start, bytes, ends)| strings.take(piece, start, bytes, ends));
+    drop(strings);
+    let shape = array.shape().iter().map(|len| *len as u64).collect();
+    Ok(taken.is_ok().then_some(Ragged { shape, offsets, values, validity: None }))
+}
+
+/// The strings of an array in C order, while its allocator is locked.
+struct Strings<'a> {
+    allocator: Allocator<'a>,
+    first: *const u8,
+    count: usize,
+}
+
+// SAFETY: strings are only looked at, which changes nothing in the allocator. NumPy changes strings
+// only under the lock of their allocator, which is held. No function of Python's is called.
+unsafe impl Sync for Strings<'_> {}
+
+/// A string is null, cannot be loaded, or is not what it was.
+struct NotPlain;
+
+impl Strings<'_> {
+    /// The numbers of a piece's strings.
+    fn of_piece(&self, piece: usize) -> Range<usize> {
+        let start = piece * PIECE;
+        start..self.count.min(start + PIECE)
+    }
+
+    /// String `index`, which is below `count`.
+    ///
+    /// # Safety
+    /// The text is used only while the allocator is locked.
+    unsafe fn get(&self, index: usize) -> Result<&[u8], NotPlain> {
+        debug_assert!(index < self.count);
+        let mut text = npy_static_string { size: 0, buf: null() };
+        let Allocator { api, allocator, .. } = &self.allocator;
+        // SAFETY: an element of the array, whose allocator this is; the text stays where it is while
+        // the allocator is locked.
+        unsafe {
+            match (api.load)(*allocator, self.first.add(index * SIZE).cast(), &mut text) {
+                0 if text.size == 0 => Ok(&[]),
+                0 => Ok(std::slice::from_raw_parts(text.buf.cast(), text.size)),
+                _ => Err(NotPlain),
+            }
+        }
+    }
+
+    /// Bytes of a piece's strings.
+    fn size(&self, piece: usize) -> Result<usize, NotPlain> {
+        let mut size = 0_usize;
+        for index in self.of_piece(piece) {
+            // SAFETY: only its length is used.
+            size = size.checked_add(unsafe { self.get(index) }?.len()).ok_or(NotPlain)?;
+        }
+        Ok(size)
+    }
+
+    /// Copies a piece's strings to `bytes`, which begin at `start` of all. `ends`: where each ends.
+    fn take(&self, piece: usize, start: usize, bytes: &mut [u8], ends: &mut [i64]) -> Result<(), NotPlain> {
+        let mut at = 0;
+        for (index, end) in self.of_piece(piece).zip(ends) {
+            // SAFETY: it is copied now.
+            let text = unsafe { self.get(index) }?;
+            let to = bytes.get_mut(at..at + text.len()).ok_or(NotPlain)?;
+            to.copy_from_slice(text);
+            at += text.len();
+            *end = (start + at) as i64;
+        }
+        if at == bytes.len() { Ok(()) } else { Err(NotPlain) }
     }
 }

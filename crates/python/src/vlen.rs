@@ -5,6 +5,7 @@ use crate::engine;
 use crate::errors;
 use crate::frozen::Validity;
 use crate::hdf5::{descr, is_made_of_objects};
+use crate::npy_string::{self, is_strings};
 use crate::objects::Objects;
 use crate::output::Reading;
 use crate::ragged::{Form, Parts, bytes_of};
@@ -194,6 +195,13 @@ pub(crate) fn write(
     let empty = matches!(form, Form::Items(_)) && is_list(value) && value.len()? == 0;
     let none = if empty { Some(PyArray1::<u8>::zeros(py, 0, false).into_any()) } else { None };
     let value = none.as_ref().unwrap_or(value);
+    if let (Form::Text, Ok(strings)) = (form, value.cast::<PyUntypedArray>())
+        && is_strings(&strings.dtype())
+        && let Some(ragged) = npy_string::ragged(strings)?
+    {
+        let ragged = Arc::new(ragged);
+        return engine::run(py, |stop| array.write_ragged(selection, &ragged, writing.options(stop)));
+    }
     let ragged = to_engine(&vlen_input::of(value, &vlen_input::Wanted::of(form, py))?, array)?;
     engine::run(py, |stop| array.write_ragged(selection, &ragged, writing.options(stop)))
 }

@@ -21,6 +21,8 @@ pub struct MemoryStore {
     /// the lock. Gated: held to look up or change an entry, or to walk [`PAGE`] of them. Every
     /// change is one insertion or removal, so what a panicking thread left behind is whole.
     objects: Arc<RwLock<Objects>>,
+    /// Whether its objects have no stamps.
+    passing: bool,
 }
 
 /// Keys that are looked at under the lock at a time: some 100 µs.
@@ -31,18 +33,20 @@ type Objects = BTreeMap<String, Arc<Object>>;
 #[derive(Debug)]
 struct Object {
     bytes: Vec<u8>,
-    /// Another one for every object ever written to any store of the process.
-    version: u64,
+    /// Another one for every object ever written to any store of the process. `None`: it has no
+    /// stamp.
+    version: Option<u64>,
 }
 
 impl Object {
-    fn new(parts: &[&[u8]]) -> Object {
+    fn new(parts: &[&[u8]], passing: bool) -> Object {
         static VERSIONS: AtomicU64 = AtomicU64::new(0);
-        Object { bytes: parts.concat(), version: VERSIONS.fetch_add(1, Ordering::Relaxed) }
+        let version = (!passing).then(|| VERSIONS.fetch_add(1, Ordering::Relaxed));
+        Object { bytes: parts.concat(), version }
     }
 
-    fn stamp(&self) -> Stamp {
-        Stamp::new([Stamp::NO_DEVICE, self.version, 0, 0, 0, 0, 0])
+    fn stamp(&self) -> Option<Stamp> {
+        Some(Stamp::new([Stamp::NO_DEVICE, self.version?, 0, 0, 0, 0, 0]))
     }
 }
 
@@ -58,12 +62,18 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
+    /// A new, empty store that is soon gone. Its objects have no stamps, so nobody keeps what was
+    /// read of them: it would push out what is still of use.
+    pub fn passing() -> MemoryStore {
+        MemoryStore { passing: true, ..MemoryStore::default() }
+    }
+
     /// The store that has this [`Store::url`], or the part of it behind `memory://`, and is in use.
     pub fn find(url: &str) -> Option<MemoryStore> {
         let address = url.strip_prefix(MemoryStore::SCHEME).unwrap_or(url);
         let address = usize::from_str_radix(address, 16).ok()?;
         let objects = ASKED.lock().get(&address)?.upgrade()?;
-        Some(MemoryStore { objects })
+        Some(MemoryStore { objects, passing: false })
     }
 
     /// The store of this name. The first who asks makes it; it is gone when nobody holds it any
@@ -71,7 +81,7 @@ impl MemoryStore {
     pub fn named(name: &str) -> MemoryStore {
         let mut named = NAMED.lock();
         if let Some(objects) = named.get(name).and_then(Weak::upgrade) {
-            return MemoryStore { objects };
+            return MemoryStore { objects, passing: false };
         }
         // Those that are gone make room.
         named.retain(|_, objects| objects.strong_count() > 0);
@@ -110,7 +120,7 @@ impl MemoryStore {
 
     /// Puts an object; one that is there is replaced, or stays (`false`).
     fn put(&self, key: Key<'_>, parts: &[&[u8]], replace: bool) -> Result<bool> {
-        let mut object = Arc::new(Object::new(parts));
+        let mut object = Arc::new(Object::new(parts, self.passing));
         let mut objects = self.objects.write();
         self.check_above(&objects, key, key.as_str())?;
         if below(&objects, Some(key)).next().is_some() {
@@ -179,7 +189,7 @@ impl Opened for OpenBytes<'_> {
     }
 
     fn stamp(&self) -> Option<Stamp> {
-        Some(self.object.stamp())
+        self.object.stamp()
     }
 
     fn vouched(&self) -> Option<Stamp> {
@@ -220,7 +230,7 @@ impl Store for MemoryStore {
     ) -> Result<Stamped> {
         let Some(object) = self.get_sized(key, size)? else { return Ok((false, None)) };
         self.copy_ranges(key.as_str(), &object, ranges)?;
-        Ok((true, Some(object.stamp())))
+        Ok((true, object.stamp()))
     }
 
     fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
@@ -242,11 +252,11 @@ impl Store for MemoryStore {
             return Err(self.error(Operation::Read, key, io::ErrorKind::OutOfMemory));
         }
         buf.extend_from_slice(&object.bytes);
-        Ok((true, Some(object.stamp())))
+        Ok((true, object.stamp()))
     }
 
     fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>> {
-        Ok(self.objects.read().get(key.as_str()).map(|object| object.stamp()))
+        Ok(self.objects.read().get(key.as_str()).and_then(|object| object.stamp()))
     }
 
     fn size(&self, key: Key<'_>) -> Result<Option<u64>> {

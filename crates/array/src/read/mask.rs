@@ -76,6 +76,27 @@ impl<'a> Comparing<'a> {
     }
 }
 
+/// Elements of a row that is worth a call of its own.
+const LONG: u64 = 128;
+
+/// Whether the parts of a result, one for each chunk, have long rows in it. `strides`: bytes from one
+/// selected element to the next, per axis of the array.
+pub(crate) fn has_long_rows(layout: &ArrayLayout, selection: &Selection, strides: &[isize]) -> bool {
+    let chunk = layout.grid().chunk_shape();
+    let mut axes: SmallVec<[_; 8]> = strides.iter().zip(selection.axes()).zip(chunk).collect();
+    axes.sort_unstable_by_key(|((stride, _), _)| stride.unsigned_abs());
+    let mut row = 1;
+    for ((_, axis), chunk) in axes {
+        let of_chunk = chunk.div_ceil(axis.step.unsigned_abs());
+        row *= axis.len.min(of_chunk);
+        if row >= LONG || of_chunk < axis.len {
+            return row >= LONG;
+        }
+    }
+    // One chunk holds all.
+    true
+}
+
 /// Where elements that have been read are compared, and where the answers go.
 pub(crate) struct Masking<'a> {
     missing: &'a [u8],

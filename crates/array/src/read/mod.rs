@@ -75,8 +75,11 @@ pub(crate) fn read_new(
         target.reverse_axes();
     }
     let bound = Mapped::target(layout, &target, selection)?;
-    // Where the parts of the result are boxes, each is compared when it has been read.
-    let boxes = selection.points().is_empty() && layout.mosaic().is_none();
+    // Where the parts of the result are boxes, each is compared when it has been read; but not row
+    // by row where these are short.
+    let boxes = selection.points().is_empty()
+        && layout.mosaic().is_none()
+        && (masking.is_none() || mask::has_long_rows(layout, selection, bound.strides()));
     match bound.is_uneven() {
         true => read_into(layout, selection, &mut target, options)?,
         false => {

@@ -77,7 +77,7 @@ impl WholeShard {
     }
 
     fn read(&self, src: &[u8], dst: &mut [u8]) -> Result<(), ArrayError> {
-        let store = Arc::new(MemoryStore::new());
+        let store = Arc::new(MemoryStore::passing());
         put(&store, src)?;
         let layout = self.layout(&store)?;
         let target = Target::dense(dst, &self.shape, self.dtype.size());
@@ -88,7 +88,7 @@ impl WholeShard {
     }
 
     fn write(&self, src: &[u8], dst: &mut Vec<u8>) -> Result<(), ArrayError> {
-        let store = Arc::new(MemoryStore::new());
+        let store = Arc::new(MemoryStore::passing());
         let layout = self.layout(&store)?;
         let source = Source::dense(src, &self.shape, self.dtype.size());
         let source = source.ok_or_else(|| self.no_memory())?;
@@ -161,6 +161,12 @@ impl Codec for WholeShard {
             let shard = all.saturating_mul(SLACK).saturating_add(level.index().size());
             level.codecs().iter().fold(shard, |size, codec| codec.max_encoded(size))
         })
+    }
+
+    fn runs_in(&self) -> Option<&'static str> {
+        let shards = self.sharding.levels().iter().flat_map(|level| level.codecs());
+        let chunks = self.encoding.chain().codecs();
+        shards.chain(chunks).find_map(|codec| codec.runs_in())
     }
 
     fn to_v3(&self) -> Option<serde_json::Value> {
