@@ -58,7 +58,7 @@ lint-python: $(WHEEL_STAMP)
 test-rust: tools ## Run the Rust tests and documentation tests
 	@$(with_rust) $(STEP) 'Rust: tests' $(CARGO) test $(CARGO_FLAGS) --workspace --quiet
 
-test-python: $(WHEEL_STAMP) ## Run the Python tests on the newest and the oldest Python (TESTS="-k name" chooses)
+test-python: $(WHEEL_STAMP) test-servers ## Run the Python tests on the newest and the oldest Python (TESTS="-k name" chooses)
 	@$(with_wheel) oldest=$$(scripts/venv.sh oldest build/wheel/*.whl); \
 	if [[ $$venv == "$$oldest" ]]; then \
 	    printf '\n==> Only one CPython >= 3.11 is installed: the newest is also the oldest\n'; \
@@ -67,6 +67,9 @@ test-python: $(WHEEL_STAMP) ## Run the Python tests on the newest and the oldest
 	    $(STEP) "Python: tests on the newest Python ($$venv), at the same time on the oldest ($$oldest)" \
 	        scripts/pytest-both.sh "$$venv/bin/python" "$$oldest/bin/python" -q $(TESTS); \
 	fi
+
+test-servers: ## Install the servers that tests start: moto, azurite, fake-gcs-server, nginx (build/servers)
+	@$(STEP) 'Servers of the tests' scripts/test-servers.sh
 
 test-docs: $(WHEEL_STAMP) ## Build the Rust documentation; run the examples of README.md and docs/
 	@$(with_rust) RUSTDOCFLAGS='-D warnings' $(STEP) 'Rust: documentation' $(CARGO) doc $(CARGO_FLAGS) --workspace --no-deps --quiet
@@ -112,6 +115,7 @@ lock: ## Pin the newest development dependencies anew (requirements/)
 	@"$$(scripts/find-python.sh newest)" scripts/lock.py newest > build/lock && mv build/lock requirements/py312.txt
 	@"$$(scripts/find-python.sh oldest)" scripts/lock.py oldest > build/lock && mv build/lock requirements/py311.txt
 	@"$$(scripts/find-python.sh newest)" scripts/lock.py bench > build/lock && mv build/lock requirements/bench.txt
+	@"$$(scripts/find-python.sh oldest)" scripts/lock.py servers > build/lock && mv build/lock requirements/servers.txt
 
 clean: ## Remove everything that was built, downloaded environments included
 	rm -rf build dist target .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -135,5 +139,5 @@ $(WHEEL_STAMP): $(SOURCES) requirements/py311.txt requirements/py312.txt
 	    --interpreter "$$venv/bin/python" --out build/wheel
 	@touch $@
 
-.PHONY: run test lint lint-rust lint-python test-rust test-docs test-python test-package sanitize bench wheel docs fmt lock \
+.PHONY: run test lint lint-rust lint-python test-rust test-servers test-docs test-python test-package sanitize bench wheel docs fmt lock \
 	clean help tools

@@ -1,0 +1,420 @@
+"""An object store for tests and measurements, in a process of its own: S3's protocol, and plain HTTP.
+
+    python tests/object_server.py --port 8000 --latency 0.03 --per-connection 100e6 --in-all 1e9 --serve bench=DIR
+
+Tests start it with `Server` of object_server_client.py. It can be slow on purpose (`Pace`), spoil chosen
+requests (`Fault`), lack features (`Settings` of object_server_s3.py), and it logs requests. All of this is
+changed while it runs, by JSON in ``POST /_control``; ``GET /_control/log`` gives the log and the number of rounds.
+Requests with the header ``x-control`` prepare data: they are neither slowed, spoiled nor logged.
+
+One thread does everything: requests take effect one after the other, at the moment they are answered.
+
+Measured on a shared 2-core cloud machine, the client a raw socket in another process:
+
+FIGURES
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import sys
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from object_server_s3 import Bucket, Refused, Request, Response, Settings, Storage, decode_aws_chunked, longest_chain
+
+HEAD_LIMIT = 64 << 10
+# A body is sent in blocks of about 5 ms, so that connections share what is there. Timers of asyncio
+# are late by up to 1 ms: a block that was late lets the next ones catch up, by at most `SLACK`.
+BLOCK_SECONDS = 0.005
+SMALLEST_BLOCK, LARGEST_BLOCK = 4 << 10, 512 << 10
+SLACK = 0.004
+
+
+@dataclass
+class Pace:
+    """How slow the server is. Bandwidths are bytes per second, the same for each direction."""
+
+    # From the end of the request to the first byte of the response.
+    latency: float = 0.0
+    per_connection: float | None = None
+    in_all: float | None = None
+
+
+@dataclass
+class Fault:
+    """What happens to a request: to those with the given numbers (the first since `reset` is 1), or to the first
+    `times` that match method and key.
+
+    `do` is one of
+    - "reset": the connection is reset, before the request takes effect, or `late`, after that;
+    - "status": it is answered with `status`, and has no effect;
+    - "cut": the connection closes after so many (`after`) bytes of the body;
+    - "stall": nothing is sent for so many `seconds`, at the beginning or after so many (`after`) bytes;
+    - "change": the object becomes `data` (base64), or gets another ETag, just before the answer.
+    """
+
+    do: str
+    at: list[int] | None = None
+    method: str = "[A-Z]+"
+    key: str = ".*"
+    times: int = 1
+    late: bool = False
+    status: int = 503
+    retry_after: int | None = None
+    after: int | None = None
+    seconds: float = 0.0
+    data: str | None = None
+
+    def takes(self, number: int, method: str, key: str) -> bool:
+        """Whether this request is one of them."""
+        if self.at is not None:
+            return number in self.at
+        if self.times == 0 or not re.fullmatch(self.method, method) or not re.fullmatch(self.key, key):
+            return False
+        self.times -= 1
+        return True
+
+
+class Line:
+    """A line of so many bytes per second: tells when bytes that are sent now have passed."""
+
+    def __init__(self, rate: float | None, free: float = 0.0) -> None:
+        self.rate, self.free = rate, free
+
+    def reserve(self, count: int, now: float) -> float:
+        if not self.rate:
+            return now
+        self.free = max(self.free, now - SLACK) + count / self.rate
+        return self.free
+
+
+class Closed(Exception):
+    """The connection is to be closed."""
+
+
+class Connection:
+    """Reads requests and writes responses."""
+
+    def __init__(self, sock: socket.socket, number: int) -> None:
+        self.sock, self.number = sock, number
+        self.loop = asyncio.get_running_loop()
+        self.buffer = bytearray()
+
+    async def more(self) -> None:
+        data = await self.loop.sock_recv(self.sock, 64 << 10)
+        if not data:
+            raise Closed
+        self.buffer += data
+
+    async def until(self, mark: bytes) -> bytes:
+        """The bytes before a mark, which goes."""
+        while (end := self.buffer.find(mark)) < 0:
+            if len(self.buffer) > HEAD_LIMIT:
+                raise Closed
+            await self.more()
+        found = bytes(self.buffer[:end])
+        del self.buffer[: end + len(mark)]
+        return found
+
+    async def exactly(self, count: int, pace: Pacing) -> bytearray:
+        """So many bytes."""
+        body = bytearray(count)
+        view = memoryview(body)
+        have = min(count, len(self.buffer))
+        view[:have] = memoryview(self.buffer)[:have]
+        del self.buffer[:have]
+        await pace.passed(have)
+        while have < count:
+            got = await self.loop.sock_recv_into(self.sock, view[have : have + pace.block])
+            if not got:
+                raise Closed
+            have += got
+            await pace.passed(got)
+        return body
+
+    async def head(self) -> tuple[str, str, dict[str, str]]:
+        """Method, target and headers of the next request."""
+        lines = (await self.until(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        try:
+            method, target, _ = lines[0].split(" ")
+        except ValueError:
+            raise Closed from None
+        named = (line.partition(":") for line in lines[1:])
+        return method, target, {name.strip().lower(): value.strip() for name, _, value in named}
+
+    async def body(self, headers: dict[str, str], pace: Pacing) -> bytearray:
+        """The body of the request."""
+        if headers.get("expect", "").lower() == "100-continue":
+            await self.loop.sock_sendall(self.sock, b"HTTP/1.1 100 Continue\r\n\r\n")
+        if headers.get("transfer-encoding", "").lower() == "chunked":
+            body = bytearray()
+            while size := int((await self.until(b"\r\n")).split(b";")[0], 16):
+                body += await self.exactly(size, pace)
+                await self.until(b"\r\n")
+            while await self.until(b"\r\n"):
+                pass
+        else:
+            body = await self.exactly(int(headers.get("content-length", "0")), pace)
+        if "aws-chunked" in headers.get("content-encoding", "") or headers.get(
+            "x-amz-content-sha256", ""
+        ).startswith("STREAMING-"):
+            return decode_aws_chunked(body)
+        return body
+
+    def reset(self) -> None:
+        """Closes in a way that the other side sees as a reset."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+class Pacing:
+    """Slows one body down: to the bandwidth of its connection, and to its part of what all have."""
+
+    def __init__(self, pace: Pace, shared: Line) -> None:
+        rate = min(pace.per_connection or float("inf"), pace.in_all or float("inf"))
+        self.limited = rate != float("inf")
+        self.own, self.shared = Line(pace.per_connection, time.monotonic()), shared
+        block = rate * BLOCK_SECONDS if self.limited else LARGEST_BLOCK
+        self.block = int(min(max(block, SMALLEST_BLOCK), LARGEST_BLOCK))
+
+    async def passed(self, count: int) -> None:
+        """Returns when so many bytes have passed."""
+        if self.limited and count:
+            now = time.monotonic()
+            done = max(self.own.reserve(count, now), self.shared.reserve(count, now))
+            if done > now:
+                await asyncio.sleep(done - now)
+
+
+class ObjectServer:
+    """All connections, and what is logged of them."""
+
+    def __init__(self) -> None:
+        self.storage = Storage()
+        self.pace = Pace()
+        self.up, self.down = Line(None), Line(None)
+        self.faults: list[Fault] = []
+        self.log: list[dict[str, Any]] = []
+        self.connections = 0
+
+    async def run(self, listener: socket.socket) -> None:
+        """Accepts connections for ever."""
+        loop = asyncio.get_running_loop()
+        tasks = set()
+        while True:
+            sock, _ = await loop.sock_accept(listener)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.connections += 1
+            task = loop.create_task(self.connection(Connection(sock, self.connections)))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    async def connection(self, connection: Connection) -> None:
+        with connection.sock, suppress(Closed, OSError):
+            while True:
+                await self.request(connection)
+
+    async def request(self, connection: Connection) -> None:
+        """Reads one request and answers it."""
+        method, target, headers = await connection.head()
+        start = time.monotonic()
+        url = urlsplit(target)
+        bucket, _, key = unquote(url.path).lstrip("/").partition("/")
+        if bucket == "_control":
+            await self.control(connection, method, key, headers)
+            return
+        quiet = "x-control" in headers
+        entry: dict[str, Any] = {"method": method, "bucket": bucket, "key": key, "query": url.query}
+        entry |= {"range": headers.get("range"), "number": len(self.log) + 1, "connection": connection.number}
+        entry |= {"status": 0, "received": 0, "sent": 0, "fault": None, "start": start, "end": None}
+        fault = None
+        if not quiet:
+            self.log.append(entry)
+            fault = next((each for each in self.faults if each.takes(entry["number"], method, key)), None)
+            entry["fault"] = fault and fault.do
+        pace = Pace() if quiet else self.pace
+        try:
+            if fault and fault.do == "reset" and not fault.late:
+                connection.reset()
+                raise Closed
+            body = await connection.body(headers, Pacing(pace, self.up))
+            entry["received"] = len(body)
+            request = Request(
+                method, bucket, key, dict(parse_qsl(url.query, keep_blank_values=True)), headers, body
+            )
+            delay = pace.latency + (fault.seconds if fault and fault.do == "stall" and not fault.after else 0)
+            if delay:
+                await asyncio.sleep(delay)
+            response = self.answer(request, fault)
+            if fault and fault.do == "reset":
+                connection.reset()
+                raise Closed
+            await self.send(connection, response, entry, fault, Pacing(pace, self.down))
+            if headers.get("connection", "").lower() == "close":
+                raise Closed
+        finally:
+            entry["end"] = entry["end"] or time.monotonic()
+
+    def answer(self, request: Request, fault: Fault | None) -> Response:
+        if fault and fault.do == "status":
+            headers = {"retry-after": str(fault.retry_after)} if fault.retry_after is not None else {}
+            phrase = HTTPStatus(fault.status).phrase
+            text = f"<Error><Code>{phrase.title().replace(' ', '')}</Code><Message>Fault</Message></Error>"
+            return Response(fault.status, headers, b"" if request.method == "HEAD" else text.encode())
+        if fault and fault.do == "change":
+            with suppress(Refused):
+                object = self.storage.find(request.bucket, request.key)
+                data = object.data if fault.data is None else base64.b64decode(fault.data)
+                self.storage.put(request.bucket, request.key, data, object.headers)
+        return self.storage.answer(request)
+
+    async def send(
+        self, connection: Connection, response: Response, entry: dict[str, Any], fault: Fault | None, pace: Pacing
+    ) -> None:
+        loop, sock, body = connection.loop, connection.sock, memoryview(response.body)
+        entry["status"] = response.status
+        length = len(body) if response.length is None else response.length
+        headers = {"x-amz-request-id": f"request-{entry['number']}", **response.headers}
+        if response.status not in (204, 304):
+            headers["content-length"] = str(length)
+        if response.status >= 400 and "content-type" not in headers:
+            headers["content-type"] = "application/xml"
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        head = f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}\r\n{lines}\r\n".encode("latin-1")
+
+        after = fault.after or 0 if fault and fault.do in ("cut", "stall") else None
+        if fault and fault.do == "cut":
+            body = body[:after]
+        # Small bodies go with the head.
+        together = after is None and len(body) <= pace.block
+        if not together:
+            await loop.sock_sendall(sock, head)
+            if fault and fault.do == "stall" and after:
+                await loop.sock_sendall(sock, body[:after])
+                await asyncio.sleep(fault.seconds)
+                body = body[after:]
+        # Without a limit to the bandwidth, the kernel takes what it can.
+        step = pace.block if pace.limited else max(len(body), 1)
+        for at in range(0, max(len(body), 1), step):
+            block = body[at : at + step]
+            await pace.passed(len(block))
+            if at + step >= len(body):
+                # Before the client can have it: what it asks next comes after the end.
+                entry["end"] = time.monotonic()
+            await loop.sock_sendall(sock, head + block if together else block)
+            entry["sent"] += len(block)
+        if fault and fault.do == "cut":
+            raise Closed
+
+    # ------------------------------------------------------------------------------- control
+
+    async def control(self, connection: Connection, method: str, what: str, headers: dict[str, str]) -> None:
+        """Changes settings, and tells of them."""
+        body = await connection.body(headers, Pacing(Pace(), Line(None)))
+        status, found = 200, None
+        try:
+            if method == "POST":
+                self.change(json.loads(body))
+            if what == "log":
+                ended = [(each["start"], each["end"]) for each in self.log if each["end"] is not None]
+                found = {"requests": self.log, "rounds": longest_chain(ended)}
+            else:
+                found = {**asdict(self.pace), **asdict(self.storage.settings), "connections": self.connections}
+                found["uploads"] = [[each.bucket, each.key] for each in self.storage.uploads.values()]
+        except (TypeError, ValueError, AttributeError) as error:
+            status, found = 400, {"error": str(error)}
+        text = json.dumps(found).encode()
+        head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-length: {len(text)}\r\n\r\n"
+        await connection.loop.sock_sendall(connection.sock, head.encode() + text)
+
+    def change(self, wanted: dict[str, Any]) -> None:
+        """Applies a control document: members of `Pace` and `Settings`, and the words below."""
+        if wanted.pop("clear", False):
+            count = self.storage.count
+            self.storage = Storage()
+            # An ETag does not come back.
+            self.storage.count = count
+            self.pace = Pace()
+        if wanted.pop("reset", False):
+            self.log, self.faults = [], []
+        if "faults" in wanted:
+            self.faults = [Fault(**each) for each in wanted.pop("faults")]
+        for bucket in wanted.pop("buckets", []):
+            self.storage.buckets.setdefault(bucket, Bucket())
+        for bucket, directory in wanted.pop("serve", {}).items():
+            self.storage.serve(bucket, Path(directory))
+        for name, value in wanted.items():
+            for target in (self.pace, self.storage.settings):
+                if name in {field.name for field in fields(target)}:
+                    setattr(target, name, value)
+                    break
+            else:
+                raise ValueError(f"no setting {name!r}")
+        if (self.up.rate, self.down.rate) != (self.pace.in_all, self.pace.in_all):
+            self.up, self.down = Line(self.pace.in_all), Line(self.pace.in_all)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--port", type=int, default=0, help="0: any that is free; the first line tells which")
+    parser.add_argument("--bucket", action="append", default=[], help="make a bucket (may be given again)")
+    parser.add_argument(
+        "--serve", action="append", default=[], metavar="BUCKET=DIR", help="a bucket of the files of a directory"
+    )
+    parser.add_argument("--child", action="store_true", help="end when the standard input ends")
+    for kind in (Pace, Settings):
+        for field in fields(kind):
+            flag = "--" + field.name.replace("_", "-")
+            if isinstance(field.default, bool):
+                parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=field.default)
+            else:
+                to = str if isinstance(field.default, str) else int if field.name == "part_minimum" else float
+                parser.add_argument(flag, type=to, default=field.default)
+    return parser.parse_args()
+
+
+async def main() -> None:
+    """Serves until told to stop."""
+    arguments = parse_arguments()
+    server = ObjectServer()
+    names = [field.name for kind in (Pace, Settings) for field in fields(kind)]
+    server.change(
+        {
+            "buckets": arguments.bucket,
+            "serve": dict(each.split("=", 1) for each in arguments.serve),
+            **{name: getattr(arguments, name) for name in names},
+        }
+    )
+    listener = socket.create_server(("127.0.0.1", arguments.port), backlog=512)
+    listener.setblocking(False)
+    print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, done.set)
+    if arguments.child:
+        loop.add_reader(sys.stdin.fileno(), lambda: os.read(sys.stdin.fileno(), 1024) or done.set())
+    running = loop.create_task(server.run(listener))
+    await done.wait()
+    running.cancel()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

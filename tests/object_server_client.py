@@ -1,0 +1,134 @@
+"""Starts the object server of the tests (object_server.py), and talks to it."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+PROGRAM = Path(__file__).with_name("object_server.py")
+
+
+class Server:
+    """An object server, until the block ends. Its settings are `Pace` and `Settings` of the server.
+
+    with Server(latency=0.02) as server:
+        server.put("bucket", "key", b"bytes")
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, PROGRAM, "--child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        self.url = self.process.stdout.readline().strip()
+        if not self.url:
+            raise RuntimeError(f"the object server ended with status {self.process.wait()}")
+        self.control(buckets=["bucket"], **settings)
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    @property
+    def s3_options(self) -> dict[str, str]:
+        """Under the names of the `object_store` crate."""
+        return {
+            "endpoint": self.url,
+            "access_key_id": "key",
+            "secret_access_key": "secret",
+            "region": "us-east-1",
+            "allow_http": "true",
+            "virtual_hosted_style_request": "false",
+        }
+
+    def request(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers (in lower case) and body of one request, on a connection of its own."""
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=60)
+        try:
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, path, body or None, named)
+            response = connection.getresponse()
+            content = response.read()
+            return response.status, {n.lower(): value for n, value in response.getheaders()}, content
+        finally:
+            connection.close()
+
+    def control(self, **what: Any) -> dict[str, Any]:
+        """Changes settings; gives all of them.
+
+        Beside `Pace` and `Settings`: `buckets` to make, `serve={bucket: directory}`, `faults=[…]`, `clear=True`.
+        """
+        status, _, body = self.request("POST", "/_control", json.dumps(what).encode())
+        found: dict[str, Any] = json.loads(body)
+        if status != 200:
+            raise ValueError(found["error"])
+        return found
+
+    def fault(self, do: str, **how: Any) -> None:
+        """One fault, instead of those there were. See `Fault` of the server."""
+        if isinstance(how.get("data"), bytes):
+            how["data"] = base64.b64encode(how["data"]).decode()
+        if isinstance(how.get("at"), int):
+            how["at"] = [how["at"]]
+        self.control(faults=[{"do": do, **how}])
+
+    def reset(self) -> None:
+        """Empties the log, counts from 1 again, and drops all faults."""
+        self.control(reset=True)
+
+    def clear(self) -> None:
+        """As it was when it was new."""
+        self.control(clear=True, reset=True, buckets=["bucket"])
+
+    def log(self) -> list[dict[str, Any]]:
+        """The requests since `reset`, in the order in which they came."""
+        return self._log()["requests"]
+
+    def rounds(self) -> int:
+        """The longest chain of requests that began after the one before had ended, since `reset`.
+
+        This counts what a client waits for only if the latency is longer than the client needs to send requests
+        that do not wait for each other: some 10 ms.
+        """
+        return self._log()["rounds"]
+
+    def requests(self) -> list[tuple[str, str]]:
+        """Methods and keys of the log."""
+        return [(each["method"], each["key"]) for each in self.log()]
+
+    def _log(self) -> dict[str, Any]:
+        return json.loads(self.request("GET", "/_control/log")[2])
+
+    def put(self, bucket: str, key: str, data: bytes) -> str:
+        """Stores an object, unseen by the log; gives its ETag."""
+        status, headers, body = self.request("PUT", f"/{bucket}/{quote(key)}", data, x_control="1")
+        assert status == 200, body
+        return headers.get("etag", "")
+
+    def get(self, bucket: str, key: str) -> bytes:
+        """An object, unseen by the log."""
+        status, _, body = self.request("GET", f"/{bucket}/{quote(key)}", x_control="1")
+        if status != 200:
+            raise KeyError(key)
+        return body
+
+    def list(self, bucket: str, prefix: str = "") -> list[str]:
+        """The keys that begin with a prefix, at most 1000, unseen by the log."""
+        import xml.etree.ElementTree as ElementTree
+
+        path = f"/{bucket}?list-type=2&prefix={quote(prefix, safe='')}"
+        _, _, body = self.request("GET", path, x_control="1")
+        return [each.text or "" for each in ElementTree.fromstring(body).iterfind("{*}Contents/{*}Key")]
