@@ -23,8 +23,8 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 BASE = ROOT / "requirements" / "py312.txt"
 HEADER = """\
-# {purpose} Written by scripts/lock.py on Python 3.{minor} from the dependency groups in
-# pyproject.toml; do not edit.
+# {purpose}
+# Written by scripts/lock.py on Python 3.{minor} from the dependency groups in pyproject.toml; do not edit.
 """
 PURPOSE = {
     "newest": "Pinned development dependencies for CPython 3.12 and newer.",

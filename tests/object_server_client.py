@@ -54,7 +54,9 @@ class Server:
             "virtual_hosted_style_request": "false",
         }
 
-    def request(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, str], bytes]:
+    def request(
+        self, method: str, path: str, body: bytes = b"", **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
         """Status, headers (in lower case) and body of one request, on a connection of its own."""
         connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=60)
         try:
@@ -69,7 +71,8 @@ class Server:
     def control(self, **what: Any) -> dict[str, Any]:
         """Changes settings; gives all of them.
 
-        Beside `Pace` and `Settings`: `buckets` to make, `serve={bucket: directory}`, `faults=[…]`, `clear=True`.
+        Beside `Pace` and `Settings`: `buckets` to make, `serve={bucket: directory}`, `faults=[…]`,
+        `clear=True`.
         """
         status, _, body = self.request("POST", "/_control", json.dumps(what).encode())
         found: dict[str, Any] = json.loads(body)
@@ -100,8 +103,8 @@ class Server:
     def rounds(self) -> int:
         """The longest chain of requests that began after the one before had ended, since `reset`.
 
-        This counts what a client waits for only if the latency is longer than the client needs to send requests
-        that do not wait for each other: some 10 ms.
+        This counts what a client waits for only if the latency is longer than the client needs to send
+        requests that do not wait for each other: some 10 ms.
         """
         return self._log()["rounds"]
 

@@ -1,4 +1,4 @@
-"""What the object server of the tests holds, and how it answers S3's requests: no sockets, no clocks of its own.
+"""What the object server of the tests holds, and how it answers S3's requests. No sockets, no waiting.
 
 Addresses are path-style: ``/bucket/key``. A plain HTTP client sees the same objects as static files.
 
@@ -182,7 +182,11 @@ class Storage:
             self.authorize(request)
             response = self.route(request)
         except Refused as error:
-            names = {"Code": error.code, "Message": error.message, "Resource": f"/{request.bucket}/{request.key}"}
+            names = {
+                "Code": error.code,
+                "Message": error.message,
+                "Resource": f"/{request.bucket}/{request.key}",
+            }
             response = Response(error.status, {**error.headers}, xml("Error", elements(names)))
         if request.method == "HEAD" and response.length is None:
             response.length, response.body = len(response.body), b""
@@ -199,7 +203,9 @@ class Storage:
             raise Refused(403, "AccessDenied", "Access Denied")
         scope = re.search(r"Credential=[^/,]+/\d+/([^/,]+)/s3", signature or "")
         if settings.check_region and scope and scope[1] != settings.region:
-            message = "The bucket you are attempting to access must be addressed using the specified endpoint."
+            message = (
+                "The bucket you are attempting to access must be addressed using the specified endpoint."
+            )
             raise Refused(301, "PermanentRedirect", message, **{"x-amz-bucket-region": settings.region})
 
     def route(self, request: Request) -> Response:
@@ -271,41 +277,33 @@ class Storage:
                 raise Refused(412, "PreconditionFailed", "At least one of the preconditions did not hold")
             if "if-none-match" in request.headers and matches(request.headers["if-none-match"], object.etag):
                 return Response(304, headers)
-        size = object.size
-        start, stop = self.range(request.headers.get("range"), size)
-        if (start, stop) == (0, size) and not self.is_ranged(request):
-            status = 200
-        else:
+        size, status = object.size, 200
+        found = self.range(request.headers.get("range", ""), size)
+        start, stop = found or (0, size)
+        if found:
             status, headers["content-range"] = 206, f"bytes {start}-{stop - 1}/{size}"
         if request.method == "HEAD":
             return Response(status, headers, length=stop - start)
         return Response(status, headers, object.view(start, stop))
 
-    def is_ranged(self, request: Request) -> bool:
-        """Whether the request has a range that is not ignored."""
-        text = request.headers.get("range", "")
-        ignored = self.settings.suffix_ranges if text.startswith("bytes=-") else self.settings.ranges
-        return re.fullmatch(r"bytes=(\d+-\d*|-\d+)", text) is not None and ignored != "ignored"
-
-    def range(self, text: str | None, size: int) -> tuple[int, int]:
+    def range(self, text: str, size: int) -> tuple[int, int] | None:
         """The bytes that are asked for. What is not understood is ignored, as HTTP wants."""
-        parts = re.fullmatch(r"bytes=(\d*)-(\d*)", text or "")
-        if not parts or not (parts[1] or parts[2]) or self.settings.ranges == "ignored":
-            return 0, size
-        if self.settings.ranges == "no" or (not parts[1] and self.settings.suffix_ranges == "no"):
+        parts = re.fullmatch(r"bytes=(\d+-\d*|-\d+)", text)
+        if not parts:
+            return None
+        first, last = parts[1].split("-")
+        supported = self.settings.ranges
+        if not first and supported == "yes":
+            supported = self.settings.suffix_ranges
+        if supported == "no":
             raise Refused(501, "NotImplemented", "This kind of range is not supported")
-        if not parts[1]:
-            if self.settings.suffix_ranges == "ignored":
-                return 0, size
-            start, stop = max(0, size - int(parts[2])), size
-        else:
-            start, stop = int(parts[1]), min(size, int(parts[2]) + 1) if parts[2] else size
-            if parts[2] and int(parts[2]) < int(parts[1]):
-                return 0, size
+        if supported == "ignored" or (first and last and int(last) < int(first)):
+            return None
+        start = int(first) if first else max(0, size - int(last))
+        stop = min(size, int(last) + 1) if first and last else size
         if start >= size:
-            raise Refused(
-                416, "InvalidRange", "The requested range is not satisfiable", **{"content-range": f"bytes */{size}"}
-            )
+            headers = {"content-range": f"bytes */{size}"}
+            raise Refused(416, "InvalidRange", "The requested range is not satisfiable", **headers)
         return start, stop
 
     def list_objects(self, request: Request) -> Response:
@@ -348,7 +346,9 @@ class Storage:
         if (present is None and absent is None) or self.settings.conditional_puts == "ignored":
             return
         if self.settings.conditional_puts == "no" or absent not in (None, "*"):
-            raise Refused(501, "NotImplemented", "A header you provided implies functionality that is not implemented")
+            raise Refused(
+                501, "NotImplemented", "A header you provided implies functionality that is not implemented"
+            )
         object = bucket.objects.get(request.key)
         if present is not None and object is None:
             raise Refused(404, "NoSuchKey", "The specified key does not exist.")
@@ -391,7 +391,9 @@ class Storage:
     def put_part(self, request: Request) -> Response:
         number = request.query.get("partNumber", "")
         if not number.isdecimal() or not 1 <= int(number) <= 10_000:
-            raise Refused(400, "InvalidArgument", "Part number must be an integer between 1 and 10000, inclusive")
+            raise Refused(
+                400, "InvalidArgument", "Part number must be an integer between 1 and 10000, inclusive"
+            )
         self.count += 1
         etag = f'"{self.count:032x}"'
         self.upload(request).parts[int(number)] = etag, request.body
@@ -400,7 +402,9 @@ class Storage:
     def list_parts(self, request: Request) -> Response:
         parts = sorted(self.upload(request).parts.items())
         named = ({"PartNumber": str(n), "ETag": etag, "Size": str(len(data))} for n, (etag, data) in parts)
-        return Response(200, {}, xml("ListPartsResult", "".join(f"<Part>{elements(each)}</Part>" for each in named)))
+        return Response(
+            200, {}, xml("ListPartsResult", "".join(f"<Part>{elements(each)}</Part>" for each in named))
+        )
 
     def complete_upload(self, request: Request) -> Response:
         upload = self.upload(request)
@@ -408,13 +412,18 @@ class Storage:
             (int(part.findtext("{*}PartNumber", "0")), part.findtext("{*}ETag", "").strip('"'))
             for part in parse_xml(request.body).iterfind("{*}Part")
         ]
-        if any(n not in upload.parts or upload.parts[n][0].strip('"') != etag for n, etag in wanted) or not wanted:
+        if (
+            any(n not in upload.parts or upload.parts[n][0].strip('"') != etag for n, etag in wanted)
+            or not wanted
+        ):
             raise Refused(400, "InvalidPart", "One or more of the specified parts could not be found.")
         if [n for n, _ in wanted] != sorted({n for n, _ in wanted}):
             raise Refused(400, "InvalidPartOrder", "The list of parts was not in ascending order.")
         parts = [upload.parts[n][1] for n, _ in wanted]
         if any(len(part) < self.settings.part_minimum for part in parts[:-1]):
-            raise Refused(400, "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size")
+            raise Refused(
+                400, "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size"
+            )
         self.check_write(request)
         object = self.put(request.bucket, request.key, b"".join(parts), upload.headers)
         del self.uploads[request.query["uploadId"]]

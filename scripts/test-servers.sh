@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Installs the servers that tests start, into build/servers/: moto, azurite, fake-gcs-server, nginx.
+#
+# Each is installed once. What cannot be installed on this machine is said, and its tests are skipped.
+# Only nginx comes from Debian: its package is unpacked, not installed, so that nothing is started.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+azurite=3.37.0
+fake_gcs_server=v1.56.1
+
+servers=$PWD/build/servers
+mkdir -p "$servers/bin"
+say() { echo "    $*" >&2; }
+
+# install NAME VERSION COMMAND...: runs the command unless this version is there.
+install() {
+    local name=$1 version=$2 log=$servers/$1.log
+    shift 2
+    [[ $version == "$(cat "$servers/$name.version" 2>/dev/null)" ]] && return
+    if "$@" >"$log" 2>&1; then
+        echo "$version" >"$servers/$name.version"
+        say "$name ($version)"
+    else
+        say "not there: $name ($version), its tests are skipped:"
+        tail -n 3 "$log" | sed 's/^/        /' >&2
+    fi
+}
+
+install_moto() {
+    rm -rf "$servers/moto"
+    "$(scripts/find-python.sh newest)" -m venv "$servers/moto" || return
+    "$servers/moto/bin/python" -m pip install --quiet --requirement requirements/servers.txt || return
+    "$servers/moto/bin/moto_server" --help >/dev/null
+}
+
+install_azurite() {
+    rm -rf "$servers/azurite"
+    npm install --prefix "$servers/azurite" --no-audit --no-fund --omit=dev "azurite@$azurite" || return
+    "$servers/azurite/node_modules/.bin/azurite-blob" --version
+}
+
+install_fake_gcs_server() {
+    GOBIN=$servers/bin CGO_ENABLED=0 go install "github.com/fsouza/fake-gcs-server@$fake_gcs_server"
+}
+
+install_nginx() {
+    if command -v nginx; then
+        ln -sf "$(command -v nginx)" "$servers/bin/nginx"
+        return
+    fi
+    local folder=$servers/nginx
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    # The lists of packages may be old, or missing.
+    (cd "$folder" && { apt-get download nginx || { apt-get update && apt-get download nginx; }; }) || return
+    dpkg --extract "$folder"/nginx_*.deb "$folder" || return
+    ln -sf ../nginx/usr/sbin/nginx "$servers/bin/nginx"
+    "$servers/bin/nginx" -v
+}
+
+install moto "$(cksum <requirements/servers.txt)" install_moto
+install azurite "$azurite" install_azurite
+install fake-gcs-server "$fake_gcs_server" install_fake_gcs_server
+install nginx debian install_nginx
