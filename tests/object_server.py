@@ -47,6 +47,7 @@ from object_server_s3 import (
 )
 
 HEAD_LIMIT = 64 << 10
+KINDS_OF_SUPPORT = ("conditional_puts", "ranges", "suffix_ranges")
 # A body is sent in blocks of about 5 ms, so that connections share what is there. Timers of asyncio
 # are late by up to 1 ms: a block that was late lets the next ones catch up, by at most `SLACK`.
 BLOCK_SECONDS = 0.005
@@ -378,6 +379,8 @@ class ObjectServer:
         for bucket, directory in wanted.pop("serve", {}).items():
             self.storage.serve(bucket, Path(directory))
         for name, value in wanted.items():
+            if name in KINDS_OF_SUPPORT and value not in ("yes", "ignored", "no"):
+                raise ValueError(f"{name} is yes, ignored or no, not {value!r}")
             for target in (self.pace, self.storage.settings):
                 if name in {field.name for field in fields(target)}:
                     setattr(target, name, value)

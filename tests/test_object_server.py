@@ -527,6 +527,8 @@ def test_access(server: Server) -> None:
 def test_wrong_settings_are_refused(server: Server) -> None:
     with pytest.raises(ValueError, match="no setting 'latecy'"):
         server.control(latecy=1)
+    with pytest.raises(ValueError, match="yes, ignored or no, not False"):
+        server.control(suffix_ranges=False)
     with pytest.raises(ValueError, match="unexpected keyword"):
         server.control(faults=[{"do": "reset", "when": 3}])
 

@@ -1,0 +1,231 @@
+"""Starts real servers of object stores: moto (S3), azurite (Azure), fake-gcs-server (GCS), nginx (HTTP).
+
+`scripts/test-servers.sh` installs them. A test of a server that is not there is skipped, or fails where
+HYPERSLAB_NEED_SERVERS is set, as in continuous integration. For tests in other languages,
+
+    python tests/servers.py moto
+
+prints a line of JSON (``url``, and ``options`` under the names of the `object_store` crate) and serves until its
+standard input ends. There is one bucket (or container), ``bucket``; of nginx, the folder that is served.
+"""
+
+from __future__ import annotations
+
+import base64
+import email.utils
+import hashlib
+import hmac
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+INSTALLED = Path(__file__).parents[1] / "build" / "servers"
+
+# Runs a command until it ends, or the standard input does: also if the test is killed.
+WHILE_STDIN = 'exec 3<&0; "$@" 3<&- & child=$!; (cat <&3 > /dev/null; kill $child) & wait $child'
+
+
+@dataclass
+class Running:
+    """A server, ready for requests."""
+
+    url: str
+    # What the `object_store` crate (and obstore) want to know, for `bucket`.
+    options: dict[str, str]
+    # Of nginx: what it serves.
+    folder: Path
+
+
+@contextmanager
+def running(name: str) -> Iterator[Running]:
+    """A new server, by its name, without objects; it ends with the block."""
+    kind = KINDS[name]
+    with tempfile.TemporaryDirectory(prefix="hyperslab-server-") as directory:
+        folder = Path(directory)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        with (folder / "log").open("wb") as log:
+            shell = ["sh", "-c", WHILE_STDIN, "sh", str(kind.program), *kind.arguments(port, folder)]
+            process = subprocess.Popen(shell, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=folder)
+        assert process.stdin is not None
+        try:
+            if not answers(port, process):
+                raise RuntimeError(f"{name} does not start:\n{(folder / 'log').read_text()}")
+            yield kind.prepare(port, folder)
+        finally:
+            process.stdin.close()
+            process.wait()
+
+
+def answers(port: int, process: subprocess.Popen[bytes]) -> bool:
+    """Waits until a server answers. Whether it does."""
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            request(port, "GET", "/")
+            return True
+        except OSError:
+            time.sleep(0.05)
+    return False
+
+
+def request(
+    port: int, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
+) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request(method, path, body, headers or {})
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+def expect(status: int, found: tuple[int, bytes]) -> None:
+    if found[0] != status:
+        raise RuntimeError(f"status {found[0]}, not {status}: {found[1].decode(errors='replace')}")
+
+
+# ------------------------------------------------------------------------------------------ moto
+
+
+def moto_arguments(port: int, folder: Path) -> list[str]:
+    return ["-H", "127.0.0.1", "-p", str(port)]
+
+
+def moto(port: int, folder: Path) -> Running:
+    expect(200, request(port, "PUT", "/bucket", headers={"host": f"127.0.0.1:{port}"}))
+    url = f"http://127.0.0.1:{port}"
+    options = {"endpoint": url, "access_key_id": "key", "secret_access_key": "secret", "region": "us-east-1"}
+    return Running(url, {**options, "allow_http": "true"}, folder)
+
+
+# --------------------------------------------------------------------------------------- azurite
+
+# Azurite's account, the same everywhere.
+ACCOUNT = "devstoreaccount1"
+KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+
+def azurite_arguments(port: int, folder: Path) -> list[str]:
+    where = ["--blobHost", "127.0.0.1", "--blobPort", str(port)]
+    return [*where, "--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry"]
+
+
+def azurite(port: int, folder: Path) -> Running:
+    date, version = email.utils.formatdate(usegmt=True), "2021-08-06"
+    # Azure's "shared key": https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
+    headers = f"x-ms-date:{date}\nx-ms-version:{version}\n"
+    text = "PUT" + "\n" * 12 + headers + f"/{ACCOUNT}/{ACCOUNT}/bucket\nrestype:container"
+    signature = base64.b64encode(hmac.digest(base64.b64decode(KEY), text.encode(), hashlib.sha256)).decode()
+    signed = {"x-ms-date": date, "x-ms-version": version, "authorization": f"SharedKey {ACCOUNT}:{signature}"}
+    expect(201, request(port, "PUT", f"/{ACCOUNT}/bucket?restype=container", headers=signed))
+    url = f"http://127.0.0.1:{port}/{ACCOUNT}"
+    options = {"endpoint": url, "account_name": ACCOUNT, "account_key": KEY, "allow_http": "true"}
+    return Running(url, options, folder)
+
+
+# ------------------------------------------------------------------------------- fake-gcs-server
+
+
+def fake_gcs_server_arguments(port: int, folder: Path) -> list[str]:
+    where = ["-scheme", "http", "-host", "127.0.0.1", "-port", str(port)]
+    return [*where, "-backend", "memory", "-public-host", f"127.0.0.1:{port}"]
+
+
+def fake_gcs_server(port: int, folder: Path) -> Running:
+    json_text = {"content-type": "application/json"}
+    expect(200, request(port, "POST", "/storage/v1/b", b'{"name": "bucket"}', json_text))
+    url = f"http://127.0.0.1:{port}"
+    account = {"gcs_base_url": url, "disable_oauth": True}
+    account |= dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
+    return Running(url, {"service_account_key": json.dumps(account), "allow_http": "true"}, folder)
+
+
+# ----------------------------------------------------------------------------------------- nginx
+
+NGINX = """\
+daemon off;
+master_process off;
+pid {folder}/pid;
+error_log stderr;
+events {{}}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    server {{
+        listen 127.0.0.1:{port};
+        root {folder}/files;
+    }}
+}}
+"""
+
+
+def nginx_arguments(port: int, folder: Path) -> list[str]:
+    (folder / "files").mkdir()
+    (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port))
+    return ["-c", str(folder / "nginx.conf"), "-p", str(folder), "-e", "stderr"]
+
+
+def nginx(port: int, folder: Path) -> Running:
+    return Running(f"http://127.0.0.1:{port}", {"allow_http": "true"}, folder / "files")
+
+
+@dataclass
+class Kind:
+    """How a server is started, by port and its own folder; and prepared."""
+
+    program: Path
+    arguments: Callable[[int, Path], list[str]]
+    prepare: Callable[[int, Path], Running]
+
+
+KINDS = {
+    "moto": Kind(INSTALLED / "moto" / "bin" / "moto_server", moto_arguments, moto),
+    "azurite": Kind(
+        INSTALLED / "azurite" / "node_modules" / ".bin" / "azurite-blob", azurite_arguments, azurite
+    ),
+    "fake-gcs-server": Kind(
+        INSTALLED / "bin" / "fake-gcs-server", fake_gcs_server_arguments, fake_gcs_server
+    ),
+    "nginx": Kind(INSTALLED / "bin" / "nginx", nginx_arguments, nginx),
+}
+
+
+@contextmanager
+def running_or_skipped(name: str) -> Iterator[Running]:
+    """As `running`, for tests: they are skipped if there is no such server, unless all have to be there."""
+    import pytest
+
+    if not KINDS[name].program.exists():
+        reason = f"{name} is not installed: scripts/test-servers.sh"
+        if os.environ.get("HYPERSLAB_NEED_SERVERS"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with running(name) as server:
+        yield server
+
+
+def main() -> None:
+    """Starts the server that the command line names."""
+    with running(sys.argv[1]) as server:
+        found = {"url": server.url, "options": server.options, "folder": str(server.folder)}
+        print(json.dumps(found), flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
