@@ -20,9 +20,9 @@ install() {
     [[ $version == "$(cat "$servers/$name.version" 2>/dev/null)" ]] && return
     if "$@" >"$log" 2>&1; then
         echo "$version" >"$servers/$name.version"
-        say "$name ($version)"
+        say "$name (${version%% *})"
     else
-        say "not there: $name ($version), its tests are skipped:"
+        say "not there: $name (${version%% *}), its tests are skipped:"
         tail -n 3 "$log" | sed 's/^/        /' >&2
     fi
 }
@@ -59,7 +59,8 @@ install_nginx() {
     "$servers/bin/nginx" -v
 }
 
-install moto "$(cksum <requirements/servers.txt)" install_moto
+moto=$(sed -n 's/^moto==//p' requirements/servers.txt)
+install moto "$moto of $(cksum <requirements/servers.txt)" install_moto
 install azurite "$azurite" install_azurite
 install fake-gcs-server "$fake_gcs_server" install_fake_gcs_server
 install nginx debian install_nginx

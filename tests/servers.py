@@ -5,8 +5,8 @@ HYPERSLAB_NEED_SERVERS is set, as in continuous integration. For tests in other 
 
     python tests/servers.py moto
 
-prints a line of JSON (``url``, and ``options`` under the names of the `object_store` crate) and serves until its
-standard input ends. There is one bucket (or container), ``bucket``; of nginx, the folder that is served.
+prints a line of JSON (``url``, and ``options`` under the names of the `object_store` crate) and serves until
+its standard input ends. There is one bucket (or container), ``bucket``; of nginx, the folder that is served.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+
+from gcs_front import front
 
 INSTALLED = Path(__file__).parents[1] / "build" / "servers"
 
@@ -60,7 +62,8 @@ def running(name: str) -> Iterator[Running]:
         try:
             if not answers(port, process):
                 raise RuntimeError(f"{name} does not start:\n{(folder / 'log').read_text()}")
-            yield kind.prepare(port, folder)
+            with kind.front(port) as asked:
+                yield kind.prepare(asked, folder)
         finally:
             process.stdin.close()
             process.wait()
@@ -191,6 +194,8 @@ class Kind:
     program: Path
     arguments: Callable[[int, Path], list[str]]
     prepare: Callable[[int, Path], Running]
+    # What stands before it, by its port: gives the port to ask.
+    front: Callable[[int], AbstractContextManager[int]] = nullcontext
 
 
 KINDS = {
@@ -199,7 +204,7 @@ KINDS = {
         INSTALLED / "azurite" / "node_modules" / ".bin" / "azurite-blob", azurite_arguments, azurite
     ),
     "fake-gcs-server": Kind(
-        INSTALLED / "bin" / "fake-gcs-server", fake_gcs_server_arguments, fake_gcs_server
+        INSTALLED / "bin" / "fake-gcs-server", fake_gcs_server_arguments, fake_gcs_server, front
     ),
     "nginx": Kind(INSTALLED / "bin" / "nginx", nginx_arguments, nginx),
 }
