@@ -1,16 +1,17 @@
 """The real servers that tests use answer. What they do not do right was found by trying, with obstore:
 
-- moto (S3): a suffix range of an empty object is answered with 200 and nothing (S3: 416). Completing an upload
-  heeds If-None-Match, but not If-Match. Signatures are not checked. ETags are sums of the bytes, as those of
-  S3: the same bytes have the same again.
+- moto (S3): a suffix range of an empty object is answered with 200 and nothing (S3: 416). Completing an
+  upload heeds If-None-Match, but not If-Match. Signatures are not checked. ETags are sums of the bytes, as
+  those of S3: the same bytes have the same again.
 - azurite (Azure): no suffix ranges, and no ranges of an empty object (416), as Azure. Deleting what is not
   there is an error, as on Azure.
-- fake-gcs-server (GCS): no puts, copies and uploads of the XML interface, and no conditional reads: all of that
-  is in gcs_front.py. A suffix range of an empty object has a header that means nothing (``bytes 0--1/0``).
-  Lists do not begin where they are asked to (``start-after``), and have one page. A copy overwrites even under
-  the condition that it must not. The ETag is a sum of the bytes; each write has another generation.
-- nginx (HTTP): ranges of an empty file are ignored (200). The ETag is made of the time (in seconds) and the size
-  of a file: one that is written twice within a second keeps it.
+- fake-gcs-server (GCS): no puts, copies and uploads of the XML interface, and no conditional reads: all of
+  that is in gcs_front.py. A suffix range of an empty object has a header that means nothing (``bytes
+  0--1/0``). Lists do not begin where they are asked to (``start-after``), and have one page. A copy
+  overwrites even under the condition that it must not. The ETag is a sum of the bytes; each write has another
+  generation.
+- nginx (HTTP): ranges of an empty file are ignored (200). The ETag is made of the time (in seconds) and the
+  size of a file: one that is written twice within a second keeps it.
 
 The `object_store` crate completes an upload without a condition, whatever the server can do.
 
