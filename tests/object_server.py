@@ -374,6 +374,8 @@ class ObjectServer:
             self.log, self.faults = [], []
         if "faults" in wanted:
             self.faults = [Fault(**each) for each in wanted.pop("faults")]
+        for bucket in wanted.pop("drop", []):
+            self.storage.buckets.pop(bucket, None)
         for bucket in wanted.pop("buckets", []):
             self.storage.buckets.setdefault(bucket, Bucket())
         for bucket, directory in wanted.pop("serve", {}).items():
