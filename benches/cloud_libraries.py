@@ -39,7 +39,10 @@ class Server:
         """A new client of obstore."""
         from obstore.store import S3Store
 
-        return S3Store(self.bucket, prefix=path, config=self.s3())
+        config = self.s3()
+        # Among the others it ends zarrista, which makes a client of its own from this one.
+        client: Any = {"allow_http": config.pop("allow_http") == "true"}
+        return S3Store(self.bucket, prefix=path, config=config, client_options=client)
 
     def fsspec(self, **how: Any) -> Any:
         """A new client of s3fs."""
@@ -136,7 +139,7 @@ class ZarrPython(Library):
     def names(self, server: Server, path: str) -> list[str]:
         import zarr
 
-        group = zarr.open_consolidated(self._store(server, path), zarr_format=3)
+        group = zarr.open_consolidated(self._store(server, path), mode="r", zarr_format=3)
         return [name + array.attrs["unit"] for name, array in group.arrays()]
 
     def write(self, server: Server, path: str, values: Array, chunks: tuple[int, ...]) -> None:
