@@ -62,6 +62,19 @@ pub fn check(make: impl Fn() -> Box<dyn Store>) {
     concurrency::concurrent_creation_and_deletion(&*make());
 }
 
+/// Checks that a store reads one of its objects right. `make` returns a store that has an object of
+/// this key and these bytes, in whatever way it came there.
+///
+/// # Panics
+///
+/// As [`check`].
+pub fn check_reads(make: impl Fn(&str, &[u8]) -> Box<dyn Store>) {
+    let make: Make<'_> = &|name, bytes| make(name, bytes).into();
+    for check in [reads::exact_reads, reads::whole_reads, reads::range_reads, reads::range_errors] {
+        check(make);
+    }
+}
+
 /// Checks a store of one object that only reads. `make` returns one whose only object has this key
 /// and these bytes.
 ///

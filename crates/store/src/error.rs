@@ -1,7 +1,7 @@
 //! What can go wrong between a key and its bytes.
 
 use crate::turns::Refused;
-use crate::{Key, Store};
+use crate::{Key, Store, ZipError};
 use std::fmt;
 use std::io;
 use thiserror::Error;
@@ -119,6 +119,16 @@ pub enum StoreError {
         /// The store.
         url: String,
     },
+    /// A zip archive, or a member of one, is not as it should be.
+    #[error("'{key}' in {url} {source}")]
+    Zip {
+        /// The archive or the member.
+        key: String,
+        /// The store that it is in.
+        url: String,
+        /// What is wrong with it.
+        source: ZipError,
+    },
     /// The object is larger than anything valid could be.
     #[error("'{key}' in {url} has more than {limit} bytes, the most that its metadata allows")]
     TooLarge {
@@ -159,6 +169,10 @@ impl StoreError {
 
     pub(crate) fn too_large<S: Store + ?Sized>(store: &S, key: &str, limit: usize) -> Self {
         StoreError::TooLarge { key: key.to_owned(), url: store.url(), limit: limit as u64 }
+    }
+
+    pub(crate) fn zip<S: Store + ?Sized>(store: &S, key: &str, source: ZipError) -> Self {
+        StoreError::Zip { key: key.to_owned(), url: store.url(), source }
     }
 
     /// Why there was no turn.

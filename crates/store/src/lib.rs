@@ -7,7 +7,8 @@
 //!
 //! [`LocalStore`] keeps objects as files below a directory, [`MemoryStore`] in memory.
 //! [`FileStore`] reads one file that stays open, [`SegmentStore`] one object that is put together
-//! of parts of others. [`contract`] is the test suite that every store must pass; those that only
+//! of parts of others. [`ZipStore`] has the members of a zip archive, which is an object of any
+//! store. [`contract`] is the test suite that every store must pass; those that only
 //! read, the reading half of it.
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
@@ -27,6 +28,7 @@ mod segments;
 mod staged;
 mod stamp;
 pub mod turns;
+mod zip;
 
 pub use error::{Operation, Result, StoreError};
 pub use key::Key;
@@ -37,6 +39,7 @@ pub use segments::{Segment, SegmentStore};
 pub use staged::Staged;
 pub use stamp::{Stamp, Stamped};
 pub use turns::Ask;
+pub use zip::{ZipError, ZipMode, ZipStore};
 
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
@@ -458,6 +461,12 @@ pub trait Store: Send + Sync + Debug {
     /// `LocalStore`s whose roots are nested must agree). It chooses the lock that serialises
     /// read-modify-writes; two objects may share a number.
     fn lock_id(&self, key: Key<'_>) -> u64;
+
+    /// Shows other processes all that was written. The default, for stores whose writes show at
+    /// once, does nothing.
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Gives back what the store holds open, once reads that are under way are done. What is asked
     /// afterwards is [`StoreError::Closed`]. The default, for stores that hold nothing open, does

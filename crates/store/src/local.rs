@@ -51,7 +51,7 @@ mod list;
 mod lock;
 mod present;
 mod read;
-mod replace;
+pub(crate) mod replace;
 mod stamp;
 mod sweep;
 mod write;
@@ -252,7 +252,7 @@ fn base(root: &Path) -> &[u8] {
 
 /// `root` without links as far as it exists, so that two ways to one directory give the same lock
 /// numbers.
-fn canonical(root: &Path) -> PathBuf {
+pub(crate) fn canonical(root: &Path) -> PathBuf {
     let mut missing = Vec::new();
     let mut components = root.components();
     let mut path = loop {
@@ -275,7 +275,7 @@ fn canonical(root: &Path) -> PathBuf {
     path
 }
 
-fn file_url(path: &Path) -> String {
+pub(crate) fn file_url(path: &Path) -> String {
     let mut url = String::with_capacity("file://".len() + path.as_os_str().len());
     url.push_str("file://");
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(byte);

@@ -13,14 +13,24 @@ pub struct Stamp([u64; 7]);
 impl Stamp {
     /// A stamp of these numbers. For files the first is the number of the device; other stores put
     /// there something that no device and no other store has, [`Stamp::NO_DEVICE`] for counted
-    /// versions.
+    /// versions. The first five must tell other contents of one object apart.
     pub fn new(numbers: [u64; 7]) -> Self {
         Stamp(numbers)
+    }
+
+    /// Whether the contents were written by the same write, as far as the first five numbers tell.
+    /// Those of a file without a time of change: it also changes when the file loses its name, so
+    /// that a reader who holds it open would take it for another.
+    pub(crate) fn same_write(&self, other: &Stamp) -> bool {
+        self.0.iter().take(5).eq(other.0.iter().take(5))
     }
 
     /// The first number of stamps that count versions; the second is the count. No device has this
     /// number.
     pub const NO_DEVICE: u64 = u64::MAX;
+
+    /// The first number of stamps of members of archives. No device has this number.
+    pub(crate) const IN_ARCHIVE: u64 = u64::MAX - 1;
 }
 
 /// Whether there is an object, and the stamp under which the bytes that were read may be kept.

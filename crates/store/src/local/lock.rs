@@ -24,7 +24,7 @@
 
 use super::{LocalStore, PathBytes};
 use crate::descriptors::Lockable;
-use crate::{Ask, ObjectLock, Operation, Result};
+use crate::{Ask, Key, ObjectLock, Operation, Result};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::path::Arg;
@@ -59,6 +59,18 @@ impl LocalStore {
             return Ok(ObjectLock::free());
         }
         self.try_lock(name, kind, ask).map_err(|error| self.stopped(Operation::Lock, name, error))
+    }
+
+    /// Locks an object, if nobody else has the lock; `None`: somebody has.
+    pub(crate) fn lock_now(&self, key: Key<'_>) -> Result<Option<ObjectLock<'static>>> {
+        if !self.options.file_locks {
+            return Ok(Some(ObjectLock::free()));
+        }
+        match self.try_lock(key.as_str(), FileType::RegularFile, Some(&|| true)) {
+            Ok(lock) => Ok(Some(lock)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            Err(error) => Err(self.error(Operation::Lock, key.as_str(), error)),
+        }
     }
 
     fn try_lock(&self, name: &str, kind: FileType, ask: Option<Ask<'_>>) -> io::Result<ObjectLock<'static>> {

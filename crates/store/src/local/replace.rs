@@ -10,6 +10,7 @@ use crate::gathered::given_up;
 use crate::{Ask, Expected, Key, Opened, Operation, RangeRead, Replacement, Result, StoreError};
 use rustix::fs::SeekFrom;
 use rustix::io::{pwrite, retry_on_intr};
+use std::borrow::Cow;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -19,19 +20,20 @@ use std::os::fd::AsFd;
 const PIECE: u64 = if cfg!(test) { 1000 } else { 1 << 20 };
 
 impl LocalStore {
-    pub(super) fn replace_object(&self, key: Key<'_>) -> io::Result<NewFile<'_>> {
+    pub(crate) fn replace_object(&self, key: Key<'_>) -> io::Result<NewFile<'_>> {
         let mut target = PathBytes::new();
         let target = self.path(key.as_str(), &mut target)?;
         let (new, made_parents) = self.with_parents(key, target, || self.create_beside(target))?;
         let (key, target) = (key.as_str().to_owned(), target.to_owned());
-        Ok(NewFile { store: self, key, target, new: Some(new), len: 0, failed: false, made_parents })
+        let store = Cow::Borrowed(self);
+        Ok(NewFile { store, key, target, new: Some(new), len: 0, failed: false, made_parents })
     }
 }
 
 /// A file under construction.
 #[derive(Debug)]
-pub(super) struct NewFile<'s> {
-    store: &'s LocalStore,
+pub(crate) struct NewFile<'s> {
+    store: Cow<'s, LocalStore>,
     key: String,
     target: CString,
     /// `None` once the object is in its place, or given up.
@@ -44,6 +46,41 @@ pub(super) struct NewFile<'s> {
 }
 
 impl NewFile<'_> {
+    /// The same with a store of its own, to be kept.
+    pub(crate) fn keep(mut self) -> NewFile<'static> {
+        // Moved piece by piece: dropping one undoes it.
+        NewFile {
+            store: Cow::Owned(self.store.clone().into_owned()),
+            key: std::mem::take(&mut self.key),
+            target: std::mem::take(&mut self.target),
+            new: self.new.take(),
+            len: self.len,
+            failed: self.failed,
+            made_parents: self.made_parents,
+        }
+    }
+
+    /// Another descriptor of the file, to read what was written.
+    pub(crate) fn reader(&self) -> Result<File> {
+        let file = self.new.as_ref().ok_or_else(|| self.error(given_up()))?.file();
+        file.and_then(File::try_clone).map_err(|error| self.error(error))
+    }
+
+    /// Cuts off what is behind `len` bytes.
+    pub(crate) fn cut(&mut self, len: u64) -> Result<()> {
+        let mut cut = 0;
+        self.step(|new, file| {
+            let end = new.len.min(len);
+            rustix::fs::ftruncate(file, end).map_err(|error| new.error(error))?;
+            retry_on_intr(|| rustix::fs::seek(file, SeekFrom::Start(end)))
+                .map_err(|error| new.error(error))?;
+            cut = new.len - end;
+            Ok(0)
+        })?;
+        self.len -= cut;
+        Ok(())
+    }
+
     fn error(&self, source: impl Into<io::Error>) -> StoreError {
         self.store.error(Operation::Write, &self.key, source)
     }
@@ -75,7 +112,7 @@ impl Replacement for NewFile<'_> {
         self.step(|new, file| {
             let len = bytes.len() as u64;
             if offset.checked_add(len).is_none_or(|end| end > new.len) {
-                return Err(StoreError::out_of_range(new.store, &new.key, offset, len, new.len));
+                return Err(StoreError::out_of_range(&*new.store, &new.key, offset, len, new.len));
             }
             let (mut at, mut left) = (offset, bytes);
             while !left.is_empty() {
@@ -95,7 +132,7 @@ impl Replacement for NewFile<'_> {
     fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<()> {
         self.step(|new, file| {
             if offset.checked_add(len).is_none_or(|end| end > from.size()) {
-                return Err(StoreError::out_of_range(new.store, &new.key, offset, len, from.size()));
+                return Err(StoreError::out_of_range(&*new.store, &new.key, offset, len, from.size()));
             }
             let mut done = from.file().map_or(0, |source| kernel::copy(source, offset, file.as_fd(), len));
             // The rest through memory, piece by piece.

@@ -103,7 +103,7 @@ impl LocalStore {
         }
         let mut name = PathBytes::new();
         let name = temporary_beside(target, &mut name)?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOCTTY;
         let file = retry_on_intr(|| rustix::fs::open(name, flags, Mode::from_raw_mode(0o666)))?;
         Ok(Unnamed::new(file, Some(name.to_owned())))
     }
@@ -303,7 +303,7 @@ fn create_unnamed(directory: &CStr) -> Option<rustix::io::Result<OwnedFd>> {
     if !*NAMEABLE.get_or_make(|| rustix::fs::stat(c"/proc/self/fd").is_ok()) {
         return None;
     }
-    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     Some(retry_on_intr(|| rustix::fs::open(directory, flags, Mode::from_raw_mode(0o666))))
 }
 

@@ -1,0 +1,373 @@
+//! The members of a zip archive, as a store.
+//!
+//! The archive is an object of another store: a file, or something far away. One read of its end
+//! finds the directory ([`directory`]), which is kept. After that a member that is not compressed
+//! is read by range, straight into the caller's memory ([`member`]). A deflated member is decoded
+//! as a whole. Others (bzip2, Zstandard, encrypted) are listed, and refused when they are read.
+//!
+//! A name that is no key (absolute, with `..` or a backslash) and a directory (`a/`) is passed
+//! over. Of several members with one name the last one counts.
+//!
+//! **The archive changes.** What is read is always of the archive whose directory was read. If
+//! another file takes the name of a local one, this store reads the old one on; opening the path
+//! again finds the new one. If the archive is changed in place, reads are refused
+//! ([`ZipError::Changed`]).
+//!
+//! **Writing** is for archives on the local disk ([`session`]). The new members are not compressed.
+//! They show in this process at once, and elsewhere when the changes are complete: at
+//! [`Store::flush`], [`Store::close`], or when the last store of the archive is dropped. A process
+//! that dies before leaves the old archive. What is replaced or deleted stays as dead space; a copy
+//! into another archive leaves it out.
+
+mod archive;
+mod bytes;
+mod cp437;
+mod directory;
+mod error;
+mod member;
+mod members;
+mod opened;
+mod records;
+mod session;
+mod shared;
+mod staged;
+
+pub use error::ZipError;
+
+use crate::fork::{Lazy, RwLock};
+use crate::{
+    Cost, Entry, Key, LocalOptions, Opened, Operation, RangeRead, Result, Staged, Stamp, Stamped, Store,
+    StoreError, check_size, hash,
+};
+use member::Failure;
+use opened::{Found, OpenMember, copy_ranges};
+use shared::{Shared, View};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a zip archive is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZipMode {
+    /// To read. It must exist.
+    Read,
+    /// To read and to write. It need not exist: the first write makes it.
+    Append,
+    /// To write. The members that there are disappear with the first flush.
+    Write,
+    /// To write. It must not exist.
+    Create,
+}
+
+/// The members of a zip archive.
+#[derive(Debug)]
+pub struct ZipStore {
+    shared: Arc<Shared>,
+    /// What this store shows: all members, or those that are staged. Gated.
+    view: Arc<RwLock<View>>,
+    /// Whether it refuses changes.
+    only_reads: bool,
+    closed: AtomicBool,
+}
+
+impl ZipStore {
+    /// Opens an archive that is an object of another store, to read it. Errors with
+    /// [`StoreError::Zip`] where the object is no archive, and with [`StoreError::Io`] where there
+    /// is none.
+    pub fn open(store: Arc<dyn Store>, key: Key<'_>) -> Result<ZipStore> {
+        Ok(Self::of(Shared::of_object(store, key)?, true))
+    }
+
+    /// Opens an archive on the local disk. Errors as [`ZipStore::open`]. With [`ZipMode::Write`]
+    /// and [`ZipMode::Create`] also if another process writes it.
+    pub fn local(path: impl AsRef<Path>, mode: ZipMode, options: LocalOptions) -> Result<ZipStore> {
+        let shared = Shared::of_path(path.as_ref(), options)?;
+        let store = Self::of(shared, mode == ZipMode::Read);
+        match mode {
+            ZipMode::Read if !store.is_there() => {
+                let (inner, key) = store.shared.place();
+                return Err(StoreError::io(inner, Operation::Read, key.as_str(), io::ErrorKind::NotFound));
+            }
+            ZipMode::Read | ZipMode::Append => {}
+            ZipMode::Write => store.clear(false)?,
+            ZipMode::Create => store.clear(true)?,
+        }
+        Ok(store)
+    }
+
+    fn of(shared: Arc<Shared>, only_reads: bool) -> ZipStore {
+        let view = shared.view.clone();
+        ZipStore { shared, view, only_reads, closed: AtomicBool::new(false) }
+    }
+
+    /// A store of the same archive that shows other members.
+    fn with_view(&self, view: Arc<RwLock<View>>) -> ZipStore {
+        let shared = self.shared.clone();
+        ZipStore { shared, view, only_reads: self.only_reads, closed: AtomicBool::new(false) }
+    }
+
+    /// Whether there is an archive, or changes that will make one.
+    fn is_there(&self) -> bool {
+        let view = self.view.read();
+        view.archive.is_some() || view.session != 0
+    }
+
+    /// Removes all members. `make`: the archive must not exist.
+    fn clear(&self, make: bool) -> Result<()> {
+        if make && self.is_there() {
+            let (inner, key) = self.shared.place();
+            return Err(StoreError::io(inner, Operation::Write, key.as_str(), io::ErrorKind::AlreadyExists));
+        }
+        self.shared.change(make, |session| {
+            session.clear();
+            session.changed = true;
+            let old = std::mem::take(&mut self.view.write().members);
+            // Freed without the lock.
+            drop(old);
+            Ok(())
+        })
+    }
+
+    fn check_open(&self, key: &str) -> Result<()> {
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(StoreError::Closed { key: key.to_owned(), url: self.url() });
+        }
+        Ok(())
+    }
+
+    fn check_writable(&self, operation: Operation, key: Option<Key<'_>>) -> Result<()> {
+        self.check_open(key.map_or("", Key::as_str))?;
+        if self.only_reads || !self.shared.is_local() {
+            return Err(StoreError::read_only(self, operation, key));
+        }
+        Ok(())
+    }
+
+    fn find(&self, key: Key<'_>) -> Result<Option<Found>> {
+        self.check_open(key.as_str())?;
+        let view = self.view.read();
+        let Some(member) = view.members.get(key.as_str()).cloned() else { return Ok(None) };
+        let archive = view.archive.clone().filter(|_| member.pending.is_none());
+        Ok(Some(Found { member, archive }))
+    }
+
+    /// A member of the right size that can be read.
+    fn find_sized(&self, key: Key<'_>, size: Option<u64>) -> Result<Option<Found>> {
+        let Some(found) = self.find(key)? else { return Ok(None) };
+        check_size(self, key, size, found.member.size)?;
+        found.member.check().map_err(|source| StoreError::zip(self, key.as_str(), source))?;
+        Ok(Some(found))
+    }
+
+    fn failed(&self, key: &str, failure: Failure) -> StoreError {
+        match failure {
+            Failure::Zip(source) => StoreError::zip(self, key, source),
+            Failure::Io(source) => StoreError::io(self, Operation::Read, key, source),
+            Failure::Store(error) => error,
+        }
+    }
+
+    fn read_found(&self, key: Key<'_>, found: &Found, ranges: &mut [RangeRead<'_>]) -> Result<()> {
+        found.check_ranges(self, key.as_str(), ranges)?;
+        if ranges.iter().all(|range| range.buf.is_empty()) {
+            return Ok(());
+        }
+        let Found { member, .. } = found;
+        let read = if member.is_stored() {
+            member.read_stored(key.as_str(), found.archive(), ranges)
+        } else {
+            let mut bytes = Vec::new();
+            let read = member.read_whole(key.as_str(), found.archive(), &mut bytes);
+            read.map(|()| copy_ranges(&bytes, ranges))
+        };
+        read.map_err(|failure| self.failed(key.as_str(), failure))
+    }
+
+    /// Puts a member; one that is there is replaced, or stays (`false`).
+    fn put(&self, key: Key<'_>, parts: &[&[u8]], replace: bool) -> Result<bool> {
+        self.check_writable(Operation::Write, Some(key))?;
+        let mut crc = libdeflater::Crc::new();
+        parts.iter().for_each(|part| crc.update(part));
+        self.shared.change(false, |session| {
+            {
+                let view = self.view.read();
+                // What is staged of a session that is over is in no archive.
+                if view.session != 0 && view.session != session.number {
+                    return Err(StoreError::zip(self, key.as_str(), ZipError::Finished));
+                }
+                let place = view.members.check_place(key);
+                place.map_err(|kind| StoreError::io(self, Operation::Write, key.as_str(), kind))?;
+                if !replace && view.members.get(key.as_str()).is_some() {
+                    return Ok(false);
+                }
+            }
+            let member = Arc::new(session.append(key.as_str(), parts, crc.sum())?);
+            let mut view = self.view.write();
+            view.session = session.number;
+            Arc::make_mut(&mut view.members).insert(key.as_str().to_owned(), member);
+            Ok(true)
+        })
+    }
+
+    fn remove(&self, keys: impl FnOnce(&View) -> Vec<String>) -> Result<bool> {
+        self.shared.change(false, |session| {
+            let mut view = self.view.write();
+            let doomed = keys(&view);
+            let members = Arc::make_mut(&mut view.members);
+            let mut any = false;
+            for key in doomed {
+                any |= members.remove(&key);
+            }
+            session.changed |= any;
+            Ok(any)
+        })
+    }
+}
+
+impl Store for ZipStore {
+    fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
+        let Some(found) = self.find_sized(key, size)? else { return Ok(false) };
+        self.read_found(key, &found, ranges)?;
+        Ok(true)
+    }
+
+    fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
+        let Some(found) = self.find_sized(key, size)? else { return Ok(None) };
+        let key = key.as_str().to_owned();
+        Ok(Some(Box::new(OpenMember { store: self, key, found, decoded: Lazy::new() })))
+    }
+
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
+        Ok(self.read_all_stamped(key, buf, limit)?.0)
+    }
+
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
+        Ok(self.find(key)?.map(|found| found.member.size))
+    }
+
+    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>> {
+        let Some(found) = self.find(key)? else { return Ok(None) };
+        match found.archive() {
+            Some(archive) => archive.member_stamp_now(found.member.header),
+            None => Ok(found.stamp()),
+        }
+    }
+
+    fn read_all_stamped(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<Stamped> {
+        buf.clear();
+        let Some(found) = self.find_sized(key, None)? else { return Ok((false, None)) };
+        if found.member.size > limit as u64 {
+            return Err(StoreError::too_large(self, key.as_str(), limit));
+        }
+        let read = found.member.read_whole(key.as_str(), found.archive(), buf);
+        read.map_err(|failure| self.failed(key.as_str(), failure))?;
+        Ok((true, found.vouched()))
+    }
+
+    fn read_ranges_stamped(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<Stamped> {
+        let Some(found) = self.find_sized(key, size)? else { return Ok((false, None)) };
+        self.read_found(key, &found, ranges)?;
+        Ok((true, found.vouched()))
+    }
+
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
+        self.put(key, parts, true).map(|_| ())
+    }
+
+    fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool> {
+        self.put(key, parts, false)
+    }
+
+    fn delete(&self, key: Key<'_>) -> Result<bool> {
+        self.check_writable(Operation::Delete, Some(key))?;
+        // Without a session where there is nothing to do.
+        Ok(self.find(key)?.is_some() && self.remove(|_| vec![key.as_str().to_owned()])?)
+    }
+
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
+        self.check_writable(Operation::Delete, prefix)?;
+        let members = self.view.read().members.clone();
+        if !members.below(prefix, 1).is_empty() {
+            drop(members);
+            self.remove(|view| view.members.below(prefix, usize::MAX))?;
+        }
+        Ok(())
+    }
+
+    fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>> {
+        self.check_writable(Operation::Write, prefix)?;
+        Ok(Box::new(self.stage_below(prefix)))
+    }
+
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
+        self.check_open(prefix.map_or("", Key::as_str))?;
+        let members = self.view.read().members.clone();
+        Ok(members.children(prefix))
+    }
+
+    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
+        self.check_open(prefix.map_or("", Key::as_str))?;
+        let members = self.view.read().members.clone();
+        Ok(members.below(prefix, usize::MAX))
+    }
+
+    fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
+        let members = self.view.read().members.clone();
+        let keys = members.below(prefix, most.saturating_add(1));
+        (keys.len() <= most).then_some(keys)
+    }
+
+    fn lock_id(&self, key: Key<'_>) -> u64 {
+        let (store, archive) = self.shared.place();
+        hash::fnv1a(hash::fnv1a(store.lock_id(archive), b"/"), key.as_str().as_bytes())
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.check_open("")?;
+        self.shared.finish()
+    }
+
+    /// Completes the changes; [`Store::flush`] tells if that fails.
+    fn close(&self) {
+        let _ = self.shared.finish();
+        self.closed.store(true, Ordering::Relaxed);
+    }
+
+    fn is_open(&self) -> bool {
+        !self.closed.load(Ordering::Relaxed)
+    }
+
+    fn is_current(&self) -> bool {
+        let archive = self.view.read().archive.clone();
+        archive.is_none_or(|archive| archive.is_current())
+    }
+
+    fn waits(&self) -> bool {
+        self.shared.place().0.waits()
+    }
+
+    fn reads_ranges(&self) -> bool {
+        !self.view.read().members.any_deflated() && self.shared.place().0.reads_ranges()
+    }
+
+    fn cost(&self) -> Cost {
+        self.shared.place().0.cost()
+    }
+
+    /// As fsspec has it: `zip://PATH::` and where the archive is. Here the path is empty.
+    fn url(&self) -> String {
+        let (store, key) = self.shared.place();
+        format!("zip://::{}/{}", store.url(), escaped(key.as_str()))
+    }
+}
+
+/// A key as a part of a URL.
+fn escaped(key: &str) -> String {
+    crate::local::file_url(Path::new(key)).trim_start_matches("file://").to_owned()
+}

@@ -1,0 +1,246 @@
+//! One member of an archive: where its bytes are, and reading them.
+//!
+//! The directory says where a member's local header is. The header has its own name and extra
+//! fields in front of the data, of other lengths than those in the directory. To read the header
+//! first would double the number of requests, so the first read of a member guesses:
+//!
+//! 1. Assume that the extra fields are as much longer than those of the directory as the last
+//!    member's were: writers are consistent.
+//! 2. Read the header together with the data where they must be then, in one request.
+//! 3. If the header says something else, read the data again, from the right place.
+//!
+//! The right place is remembered. Later reads go straight to the data.
+
+use super::archive::Archive;
+use super::bytes::{slice_at, u16_at, u32_at};
+use super::directory::Record;
+use super::error::ZipError;
+use crate::{RangeRead, Stamp};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(super) const HEADER: usize = 30;
+pub(super) const HEADER_NAME: u32 = 0x0403_4b50;
+
+const STORED: u16 = 0;
+const DEFLATED: u16 = 8;
+
+/// Flags that say that the bytes are encrypted (0, 6, 13) or a difference to others (5).
+const UNREADABLE: u16 = 1 | 1 << 5 | 1 << 6 | 1 << 13;
+
+/// Deflate makes at most 1032 bytes of one, and at most 258 more of what does not fill one.
+const MOST_PER_BYTE: u64 = 1032;
+
+/// A member.
+#[derive(Debug)]
+pub(super) struct Member {
+    /// Where its local header is, from the start of the file.
+    pub(super) header: u64,
+    /// Where its data are; 0: not known yet.
+    data: AtomicU64,
+    /// Bytes that are stored.
+    pub(super) stored: u64,
+    /// Bytes of the object.
+    pub(super) size: u64,
+    pub(super) crc: u32,
+    method: u16,
+    flags: u16,
+    name_len: u16,
+    extra_len: u16,
+    /// If it was written and its archive is not complete.
+    pub(super) pending: Option<Pending>,
+}
+
+/// What there is to say of a member that is in no directory yet.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    /// The archive under construction.
+    pub(super) file: Arc<File>,
+    /// Another number for every member ever written by this process.
+    pub(super) serial: u64,
+}
+
+impl Pending {
+    pub(super) fn stamp(&self) -> Stamp {
+        Stamp::new([Stamp::IN_ARCHIVE, 0, 0, 0, self.serial, 0, 0])
+    }
+}
+
+impl Member {
+    pub(super) fn of(record: &Record<'_>) -> Self {
+        let &Record { flags, method, crc, stored, size, header, name_len, extra_len, .. } = record;
+        let data = AtomicU64::new(0);
+        Member { header, data, stored, size, crc, method, flags, name_len, extra_len, pending: None }
+    }
+
+    /// A stored member that was just written.
+    pub(super) fn written(header: u64, data: u64, size: u64, crc: u32, pending: Pending) -> Self {
+        Member {
+            header,
+            data: AtomicU64::new(data),
+            stored: size,
+            size,
+            crc,
+            method: STORED,
+            flags: 0,
+            name_len: 0,
+            extra_len: 0,
+            pending: Some(pending),
+        }
+    }
+
+    pub(super) fn is_stored(&self) -> bool {
+        self.method == STORED
+    }
+
+    /// Refuses what cannot be read.
+    pub(super) fn check(&self) -> Result<(), ZipError> {
+        if self.flags & UNREADABLE != 0 {
+            return Err(ZipError::Encrypted);
+        }
+        let damaged = |why| Err(ZipError::Member { offset: self.header, why });
+        match self.method {
+            STORED if self.stored != self.size => {
+                damaged("the directory says two sizes of a member that is not compressed")
+            }
+            DEFLATED if self.size / MOST_PER_BYTE > self.stored.saturating_add(1) => {
+                damaged("its size is more than its compressed bytes can hold")
+            }
+            STORED | DEFLATED => Ok(()),
+            method => Err(ZipError::Method { method }),
+        }
+    }
+
+    /// Fills ranges of the stored bytes, which the caller has checked to lie inside.
+    pub(super) fn read_stored(
+        &self,
+        key: &str,
+        archive: Option<&Archive>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<(), Failure> {
+        if let Some(pending) = &self.pending {
+            let data = self.data.load(Ordering::Relaxed);
+            for RangeRead { offset, buf } in ranges {
+                pending.file.read_exact_at(buf, data.saturating_add(*offset)).map_err(Failure::Io)?;
+            }
+            return Ok(());
+        }
+        let Some(archive) = archive else { return Err(Failure::Zip(ZipError::Changed)) };
+        let known = self.data.load(Ordering::Relaxed);
+        if known != 0 {
+            return Ok(archive.read(&mut shifted(ranges, known))?);
+        }
+        let front = u64::from(self.name_len) + HEADER as u64;
+        let guess = archive.guess(self.extra_len);
+        let data = self.header.saturating_add(front + u64::from(guess));
+        // Only where all of the data can be there is the guess worth a read.
+        let guessed = data.checked_add(self.stored).filter(|end| *end <= archive.end()).map(|_| data);
+        let mut header = vec![0; HEADER + usize::from(self.name_len)];
+        let mut wanted = vec![RangeRead { offset: self.header, buf: &mut header }];
+        if let Some(data) = guessed {
+            wanted.append(&mut shifted(ranges, data));
+        }
+        archive.read(&mut wanted)?;
+        let right = self.data_behind(key, &header, archive)?;
+        self.data.store(right, Ordering::Relaxed);
+        archive.learn(self.extra_len, right - self.header - front);
+        if guessed != Some(right) {
+            archive.read(&mut shifted(ranges, right))?;
+        }
+        Ok(())
+    }
+
+    /// Where the data begin, behind a local header.
+    fn data_behind(&self, key: &str, header: &[u8], archive: &Archive) -> Result<u64, ZipError> {
+        let fail = |why| ZipError::Member { offset: self.header, why };
+        if u32_at(header, 0) != Some(HEADER_NAME) {
+            return Err(fail("a local header is expected"));
+        }
+        let lens = u16_at(header, 26).zip(u16_at(header, 28));
+        let (name_len, extra_len) = lens.ok_or_else(|| fail("the local header is cut off"))?;
+        // Names in other encodings than the key's have other bytes.
+        let same = name_len == self.name_len
+            && (usize::from(name_len) != key.len()
+                || slice_at(header, HEADER, key.len()) == Some(key.as_bytes()));
+        if !same {
+            return Err(fail("the local header has another name"));
+        }
+        let behind = HEADER as u64 + u64::from(name_len) + u64::from(extra_len);
+        let data = self.header.checked_add(behind);
+        let end = data.and_then(|data| data.checked_add(self.stored));
+        match data.zip(end) {
+            Some((data, end)) if end <= archive.end() => Ok(data),
+            _ => Err(fail("the member reaches into the directory")),
+        }
+    }
+
+    /// All bytes of the object, decoded, if their checksum is right. The caller has compared the
+    /// size with what it accepts.
+    pub(super) fn read_whole(
+        &self,
+        key: &str,
+        archive: Option<&Archive>,
+        buf: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        buf.clear();
+        let size = room(buf, self.size)?;
+        if self.is_stored() {
+            buf.resize(size, 0);
+            self.read_stored(key, archive, &mut [RangeRead { offset: 0, buf }])?;
+        } else {
+            let mut packed = Vec::new();
+            let stored = room(&mut packed, self.stored)?;
+            packed.resize(stored, 0);
+            self.read_stored(key, archive, &mut [RangeRead { offset: 0, buf: &mut packed }])?;
+            buf.resize(size, 0);
+            let written = libdeflater::Decompressor::new().deflate_decompress(&packed, buf);
+            if written.ok() != Some(size) {
+                let why = "its compressed bytes are invalid, or of another size than the directory says";
+                return Err(ZipError::Member { offset: self.header, why }.into());
+            }
+        }
+        let found = libdeflater::crc32(buf);
+        if found != self.crc {
+            return Err(ZipError::Crc { expected: self.crc, found }.into());
+        }
+        Ok(())
+    }
+}
+
+/// Why bytes of a member could not be had.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Zip(ZipError),
+    Io(io::Error),
+    /// Of the store that has the archive.
+    Store(crate::StoreError),
+}
+
+impl From<ZipError> for Failure {
+    fn from(error: ZipError) -> Self {
+        Failure::Zip(error)
+    }
+}
+
+impl From<crate::StoreError> for Failure {
+    fn from(error: crate::StoreError) -> Self {
+        Failure::Store(error)
+    }
+}
+
+/// Makes room for `size` bytes in a vector that is empty.
+fn room(buf: &mut Vec<u8>, size: u64) -> Result<usize, Failure> {
+    let size = usize::try_from(size).unwrap_or(usize::MAX);
+    buf.try_reserve_exact(size).map_err(|_| Failure::Io(io::ErrorKind::OutOfMemory.into()))?;
+    Ok(size)
+}
+
+/// The same ranges, further back.
+fn shifted<'r>(ranges: &'r mut [RangeRead<'_>], by: u64) -> Vec<RangeRead<'r>> {
+    let filled = ranges.iter_mut().filter(|range| !range.buf.is_empty());
+    // Beyond all files where this overflows: the read says so.
+    filled.map(|range| RangeRead { offset: range.offset.saturating_add(by), buf: &mut *range.buf }).collect()
+}

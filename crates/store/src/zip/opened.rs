@@ -1,0 +1,103 @@
+//! A member that is open.
+
+use super::ZipStore;
+use super::archive::Archive;
+use super::member::Member;
+use crate::fork::Lazy;
+use crate::{Opened, RangeRead, Result, Stamp, StoreError};
+use std::sync::Arc;
+
+/// A member as it was when it was opened.
+#[derive(Debug)]
+pub(super) struct OpenMember<'s> {
+    pub(super) store: &'s ZipStore,
+    pub(super) key: String,
+    pub(super) found: Found,
+    /// The bytes of a compressed one, once they were wanted.
+    pub(super) decoded: Lazy<Vec<u8>>,
+}
+
+/// A member and where it is.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) member: Arc<Member>,
+    /// `None`: it is in no complete archive yet.
+    pub(super) archive: Option<Arc<Archive>>,
+}
+
+impl Found {
+    pub(super) fn archive(&self) -> Option<&Archive> {
+        self.archive.as_deref()
+    }
+
+    /// The stamp that it had when the directory was read.
+    pub(super) fn stamp(&self) -> Option<Stamp> {
+        match &self.member.pending {
+            Some(pending) => Some(pending.stamp()),
+            None => self.archive()?.member_stamp(self.member.header),
+        }
+    }
+
+    /// The stamp under which what was read of it may be kept.
+    pub(super) fn vouched(&self) -> Option<Stamp> {
+        match &self.member.pending {
+            Some(pending) => Some(pending.stamp()),
+            None => self.archive()?.member_vouched(self.member.header),
+        }
+    }
+
+    /// Refuses ranges that do not lie inside.
+    pub(super) fn check_ranges(&self, store: &ZipStore, key: &str, ranges: &[RangeRead<'_>]) -> Result<()> {
+        let size = self.member.size;
+        for RangeRead { offset, buf } in ranges.iter().filter(|range| !range.buf.is_empty()) {
+            let len = buf.len() as u64;
+            if offset.checked_add(len).is_none_or(|end| end > size) {
+                return Err(StoreError::out_of_range(store, key, *offset, len, size));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Opened for OpenMember<'_> {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
+        self.store.check_open(&self.key)?;
+        self.found.check_ranges(self.store, &self.key, ranges)?;
+        if ranges.iter().all(|range| range.buf.is_empty()) {
+            return Ok(());
+        }
+        if self.found.member.is_stored() {
+            let read = self.found.member.read_stored(&self.key, self.found.archive(), ranges);
+            return read.map_err(|failure| self.store.failed(&self.key, failure));
+        }
+        let decoded = self.decoded.get_or_try_make(|| {
+            let mut bytes = Vec::new();
+            let read = self.found.member.read_whole(&self.key, self.found.archive(), &mut bytes);
+            read.map(|()| bytes).map_err(|failure| self.store.failed(&self.key, failure))
+        })?;
+        copy_ranges(decoded, ranges);
+        Ok(())
+    }
+
+    fn size(&self) -> u64 {
+        self.found.member.size
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        self.found.stamp()
+    }
+
+    fn vouched(&self) -> Option<Stamp> {
+        self.found.vouched()
+    }
+}
+
+/// Fills ranges that lie inside of `bytes`.
+pub(super) fn copy_ranges(bytes: &[u8], ranges: &mut [RangeRead<'_>]) {
+    for RangeRead { offset, buf } in ranges {
+        let start = usize::try_from(*offset).unwrap_or(usize::MAX);
+        if let Some(from) = bytes.get(start..start.saturating_add(buf.len())) {
+            buf.copy_from_slice(from);
+        }
+    }
+}
