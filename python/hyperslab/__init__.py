@@ -42,8 +42,9 @@ from hyperslab.errors import HyperslabError
 
 # What a writer could not store when it was dropped is stored by threads, which end with the
 # process.
-# The last is called first: writers may need codecs.
+# The last is called first: writers may need codecs, and write into archives.
 _atexit.register(_native.end_user_codecs)
+_atexit.register(_native.finish_archives)
 _atexit.register(_native.finish_writers)
 
 __all__ = [

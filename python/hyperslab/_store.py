@@ -19,6 +19,7 @@ __all__ = [
     "Store",
     "StoreLike",
     "StorePath",
+    "location_of",
     "open_root",
     "refuse_file_name",
     "resolve_store",
@@ -71,7 +72,8 @@ class Store:
         return self._native.delete(key)
 
     def close(self) -> None:
-        """Give back what it holds open: the file of a `FileStore`. Others hold nothing open, and go on."""
+        """Give back what it holds open: the file of a `FileStore`, the archive of a `ZipStore`. Others hold
+        nothing open, and go on."""
 
     def __enter__(self) -> Self:
         return self
@@ -129,7 +131,7 @@ class LocalStore(Store):
         self, root: str | os.PathLike[str], *, fsync: bool | None = None, read_only: bool = False
     ) -> None:
         self._fsync = config.fsync if fsync is None else bool(fsync)
-        self._native = _native.StoreHandle.local(_location(root), self._fsync)
+        self._native = _native.StoreHandle.local(location_of(root), self._fsync)
         self._read_only = bool(read_only)
 
     @classmethod
@@ -213,7 +215,7 @@ class FileStore(Store):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        handle, inside = _native.StoreHandle.reach(_location(path), False)
+        handle, inside = _native.StoreHandle.reach(location_of(path), False)
         if inside or not handle.is_file:
             raise NodeNotFoundError(f"there is no HDF5 or NetCDF file '{os.fspath(path)}'")
         self._native, self._read_only = handle, True
@@ -299,7 +301,7 @@ _PATH = type(Path())
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
-def _location(path: str | os.PathLike[str]) -> str:
+def location_of(path: str | os.PathLike[str]) -> str:
     """A path or URL as the engine understands it. Of a path object, whatever looks like a URL is a name."""
     if isinstance(path, str):
         return path
@@ -318,7 +320,7 @@ def open_root(
     if type(location) is not str and type(location) is not _PATH:
         return None
     fsync = config.fsync
-    found = _native.open_root(_location(location), fsync, zarr_format)
+    found = _native.open_root(location_of(location), fsync, zarr_format)
     return None if found is None else (_store_of(found[0], fsync, read_only), found[1])
 
 
@@ -328,6 +330,10 @@ def _store_of(handle: _native.StoreHandle, fsync: bool, read_only: bool) -> Stor
         return FileStore._of(handle)
     if handle.is_local:
         return LocalStore._of(handle, fsync, read_only)
+    if handle.url.startswith("zip:"):
+        from hyperslab._zip_store import ZipStore
+
+        return ZipStore._of(handle, read_only or not handle.is_writable)
     store = object.__new__(MemoryStore if handle.url.startswith("memory:") else Store)
     store._native, store._read_only = handle, read_only
     return store
@@ -370,7 +376,7 @@ def resolve_store(store: Any, storage_options: object = None) -> tuple[Store, st
             raise UnsupportedError(
                 f"stores of protocol {protocol!r} are not supported yet (supported: local files, memory)"
             )
-        return _reach(_location(store))
+        return _reach(location_of(store))
     if type(store).__module__.split(".")[0] == "zarr":
         if hasattr(store, "store") and hasattr(store, "path"):
             inner, path = resolve_store(store.store)

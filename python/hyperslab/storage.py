@@ -10,5 +10,6 @@ Examples
 
 from hyperslab._store import FileStore, LocalStore, MemoryStore, Store, StoreLike, StorePath
 from hyperslab._zarr_store import ZarrStore
+from hyperslab._zip_store import ZipStore
 
-__all__ = ["FileStore", "LocalStore", "MemoryStore", "Store", "StoreLike", "StorePath", "ZarrStore"]
+__all__ = ["FileStore", "LocalStore", "MemoryStore", "Store", "StoreLike", "StorePath", "ZarrStore", "ZipStore"]

@@ -81,7 +81,7 @@ pub use hyperslab_array::{
     Strategy, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
 };
 pub use hyperslab_codec::{ByteOrder, DataType, Kind, VlenKind};
-pub use hyperslab_store::{FileStore, Key, LocalOptions, LocalStore, MemoryStore, Store};
+pub use hyperslab_store::{FileStore, Key, LocalOptions, LocalStore, MemoryStore, Store, ZipMode, ZipStore};
 pub use hyperslab_zarr::{ArraySpec, Choice, IndexLocation, Json};
 
 /// What most programs need: `use hyperslab::prelude::*;`

@@ -8,7 +8,7 @@ use hyperslab::array::ArrayError;
 use hyperslab::codec::CodecError;
 use hyperslab::hdf5::{Hdf5Error, ParseError};
 use hyperslab::netcdf::NetcdfError;
-use hyperslab::store::StoreError;
+use hyperslab::store::{StoreError, ZipError};
 use hyperslab::zarr::ZarrError;
 use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
@@ -118,6 +118,9 @@ fn store_class(py: Python<'_>, error: &StoreError, message: String) -> PyErr {
         StoreError::Closed { .. } => exception(py, "ClosedError", message),
         StoreError::Busy { .. } => exception(py, "BusyError", message),
         StoreError::InvalidKey { .. } => exception(py, "InvalidArgumentError", message),
+        StoreError::Zip { source: ZipError::Method { .. } | ZipError::Encrypted | ZipError::Disks, .. } => {
+            exception(py, "UnsupportedError", message)
+        }
         StoreError::WrongSize { .. } | StoreError::OutOfRange { .. } | StoreError::TooLarge { .. } => {
             exception(py, "ChunkError", message)
         }

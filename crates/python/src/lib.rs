@@ -105,7 +105,7 @@ mod _native {
         set_write_empty_chunks,
     };
     #[pymodule_export]
-    use crate::store::StoreHandle;
+    use crate::store::{StoreHandle, finish_archives};
     #[pymodule_export]
     use crate::stream::Stream;
     #[pymodule_export]

@@ -4,7 +4,7 @@ use crate::copy::Source as Node;
 use crate::errors::{self, OrRaise};
 use crate::mapping::MappingStore;
 use crate::slot::Origin;
-use hyperslab::store::{Key, LocalOptions, LocalStore, MemoryStore, Store, StoreError};
+use hyperslab::store::{Key, LocalOptions, LocalStore, MemoryStore, Store, StoreError, ZipMode, ZipStore};
 use hyperslab::stores::{self, Reached, StoreOptions};
 use hyperslab::{DataFile, settings};
 use pyo3::prelude::*;
@@ -109,6 +109,48 @@ impl StoreHandle {
         refused.map_err(|error| errors::invalid(py, error.to_string()))
     }
 
+    /// The zip archive at a path or URL.
+    #[staticmethod]
+    fn zip(py: Python<'_>, location: &Bound<'_, PyAny>, mode: &str, fsync: bool) -> PyResult<Self> {
+        let mode = match mode {
+            "w" => ZipMode::Write,
+            "a" => ZipMode::Append,
+            "x" => ZipMode::Create,
+            _ => ZipMode::Read,
+        };
+        let path = match location.extract::<String>() {
+            Ok(text) => stores::archive_path(&text).or_raise(py)?.ok_or(text),
+            Err(_) => Ok(location.extract()?),
+        };
+        let path = match path {
+            Ok(path) => path,
+            Err(_) if mode != ZipMode::Read => {
+                let message = "archives are written on the local disk only: give a path or a file:// URL";
+                return Err(errors::exception(py, "UnsupportedError", message));
+            }
+            Err(text) => {
+                let text = if text.starts_with("zip://") { text } else { format!("zip://::{text}") };
+                let found = py.detach(|| stores::reach(&text, StoreOptions::default())).or_raise(py)?;
+                return Ok(Self::of(found.store));
+            }
+        };
+        let options = LocalOptions { fsync, file_locks: settings::file_locks() };
+        let store = py.detach(|| ZipStore::local(path, mode, options)).or_raise(py)?;
+        Ok(Self::of(Arc::new(store)))
+    }
+
+    /// The path of a zip archive on the local disk.
+    #[getter]
+    fn archive_path(&self) -> Option<PathBuf> {
+        stores::archive_path(&self.store.url()).ok().flatten()
+    }
+
+    /// Whether the store takes changes.
+    #[getter]
+    fn is_writable(&self) -> bool {
+        self.store.is_writable()
+    }
+
     /// Objects in memory.
     #[staticmethod]
     fn memory() -> Self {
@@ -131,15 +173,31 @@ impl StoreHandle {
         self.file.as_ref().zip(found).is_some_and(|(file, found)| file.is(found))
     }
 
-    /// Closes the file, if that is all the store has: what is in it cannot be read any more.
-    fn close(&self, py: Python<'_>) {
-        py.detach(|| self.file.iter().for_each(DataFile::close));
+    /// Shows other processes all that was written.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, |store| store.flush())
+    }
+
+    /// Closes what the store holds open, a file or an archive: what is in it cannot be read any more.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| match &self.file {
+            Some(file) => {
+                file.close();
+                Ok(())
+            }
+            None => {
+                let flushed = if self.store.is_open() { self.store.flush() } else { Ok(()) };
+                self.store.close();
+                flushed
+            }
+        })
+        .or_raise(py)
     }
 
     /// Whether it was not closed.
     #[getter]
     fn is_open(&self) -> bool {
-        self.file.as_ref().is_none_or(DataFile::is_open)
+        self.file.as_ref().map_or_else(|| self.store.is_open(), DataFile::is_open)
     }
 
     /// Errors where it was closed.
@@ -226,6 +284,12 @@ impl StoreHandle {
     fn delete(&self, py: Python<'_>, key: &str) -> PyResult<bool> {
         self.run(py, |store| store.delete(Key::new(key)?))
     }
+}
+
+/// Completes all zip archives, before the process ends: Python does not drop everything.
+#[pyfunction]
+pub(crate) fn finish_archives(py: Python<'_>) -> PyResult<()> {
+    py.detach(ZipStore::flush_all).or_raise(py)
 }
 
 /// What has to be known before a file is opened.

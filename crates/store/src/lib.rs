@@ -462,6 +462,11 @@ pub trait Store: Send + Sync + Debug {
     /// read-modify-writes; two objects may share a number.
     fn lock_id(&self, key: Key<'_>) -> u64;
 
+    /// Whether it takes changes, as far as it knows without trying.
+    fn is_writable(&self) -> bool {
+        self.only().is_none()
+    }
+
     /// Shows other processes all that was written. The default, for stores whose writes show at
     /// once, does nothing.
     fn flush(&self) -> Result<()> {

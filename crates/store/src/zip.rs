@@ -96,6 +96,12 @@ impl ZipStore {
         Ok(store)
     }
 
+    /// Completes the changes of all archives of this process: for the end of a program, which does
+    /// not drop what is in use. Tells the first error.
+    pub fn flush_all() -> Result<()> {
+        Shared::all().into_iter().map(|shared| shared.finish()).fold(Ok(()), Result::and)
+    }
+
     fn of(shared: Arc<Shared>, only_reads: bool) -> ZipStore {
         let view = shared.view.clone();
         ZipStore { shared, view, only_reads, closed: AtomicBool::new(false) }
@@ -337,6 +343,10 @@ impl Store for ZipStore {
     fn close(&self) {
         let _ = self.shared.finish();
         self.closed.store(true, Ordering::Relaxed);
+    }
+
+    fn is_writable(&self) -> bool {
+        !self.only_reads && self.shared.is_local()
     }
 
     fn is_open(&self) -> bool {

@@ -30,7 +30,7 @@ pub use compressor::Compressors;
 pub(crate) use convert::{Copied, CopiedCodecs, Copying};
 pub(crate) use hdf5::Paths;
 
-use crate::stores::{Intent, Reached, StoreOptions, local_path, reach, refuse_file_name};
+use crate::stores::{Intent, Reached, StoreOptions, is_in_archive, local_path, reach, refuse_file_name};
 use crate::{Array, Below, Error, Format, Group, Json, Node, NodeKind, Result, info, settings};
 use convert::{Notes, convert};
 use hyperslab_hdf5::Hdf5Error;
@@ -192,7 +192,7 @@ pub struct CopyReport {
 /// it is the source, inside it or around it), [`Error::Mismatch`] where verification finds another
 /// value, [`Error::Interrupted`] where [`Progress::cancelled`] said so.
 pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<CopyReport> {
-    let Some(target) = local_path(destination)? else {
+    let Some(target) = local_path(destination)?.filter(|path| !is_in_archive(path)) else {
         if options.overwrite {
             return Err(Error::Options(format!(
                 "overwrite: a finished copy cannot take the place of what is in {destination}; delete that first"
@@ -200,7 +200,9 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
         }
         let wanted = StoreOptions { fsync: options.fsync, intent: Intent::Create };
         let Reached { store, path, .. } = reach(destination, wanted)?;
-        return copy_to_store(source, &store, &path, options);
+        let report = copy_to_store(source, &store, &path, options)?;
+        store.flush()?;
+        return Ok(report);
     };
     refuse_file_name(&target)?;
     let origin = origin(source);

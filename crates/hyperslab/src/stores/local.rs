@@ -1,5 +1,6 @@
 //! The scheme `file`: paths and `file://` URLs.
 
+use super::zip;
 use super::{FoundObject, Intent, Reached, Scheme, StoreOptions};
 use crate::{Error, FileStore, LocalOptions, LocalStore, Result, settings};
 use std::fs;
@@ -27,12 +28,17 @@ impl Scheme for File {
     }
 }
 
-/// The store that a local path leads into: that of a file, if the path leads to or into one, else
+/// The store that a local path leads into: that of a zip archive or another file, if the path leads to or into one, else
 /// that of the directory, which need not exist yet.
 ///
 /// Errors with [`Error::Store`] where something else is there.
 pub fn reach_path(path: &Path, options: StoreOptions) -> Result<Reached> {
     let local = LocalOptions { fsync: options.fsync, file_locks: settings::file_locks() };
+    if options.intent != Intent::Unseen
+        && let Some((archive, inside)) = zip::archive_of(path)
+    {
+        return zip::open_local(&archive, inside, options);
+    }
     match options.intent {
         Intent::Unseen => return Ok(Reached::new(Arc::new(LocalStore::unseen(path, local)?), "")),
         Intent::Create => refuse_file_name(path)?,
@@ -150,12 +156,11 @@ mod tests {
         for (location, why) in [
             ("", "empty"),
             ("s3://bucket/a.zarr", "'s3://' is not supported"),
-            ("foo://", "'foo://' is not supported; the schemes are file, memory"),
+            ("foo://", "'foo://' is not supported; the schemes are file, memory, zip"),
             ("s3:/bucket/a.zarr", "'s3://' is not supported"),
             ("simplecache::memory://q", "looks like a URL"),
             ("zip::file:///a.zip", "looks like a URL"),
             ("zip::/a.zip", "'./zip::/a.zip'"),
-            ("zip://a::file:///b.zip", "'zip://' is not supported"),
             ("my_scheme://a", "looks like a URL"),
             ("a b://c", "looks like a URL"),
             ("://c", "looks like a URL"),

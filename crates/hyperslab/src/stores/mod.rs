@@ -9,8 +9,11 @@
 
 mod local;
 mod memory;
+mod zip;
 
 pub use local::{reach_path, refuse_file_name};
+pub use zip::archive_path;
+pub(crate) use zip::is_in_archive;
 
 use crate::{DataFile, Error, Node, Result, open_node};
 use hyperslab_store::Store;
@@ -20,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The schemes that are always there.
-const BUILT_IN: [&dyn Scheme; 2] = [&local::File, &memory::Memory];
+const BUILT_IN: [&dyn Scheme; 3] = [&local::File, &memory::Memory, &zip::Zip];
 
 /// Those that programs have added, and their names: a program's code does not run under the lock.
 /// Gated.

@@ -111,6 +111,11 @@ impl Shared {
         Ok(shared)
     }
 
+    /// Those that are open.
+    pub(super) fn all() -> Vec<Arc<Shared>> {
+        OPEN.lock().values().filter_map(Weak::upgrade).collect()
+    }
+
     fn new(store: Arc<dyn Store>, key: Key<'_>, local: Option<Local>, view: View) -> Shared {
         let view = Arc::new(RwLock::new(view));
         let (key, session) = (key.as_str().to_owned(), Mutex::new(None));

@@ -1,0 +1,196 @@
+//! Zip archives: paths that lead into one, and the scheme `zip`.
+
+use super::{Intent, Reached, Scheme, StoreOptions, local_path, reach};
+use crate::{Error, Key, LocalOptions, Result, ZipMode, ZipStore, settings};
+use hyperslab_store::StoreError;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// `zip://PATH::LOCATION`, a path in the archive at another location, as fsspec has it. The path in
+/// the archive may also stand behind the location: `zip://::file:///x.zip/PATH`.
+#[derive(Debug)]
+pub(super) struct Zip;
+
+impl Scheme for Zip {
+    fn name(&self) -> &'static str {
+        "zip"
+    }
+
+    fn reach(&self, location: &str, options: StoreOptions) -> Result<Reached> {
+        let rest = location.split_once("://").map_or("", |(_, rest)| rest);
+        let Some((inside, outer)) = rest.split_once("::") else {
+            let why = "a zip:// URL is zip://PATH::LOCATION, a path in the archive at a location; for an archive \
+                       on the local disk its path will do";
+            return Err(Error::Location { location: location.to_owned(), why: why.into() });
+        };
+        let inside = inside.trim_matches('/');
+        let found = match local_path(outer)? {
+            Some(path) => reach_archive(&path, options)?,
+            None => reach_object(outer, options)?,
+        };
+        let path = [inside, &found.path].into_iter().filter(|part| !part.is_empty());
+        let path = path.collect::<Vec<_>>().join("/");
+        Ok(Reached { path, ..found })
+    }
+}
+
+/// The archive at a path that is meant to be one.
+fn reach_archive(path: &Path, options: StoreOptions) -> Result<Reached> {
+    let (archive, inside) = archive_of(path).unwrap_or_else(|| (path.to_owned(), String::new()));
+    open_local(&archive, inside, options)
+}
+
+pub(super) fn open_local(archive: &Path, inside: String, options: StoreOptions) -> Result<Reached> {
+    let local = LocalOptions { fsync: options.fsync, file_locks: settings::file_locks() };
+    Ok(Reached::new(Arc::new(ZipStore::local(archive, ZipMode::Append, local)?), inside))
+}
+
+/// The archive that is an object of another store: at the very location, or above it.
+fn reach_object(location: &str, options: StoreOptions) -> Result<Reached> {
+    let outer = reach(location, StoreOptions { intent: Intent::Open, ..options })?;
+    let mut key = outer.path.as_str();
+    loop {
+        match ZipStore::open(outer.store.clone(), Key::new(key)?) {
+            Ok(store) => {
+                let inside = outer.path.get(key.len()..).unwrap_or_default().trim_start_matches('/');
+                return Ok(Reached::new(Arc::new(store), inside));
+            }
+            Err(error) => match key.rsplit_once('/') {
+                Some((above, _)) if is_missing(&error) => key = above,
+                _ => return Err(error.into()),
+            },
+        }
+    }
+}
+
+fn is_missing(error: &StoreError) -> bool {
+    error.io_kind() == Some(ErrorKind::NotFound)
+}
+
+/// The archive that a path leads to or into, and the path in it; a new one by its name. `None`: the
+/// path leads elsewhere.
+pub(super) fn archive_of(path: &Path) -> Option<(PathBuf, String)> {
+    let mut new = None;
+    for above in path.ancestors().take_while(|above| !above.as_os_str().is_empty()) {
+        match fs::metadata(above) {
+            Ok(found) if found.is_file() => {
+                new = is_archive(above).then_some(above);
+                break;
+            }
+            Ok(_) => break,
+            // Not there, or below something that is no directory.
+            Err(_) if has_ending(above) => new = Some(above),
+            Err(_) => {}
+        }
+    }
+    let archive = new?;
+    let inside = path.strip_prefix(archive).unwrap_or(Path::new("")).to_string_lossy().into_owned();
+    Some((archive.to_owned(), inside))
+}
+
+/// Whether a path leads to or into an archive, or to a new one.
+pub(crate) fn is_in_archive(path: &Path) -> bool {
+    archive_of(path).is_some()
+}
+
+/// The zip archive on the local disk that a location names: its path, or the URL of its store.
+/// `None`: it is not on the local disk.
+pub fn archive_path(location: &str) -> Result<Option<PathBuf>> {
+    local_path(location.strip_prefix("zip://::").unwrap_or(location))
+}
+
+fn has_ending(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("zip"))
+}
+
+/// Whether a file is an archive: it begins with a member, or has none; or with something else,
+/// behind which an archive of this name is expected.
+fn is_archive(path: &Path) -> bool {
+    let mut start = [0; 4];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && matches!(&start, b"PK\x03\x04" | b"PK\x05\x06") || has_ending(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::prelude::*;
+    use crate::store::{Key, MemoryStore, Store};
+    use crate::stores::{Intent, StoreOptions, reach};
+    use std::fs;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    fn fill(location: &str) {
+        let spec = ArraySpec::new(Format::ZarrV3.zarr().unwrap(), &[3], "|u1".parse().unwrap());
+        Array::create(location, &spec).unwrap().write_slice(&[], &[1u8, 2, 3]).unwrap();
+    }
+
+    fn read(location: &str) -> Vec<u8> {
+        Array::open(location).unwrap().read_vec::<u8>(&[]).unwrap()
+    }
+
+    #[test]
+    fn paths_lead_into_archives() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+        fill(&at("new.zip/g/a"));
+        fill(&at("new.zip/b"));
+        assert!(fs::read(at("new.zip")).unwrap().starts_with(b"PK\x03\x04"));
+        fs::rename(at("new.zip"), at("any name")).unwrap();
+        for path in ["any name/g/a", "any name/b"] {
+            assert_eq!(read(&at(path)), [1, 2, 3]);
+        }
+        let url = reach(&at("any name"), StoreOptions::default()).unwrap().store.url();
+        assert!(url.starts_with("zip://::file:///") && url.ends_with("/any%20name"), "{url}");
+        assert_eq!(read(&format!("{url}/g/a")), [1, 2, 3], "the URL of a node");
+        let outer = url.strip_prefix("zip://::").unwrap();
+        for location in [format!("zip://g/a::{outer}"), format!("zip:///g/a/::{outer}"), format!("ZIP://g::{outer}/a")] {
+            assert_eq!(read(&location), [1, 2, 3], "{location}");
+        }
+        // A directory may have any name.
+        fs::create_dir(at("dir.zip")).unwrap();
+        fill(&at("dir.zip/a"));
+        assert!(Path::new(&at("dir.zip/a/zarr.json")).exists());
+        let missing = Array::open(&at("none.zip/a")).unwrap_err().to_string();
+        assert!(missing.contains("none.zip") && !Path::new(&at("none.zip")).exists(), "{missing}");
+        fs::write(at("bad.zip"), "no archive").unwrap();
+        let bad = Array::open(&at("bad.zip")).unwrap_err().to_string();
+        assert!(bad.contains("is no zip archive"), "{bad}");
+    }
+
+    #[test]
+    fn archives_lie_in_other_stores() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("x.zip");
+        fill(file.join("g/a").to_str().unwrap());
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let inner = [store.url(), "d/x.zip".into()].join("/");
+        let missing = reach(&format!("zip://::{inner}"), StoreOptions::default()).unwrap_err();
+        assert!(missing.to_string().contains("x.zip") || missing.to_string().contains("'d'"), "{missing}");
+        store.write(Key::new("d/x.zip").unwrap(), &[&fs::read(&file).unwrap()]).unwrap();
+        for location in [format!("zip://g/a::{inner}"), format!("zip://::{inner}/g/a")] {
+            assert_eq!(read(&location), [1, 2, 3], "{location}");
+        }
+        let create = StoreOptions { intent: Intent::Create, ..StoreOptions::default() };
+        let reached = reach(&format!("zip://::{inner}"), create).unwrap();
+        let refused = reached.store.write(Key::new("b").unwrap(), &[b""]).unwrap_err().to_string();
+        assert!(refused.contains("reading only"), "{refused}");
+        let none = reach("zip:///a/b.zip", StoreOptions::default()).unwrap_err().to_string();
+        assert!(none.contains("zip://PATH::LOCATION"), "{none}");
+    }
+
+    #[test]
+    fn copies_to_archives_are_complete() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+        fill(&at("a.zarr/g/a"));
+        let source = crate::open(&at("a.zarr/g")).unwrap();
+        crate::copy::copy(&source, &at("copy.zip"), &crate::copy::CopyOptions::default()).unwrap();
+        assert_eq!(read(&at("copy.zip/a")), [1, 2, 3]);
+        let back = crate::open(&at("copy.zip")).unwrap();
+        crate::copy::copy(&back, &at("back.zarr"), &crate::copy::CopyOptions::default()).unwrap();
+        assert_eq!(read(&at("back.zarr/a")), [1, 2, 3]);
+    }
+}
