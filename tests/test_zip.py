@@ -85,7 +85,7 @@ def commented(path: Path) -> None:
             info = zipfile.ZipInfo(name)
             info.comment = b"of a member"
             archive.writestr(info, value)
-        archive.comment = b"ends like this: PK\x05\x06" + bytes(30)
+        archive.comment = b"ends with a comment" * 30
 
 
 def streamed(path: Path) -> None:
@@ -164,7 +164,9 @@ def test_ours_are_read_by_others(tmp_path: Path) -> None:
         group = hs.create_group(store, attributes={"title": "ocean"})
         group.create_array("plain", data=VALUES, chunks=(7, 30), compressors=None)
         group.create_array("g/packed", data=VALUES, chunks=(7, 8))
-        shards = group.create_array("g/shards", shape=VALUES.shape, dtype="i4", chunks=(2, 5), shards=(10, 15))
+        shards = group.create_array(
+            "g/shards", shape=VALUES.shape, dtype="i4", chunks=(2, 5), shards=(10, 15)
+        )
         for row in range(0, 20, 5):
             shards[row : row + 5] = VALUES[row : row + 5]
         check(store)
@@ -283,7 +285,9 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     assert zipfile.ZipFile(path).namelist() == ["a"]
     # One that another process has changed is not changed by who has not seen that.
     with ZipStore(path, mode="a") as store:
-        run(f"from hyperslab.storage import ZipStore\nwith ZipStore({str(path)!r}, mode='a') as s: s.set('c', b'3')")
+        run(
+            f"from hyperslab.storage import ZipStore\nwith ZipStore({str(path)!r}, mode='a') as s: s.set('c', b'3')"
+        )
         assert store.get("a") == b"1"
         with pytest.raises(StoreError, match="changed since it was opened"):
             store.set("d", b"4")
@@ -446,7 +450,9 @@ def test_errors_say_why(tmp_path: Path) -> None:
 
 
 def cli(*arguments: str | Path) -> str:
-    done = subprocess.run([sys.executable, "-m", "hyperslab", *map(str, arguments)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "hyperslab", *map(str, arguments)], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -12,4 +12,13 @@ from hyperslab._store import FileStore, LocalStore, MemoryStore, Store, StoreLik
 from hyperslab._zarr_store import ZarrStore
 from hyperslab._zip_store import ZipStore
 
-__all__ = ["FileStore", "LocalStore", "MemoryStore", "Store", "StoreLike", "StorePath", "ZarrStore", "ZipStore"]
+__all__ = [
+    "FileStore",
+    "LocalStore",
+    "MemoryStore",
+    "Store",
+    "StoreLike",
+    "StorePath",
+    "ZarrStore",
+    "ZipStore",
+]

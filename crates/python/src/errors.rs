@@ -118,9 +118,9 @@ fn store_class(py: Python<'_>, error: &StoreError, message: String) -> PyErr {
         StoreError::Closed { .. } => exception(py, "ClosedError", message),
         StoreError::Busy { .. } => exception(py, "BusyError", message),
         StoreError::InvalidKey { .. } => exception(py, "InvalidArgumentError", message),
-        StoreError::Zip { source: ZipError::Method { .. } | ZipError::Encrypted | ZipError::Disks, .. } => {
-            exception(py, "UnsupportedError", message)
-        }
+        StoreError::Zip {
+            source: ZipError::Method { .. } | ZipError::Encrypted | ZipError::Disks, ..
+        } => exception(py, "UnsupportedError", message),
         StoreError::WrongSize { .. } | StoreError::OutOfRange { .. } | StoreError::TooLarge { .. } => {
             exception(py, "ChunkError", message)
         }

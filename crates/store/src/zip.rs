@@ -15,7 +15,7 @@
 //!
 //! **Writing** is for archives on the local disk ([`session`]). The new members are not compressed.
 //! They show in this process at once, and elsewhere when the changes are complete: at
-//! [`Store::flush`], [`Store::close`], or when the last store of the archive is dropped. A process
+//! [`Store::flush`], [`Store::close`], or when the last store that wrote is dropped. A process
 //! that dies before leaves the old archive. What is replaced or deleted stays as dead space; a copy
 //! into another archive leaves it out.
 
@@ -41,6 +41,7 @@ use crate::{
 };
 use member::Failure;
 use opened::{Found, OpenMember, copy_ranges};
+use session::Session;
 use shared::{Shared, View};
 use std::io;
 use std::path::Path;
@@ -68,6 +69,10 @@ pub struct ZipStore {
     view: Arc<RwLock<View>>,
     /// Whether it refuses changes.
     only_reads: bool,
+    /// Whether it shows what is staged, which is no change of the archive.
+    is_staged: bool,
+    /// Whether it is one of those that have changed the archive.
+    is_writer: AtomicBool,
     closed: AtomicBool,
 }
 
@@ -104,13 +109,34 @@ impl ZipStore {
 
     fn of(shared: Arc<Shared>, only_reads: bool) -> ZipStore {
         let view = shared.view.clone();
-        ZipStore { shared, view, only_reads, closed: AtomicBool::new(false) }
+        let (is_writer, closed) = (AtomicBool::new(false), AtomicBool::new(false));
+        ZipStore { shared, view, only_reads, is_staged: false, is_writer, closed }
     }
 
-    /// A store of the same archive that shows other members.
-    fn with_view(&self, view: Arc<RwLock<View>>) -> ZipStore {
-        let shared = self.shared.clone();
-        ZipStore { shared, view, only_reads: self.only_reads, closed: AtomicBool::new(false) }
+    /// A store of the same archive whose members are staged.
+    fn staging(&self) -> ZipStore {
+        let mut store = Self::of(self.shared.clone(), self.only_reads);
+        store.view = Arc::new(RwLock::new(View::default()));
+        store.is_staged = true;
+        store
+    }
+
+    /// Notes that the archive changes.
+    fn mark(&self, session: &mut Session) {
+        if !self.is_staged {
+            session.changed = true;
+            if !self.is_writer.swap(true, Ordering::Relaxed) {
+                self.shared.add_writer();
+            }
+        }
+    }
+
+    /// Completes the changes if nobody else is left of those who made them.
+    fn release(&self) -> Result<()> {
+        if self.is_writer.swap(false, Ordering::Relaxed) && self.shared.remove_writer() {
+            return self.shared.finish();
+        }
+        Ok(())
     }
 
     /// Whether there is an archive, or changes that will make one.
@@ -127,7 +153,7 @@ impl ZipStore {
         }
         self.shared.change(make, |session| {
             session.clear();
-            session.changed = true;
+            self.mark(session);
             let old = std::mem::take(&mut self.view.write().members);
             // Freed without the lock.
             drop(old);
@@ -208,6 +234,7 @@ impl ZipStore {
                     return Ok(false);
                 }
             }
+            self.mark(session);
             let member = Arc::new(session.append(key.as_str(), parts, crc.sum())?);
             let mut view = self.view.write();
             view.session = session.number;
@@ -218,6 +245,7 @@ impl ZipStore {
 
     fn remove(&self, keys: impl FnOnce(&View) -> Vec<String>) -> Result<bool> {
         self.shared.change(false, |session| {
+            self.mark(session);
             let mut view = self.view.write();
             let doomed = keys(&view);
             let members = Arc::make_mut(&mut view.members);
@@ -225,7 +253,6 @@ impl ZipStore {
             for key in doomed {
                 any |= members.remove(&key);
             }
-            session.changed |= any;
             Ok(any)
         })
     }
@@ -339,10 +366,13 @@ impl Store for ZipStore {
         self.shared.finish()
     }
 
-    /// Completes the changes; [`Store::flush`] tells if that fails.
+    /// Completes the changes if this store made some; [`Store::flush`] tells if that fails.
     fn close(&self) {
-        let _ = self.shared.finish();
         self.closed.store(true, Ordering::Relaxed);
+        if self.is_writer.swap(false, Ordering::Relaxed) {
+            self.shared.remove_writer();
+            let _ = self.shared.finish();
+        }
     }
 
     fn is_writable(&self) -> bool {
@@ -374,6 +404,15 @@ impl Store for ZipStore {
     fn url(&self) -> String {
         let (store, key) = self.shared.place();
         format!("zip://::{}/{}", store.url(), escaped(key.as_str()))
+    }
+}
+
+impl Drop for ZipStore {
+    fn drop(&mut self) {
+        if let Err(error) = self.release() {
+            // Nobody is left to be told.
+            eprintln!("hyperslab: what was written last is lost: {error}");
+        }
     }
 }
 

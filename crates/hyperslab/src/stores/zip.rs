@@ -146,7 +146,9 @@ mod tests {
         assert!(url.starts_with("zip://::file:///") && url.ends_with("/any%20name"), "{url}");
         assert_eq!(read(&format!("{url}/g/a")), [1, 2, 3], "the URL of a node");
         let outer = url.strip_prefix("zip://::").unwrap();
-        for location in [format!("zip://g/a::{outer}"), format!("zip:///g/a/::{outer}"), format!("ZIP://g::{outer}/a")] {
+        for location in
+            [format!("zip://g/a::{outer}"), format!("zip:///g/a/::{outer}"), format!("ZIP://g::{outer}/a")]
+        {
             assert_eq!(read(&location), [1, 2, 3], "{location}");
         }
         // A directory may have any name.

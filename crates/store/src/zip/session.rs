@@ -105,6 +105,11 @@ impl Session {
         self.generation == fork::generation()
     }
 
+    /// Whether there is anything in it, be it only staged.
+    pub(super) fn is_used(&self) -> bool {
+        self.changed || self.new.is_some()
+    }
+
     /// Leaves it to the process that began it.
     pub(super) fn leave(self) {
         // To drop it would remove what the other process made. Its descriptors stay open.
@@ -159,7 +164,6 @@ impl Session {
         static SERIALS: AtomicU64 = AtomicU64::new(0);
         let size = parts.iter().map(|part| part.len() as u64).sum();
         let header = records::header(name, size, crc).map_err(|source| self.fail(source))?;
-        self.changed = true;
         let archive = self.new_archive()?;
         let start = archive.new.len();
         let data = start.saturating_add(header.len() as u64);

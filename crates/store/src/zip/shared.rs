@@ -3,7 +3,7 @@
 //!
 //! An archive has one writer at a time, and what it has written shows in its own process at once.
 //! So a local archive that is opened twice is shared, by its path. The changes are completed when
-//! the last store of it is dropped, or one is flushed or closed.
+//! the last store that made some is dropped, or one is flushed or closed.
 
 use super::archive::Archive;
 use super::members::Members;
@@ -14,7 +14,7 @@ use crate::{Key, LocalOptions, LocalStore, Operation, Result, Store, StoreError,
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// The local archives that are open, by their path without links. Gated.
@@ -34,6 +34,8 @@ pub(super) struct Shared {
     session: Mutex<Option<Session>>,
     /// The number of the turn of changing the archive.
     turn: u64,
+    /// Stores that have changed the archive, and are in use.
+    writers: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -119,7 +121,16 @@ impl Shared {
     fn new(store: Arc<dyn Store>, key: Key<'_>, local: Option<Local>, view: View) -> Shared {
         let view = Arc::new(RwLock::new(view));
         let (key, session) = (key.as_str().to_owned(), Mutex::new(None));
-        Shared { store, key, local, view, session, turn: turns::number() }
+        Shared { store, key, local, view, session, turn: turns::number(), writers: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn add_writer(&self) {
+        self.writers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether it was the last one.
+    pub(super) fn remove_writer(&self) -> bool {
+        self.writers.fetch_sub(1, Ordering::Relaxed) == 1
     }
 
     /// The store that has the archive, and its key there.
@@ -146,7 +157,10 @@ impl Shared {
             None => self.start(make)?,
         };
         let done = work(&mut session);
-        *self.session.lock() = Some(session);
+        // One that has done nothing would keep others out.
+        if session.is_used() {
+            *self.session.lock() = Some(session);
+        }
         done
     }
 
@@ -225,9 +239,7 @@ fn load(store: &Arc<dyn Store>, key: Key<'_>) -> Result<View> {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if let Err(error) = self.finish() {
-            // Nobody is left to be told.
-            eprintln!("hyperslab: what was written last is lost: {error}");
-        }
+        // What is left of this process is only what was staged and not committed.
+        self.own_session();
     }
 }

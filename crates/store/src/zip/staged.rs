@@ -1,9 +1,7 @@
 //! Replacing all that is below a prefix, in one step: what is staged lies in the new archive
 //! already, and appears in its directory when it is committed.
 
-use super::shared::View;
 use super::{ZipError, ZipStore};
-use crate::fork::RwLock;
 use crate::{Ask, Key, Operation, Result, Staged, Store, StoreError};
 use std::sync::Arc;
 
@@ -18,8 +16,7 @@ pub(super) struct StagedMembers<'s> {
 impl ZipStore {
     pub(super) fn stage_below(&self, prefix: Option<Key<'_>>) -> StagedMembers<'_> {
         let prefix = prefix.map(|prefix| prefix.as_str().to_owned());
-        let view = Arc::new(RwLock::new(View::default()));
-        StagedMembers { store: self, prefix, new: Arc::new(self.with_view(view)) }
+        StagedMembers { store: self, prefix, new: Arc::new(self.staging()) }
     }
 }
 
@@ -52,7 +49,8 @@ impl StagedMembers<'_> {
                 let key = prefix.map_or_else(|| key.clone(), |prefix| format!("{prefix}/{key}"));
                 members.insert(key, member.clone());
             }
-            session.changed = true;
+            drop(view);
+            store.mark(session);
             Ok(true)
         })
     }
