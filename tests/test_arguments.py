@@ -109,7 +109,6 @@ URLS = [
     "simplecache::memory://q",
     "zip::file://a.zip",
     "zip::a.zip",
-    "zip://a::file:///b.zip",
     "foo://x",
     "s3://bucket/a",
     "s3:/bucket/a",

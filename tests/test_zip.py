@@ -1,4 +1,4 @@
-"""Zip archives: those of zarr-python and of Python's zipfile, and ours, read by both; kills, forks, bad bytes."""
+"""Zip archives: those of zarr-python and of Python's zipfile, and ours, read by both; kills, forks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import hyperslab as hs
 import numpy as np
 import pytest
 import zarr
-from zarr.storage import ZipStore as TheirStore
-
-import hyperslab as hs
 from hyperslab.errors import ReadOnlyError, StoreError, UnsupportedError
 from hyperslab.storage import ZipStore
+from zarr.storage import ZipStore as TheirStore
 
 VALUES = np.arange(600, dtype="i4").reshape(20, 30)
 
@@ -286,7 +285,8 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     # One that another process has changed is not changed by who has not seen that.
     with ZipStore(path, mode="a") as store:
         run(
-            f"from hyperslab.storage import ZipStore\nwith ZipStore({str(path)!r}, mode='a') as s: s.set('c', b'3')"
+            "from hyperslab.storage import ZipStore\n"
+            f"with ZipStore({str(path)!r}, mode='a') as s: s.set('c', b'3')"
         )
         assert store.get("a") == b"1"
         with pytest.raises(StoreError, match="changed since it was opened"):

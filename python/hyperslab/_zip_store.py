@@ -73,7 +73,7 @@ class ZipStore(Store):
             raise ValueError(f"mode: expected one of {', '.join(map(repr, _MODES))}, found {mode!r}")
         if compression != zipfile.ZIP_STORED:
             raise UnsupportedError(
-                "compression: members are written with zipfile.ZIP_STORED only; chunks have codecs of their own"
+                "compression: members are written with zipfile.ZIP_STORED only; chunks have their own codecs"
             )
         if not allowZip64:
             raise UnsupportedError("allowZip64=False: archives are written with zip64 where they need it")
@@ -101,8 +101,8 @@ class ZipStore(Store):
         self._native.flush()
 
     def close(self) -> None:
-        """Show other processes all that was written. The store, and the nodes opened through it, cannot be used
-        any more."""
+        """Show other processes all that was written. The store cannot be used any more, nor what was opened
+        through it."""
         self._native.close()
 
     def with_read_only(self, read_only: bool = True) -> Store:
