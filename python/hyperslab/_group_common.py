@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, Mapping, MutableMapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, ValuesView
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 import numpy as np
@@ -195,10 +196,26 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
             always show what that says.)
         """
         fresh = not use_consolidated_for_children and not self._is_consolidated
-        return tuple(
-            (path, self._member(path, fresh and kind == "group"))
-            for path, kind in self._walk(_levels(max_depth))
-        )
+        return tuple((path, node()) for path, _, node in self._listed(_levels(max_depth), fresh))
+
+    def _listed(
+        self, depth: int | None, fresh: bool = False
+    ) -> list[tuple[str, str, Callable[[], Array | Group]]]:
+        """Paths and kinds of nodes below, and what opens each. In a store far away they came with the listing."""
+        if not self._is_far:
+            return [
+                (path, kind, partial(self._member, path, fresh and kind == "group"))
+                for path, kind in self._walk(depth)
+            ]
+        return [
+            (path, kind, partial(self._as_found, path, handle, error, fresh and kind == "group"))
+            for path, kind, handle, error in self._opened(depth)
+        ]
+
+    def _as_found(self, path: str, handle: Any, error: Exception | None, fresh: bool) -> Any:
+        if isinstance(error, UNREADABLE):
+            return UnreadableArray(self, path, error)
+        return self._member(path, fresh) if fresh or error else self._node(handle)
 
     def _member(self, path: str, fresh: bool = False) -> Any:
         """The node at a path that was listed; of one that cannot be read, what is known of it. ``fresh``:
@@ -217,11 +234,11 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
         """Names and arrays directly below; an `UnreadableArray` for each that cannot be opened."""
-        return ((name, self._member(name)) for name in self.array_keys())
+        return ((name, node()) for name, kind, node in self._listed(1) if kind == "array")
 
     def groups(self) -> Iterator[tuple[str, Group]]:
         """Names and groups directly below; an `UnreadableArray` for each that cannot be opened."""
-        return ((name, self._member(name)) for name in self.group_keys())
+        return ((name, node()) for name, kind, node in self._listed(1) if kind == "group")
 
     def array_keys(self) -> Iterator[str]:
         """Names of arrays directly below."""
@@ -255,15 +272,15 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         """
         if expand is not None:
             raise UnsupportedError("expand: trees are always shown in full, down to 'level'")
-        nodes = self._walk(_levels(level, "level"))
+        nodes = self._listed(_levels(level, "level"))
         note = (
             f"Truncated at max_nodes={max_nodes}, some nodes and their children may be missing"
             if len(nodes) > max_nodes
             else ""
         )
         facts = []
-        for path, kind in nodes[:max_nodes]:
-            node = self._member(path) if kind == "array" else None
+        for path, kind, found in nodes[:max_nodes]:
+            node = found() if kind == "array" else None
             if isinstance(node, UnreadableArray):
                 facts.append((path, f"unreadable: {why(node.error)}"))
             else:

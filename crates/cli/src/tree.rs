@@ -6,7 +6,7 @@ use crate::signals::Watch;
 use crate::style::Style;
 use crate::text;
 use hyperslab::store::Ask;
-use hyperslab::{Array, Below, Error, Group, Node, NodeKind};
+use hyperslab::{Array, Below, Error, Group, Node, NodeKind, Object};
 use std::io::{self, Write};
 
 /// One node, below the root.
@@ -77,7 +77,8 @@ fn rows(group: &Group, depth: Option<usize>, ask: Ask<'_>) -> Result<Vec<Line>, 
     let mut rows: Vec<Line> = Vec::with_capacity(nodes.len());
     // From the last node upwards: whether more siblings follow, per level.
     let mut follows: Vec<bool> = Vec::new();
-    for Below { path, kind, .. } in nodes.iter().rev() {
+    for below in nodes.iter().rev() {
+        let Below { path, kind, .. } = below;
         if ask() {
             return Err(Error::Interrupted);
         }
@@ -94,7 +95,7 @@ fn rows(group: &Group, depth: Option<usize>, ask: Ask<'_>) -> Result<Vec<Line>, 
         let cells = match kind {
             NodeKind::Group => Cells::Group,
             NodeKind::Link(target) => Cells::Other(format!("→ {}", text::plain(target))),
-            NodeKind::Array => cells(group.child(path), ask)?,
+            NodeKind::Array => cells(group.open_below(below).and_then(Object::into_node), ask)?,
             other => Cells::Other(other.name().into()),
         };
         rows.push(Line { branch, name, cells });

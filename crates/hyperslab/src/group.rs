@@ -62,9 +62,10 @@ impl Group {
 
     /// Opens what [`Group::below`] found.
     pub fn open_below(&self, below: &Below) -> Result<Object> {
-        match below.id {
-            Some(id) => self.object_by_id(id, &below.path),
-            None => self.object(&below.path),
+        match (below.id, &below.listed) {
+            (Some(id), _) => self.object_by_id(id, &below.path),
+            (None, Some(listed)) => self.node().open_listed(listed),
+            (None, None) => self.object(&below.path),
         }
     }
 

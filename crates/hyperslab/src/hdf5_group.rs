@@ -84,7 +84,7 @@ fn walk(group: &hdf5::Group, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> 
             LinkTarget::Hard(address) => Some(address),
             _ => None,
         };
-        found.push(Below { path, kind, id });
+        found.push(Below { path, kind, id, listed: None });
     }
     Ok(found)
 }

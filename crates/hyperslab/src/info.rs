@@ -1,6 +1,6 @@
 //! Facts about arrays and groups, to be shown or stored.
 
-use crate::{Array, Error, Format, Group, Json, Node, NodeKind, Result, error::check};
+use crate::{Array, Error, Format, Group, Json, Node, NodeKind, Object, Result, error::check};
 use hyperslab_array::element_count;
 use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_store::Ask;
@@ -296,13 +296,12 @@ impl GroupInfo {
             failures: Vec::new(),
         };
         for below in group.below(None, ask)? {
-            let path = below.path;
             check(ask)?;
             if below.kind != NodeKind::Array {
                 info.groups += u64::from(below.kind == NodeKind::Group);
                 continue;
             }
-            let opened = match group.child(&path) {
+            let opened = match group.open_below(&below).and_then(Object::into_node) {
                 Ok(Node::Array(array)) => array.info(ask),
                 Ok(Node::Group(_)) => continue,
                 Err(error) => Err(error),
@@ -315,7 +314,7 @@ impl GroupInfo {
                     info.bytes_stored = info.bytes_stored.saturating_add(array.bytes_stored);
                 }
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
-                Err(error) => info.failures.push((path, error.to_string())),
+                Err(error) => info.failures.push((below.path, error.to_string())),
             }
         }
         Ok(info)

@@ -6,7 +6,7 @@
 //! [`Array::as_zarr`], [`Array::as_hdf5`], and the same of [`Group`].
 
 use crate::copy::{Copied, Copying, Paths};
-use crate::{Array, DataFile, Dims, Error, Format, Group, Json, Node, NodeKind, Result, words};
+use crate::{Array, DataFile, Dims, Error, Format, Group, Json, Node, NodeKind, Result, words, zarr};
 use hyperslab_array::{self as engine, ArrayLayout, Ragged, ReadOptions, Selection};
 use hyperslab_codec::VlenKind;
 use hyperslab_hdf5::{self as hdf5, LinkTarget, NamedDatatype};
@@ -71,6 +71,8 @@ pub struct Below {
     /// Its number in the file, if the format has such numbers. Opening by number is quicker than
     /// by a long path.
     pub id: Option<u64>,
+    /// Of Zarr: what the listing found.
+    pub listed: Option<zarr::Listed>,
 }
 
 /// What an array holds in chunks that are not stored, and how much that matters.
@@ -300,6 +302,11 @@ pub(crate) trait GroupNode: StoredNode {
 
     /// The kind of what has this name or relative path; `None`: there is nothing.
     fn child_kind(&self, path: &str) -> Result<Option<NodeKind>>;
+
+    /// What [`GroupNode::walk`] has found, without reading its metadata again.
+    fn open_listed(&self, listed: &zarr::Listed) -> Result<Object> {
+        self.object(&listed.path)
+    }
 
     /// Names directly below and where they lead, in a file that has links.
     fn links(&self) -> Result<Vec<(String, LinkTarget)>> {

@@ -55,6 +55,7 @@ impl GroupNode for File {
             path: variable.name().to_owned(),
             kind: NodeKind::Array,
             id: Some(id),
+            listed: None,
         };
         Ok(match max_depth {
             Some(0) => Vec::new(),

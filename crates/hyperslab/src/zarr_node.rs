@@ -39,12 +39,22 @@ stored!(zarr::Group);
 
 impl GroupNode for zarr::Group {
     fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>> {
-        let found = zarr::Group::walk(self, max_depth, ask)?;
-        Ok(found.into_iter().map(|(path, kind)| Below { path, kind: kind.into(), id: None }).collect())
+        let found = zarr::Group::listed(self, max_depth, ask)?;
+        let below = found.into_iter().map(|listed| Below {
+            path: listed.path.clone(),
+            kind: listed.kind.into(),
+            id: None,
+            listed: Some(listed),
+        });
+        Ok(below.collect())
     }
 
     fn object(&self, path: &str) -> Result<Object> {
         Ok(Node::from(self.child(path)?).into())
+    }
+
+    fn open_listed(&self, listed: &zarr::Listed) -> Result<Object> {
+        Ok(Node::from(zarr::Group::open_listed(self, listed)?).into())
     }
 
     fn child_kind(&self, path: &str) -> Result<Option<NodeKind>> {

@@ -95,6 +95,31 @@ impl GroupBase {
         Ok(nodes.into_iter().map(|below| (below.path, below.kind.name())).collect())
     }
 
+    /// Whether requests of its store take so long that several are made at once.
+    #[getter]
+    fn _is_far(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.slot.get(py)?.as_zarr().is_some_and(|group| group.store().cost().at_once > 1))
+    }
+
+    /// As `_walk`, with each node, opened as it was found, or the error of that.
+    #[pyo3(signature = (depth=None))]
+    fn _opened(
+        &self,
+        py: Python<'_>,
+        depth: Option<usize>,
+    ) -> PyResult<Vec<(String, &'static str, Option<NodeHandle>, Option<PyErr>)>> {
+        let group = self.slot.get(py)?;
+        let nodes = engine::run(py, |ask| group.below(depth, Some(ask)))?;
+        let opened = nodes.into_iter().map(|below| {
+            let kind = below.kind.name();
+            match NodeHandle::found(py, || group.open_below(&below)) {
+                Ok(node) => (below.path, kind, Some(node), None),
+                Err(error) => (below.path, kind, None, Some(error)),
+            }
+        });
+        Ok(opened.collect())
+    }
+
     fn _child(&self, py: Python<'_>, path: &str) -> PyResult<NodeHandle> {
         let group = self.slot.get(py)?;
         NodeHandle::found(py, || group.object(path))

@@ -197,6 +197,9 @@ pub enum Next {
 /// [`Store::open`] answers.
 pub type EachOpened<'e, 's> = &'e mut dyn FnMut(usize, Result<Option<Box<dyn Opened + 's>>>);
 
+/// Takes the outcome of listing one prefix of several ([`Store::list_dirs`]).
+pub type EachListed<'e> = &'e mut dyn FnMut(usize, Result<Vec<Entry>>);
+
 /// What tells a prefix from all others ([`Store::identity`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
@@ -424,6 +427,15 @@ pub trait Store: Send + Sync + Debug {
     /// is there. Temporary files of unfinished writes are not listed.
     fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
         Ok(self.list(prefix)?.into_iter().map(|name| Entry { name, is_prefix: false }).collect())
+    }
+
+    /// Lists the children of several prefixes, each as [`Store::list_dir`] does, and gives each
+    /// outcome to `each`, with its number among them. A store far away asks for all of them at once.
+    /// The default lists one after the other.
+    fn list_dirs(&self, prefixes: &[Option<Key<'_>>], each: EachListed<'_>) {
+        for (n, prefix) in prefixes.iter().enumerate() {
+            each(n, self.list_dir(*prefix));
+        }
     }
 
     /// Every key below `prefix` (`None`: of the store), sorted. For tools and tests, not for

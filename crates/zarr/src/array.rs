@@ -104,6 +104,7 @@ impl Array {
             key: join(&path, file),
             document,
             attributes: stored_attributes,
+            consolidated: None,
         };
         // What readers will make of it decides whether it can be stored.
         let array =

@@ -147,6 +147,7 @@ impl Array {
             key: join(self.path(), self.document_name()),
             document: metadata.document,
             attributes: Some(metadata.attributes),
+            consolidated: None,
         };
         Ok((self.of_stored(&stored)?, stored))
     }

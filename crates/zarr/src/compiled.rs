@@ -28,7 +28,7 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.document.len() + self.attributes.as_ref().map_or(0, Vec::len)
     }
 }

@@ -39,7 +39,11 @@ pub(crate) fn read(store: &Arc<dyn Store>, path: &str, stored: &mut StoredNode) 
         }
         Format::V2 => {
             let key = join(path, ZMETADATA);
-            let Some(document) = node::read_document(store, &key)? else { return Ok(None) };
+            let document = match stored.consolidated.take() {
+                Some(text) => text.map(|text| node::parse_document(store, &key, &text)).transpose()?,
+                None => node::read_document(store, &key)?,
+            };
+            let Some(document) = document else { return Ok(None) };
             let parsed = from_v2(document, &key).map(Some);
             (key, parsed)
         }
@@ -195,7 +199,10 @@ fn from_v3(mut member: Json, key: &str) -> Result<Option<Nodes>, Problem> {
         };
         // Errors about this document name it as the part of the object that it is in.
         let key = format!("{key}: {path}");
-        nodes.insert(path, StoredNode { format: Format::V3, kind, key, document, attributes: None });
+        nodes.insert(
+            path,
+            StoredNode { format: Format::V3, kind, key, document, attributes: None, consolidated: None },
+        );
     }
     Ok(Some(nodes))
 }
@@ -232,7 +239,10 @@ fn from_v2(mut document: Json, key: &str) -> Result<Nodes, Problem> {
         let attributes = attributes.remove(&path);
         // An array wins over a group of the same path, as when the objects themselves are read.
         if kind == NodeKind::Array || !nodes.contains_key(&path) {
-            nodes.insert(path, StoredNode { format: Format::V2, kind, key, document, attributes });
+            nodes.insert(
+                path,
+                StoredNode { format: Format::V2, kind, key, document, attributes, consolidated: None },
+            );
         }
     }
     Ok(nodes)
@@ -242,10 +252,11 @@ fn from_v2(mut document: Json, key: &str) -> Result<Nodes, Problem> {
 pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<()> {
     let (store, base) = (group.store(), group.path());
     let mut nodes = Vec::new();
-    for (path, _) in walk::stored_nodes(group, None, ask)? {
+    for listed in walk::stored_nodes(group, None, ask)? {
         walk::check(ask)?;
         // What vanished meanwhile is left out.
-        if let Some(stored) = node::read(store, &join(base, &path), Some(group.format()))? {
+        if let Some(stored) = listed.stored(group)? {
+            let path = listed.path;
             nodes.push((path, stored));
         }
     }

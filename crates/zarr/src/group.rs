@@ -6,7 +6,7 @@ use crate::json::Json;
 use crate::locked;
 use crate::node::{self, Node, NodeKind, StoredNode, ZATTRS};
 use crate::path::{join, normalize_path, parents};
-use crate::{Array, Format, Result, ZarrError, walk};
+use crate::{Array, Format, Listed, Result, ZarrError, walk};
 use hyperslab_store::{Ask, Store};
 use std::fmt;
 use std::sync::Arc;
@@ -233,12 +233,27 @@ impl Group {
     /// A node whose document cannot be read is listed as an array. `ask` is asked between nodes,
     /// `true` gives up with [`ZarrError::Interrupted`].
     pub fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<(String, NodeKind)>> {
+        Ok(self.listed(max_depth, ask)?.into_iter().map(|node| (node.path, node.kind)).collect())
+    }
+
+    /// As [`Group::walk`], with what [`Group::open_listed`] needs.
+    pub fn listed(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Listed>> {
         let Some(view) = &self.consolidated else { return walk::stored_nodes(self, max_depth, ask) };
         let mut nodes = view.below();
         nodes.retain(|(path, _)| max_depth.is_none_or(|depth| path.matches('/').count() < depth));
         // By components: "a/b" comes before "a-b".
         nodes.sort_by(|(a, _), (b, _)| a.split('/').cmp(b.split('/')));
-        Ok(nodes)
+        Ok(nodes.into_iter().map(|(path, kind)| Listed::new(path, kind)).collect())
+    }
+
+    /// Opens what [`Group::listed`] found. Where its metadata came with the listing, that is used.
+    pub fn open_listed(&self, listed: &Listed) -> Result<Node> {
+        match &listed.found {
+            Some(found) => {
+                node::open_as_found(&self.store, join(&self.path, &listed.path), found.as_ref().clone())
+            }
+            None => self.child(&listed.path),
+        }
     }
 
     /// Opens a node below this group, by its name or by a path relative to the group.

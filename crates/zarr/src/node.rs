@@ -1,6 +1,8 @@
 //! What is stored at a path.
 
 use crate::compiled::{self, Texts};
+use crate::documents::{Documents, MAX_DOCUMENT, read_text};
+pub(crate) use crate::documents::{ZARR_JSON, ZARRAY, ZATTRS, ZGROUP, ZMETADATA};
 use crate::error::{Problem, expected};
 use crate::format::{v2, v3};
 use crate::json::Json;
@@ -8,21 +10,11 @@ use crate::metadata::{Metadata, attributes};
 use crate::path::{join, normalize_path};
 use crate::{Array, Consolidation, Format, Group, Result, ZarrError, origin};
 use hyperslab_codec::registry;
-use hyperslab_store::{Key, Store};
+use hyperslab_store::{Identity, Key, Store};
 use std::sync::Arc;
-
-/// The largest metadata object that is read. Consolidated metadata of large hierarchies has tens of
-/// megabytes.
-const MAX_DOCUMENT: usize = 256 << 20;
 
 /// How metadata is indented, as zarr-python does.
 const INDENT: Option<usize> = Some(2);
-
-pub(crate) const ZARR_JSON: &str = "zarr.json";
-pub(crate) const ZARRAY: &str = ".zarray";
-pub(crate) const ZGROUP: &str = ".zgroup";
-pub(crate) const ZATTRS: &str = ".zattrs";
-pub(crate) const ZMETADATA: &str = ".zmetadata";
 
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +64,20 @@ pub fn open_with(
     format: Option<Format>,
     consolidation: Consolidation,
 ) -> Result<Node> {
-    match open_any(store, path, format, "array or group")? {
+    node_of(store, open_any(store, path, format, "array or group")?, consolidation)
+}
+
+/// The node whose metadata has been found.
+pub(crate) fn open_as_found(store: &Arc<dyn Store>, path: String, found: FoundNode) -> Result<Node> {
+    node_of(store, open_found(store, path, found, None)?, Consolidation::Auto)
+}
+
+fn node_of(
+    store: &Arc<dyn Store>,
+    opened: Result<Array, (String, StoredNode)>,
+    consolidation: Consolidation,
+) -> Result<Node> {
+    match opened {
         Ok(array) => Ok(Node::Array(array)),
         Err((path, stored)) => {
             Group::from_stored(store.clone(), path, stored, consolidation).map(Node::Group)
@@ -102,6 +107,16 @@ fn open_any(
     let Some(found) = find(store, &path, format)? else {
         return Err(ZarrError::NotFound { what, url: store.url(), path });
     };
+    open_found(store, path, found, seen)
+}
+
+/// The array whose metadata has been found. If it is no array: its path, and its parsed metadata.
+fn open_found(
+    store: &Arc<dyn Store>,
+    path: String,
+    found: FoundNode,
+    seen: Option<Identity>,
+) -> Result<Result<Array, (String, StoredNode)>> {
     // Only arrays are kept there.
     if let Some(metadata) = compiled::find(&found.texts) {
         return Array::bind(store.clone(), path, metadata, &found.key, false, seen).map(Ok);
@@ -130,6 +145,8 @@ pub(crate) struct StoredNode {
     pub(crate) document: Json,
     /// v2: `.zattrs`. v3 has attributes within the document.
     pub(crate) attributes: Option<Json>,
+    /// v2: `.zmetadata`, if it was asked for together with the rest.
+    pub(crate) consolidated: Option<Option<Vec<u8>>>,
 }
 
 impl StoredNode {
@@ -182,48 +199,83 @@ impl StoredNode {
 }
 
 /// The metadata of a node as it lies in the store, not parsed.
-struct FoundNode {
+#[derive(Clone, Debug)]
+pub(crate) struct FoundNode {
     /// The key of the document.
     key: String,
     /// What v2 says by the name of the object; in v3 the document says it.
     kind: Option<NodeKind>,
     texts: Texts,
+    /// v2: `.zmetadata`, if it was asked for together with the rest.
+    consolidated: Option<Option<Vec<u8>>>,
 }
 
 impl FoundNode {
-    fn parse(&self, store: &Arc<dyn Store>, path: &str) -> Result<StoredNode> {
+    pub(crate) fn parse(&self, store: &Arc<dyn Store>, path: &str) -> Result<StoredNode> {
         let document = parse_document(store, &self.key, &self.texts.document)?;
-        let kind = match self.kind {
-            Some(kind) => kind,
-            None if v3::is_array(&document).map_err(|problem| problem.at(&store.url(), &self.key))? => {
-                NodeKind::Array
-            }
-            None => NodeKind::Group,
-        };
+        let kind = self.kind_of(store, &document)?;
         let attributes = match &self.texts.attributes {
             Some(text) => Some(parse_document(store, &join(path, ZATTRS), text)?),
             None => None,
         };
-        Ok(StoredNode { format: self.texts.format, kind, key: self.key.clone(), document, attributes })
+        let (format, key, consolidated) = (self.texts.format, self.key.clone(), self.consolidated.clone());
+        Ok(StoredNode { format, kind, key, document, attributes, consolidated })
+    }
+
+    /// Bytes of its metadata.
+    pub(crate) fn len(&self) -> usize {
+        self.texts.len() + self.consolidated.as_ref().and_then(|text| text.as_ref()).map_or(0, Vec::len)
+    }
+
+    /// What kind of node it is.
+    pub(crate) fn kind(&self, store: &Arc<dyn Store>) -> Result<NodeKind> {
+        match self.kind {
+            Some(kind) => Ok(kind),
+            None => self.kind_of(store, &parse_document(store, &self.key, &self.texts.document)?),
+        }
+    }
+
+    fn kind_of(&self, store: &Arc<dyn Store>, document: &Json) -> Result<NodeKind> {
+        match self.kind {
+            Some(kind) => Ok(kind),
+            None if v3::is_array(document).map_err(|problem| problem.at(&store.url(), &self.key))? => {
+                Ok(NodeKind::Array)
+            }
+            None => Ok(NodeKind::Group),
+        }
     }
 }
 
 /// Finds the metadata at a path, of this format or of any.
 fn find(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Option<FoundNode>> {
+    find_in(&mut Documents::of(store, [path], format, true, None)?, store, path, format)
+}
+
+/// As [`find`], among documents of which some have been read.
+pub(crate) fn find_in(
+    documents: &mut Documents,
+    store: &Arc<dyn Store>,
+    path: &str,
+    format: Option<Format>,
+) -> Result<Option<FoundNode>> {
     if format != Some(Format::V2) {
         let key = join(path, ZARR_JSON);
-        if let Some(document) = read_text(store, &key)? {
+        if let Some(document) = documents.take(store, &key)? {
             let texts = Texts { format: Format::V3, document, attributes: None };
-            return Ok(Some(FoundNode { key, kind: None, texts }));
+            return Ok(Some(FoundNode { key, kind: None, texts, consolidated: None }));
         }
     }
     if format != Some(Format::V3) {
         for (name, kind) in [(ZARRAY, NodeKind::Array), (ZGROUP, NodeKind::Group)] {
             let key = join(path, name);
-            if let Some(document) = read_text(store, &key)? {
-                let attributes = read_text(store, &join(path, ZATTRS))?;
+            if let Some(document) = documents.take(store, &key)? {
+                let attributes = documents.take(store, &join(path, ZATTRS))?;
+                let consolidated = match kind {
+                    NodeKind::Array => None,
+                    NodeKind::Group => documents.known(&join(path, ZMETADATA)).transpose()?,
+                };
                 let texts = Texts { format: Format::V2, document, attributes };
-                return Ok(Some(FoundNode { key, kind: Some(kind), texts }));
+                return Ok(Some(FoundNode { key, kind: Some(kind), texts, consolidated }));
             }
         }
     }
@@ -250,16 +302,7 @@ pub(crate) fn kind(store: &Arc<dyn Store>, path: &str, format: Format) -> Result
     }
 }
 
-/// Most metadata is shorter: with this much room, it is read without asking for its size.
-const USUAL_DOCUMENT: usize = 4 << 10;
-
-/// Reads a metadata object; `None` if there is none.
-fn read_text(store: &Arc<dyn Store>, key: &str) -> Result<Option<Vec<u8>>> {
-    let mut text = Vec::with_capacity(USUAL_DOCUMENT);
-    Ok(store.read_all(Key::new(key)?, &mut text, MAX_DOCUMENT)?.then_some(text))
-}
-
-fn parse_document(store: &Arc<dyn Store>, key: &str, text: &[u8]) -> Result<Json> {
+pub(crate) fn parse_document(store: &Arc<dyn Store>, key: &str, text: &[u8]) -> Result<Json> {
     Json::parse(text).map_err(|error| ZarrError::Metadata {
         url: store.url(),
         key: key.to_owned(),

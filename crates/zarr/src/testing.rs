@@ -2,12 +2,82 @@
 
 use crate::{ArraySpec, Format, Json};
 use hyperslab_codec::DataType;
-use hyperslab_store::{Key, MemoryStore, Store};
+use hyperslab_store::{
+    Cost, EachListed, EachOpened, Entry, Key, MemoryStore, Opened, Opening, RangeRead, Result, Store,
+};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// An empty store.
 pub(crate) fn memory() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new())
+}
+
+/// A store that answers slowly: it counts how often somebody waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct Far {
+    inner: MemoryStore,
+    /// Requests that follow one another.
+    pub(crate) rounds: AtomicUsize,
+}
+
+impl Far {
+    fn wait(&self) {
+        self.rounds.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Store for Far {
+    fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
+        self.wait();
+        self.inner.read_ranges(key, size, ranges)
+    }
+
+    fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
+        self.wait();
+        self.inner.open(key, size)
+    }
+
+    fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
+        self.wait();
+        wanted.iter().enumerate().for_each(|(n, Opening { key, .. })| each(n, self.inner.open(*key, None)));
+    }
+
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
+        self.wait();
+        self.inner.read_all(key, buf, limit)
+    }
+
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
+        self.wait();
+        self.inner.size(key)
+    }
+
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
+        self.inner.write(key, parts)
+    }
+
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
+        self.wait();
+        self.inner.list_dir(prefix)
+    }
+
+    fn list_dirs(&self, prefixes: &[Option<Key<'_>>], each: EachListed<'_>) {
+        self.wait();
+        prefixes.iter().enumerate().for_each(|(n, prefix)| each(n, self.inner.list_dir(*prefix)));
+    }
+
+    fn cost(&self) -> Cost {
+        Cost { request: 1 << 20, range: 4096, at_once: 64 }
+    }
+
+    fn lock_id(&self, key: Key<'_>) -> u64 {
+        self.inner.lock_id(key)
+    }
+
+    fn url(&self) -> String {
+        self.inner.url()
+    }
 }
 
 /// Writes an object.

@@ -3,10 +3,14 @@
 //! * Hierarchies may have millions of nodes: the caller is asked between nodes whether to go on.
 //! * Symbolic links may make circles. A group that is reached again below itself is listed, but not
 //!   entered. A group that is linked at several places without a circle is listed at each of them.
+//! * Of a store far away a level is listed at once, and its documents are read at once: nothing is
+//!   asked for one after the other that can be asked for together. Opening a node then needs no
+//!   request.
 //! * A node whose document cannot be read is listed as an array: opening it says what is wrong. The
 //!   others can be used all the same.
 
-use crate::node::{self, NodeKind};
+use crate::documents::{Documents, is_far};
+use crate::node::{self, FoundNode, NodeKind, StoredNode};
 use crate::path::join;
 use crate::{Format, Group, Result, ZarrError, locked};
 use hyperslab_store::{Ask, Identity, Key, Store, StoreError};
@@ -18,8 +22,35 @@ use std::sync::Arc;
 /// other have more paths than could ever be listed.
 const MOST_VISITS: u32 = 2000;
 
-/// A path relative to the group that is walked, and what is there.
-pub(crate) type Listed = (String, NodeKind);
+/// A node below the group that is walked.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Its path, relative to that group.
+    pub path: String,
+    /// What it is.
+    pub kind: NodeKind,
+    /// Its metadata, if that came with the listing.
+    pub(crate) found: Option<Arc<FoundNode>>,
+}
+
+impl Listed {
+    /// Of which only the kind is known.
+    pub(crate) fn new(path: String, kind: NodeKind) -> Self {
+        Listed { path, kind, found: None }
+    }
+
+    /// Its parsed metadata; `None`: it is no longer there.
+    pub(crate) fn stored(&self, group: &Group) -> Result<Option<StoredNode>> {
+        let path = join(group.path(), &self.path);
+        match &self.found {
+            Some(found) => found.parse(group.store(), &path).map(Some),
+            None => node::read(group.store(), &path, Some(group.format())),
+        }
+    }
+}
+
+/// Bytes of metadata that are kept for opening nodes; of further ones it is read again.
+const KEPT: usize = 256 << 20;
 
 /// [`ZarrError::Interrupted`] where the answer is `true`.
 pub(crate) fn check(ask: Option<Ask<'_>>) -> Result<()> {
@@ -46,6 +77,9 @@ pub(crate) fn stored_nodes(
     max_depth: Option<usize>,
     ask: Option<Ask<'_>>,
 ) -> Result<Vec<Listed>> {
+    if is_far(group.store()) {
+        return nodes_by_level(group, max_depth, ask);
+    }
     let mut walk = Walk { group, ask, visits: HashMap::new() };
     let mut found = Vec::new();
     let mut levels = Vec::new();
@@ -53,15 +87,70 @@ pub(crate) fn stored_nodes(
         levels.extend(walk.enter("", &levels)?);
     }
     while let Some(level) = levels.last_mut() {
-        let Some((path, kind)) = level.pending.pop() else {
+        let Some(node) = level.pending.pop() else {
             levels.pop();
             continue;
         };
-        if kind == NodeKind::Group && max_depth.is_none_or(|most| levels.len() < most) {
-            levels.extend(walk.enter(&path, &levels)?);
+        if node.kind == NodeKind::Group && max_depth.is_none_or(|most| levels.len() < most) {
+            levels.extend(walk.enter(&node.path, &levels)?);
         }
-        found.push((path, kind));
+        found.push(node);
     }
+    Ok(found)
+}
+
+/// As [`stored_nodes`], with two rounds of requests for each level: what is in its groups, and the
+/// documents of that. (Such stores have no links, so there are no circles.)
+fn nodes_by_level(group: &Group, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Listed>> {
+    let (store, format) = (group.store(), group.format());
+    let (mut found, mut groups, mut kept) = (Vec::new(), vec![String::new()], 0);
+    let mut depth = 0;
+    while !groups.is_empty() && max_depth.is_none_or(|most| depth < most) {
+        depth += 1;
+        check(ask)?;
+        let places: Vec<String> = groups.iter().map(|below| join(group.path(), below)).collect();
+        let prefixes = places.iter().map(|path| locked::prefix(path)).collect::<Result<Vec<_>>>()?;
+        let mut listed = groups.iter().map(|_| Ok(Vec::new())).collect::<Vec<_>>();
+        store.list_dirs(&prefixes, &mut |n, entries| {
+            if let Some(slot) = listed.get_mut(n) {
+                *slot = entries;
+            }
+        });
+        let mut below = Vec::new();
+        for (parent, entries) in groups.iter().zip(listed) {
+            let children = entries?.into_iter().filter(|entry| entry.is_prefix);
+            below.extend(children.map(|entry| join(parent, &entry.name)));
+        }
+        // A name may be what no key can be; then it is no node.
+        let paths: Vec<String> = below.iter().map(|path| join(group.path(), path)).collect();
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let is_node: Vec<bool> = paths.iter().map(|path| Key::new(path).is_ok()).collect();
+        let wanted = paths.iter().zip(&is_node).filter(|(_, is_node)| **is_node).map(|(path, _)| *path);
+        let mut documents = Documents::of(store, wanted, Some(format), false, ask)?;
+        groups.clear();
+        for ((relative, path), _) in below.into_iter().zip(paths).zip(is_node).filter(|(_, is_node)| *is_node)
+        {
+            let found_node = node::find_in(&mut documents, store, path, Some(format))
+                .and_then(|node| node.map(|node| Ok((node.kind(store)?, node))).transpose());
+            let (kind, node) = match found_node {
+                Ok(Some((kind, node))) => (kind, Some(node)),
+                Ok(None) => continue,
+                // Opening it says what is wrong.
+                Err(error) if is_unreadable(&error) => (NodeKind::Array, None),
+                Err(error) => return Err(error),
+            };
+            if kind == NodeKind::Group {
+                groups.push(relative.clone());
+            }
+            let node = node.filter(|node| {
+                kept += node.len();
+                kept <= KEPT
+            });
+            found.push(Listed { path: relative, kind, found: node.map(Arc::new) });
+        }
+    }
+    // By components: "a/b" comes before "a-b".
+    found.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
     Ok(found)
 }
 
@@ -101,7 +190,7 @@ impl Walk<'_> {
                 continue;
             }
             let kind = listed_kind(store, &path, self.group.format())?;
-            pending.extend(kind.map(|kind| (join(below, &entry.name), kind)));
+            pending.extend(kind.map(|kind| Listed::new(join(below, &entry.name), kind)));
         }
         pending.reverse();
         Ok(Some(Level { identity, pending }))

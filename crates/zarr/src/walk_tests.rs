@@ -1,9 +1,11 @@
 use super::*;
-use crate::{ArraySpec, Consolidation, Format, Json};
+use crate::testing::{Far, dtype, put};
+use crate::{Array, ArraySpec, Consolidation, Format, Json, Node};
 use hyperslab_store::{LocalOptions, LocalStore, MemoryStore, Store};
 use std::cell::Cell;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 fn group(store: &Arc<dyn Store>, path: &str) -> Group {
     Group::create(store.clone(), path, Format::V3, Json::object(), false).unwrap()
@@ -109,4 +111,84 @@ fn hierarchies_may_be_deep() {
     assert_eq!(root.walk(None, None).unwrap().len(), 300);
     assert_eq!(root.walk(Some(7), None).unwrap().len(), 7);
     assert_eq!(root.walk(Some(0), None).unwrap().len(), 0);
+}
+
+/// How often something was waited for, and what came of it.
+fn rounds<T>(far: &Far, work: impl FnOnce() -> T) -> (usize, T) {
+    let before = far.rounds.load(Ordering::Relaxed);
+    let made = work();
+    (far.rounds.load(Ordering::Relaxed) - before, made)
+}
+
+#[test]
+fn stores_far_away_are_asked_in_rounds() {
+    for format in [Format::V2, Format::V3] {
+        let far = Arc::new(Far::default());
+        let store: Arc<dyn Store> = far.clone();
+        let attributes = || Json::from([("n", 1_i64.into())]);
+        let root = Group::create(store.clone(), "", format, attributes(), false).unwrap();
+        for path in ["a", "a/b", "a-b", "c"] {
+            Group::create(store.clone(), path, format, attributes(), false).unwrap();
+        }
+        for path in ["x", "a/x", "a/b/x", "c/y"] {
+            let spec = ArraySpec { attributes: attributes(), ..ArraySpec::new(format, &[4], dtype("<i4")) };
+            Array::create(store.clone(), path, spec, false).unwrap();
+        }
+        put(&store, "no node/here", "");
+        put(&store, "c/bad/.zarray", "{");
+        put(&store, "c/bad/zarr.json", "{");
+
+        let (count, opened) = rounds(&far, || node::open(&store, "a/x", None).unwrap());
+        assert!(matches!(opened, Node::Array(array) if *array.attributes() == attributes()));
+        assert_eq!(count, 1, "{format:?}");
+        let (count, opened) = rounds(&far, || Group::open(&store, "a", None, Consolidation::Auto).unwrap());
+        assert_eq!((count, opened.attributes()), (1, &attributes()));
+        let (count, missing) = rounds(&far, || node::open(&store, "nothing", None));
+        assert!(matches!(missing, Err(ZarrError::NotFound { .. })) && count == 1);
+
+        // Two for each level: what is there, and what it is.
+        let (count, found) = rounds(&far, || root.listed(None, None).unwrap());
+        let names: Vec<&str> = found.iter().map(|node| node.path.as_str()).collect();
+        assert_eq!(names, ["a", "a/b", "a/b/x", "a/x", "a-b", "c", "c/bad", "c/y", "x"]);
+        assert_eq!(count, 6, "{format:?}");
+        let (count, found) = rounds(&far, || root.listed(Some(1), None).unwrap());
+        assert_eq!((count, found.len()), (2, 4));
+        assert_eq!(rounds(&far, || root.listed(Some(0), None).unwrap().len()), (0, 0));
+        // What was listed is there.
+        for listed in root.listed(None, None).unwrap() {
+            let (count, opened) = rounds(&far, || root.open_listed(&listed));
+            match (&*listed.path, opened) {
+                ("c/bad", opened) => assert!(opened.is_err()),
+                (_, Ok(Node::Array(array))) => assert_eq!((count, array.attributes()), (0, &attributes())),
+                // Perhaps it has consolidated metadata.
+                (_, Ok(Node::Group(group))) => {
+                    assert!(
+                        count <= usize::from(format == Format::V2) && *group.attributes() == attributes()
+                    );
+                }
+                (path, Err(error)) => panic!("{path}: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn consolidated_groups_far_away_take_one_round() {
+    for format in [Format::V2, Format::V3] {
+        let far = Arc::new(Far::default());
+        let store: Arc<dyn Store> = far.clone();
+        let mut root = Group::create(store.clone(), "", format, Json::object(), false).unwrap();
+        for number in 0..100 {
+            let spec = ArraySpec::new(format, &[4], dtype("<i4"));
+            Array::create(store.clone(), &format!("a{number:02}"), spec, false).unwrap();
+        }
+        let (count, ()) = rounds(&far, || root.consolidate(None).unwrap());
+        // Listing, documents in pages of 64 requests, the group's own.
+        assert!(count <= 1 + 5 + 2, "{format:?}: {count}");
+        let (count, arrays) = rounds(&far, || {
+            let root = Group::open(&store, "", None, Consolidation::Require).unwrap();
+            root.children().unwrap().into_iter().map(|(name, _)| root.child(&name).unwrap()).count()
+        });
+        assert_eq!((count, arrays), (1, 100), "{format:?}");
+    }
 }

@@ -1,0 +1,129 @@
+//! Metadata objects of nodes, as texts.
+//!
+//! Of a store that answers at once, each is read when it is known to be needed. A store far away is
+//! asked for all that may be needed together: the answer that there is no such object comes with
+//! the others, and a second round would take as long as the first.
+
+use crate::path::join;
+use crate::{Format, Result, ZarrError};
+use hyperslab_store::{Ask, Key, Next, Opened, Opening, Operation, RangeRead, Store, StoreError};
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+/// The largest metadata object that is read. Consolidated metadata of large hierarchies has tens of
+/// megabytes.
+pub(crate) const MAX_DOCUMENT: usize = 256 << 20;
+
+/// Most metadata is shorter: with this much room, it is read without asking for its size.
+const USUAL_DOCUMENT: usize = 4 << 10;
+
+/// What comes of a metadata object with its first request: what is longer takes another one. Not more,
+/// since an object of this name may have any size.
+const FIRST: u64 = 4 << 20;
+
+pub(crate) const ZARR_JSON: &str = "zarr.json";
+pub(crate) const ZARRAY: &str = ".zarray";
+pub(crate) const ZGROUP: &str = ".zgroup";
+pub(crate) const ZATTRS: &str = ".zattrs";
+pub(crate) const ZMETADATA: &str = ".zmetadata";
+
+type Text = Result<Option<Vec<u8>>, StoreError>;
+
+/// Metadata objects, of which some have been read.
+#[derive(Default)]
+pub(crate) struct Documents {
+    read: HashMap<String, Text>,
+}
+
+/// Whether a request takes so long that several are made at once.
+pub(crate) fn is_far(store: &Arc<dyn Store>) -> bool {
+    store.cost().at_once > 1
+}
+
+impl Documents {
+    /// Those of nodes at these paths, of this format or of any; with what else may be wanted of a
+    /// group that is opened. `ask` is asked between requests.
+    pub(crate) fn of<'p>(
+        store: &Arc<dyn Store>,
+        paths: impl IntoIterator<Item = &'p str>,
+        format: Option<Format>,
+        consolidated: bool,
+        ask: Option<Ask<'_>>,
+    ) -> Result<Self> {
+        if !is_far(store) {
+            return Ok(Documents::default());
+        }
+        let mut names = Vec::new();
+        if format != Some(Format::V2) {
+            names.push(ZARR_JSON);
+        }
+        if format != Some(Format::V3) {
+            names.extend([ZARRAY, ZGROUP, ZATTRS]);
+            names.extend(consolidated.then_some(ZMETADATA));
+        }
+        let keys = paths.into_iter().flat_map(|path| names.iter().map(move |name| join(path, name)));
+        Ok(Documents { read: read_all(store, keys.collect(), ask)? })
+    }
+
+    /// The text of an object; `None` if there is none.
+    pub(crate) fn take(&mut self, store: &Arc<dyn Store>, key: &str) -> Result<Option<Vec<u8>>> {
+        match self.read.remove(key) {
+            Some(text) => Ok(text?),
+            None => read_text(store, key),
+        }
+    }
+
+    /// The text of an object, if it was read with others.
+    pub(crate) fn known(&mut self, key: &str) -> Option<Text> {
+        self.read.remove(key)
+    }
+}
+
+/// Reads a metadata object; `None` if there is none.
+pub(crate) fn read_text(store: &Arc<dyn Store>, key: &str) -> Result<Option<Vec<u8>>> {
+    let mut text = Vec::with_capacity(USUAL_DOCUMENT);
+    Ok(store.read_all(Key::new(key)?, &mut text, MAX_DOCUMENT)?.then_some(text))
+}
+
+/// Reads objects, as many at once as the store likes.
+fn read_all(
+    store: &Arc<dyn Store>,
+    keys: Vec<String>,
+    ask: Option<Ask<'_>>,
+) -> Result<HashMap<String, Text>> {
+    let mut read = HashMap::with_capacity(keys.len());
+    for keys in keys.chunks(store.cost().at_once.max(1)) {
+        if ask.is_some_and(|ask| ask()) {
+            return Err(ZarrError::Interrupted);
+        }
+        let wanted: Vec<Opening<'_>> = keys
+            .iter()
+            .map(|key| Ok(Opening { key: Key::new(key)?, next: Next::Start(FIRST) }))
+            .collect::<Result<_, StoreError>>()?;
+        store.open_all(&wanted, &mut |n, opened| {
+            if let Some(key) = keys.get(n) {
+                let text =
+                    opened.and_then(|opened| opened.map(|opened| text_of(store, key, &*opened)).transpose());
+                read.insert(key.clone(), text);
+            }
+        });
+    }
+    Ok(read)
+}
+
+fn text_of(store: &Arc<dyn Store>, key: &str, opened: &dyn Opened) -> Result<Vec<u8>, StoreError> {
+    let size = usize::try_from(opened.size()).unwrap_or(usize::MAX);
+    if size > MAX_DOCUMENT {
+        let (key, url) = (key.to_owned(), store.url());
+        return Err(StoreError::TooLarge { key, url, limit: MAX_DOCUMENT as u64 });
+    }
+    let mut text = Vec::new();
+    if text.try_reserve_exact(size).is_err() {
+        let (key, url, source) = (key.to_owned(), store.url(), io::ErrorKind::OutOfMemory.into());
+        return Err(StoreError::Io { operation: Operation::Read, key, url, source });
+    }
+    text.resize(size, 0);
+    opened.read_ranges(&mut [RangeRead { offset: 0, buf: &mut text }])?;
+    Ok(text)
+}
