@@ -201,7 +201,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
     def _listed(
         self, depth: int | None, fresh: bool = False
     ) -> list[tuple[str, str, Callable[[], Array | Group]]]:
-        """Paths and kinds of nodes below, and what opens each. In a store far away they came with the listing."""
+        """Paths and kinds of nodes below, and what opens each. In a far store nodes come with the listing."""
         if not self._is_far:
             return [
                 (path, kind, partial(self._member, path, fresh and kind == "group"))
