@@ -111,8 +111,8 @@ pub enum StoreError {
         /// The store.
         url: String,
     },
-    /// A wait for another writer of the object was given up.
-    #[error("interrupted while waiting for another writer of '{key}' in {url}")]
+    /// A wait, for another writer of the object or for a network, was given up.
+    #[error("interrupted while waiting for '{key}' in {url}")]
     Interrupted {
         /// The object.
         key: String,
@@ -129,6 +129,17 @@ pub enum StoreError {
         /// What is wrong with it.
         source: ZipError,
     },
+    /// A server refused, failed, or could not be reached.
+    #[error(transparent)]
+    Server(Box<Refusal>),
+    /// Others replaced the object while it was read.
+    #[error("'{key}' in {url} was replaced while it was read: read it again")]
+    Changed {
+        /// The object.
+        key: String,
+        /// The store.
+        url: String,
+    },
     /// The object is larger than anything valid could be.
     #[error("'{key}' in {url} has more than {limit} bytes, the most that its metadata allows")]
     TooLarge {
@@ -141,6 +152,42 @@ pub enum StoreError {
     },
 }
 
+/// What a server answered instead of what was asked for. Nothing in it is secret: no credentials, no
+/// signatures.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "cannot {operation} '{key}' in {url}: {why}{}{}{}",
+    .status.map_or_else(String::new, |status| format!(" (HTTP status {status})")),
+    .request.as_ref().map_or_else(String::new, |request| format!(" [request {request}]")),
+    .advice.as_ref().map_or_else(String::new, |advice| format!(". {advice}"))
+)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// What was tried.
+    pub operation: Operation,
+    /// On which key (empty: the root).
+    pub key: String,
+    /// The store.
+    pub url: String,
+    /// What kind of error of the system it resembles.
+    pub kind: io::ErrorKind,
+    /// The status of the answer, if there was an answer.
+    pub status: Option<u16>,
+    /// What the server calls the request, for its operators.
+    pub request: Option<String>,
+    /// What happened.
+    pub why: String,
+    /// What to do about it: whole sentences.
+    pub advice: Option<String>,
+}
+
+impl Refusal {
+    /// A failure without an answer of the server.
+    pub fn new(operation: Operation, key: &str, url: String, kind: io::ErrorKind, why: String) -> Self {
+        Refusal { operation, key: key.to_owned(), url, kind, status: None, request: None, why, advice: None }
+    }
+}
+
 impl StoreError {
     /// A change of a store that only reads.
     pub fn read_only(store: &(impl Store + ?Sized), operation: Operation, key: Option<Key<'_>>) -> Self {
@@ -148,7 +195,8 @@ impl StoreError {
         StoreError::io(store, operation, key.map_or("", |key| key.as_str()), source)
     }
 
-    pub(crate) fn io<S: Store + ?Sized>(
+    /// The operating system refused.
+    pub fn io<S: Store + ?Sized>(
         store: &S,
         operation: Operation,
         key: &str,
@@ -157,7 +205,8 @@ impl StoreError {
         StoreError::Io { operation, key: key.to_owned(), url: store.url(), source: source.into() }
     }
 
-    pub(crate) fn out_of_range<S: Store + ?Sized>(
+    /// A range beyond the end of an object of `size` bytes.
+    pub fn out_of_range<S: Store + ?Sized>(
         store: &S,
         key: &str,
         offset: u64,
@@ -167,7 +216,8 @@ impl StoreError {
         StoreError::OutOfRange { key: key.to_owned(), url: store.url(), offset, len, size }
     }
 
-    pub(crate) fn too_large<S: Store + ?Sized>(store: &S, key: &str, limit: usize) -> Self {
+    /// An object of more than `limit` bytes.
+    pub fn too_large<S: Store + ?Sized>(store: &S, key: &str, limit: usize) -> Self {
         StoreError::TooLarge { key: key.to_owned(), url: store.url(), limit: limit as u64 }
     }
 
@@ -184,10 +234,11 @@ impl StoreError {
         }
     }
 
-    /// The operating system's error kind, where there is one.
+    /// The operating system's error kind, where there is one, or what a server's answer resembles.
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         match self {
             StoreError::Io { source, .. } => Some(source.kind()),
+            StoreError::Server(refusal) => Some(refusal.kind),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! Objects under construction in memory, for stores that only write whole ones.
 
-use crate::{Key, Opened, Operation, RangeRead, Replacement, Result, Store, StoreError};
+use crate::{Ask, Expected, Key, Opened, Operation, RangeRead, Replacement, Result, Store, StoreError};
 use std::fmt;
 use std::io;
 
@@ -108,5 +108,12 @@ impl<S: Store + ?Sized> Replacement for Gathered<'_, S> {
             return Err(self.error(given_up()));
         }
         self.store.write(Key::new(&self.key)?, &[&self.bytes])
+    }
+
+    fn commit_over(self: Box<Self>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
+        if self.failed {
+            return Err(self.error(given_up()));
+        }
+        self.store.swap(Key::new(&self.key)?, expected, &[&self.bytes], ask)
     }
 }

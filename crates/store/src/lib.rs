@@ -29,11 +29,12 @@ mod staged;
 mod stamp;
 pub mod turns;
 mod zip;
+pub mod waiting;
 
-pub use error::{Operation, Result, StoreError};
+pub use error::{Operation, Refusal, Result, StoreError};
 pub use key::Key;
 pub use local::{FileStore, LocalOptions, LocalStore};
-pub use lock::{Expected, ObjectLock};
+pub use lock::{Expected, ObjectLock, Version};
 pub use memory::MemoryStore;
 pub use segments::{Segment, SegmentStore};
 pub use staged::Staged;
@@ -82,6 +83,12 @@ pub trait Opened: Send + Sync + Debug {
     /// The stamp under which everything that has been read from this object until now may be kept,
     /// as with [`Store::read_all_stamped`].
     fn vouched(&self) -> Option<Stamp> {
+        None
+    }
+
+    /// What its server calls these contents, for a store that replaces objects by conditional
+    /// requests ([`Store::swap`]). `None`: it has no server, or the server tells no versions.
+    fn version(&self) -> Option<Version<'_>> {
         None
     }
 

@@ -25,6 +25,15 @@ impl<'s> ObjectLock<'s> {
     }
 }
 
+/// What a server calls the contents of an object ([`Opened::version`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version<'v> {
+    /// The entity tag, as in `If-Match` of HTTP.
+    pub tag: Option<&'v str>,
+    /// The number of the version, on servers that compare that instead.
+    pub number: Option<&'v str>,
+}
+
 /// What has to be under a key for an object to be put there. (As `If-Match` and `If-None-Match` of
 /// HTTP.)
 #[derive(Clone, Copy, Debug)]

@@ -25,12 +25,22 @@ impl Stamp {
         self.0.iter().take(5).eq(other.0.iter().take(5))
     }
 
+    /// A stamp of 256 bits that depend on which object of which store it is, and on which contents
+    /// the store says that it has.
+    pub fn hashed(hash: [u64; 4]) -> Self {
+        let [a, b, c, d] = hash;
+        Stamp([Stamp::HASHED, a, b, c, d, 0, 0])
+    }
+
     /// The first number of stamps that count versions; the second is the count. No device has this
     /// number.
     pub const NO_DEVICE: u64 = u64::MAX;
 
     /// The first number of stamps of members of archives. No device has this number.
     pub(crate) const IN_ARCHIVE: u64 = u64::MAX - 1;
+
+    /// The first number of hashed stamps. No device has this number.
+    const HASHED: u64 = u64::MAX - 2;
 }
 
 /// Whether there is an object, and the stamp under which the bytes that were read may be kept.

@@ -15,7 +15,8 @@
 //!    is reported.
 //! 5. A task that takes long, or waits, asks whether to go on: on the caller's thread that runs the
 //!    handlers of signals, on workers it looks at the flag that stops the request. While the caller
-//!    waits for workers it goes on asking, so that a signal stops these, too.
+//!    waits for workers it goes on asking, so that a signal stops these, too. Stores that wait for a
+//!    network ask the same, through the thread ([`waiting`]).
 //!
 //! Beside requests there is background work (read-ahead, write-behind), which nobody waits for
 //! here. Workers do a step of it when no request needs them, so a request waits for background work
@@ -27,7 +28,7 @@
 
 use crate::runtime::process::PerProcess;
 use crate::runtime::settings;
-use hyperslab_store::Ask;
+use hyperslab_store::{Ask, waiting};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -182,7 +183,7 @@ impl Pool {
                     gave_up.get()
                 };
                 // What it gave up for is told by the one who stopped the request.
-                if let Err(error) = task(at, &ask)
+                if let Err(error) = waiting::with_ask(&ask, || task(at, &ask))
                     && !gave_up.get()
                 {
                     fail(at, error);
@@ -206,7 +207,7 @@ impl Pool {
                     gave_up.set(gave_up.get() || asked(at));
                     gave_up.get()
                 };
-                match task(at, &ask) {
+                match waiting::with_ask(&ask, || task(at, &ask)) {
                     Err(error) if !gave_up.get() => fail(at, error),
                     Err(_) => {}
                     Ok(()) => {

@@ -1,0 +1,413 @@
+//! One server as seen from one process, and the requests to it.
+//!
+//! Connections belong to the threads of a process, so a forked child makes its client anew, from
+//! the configuration. Every request waits for one of [`Settings::concurrency`] permits, has a
+//! deadline, and returns a [`Failure`] that is fit to be told.
+
+use crate::failure::{Cause, Failure, failure};
+use crate::meter::Meter;
+use crate::settings::Settings;
+use crate::transport::traced;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use hyperslab_store::fork::{self, Mutex};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt};
+use std::fmt;
+use std::future::Future;
+use std::io::ErrorKind;
+use std::mem::ManuallyDrop;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{OnceCell, Semaphore};
+
+/// What a server can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Abilities {
+    /// Whether it gives the last bytes of an object whose size is not known.
+    pub(crate) suffixes: bool,
+    /// Whether equal entity tags mean equal bytes however fast an object changes. Plain web servers
+    /// make them of a time in seconds.
+    pub(crate) exact_tags: bool,
+    /// Whether it compares the number of a version instead of its tag.
+    pub(crate) numbered: bool,
+    /// Whether it lists objects.
+    pub(crate) lists: bool,
+    /// Whether objects can be written in parts.
+    pub(crate) parts: bool,
+    /// Whether requests are signed by nobody.
+    pub(crate) anonymous: bool,
+}
+
+/// Makes the connections to a server.
+pub(crate) trait Connect: Send + Sync + fmt::Debug {
+    /// A new client; what is wrong, without secrets, if there can be none.
+    fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn ObjectStore>, Box<Cause>>>;
+}
+
+/// What a server says about contents of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Contents {
+    pub(crate) size: u64,
+    pub(crate) tag: Option<String>,
+    pub(crate) number: Option<String>,
+    /// Nanoseconds since 1970.
+    pub(crate) modified: i64,
+}
+
+impl Contents {
+    fn new(meta: &ObjectMeta) -> Self {
+        Contents {
+            size: meta.size,
+            tag: meta.e_tag.clone(),
+            number: meta.version.clone(),
+            modified: meta.last_modified.timestamp_nanos_opt().unwrap_or_default(),
+        }
+    }
+
+    /// Whether both are the same contents, as far as the server tells.
+    pub(crate) fn is(&self, other: &Contents) -> bool {
+        self.size == other.size
+            && match (&self.tag, &other.tag) {
+                (Some(one), Some(other)) => one == other,
+                _ => self.modified == other.modified,
+            }
+    }
+
+    /// The tag, if a server compares it byte by byte. (Weak tags are for pages, not for data.)
+    pub(crate) fn strong(&self) -> Option<&str> {
+        self.tag.as_deref().filter(|tag| !tag.starts_with("W/"))
+    }
+}
+
+/// Bytes of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct Fetched {
+    pub(crate) contents: Contents,
+    /// Which bytes.
+    pub(crate) range: Range<u64>,
+    /// As they came, in order.
+    pub(crate) pieces: Vec<Bytes>,
+}
+
+impl Fetched {
+    /// Copies the part of `buf`, which begins at `offset` of the object, that is here.
+    pub(crate) fn copy_to(&self, offset: u64, buf: &mut [u8]) {
+        let end = offset.saturating_add(buf.len() as u64);
+        let mut at = self.range.start;
+        for piece in &self.pieces {
+            let next = at + piece.len() as u64;
+            let (from, to) = (at.max(offset), next.min(end));
+            if from < to {
+                let index = |position: u64, base: u64| usize::try_from(position - base).unwrap_or(usize::MAX);
+                if let (Some(source), Some(target)) = (
+                    piece.get(index(from, at)..index(to, at)),
+                    buf.get_mut(index(from, offset)..index(to, offset)),
+                ) {
+                    target.copy_from_slice(source);
+                }
+            }
+            at = next;
+        }
+    }
+}
+
+/// Which bytes are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    All,
+    /// All, if these are at most so many.
+    AtMost(u64),
+    Bounded(Range<u64>),
+    Suffix(u64),
+}
+
+/// A client of one process.
+pub(crate) struct Client {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    permits: Semaphore,
+    pub(crate) settings: Settings,
+    pub(crate) abilities: Abilities,
+    meter: Arc<Meter>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("abilities", &self.abilities).finish_non_exhaustive()
+    }
+}
+
+/// A body that was cut short, where the server tells no version of what it sends: from the start.
+const AGAIN: usize = 3;
+
+impl Client {
+    /// Makes a request: waits for a permit, watches the deadline, and says what an error means.
+    /// `bytes`: how many it moves.
+    pub(crate) async fn request<T>(
+        &self,
+        bytes: u64,
+        work: impl Future<Output = object_store::Result<T>>,
+    ) -> Result<T, Failure> {
+        self.counted(bytes, work).await.0
+    }
+
+    /// As [`Client::request`], and how often something was sent.
+    pub(crate) async fn counted<T>(
+        &self,
+        bytes: u64,
+        work: impl Future<Output = object_store::Result<T>>,
+    ) -> (Result<T, Failure>, usize) {
+        let _permit = self.permits.acquire().await;
+        self.watched(bytes, work).await
+    }
+
+    /// A request, or a step of one, for which there is a permit.
+    async fn watched<T>(
+        &self,
+        bytes: u64,
+        work: impl Future<Output = object_store::Result<T>>,
+    ) -> (Result<T, Failure>, usize) {
+        match tokio::time::timeout(self.settings.deadline_of(bytes), traced(work)).await {
+            Ok((Ok(done), trace)) => (Ok(done), trace.sent),
+            Ok((Err(error), trace)) => (Err(failure(&error, &trace, self.abilities.anonymous)), trace.sent),
+            Err(_) => {
+                let why = "the server did not answer in time";
+                (Err(Failure::Other(Cause::new(ErrorKind::TimedOut, why))), 0)
+            }
+        }
+    }
+
+    /// What the server says about an object.
+    pub(crate) async fn head(&self, path: &Path) -> Result<Contents, Failure> {
+        let begun = Instant::now();
+        let meta = self.request(0, self.store.head(path)).await?;
+        self.meter.answered(begun.elapsed());
+        Ok(Contents::new(&meta))
+    }
+
+    /// Bytes of an object; only of the contents `of`, if these are given. A range is cut where the
+    /// object ends.
+    pub(crate) async fn get(
+        &self,
+        path: &Path,
+        wanted: Wanted,
+        of: Option<&Contents>,
+    ) -> Result<Fetched, Failure> {
+        match wanted {
+            Wanted::Suffix(len) if !self.abilities.suffixes => {
+                let contents = self.head(path).await?;
+                let range = contents.size.saturating_sub(len)..contents.size;
+                self.get_range(path, range, &contents).await
+            }
+            Wanted::Suffix(0) => {
+                let contents = self.head(path).await?;
+                Ok(Fetched { range: contents.size..contents.size, contents, pieces: Vec::new() })
+            }
+            Wanted::Bounded(range) if range.is_empty() => {
+                let contents = self.head(path).await?;
+                Ok(Fetched { range: 0..0, contents, pieces: Vec::new() })
+            }
+            wanted => match self.get_once(path, &wanted, of).await {
+                Err(Failure::NoRanges) => self.get_cut(path, wanted, of).await,
+                // An object without bytes has no range that a server could give.
+                Err(Failure::BeyondEnd) => {
+                    let contents = self.head(path).await?;
+                    match contents.size {
+                        0 => Ok(Fetched { range: 0..0, contents, pieces: Vec::new() }),
+                        size => Ok(Fetched { range: size..size, contents, pieces: Vec::new() }),
+                    }
+                }
+                result => result,
+            },
+        }
+    }
+
+    async fn get_range(
+        &self,
+        path: &Path,
+        range: Range<u64>,
+        contents: &Contents,
+    ) -> Result<Fetched, Failure> {
+        if range.is_empty() {
+            return Ok(Fetched { range, contents: contents.clone(), pieces: Vec::new() });
+        }
+        self.get_once(path, &Wanted::Bounded(range), Some(contents)).await
+    }
+
+    /// A range of a server that only gives whole objects.
+    async fn get_cut(&self, path: &Path, wanted: Wanted, of: Option<&Contents>) -> Result<Fetched, Failure> {
+        let mut all = self.get_once(path, &Wanted::All, of).await?;
+        let size = all.contents.size;
+        let range = match wanted {
+            Wanted::All | Wanted::AtMost(_) => 0..size,
+            Wanted::Bounded(range) => range.start.min(size)..range.end.min(size),
+            Wanted::Suffix(len) => size.saturating_sub(len)..size,
+        };
+        let len = usize::try_from(range.end - range.start).unwrap_or_default();
+        let mut cut = vec![0; len];
+        all.copy_to(range.start, &mut cut);
+        all.pieces = vec![Bytes::from(cut)];
+        all.range = range;
+        Ok(all)
+    }
+
+    async fn get_once(&self, path: &Path, wanted: &Wanted, of: Option<&Contents>) -> Result<Fetched, Failure> {
+        let mut again = 0;
+        loop {
+            let range = match wanted {
+                Wanted::All | Wanted::AtMost(_) => None,
+                Wanted::Bounded(range) => Some(GetRange::Bounded(range.clone())),
+                Wanted::Suffix(len) => Some(GetRange::Suffix(*len)),
+            };
+            let if_match = of.and_then(Contents::strong).map(str::to_owned);
+            let options = GetOptions { range, if_match, ..GetOptions::default() };
+            let body = async {
+                let _permit = self.permits.acquire().await;
+                let begun = Instant::now();
+                let result = self.watched(0, self.store.get_opts(path, options)).await.0?;
+                let answered = begun.elapsed();
+                let contents = Contents::new(&result.meta);
+                if of.is_some_and(|of| !of.is(&contents)) {
+                    return Err(Failure::Condition);
+                }
+                if matches!(wanted, Wanted::AtMost(most) if contents.size > *most) {
+                    // The body is not read.
+                    return Ok(Some(Fetched { contents, range: 0..0, pieces: Vec::new() }));
+                }
+                let len = result.range.end.saturating_sub(result.range.start);
+                let (range, pieces) = self.watched(len, self.body(result)).await.0?;
+                self.meter.answered(answered);
+                self.meter.moved(len, begun.elapsed().saturating_sub(answered));
+                Ok(pieces.map(|pieces| Fetched { contents, range, pieces }))
+            };
+            let answer = match body.await {
+                Ok(answer) => answer,
+                // A body without a version of its own is not resumed by the layer below.
+                Err(Failure::Other(cause))
+                    if again < AGAIN && cause.status.is_none() && cause.kind != ErrorKind::TimedOut
+                        && is_transient(cause.kind) =>
+                {
+                    again += 1;
+                    tokio::time::sleep(Duration::from_millis(50 << again)).await;
+                    continue;
+                }
+                Err(failure) => return Err(failure),
+            };
+            if let Some(fetched) = answer {
+                return Ok(fetched);
+            }
+            // Cut short, and nobody noticed.
+            again += 1;
+            if again > AGAIN {
+                let why = "the server sent fewer bytes than it said";
+                return Err(Failure::Other(Cause::new(ErrorKind::UnexpectedEof, why)));
+            }
+        }
+    }
+
+    /// The body of an answer. `None`: it has fewer bytes than it should have.
+    async fn body(&self, result: GetResult) -> object_store::Result<(Range<u64>, Option<Vec<Bytes>>)> {
+        let range = result.range.clone();
+        let mut left = range.end.saturating_sub(range.start);
+        let (mut stream, mut pieces) = (result.into_stream(), Vec::new());
+        while let Some(piece) = stream.next().await {
+            let mut piece = piece?;
+            // More than was promised is nobody's.
+            piece.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+            left -= piece.len() as u64;
+            if !piece.is_empty() {
+                pieces.push(piece);
+            }
+        }
+        Ok((range, (left == 0).then_some(pieces)))
+    }
+}
+
+/// Whether a connection ended in a way that says nothing about the next one.
+fn is_transient(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::ConnectionReset
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::BrokenPipe
+            | ErrorKind::UnexpectedEof
+    )
+}
+
+/// The client of this process, made on first use.
+pub(crate) struct PerProcess {
+    connect: Box<dyn Connect>,
+    settings: Settings,
+    abilities: Abilities,
+    pub(crate) meter: Arc<Meter>,
+    /// Gated; held to find the cell, not to fill it. Of a parent it is never dropped: its connections
+    /// could take locks of threads that this process does not have.
+    client: Mutex<Option<(u64, ManuallyDrop<Cell>)>>,
+}
+
+/// The client, once there is one. Tasks that come at the same time wait for the first.
+type Cell = Arc<OnceCell<Arc<Client>>>;
+
+impl fmt::Debug for PerProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PerProcess").field("connect", &self.connect).finish_non_exhaustive()
+    }
+}
+
+impl PerProcess {
+    pub(crate) fn new(connect: Box<dyn Connect>, settings: Settings, abilities: Abilities) -> Self {
+        let meter = Arc::new(Meter::new(settings.gap));
+        PerProcess { connect, settings, abilities, meter, client: Mutex::new(None) }
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn abilities(&self) -> Abilities {
+        self.abilities
+    }
+
+    /// The client of this process. For tasks.
+    pub(crate) async fn get(&self) -> Result<Arc<Client>, Failure> {
+        let cell = self.cell();
+        let client = cell.get_or_try_init(|| async {
+            let connect = tokio::time::timeout(self.settings.deadline, self.connect.connect());
+            let late = |_| Cause::new(ErrorKind::TimedOut, "the server did not answer in time");
+            Ok::<_, Box<Cause>>(Arc::new(Client {
+                store: connect.await.map_err(late).flatten()?,
+                permits: Semaphore::new(self.settings.concurrency.max(1)),
+                settings: self.settings.clone(),
+                abilities: self.abilities,
+                meter: self.meter.clone(),
+            }))
+        });
+        Ok(client.await.map_err(Failure::Other)?.clone())
+    }
+
+    fn cell(&self) -> Cell {
+        let generation = fork::generation();
+        let mut slot = self.client.lock();
+        match &*slot {
+            Some((of, cell)) if *of == generation => Arc::clone(cell),
+            _ => {
+                let cell = Cell::default();
+                // What was there, of a parent, is not dropped.
+                *slot = Some((generation, ManuallyDrop::new(cell.clone())));
+                cell
+            }
+        }
+    }
+}
+
+impl Drop for PerProcess {
+    fn drop(&mut self) {
+        if let Some((of, client)) = self.client.lock().take()
+            && of == fork::generation()
+        {
+            drop(ManuallyDrop::into_inner(client));
+        }
+    }
+}

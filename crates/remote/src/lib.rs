@@ -1,0 +1,37 @@
+//! Object stores: S3, Google Cloud Storage, Azure Blob Storage, and plain HTTP.
+//!
+//! [`RemoteStore`] implements [`Store`](hyperslab_store::Store) for callers that know nothing of
+//! networks: its methods block. Inside, requests are tasks on a private runtime, many at a time.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `store` | the methods of `Store`, reading |
+//! | `opened` | an open object: what of it has come |
+//! | `held` | an object that stays open, in blocks |
+//! | `write`, `list` | the methods that change and list |
+//! | `ranges` | which requests bring which ranges |
+//! | `client` | one server: permits, deadlines, retries of bodies |
+//! | `transport` | HTTP, and what it notes for errors |
+//! | `failure` | what went wrong, fit to be told |
+//! | `runtime` | tasks, and the wait for them |
+//! | `meter` | what requests cost |
+
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
+
+mod client;
+mod failure;
+mod held;
+mod list;
+mod meter;
+mod opened;
+mod ranges;
+mod runtime;
+mod settings;
+mod store;
+mod transport;
+mod write;
+
+pub use settings::{Settings, Unconditional};
+pub use store::RemoteStore;
+pub use write::on_unconditional;

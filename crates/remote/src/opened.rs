@@ -1,0 +1,155 @@
+//! An object that is open: the contents that it had then, and what of them has come.
+
+use crate::client::{Contents, Fetched, Wanted};
+use crate::failure::Failure;
+use crate::ranges;
+use crate::store::{Fetching, RemoteStore, takers};
+use hyperslab_store::fork::Mutex;
+use hyperslab_store::{Opened, Operation, RangeRead, Result, Stamp, StoreError, Version};
+use object_store::path::Path;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Bytes that may be announced and not yet read, per object: sizes come from indexes, which may
+/// lie. What is beyond is fetched when it is read.
+const ANNOUNCED: u64 = 1 << 30;
+
+/// A range that was asked for.
+struct Piece {
+    range: Range<u64>,
+    fetching: Fetching,
+    /// Bytes that nobody has read yet.
+    unread: AtomicU64,
+    /// Whether it is kept after it was read: it came when the object was opened.
+    kept: bool,
+}
+
+/// An open object.
+pub(crate) struct RemoteOpened {
+    store: RemoteStore,
+    key: String,
+    path: Path,
+    contents: Contents,
+    /// Gated. In no order.
+    pieces: Mutex<Vec<Arc<Piece>>>,
+}
+
+impl fmt::Debug for RemoteOpened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteOpened").field("key", &self.key).field("size", &self.contents.size).finish()
+    }
+}
+
+impl RemoteOpened {
+    /// `fetching` is done.
+    pub(crate) fn new(store: RemoteStore, key: &str, path: Path, contents: Contents, fetching: Fetching) -> Self {
+        let range = match fetching.wait() {
+            Ok(Ok(fetched)) => fetched.range.clone(),
+            _ => 0..0,
+        };
+        let first = Piece { range, fetching, unread: AtomicU64::new(0), kept: true };
+        let pieces = Mutex::new(vec![Arc::new(first)]);
+        RemoteOpened { store, key: key.to_owned(), path, contents, pieces }
+    }
+
+    /// Starts requests for what of `wanted` is not among `pieces`.
+    fn start(&self, wanted: impl Iterator<Item = Range<u64>>, pieces: &[Arc<Piece>]) -> Vec<Arc<Piece>> {
+        let have: Vec<Range<u64>> = pieces.iter().map(|piece| piece.range.clone()).collect();
+        let missing: Vec<Range<u64>> = wanted.flat_map(|range| ranges::missing(range, &have)).collect();
+        let gap = self.store.0.process.meter.request();
+        let requests = ranges::requests(missing.into_iter(), gap, self.store.settings().largest);
+        let start = |range: Range<u64>| {
+            let of = Some(self.contents.clone());
+            let fetching = self.store.fetch(self.path.clone(), Wanted::Bounded(range.clone()), of);
+            let unread = AtomicU64::new(range.end - range.start);
+            Arc::new(Piece { range, fetching, unread, kept: false })
+        };
+        requests.into_iter().map(start).collect()
+    }
+
+    /// The pieces that can still be waited for: those of a parent never come.
+    fn pieces(&self) -> Vec<Arc<Piece>> {
+        let mut pieces = self.pieces.lock();
+        pieces.retain(|piece| !piece.fetching.is_of_parent());
+        pieces.clone()
+    }
+}
+
+impl Opened for RemoteOpened {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
+        self.store.check_ranges(&self.key, self.contents.size, ranges)?;
+        let mut pieces = self.pieces();
+        let range_of = |range: &RangeRead<'_>| range.offset..range.offset + range.buf.len() as u64;
+        pieces.extend(self.start(ranges.iter().map(range_of), &pieces));
+        // Threads that read at the same time may have asked for the same twice.
+        pieces.sort_by_key(|piece| (piece.range.start, std::cmp::Reverse(piece.range.end)));
+        let mut end = 0;
+        pieces.retain(|piece| {
+            let more = piece.range.end > end;
+            end = end.max(piece.range.end);
+            more
+        });
+        let mut check = |range: &Range<u64>, fetched: &Fetched| {
+            let whole = self.contents.is(&fetched.contents) && fetched.range == *range;
+            if whole { Ok(()) } else { Err(Failure::Condition) }
+        };
+        let fetching: Vec<_> = pieces.iter().map(|piece| (piece.range.clone(), &piece.fetching)).collect();
+        match self.store.gather(&self.key, &fetching, ranges, &mut check)? {
+            Ok(()) => {}
+            Err(Failure::Missing) => return Err(changed(&self.store, &self.key)),
+            Err(failure) => return Err(self.store.error(Operation::Read, &self.key, &failure)),
+        }
+        for (piece, takers) in pieces.iter().zip(takers(pieces.iter().map(|piece| &piece.range), ranges)) {
+            let ranges = takers.iter().filter_map(|n| ranges.get(*n)).map(range_of);
+            let within = |range: Range<u64>| {
+                range.end.min(piece.range.end).saturating_sub(range.start.max(piece.range.start))
+            };
+            let read: u64 = ranges.map(within).sum();
+            let _ = piece.unread.fetch_update(Relaxed, Relaxed, |unread| Some(unread.saturating_sub(read)));
+        }
+        // Memory goes as soon as everything announced was read once.
+        let done: Vec<Arc<Piece>> = {
+            let mut pieces = self.pieces.lock();
+            pieces.extract_if(.., |piece| !piece.kept && piece.unread.load(Relaxed) == 0).collect()
+        };
+        drop(done);
+        Ok(())
+    }
+
+    fn announce(&self, ranges: &[(u64, u64)]) {
+        let size = self.contents.size;
+        let pieces = self.pieces();
+        let mut left = ANNOUNCED;
+        let inside = ranges.iter().filter_map(|(offset, len)| {
+            let end = offset.checked_add(*len).filter(|end| *end <= size)?;
+            left = left.checked_sub(*len)?;
+            Some(*offset..end)
+        });
+        let started = self.start(inside, &pieces);
+        self.pieces.lock().extend(started);
+    }
+
+    fn size(&self) -> u64 {
+        self.contents.size
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        self.store.stamp_of(&self.key, &self.contents)
+    }
+
+    fn vouched(&self) -> Option<Stamp> {
+        // All that was read was of these contents, or an error.
+        self.stamp()
+    }
+
+    fn version(&self) -> Option<Version<'_>> {
+        Some(Version { tag: self.contents.strong(), number: self.contents.number.as_deref() })
+    }
+}
+
+/// The error of an object that is not what was opened.
+pub(crate) fn changed(store: &RemoteStore, key: &str) -> StoreError {
+    store.error(Operation::Read, key, &Failure::Condition)
+}

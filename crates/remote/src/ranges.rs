@@ -1,0 +1,81 @@
+//! Which requests bring which ranges.
+
+use std::ops::Range;
+
+/// The requests that bring all of `wanted`, in order and without overlaps: ranges that lie closer
+/// than `gap` are one request, and none is longer than `largest`, so that several connections share
+/// a long one. Empty ranges need none.
+pub(crate) fn requests(wanted: impl Iterator<Item = Range<u64>>, gap: u64, largest: u64) -> Vec<Range<u64>> {
+    let mut sorted: Vec<Range<u64>> = wanted.filter(|range| !range.is_empty()).collect();
+    sorted.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for range in sorted {
+        match joined.last_mut() {
+            // What joining adds at the end of a long request costs a request of its own anyway.
+            Some(last) if range.start <= last.end || (range.start - last.end < gap) => {
+                last.end = last.end.max(range.end);
+            }
+            _ => joined.push(range),
+        }
+    }
+    joined.into_iter().flat_map(|range| split(range, largest.max(1))).collect()
+}
+
+/// Equal parts of a range, of at most `largest` bytes.
+fn split(range: Range<u64>, largest: u64) -> impl Iterator<Item = Range<u64>> {
+    let len = range.end - range.start;
+    let parts = len.div_ceil(largest).max(1);
+    let each = len.div_ceil(parts).max(1);
+    (0..parts).filter_map(move |n| {
+        let start = range.start.saturating_add(n.saturating_mul(each));
+        let end = start.saturating_add(each).min(range.end);
+        (start < end).then_some(start..end)
+    })
+}
+
+/// The parts of `range` that are not in `have` (in any order).
+pub(crate) fn missing(range: Range<u64>, have: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut have: Vec<&Range<u64>> =
+        have.iter().filter(|have| have.start < range.end && range.start < have.end).collect();
+    have.sort_unstable_by_key(|have| have.start);
+    let (mut at, mut missing) = (range.start, Vec::new());
+    for have in have {
+        if at < have.start {
+            missing.push(at..have.start);
+        }
+        at = at.max(have.end);
+    }
+    if at < range.end {
+        missing.push(at..range.end);
+    }
+    missing
+}
+
+#[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "lists of ranges")]
+mod tests {
+    use super::{missing, requests};
+
+    #[test]
+    fn near_ranges_are_joined_and_long_ones_split() {
+        let of = |wanted: &[(u64, u64)], gap, largest| {
+            requests(wanted.iter().map(|&(start, end)| start..end), gap, largest)
+        };
+        assert_eq!(of(&[(10, 20), (0, 5), (5, 5)], 5, 100), [0..5, 10..20]);
+        assert_eq!(of(&[(10, 20), (0, 5)], 6, 100), [0..20]);
+        assert_eq!(of(&[(0, 10), (2, 3), (9, 12), (12, 14)], 0, 100), [0..14]);
+        assert_eq!(of(&[(0, 10)], 0, 4), [0..4, 4..8, 8..10]);
+        assert_eq!(of(&[(0, 9)], 0, 4), [0..3, 3..6, 6..9]);
+        assert_eq!(of(&[(u64::MAX - 1, u64::MAX)], 9, 1 << 40), [u64::MAX - 1..u64::MAX]);
+        assert!(of(&[(7, 7)], 1, 1).is_empty());
+    }
+
+    #[test]
+    fn what_is_missing() {
+        assert_eq!(missing(0..10, &[]), [0..10]);
+        assert_eq!(missing(0..10, &[2..4, 4..5, 9..20]), [0..2, 5..9]);
+        assert_eq!(missing(0..10, &[8..9, 0..3, 1..2]), [3..8, 9..10]);
+        assert!(missing(3..10, &[0..7, 5..11]).is_empty());
+        assert!(missing(3..3, &[]).is_empty());
+    }
+}

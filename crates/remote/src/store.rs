@@ -1,0 +1,516 @@
+//! The store: keys of a bucket, or of a part of one.
+
+use crate::client::{Abilities, Client, Connect, Contents, Fetched, PerProcess, Wanted};
+use crate::failure::{Cause, Failure, Secrets};
+use crate::opened::RemoteOpened;
+use crate::ranges;
+use crate::runtime::{Lost, Running};
+use crate::settings::Settings;
+use hyperslab_store::{
+    Ask, Cost, EachOpened, Entry, Expected, HeldObject, Key, Next, Opened, Opening, Operation, RangeRead, Refusal,
+    Result, Stamp, Stamped, Store, StoreError, waiting,
+};
+use object_store::path::Path;
+use std::fmt;
+use std::future::Future;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How often an object is read anew that others replace meanwhile.
+const CHANGES: usize = 5;
+
+/// What comes with an object that is opened, where nobody says what is read next. It costs little
+/// more than asking for the size, and most metadata is shorter.
+const OPENING: u64 = 64 << 10;
+
+/// A web server's time of change counts seconds. What was changed earlier than this before now has
+/// another time than what is written from now on, also where clocks differ a little.
+const SETTLED: Duration = Duration::from_secs(10);
+
+/// Objects on a server. Cheap to clone.
+#[derive(Clone)]
+pub struct RemoteStore(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    /// For people, without secrets.
+    pub(crate) url: String,
+    /// The part of the bucket that this is, without slashes at its ends.
+    pub(crate) prefix: String,
+    /// The bucket, different for different servers.
+    pub(crate) identity: String,
+    pub(crate) process: PerProcess,
+    pub(crate) secrets: Secrets,
+    /// Whether it was told that changes are made without conditions.
+    pub(crate) warned: AtomicBool,
+}
+
+impl fmt::Debug for RemoteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteStore").field("url", &self.0.url).finish_non_exhaustive()
+    }
+}
+
+/// What a bucket is called, and what must not be told of it.
+pub(crate) struct Names {
+    pub(crate) url: String,
+    pub(crate) prefix: String,
+    pub(crate) identity: String,
+    pub(crate) secrets: Secrets,
+}
+
+/// A request that is under way.
+pub(crate) type Fetching = Running<Result<Fetched, Failure>>;
+
+impl RemoteStore {
+    pub(crate) fn new(names: Names, connect: Box<dyn Connect>, settings: Settings, abilities: Abilities) -> Self {
+        let Names { url, prefix, identity, secrets } = names;
+        let process = PerProcess::new(connect, settings, abilities);
+        let warned = AtomicBool::new(false);
+        RemoteStore(Arc::new(Inner { url, prefix, identity, process, secrets, warned }))
+    }
+
+    /// The name of an object in its bucket.
+    pub(crate) fn path(&self, key: Key<'_>) -> Result<Path> {
+        let refused = |_| StoreError::InvalidKey {
+            key: key.as_str().to_owned(),
+            why: "it contains a control character, which names of objects on servers cannot have",
+        };
+        match self.0.prefix.as_str() {
+            "" => Path::parse(key.as_str()),
+            prefix => Path::parse(format!("{prefix}/{key}")),
+        }
+        .map_err(refused)
+    }
+
+    /// The name of a prefix in its bucket; `None`: the bucket.
+    pub(crate) fn prefix_path(&self, prefix: Option<Key<'_>>) -> Result<Option<Path>> {
+        match prefix {
+            Some(prefix) => self.path(prefix).map(Some),
+            None if self.0.prefix.is_empty() => Ok(None),
+            None => Ok(Path::parse(&self.0.prefix).ok()),
+        }
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        self.0.process.settings()
+    }
+
+    pub(crate) fn abilities(&self) -> Abilities {
+        self.0.process.abilities()
+    }
+
+    /// Starts a request.
+    pub(crate) fn start<T, F>(&self, work: impl FnOnce(Arc<Client>) -> F + Send + 'static) -> Running<Result<T, Failure>>
+    where
+        T: Send + Sync + 'static,
+        F: Future<Output = Result<T, Failure>> + Send,
+    {
+        let inner = self.0.clone();
+        Running::start(async move {
+            let client = inner.process.get().await?;
+            work(client).await
+        })
+    }
+
+    /// Makes a request, and waits for what comes of it.
+    pub(crate) fn run<T, F>(
+        &self,
+        key: &str,
+        work: impl FnOnce(Arc<Client>) -> F + Send + 'static,
+    ) -> Result<Result<T, Failure>>
+    where
+        T: Clone + Send + Sync + 'static,
+        F: Future<Output = Result<T, Failure>> + Send,
+    {
+        self.start(work).wait().cloned().map_err(|lost| self.lost(lost, key))
+    }
+
+    pub(crate) fn fetch(&self, path: Path, wanted: Wanted, of: Option<Contents>) -> Fetching {
+        self.start(move |client| async move { client.get(&path, wanted, of.as_ref()).await })
+    }
+
+    pub(crate) fn lost(&self, lost: Lost, key: &str) -> StoreError {
+        match lost {
+            Lost::Stopped => StoreError::Interrupted { key: key.to_owned(), url: self.url() },
+            Lost::Dead => {
+                let why = "the thread that talks to the server has ended";
+                self.error(Operation::Read, key, &Failure::Other(Cause::new(ErrorKind::Other, why)))
+            }
+        }
+    }
+
+    /// The error for people.
+    pub(crate) fn error(&self, operation: Operation, key: &str, failure: &Failure) -> StoreError {
+        let plain = |kind, why: &str| Refusal::new(operation, key, self.url(), kind, why.into());
+        let refusal = match failure {
+            Failure::Condition => return StoreError::Changed { key: key.to_owned(), url: self.url() },
+            Failure::Missing => plain(ErrorKind::NotFound, "there is no such object"),
+            Failure::BeyondEnd => plain(ErrorKind::UnexpectedEof, "the server says that the range is behind the end"),
+            Failure::NoRanges => plain(ErrorKind::Unsupported, "the server does not give ranges"),
+            Failure::Unsupported(cause) | Failure::Other(cause) => {
+                let mut refusal = plain(cause.kind, &self.0.secrets.strike(&cause.why));
+                refusal.status = cause.status;
+                refusal.request = cause.request.as_deref().map(|request| self.0.secrets.strike(request));
+                refusal.advice = cause.advice.as_deref().map(|advice| self.0.secrets.strike(advice));
+                refusal
+            }
+        };
+        StoreError::Server(Box::new(refusal))
+    }
+
+    pub(crate) fn check_size(&self, key: &str, size: Option<u64>, found: u64) -> Result<()> {
+        match size {
+            Some(expected) if expected != found => {
+                Err(StoreError::WrongSize { key: key.to_owned(), url: self.url(), expected, found })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn check_ask(&self, key: &str, ask: Option<Ask<'_>>) -> Result<()> {
+        match ask {
+            Some(ask) if ask() => Err(StoreError::Interrupted { key: key.to_owned(), url: self.url() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the server says about an object; `None`: there is none.
+    pub(crate) fn head(&self, key: Key<'_>, operation: Operation) -> Result<Option<Contents>> {
+        let path = self.path(key)?;
+        match self.run(key.as_str(), move |client| async move { client.head(&path).await })? {
+            Ok(contents) => Ok(Some(contents)),
+            Err(Failure::Missing) => Ok(None),
+            Err(failure) => Err(self.error(operation, key.as_str(), &failure)),
+        }
+    }
+
+    /// The stamp of contents, if equal tags mean equal bytes.
+    pub(crate) fn stamp_of(&self, key: &str, contents: &Contents) -> Option<Stamp> {
+        let tag = contents.strong()?;
+        if !self.abilities().exact_tags {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+            let changed = Duration::from_nanos(u64::try_from(contents.modified).ok()?);
+            if changed + SETTLED > now {
+                return None;
+            }
+        }
+        let mut hash = ring::digest::Context::new(&ring::digest::SHA256);
+        let number = contents.number.as_deref().unwrap_or_default();
+        for text in [&self.0.identity, &self.0.prefix, key, tag, number] {
+            hash.update(&(text.len() as u64).to_le_bytes());
+            hash.update(text.as_bytes());
+        }
+        hash.update(&contents.size.to_le_bytes());
+        hash.update(&contents.modified.to_le_bytes());
+        let mut numbers = [0; 4];
+        for (number, bytes) in numbers.iter_mut().zip(hash.finish().as_ref().as_chunks::<8>().0) {
+            *number = u64::from_le_bytes(*bytes);
+        }
+        Some(Stamp::hashed(numbers))
+    }
+
+    /// Waits for requests, and copies what they bring to the ranges of the caller. `check` looks at
+    /// what each brought before that. Starts and ends of the requests ascend. What no range needs is
+    /// not waited for.
+    pub(crate) fn gather(
+        &self,
+        key: &str,
+        fetching: &[(Range<u64>, &Fetching)],
+        ranges: &mut [RangeRead<'_>],
+        check: &mut dyn FnMut(&Range<u64>, &Fetched) -> Result<(), Failure>,
+    ) -> Result<Result<(), Failure>> {
+        let takers = takers(fetching.iter().map(|(piece, _)| piece), ranges);
+        for ((piece, running), takers) in fetching.iter().zip(takers).filter(|(_, takers)| !takers.is_empty()) {
+            match running.wait().map_err(|lost| self.lost(lost, key))? {
+                Err(failure) => return Ok(Err(failure.clone())),
+                Ok(fetched) => {
+                    if let Err(failure) = check(piece, fetched) {
+                        return Ok(Err(failure));
+                    }
+                    for n in takers {
+                        if let Some(RangeRead { offset, buf }) = ranges.get_mut(n) {
+                            fetched.copy_to(*offset, buf);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Errors where a range ends behind the end of an object of this size.
+    pub(crate) fn check_ranges(&self, key: &str, size: u64, ranges: &[RangeRead<'_>]) -> Result<()> {
+        for RangeRead { offset, buf } in ranges.iter().filter(|range| !range.buf.is_empty()) {
+            let len = buf.len() as u64;
+            if offset.checked_add(len).is_none_or(|end| end > size) {
+                return Err(StoreError::out_of_range(self, key, *offset, len, size));
+            }
+        }
+        Ok(())
+    }
+
+    /// One try of [`Store::read_ranges`]: all requests at once. `Ok(None)`: the object was replaced
+    /// between two of them.
+    fn read_once(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<Option<Option<Contents>>> {
+        let path = self.path(key)?;
+        let wanted =
+            ranges.iter().map(|range| range.offset..range.offset.saturating_add(range.buf.len() as u64));
+        let gap = self.0.process.meter.request();
+        let requests = ranges::requests(wanted, gap, self.settings().largest);
+        if requests.is_empty() {
+            let Some(contents) = self.head(key, Operation::Read)? else { return Ok(Some(None)) };
+            self.check_size(key.as_str(), size, contents.size)?;
+            return Ok(Some(Some(contents)));
+        }
+        let started: Vec<_> = requests
+            .into_iter()
+            .map(|range| (range.clone(), self.fetch(path.clone(), Wanted::Bounded(range), None)))
+            .collect();
+        let fetching: Vec<_> = started.iter().map(|(range, running)| (range.clone(), running)).collect();
+        let mut first: Option<Contents> = None;
+        let mut check = |_: &Range<u64>, fetched: &Fetched| match &first {
+            Some(first) if !first.is(&fetched.contents) => Err(Failure::Condition),
+            Some(_) => Ok(()),
+            None => {
+                first = Some(fetched.contents.clone());
+                Ok(())
+            }
+        };
+        let done = self.gather(key.as_str(), &fetching, ranges, &mut check)?;
+        match done {
+            Ok(()) => {
+                if let Some(contents) = &first {
+                    self.check_size(key.as_str(), size, contents.size)?;
+                    self.check_ranges(key.as_str(), contents.size, ranges)?;
+                }
+                Ok(Some(first))
+            }
+            Err(Failure::Condition) => Ok(None),
+            // Deleted between two requests: start again, and find it missing.
+            Err(Failure::Missing) if first.is_some() => Ok(None),
+            Err(Failure::Missing) => Ok(Some(None)),
+            Err(failure) => Err(self.error(Operation::Read, key.as_str(), &failure)),
+        }
+    }
+
+    /// Opens what is fetched.
+    fn opened(
+        &self,
+        key: Key<'_>,
+        path: Path,
+        fetching: Fetching,
+        size: Option<u64>,
+    ) -> Result<Option<RemoteOpened>> {
+        let contents = match fetching.wait().map_err(|lost| self.lost(lost, key.as_str()))? {
+            Ok(fetched) => fetched.contents.clone(),
+            Err(Failure::Missing) => return Ok(None),
+            Err(failure) => return Err(self.error(Operation::Read, key.as_str(), failure)),
+        };
+        self.check_size(key.as_str(), size, contents.size)?;
+        Ok(Some(RemoteOpened::new(self.clone(), key.as_str(), path, contents, fetching)))
+    }
+
+    /// As [`Store::open`], with what is read next.
+    pub(crate) fn open_next(&self, key: Key<'_>, size: Option<u64>, wanted: Wanted) -> Result<Option<RemoteOpened>> {
+        let path = self.path(key)?;
+        let fetching = self.fetch(path.clone(), wanted, None);
+        self.opened(key, path, fetching, size)
+    }
+}
+
+impl Store for RemoteStore {
+    fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
+        Ok(self.read_ranges_stamped(key, size, ranges)?.0)
+    }
+
+    fn read_ranges_stamped(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<Stamped> {
+        for _ in 0..CHANGES {
+            match self.read_once(key, size, ranges)? {
+                None => {}
+                Some(None) => return Ok((false, None)),
+                Some(Some(contents)) => return Ok((true, self.stamp_of(key.as_str(), &contents))),
+            }
+        }
+        Err(StoreError::Changed { key: key.as_str().to_owned(), url: self.url() })
+    }
+
+    fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
+        let len = size.map_or(OPENING, |size| size.min(self.settings().largest));
+        let opened = self.open_next(key, size, Wanted::Bounded(0..len))?;
+        Ok(opened.map(|opened| Box::new(opened) as Box<dyn Opened + 's>))
+    }
+
+    fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
+        let started: Vec<_> = wanted
+            .iter()
+            .map(|opening| {
+                let wanted = match opening.next {
+                    Next::Start(len) => Wanted::Bounded(0..len),
+                    Next::End(len) => Wanted::Suffix(len),
+                    Next::All => Wanted::All,
+                };
+                self.path(opening.key).map(|path| (path.clone(), self.fetch(path, wanted, None)))
+            })
+            .collect();
+        for (n, (started, opening)) in started.into_iter().zip(wanted).enumerate() {
+            let opened = started.and_then(|(path, fetching)| self.opened(opening.key, path, fetching, None));
+            each(n, opened.map(|opened| opened.map(|opened| Box::new(opened) as Box<dyn Opened + 's>)));
+        }
+    }
+
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
+        Ok(self.read_all_stamped(key, buf, limit)?.0)
+    }
+
+    fn read_all_stamped(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<Stamped> {
+        buf.clear();
+        let running = self.fetch(self.path(key)?, Wanted::AtMost(limit as u64), None);
+        let fetched = match running.wait().map_err(|lost| self.lost(lost, key.as_str()))? {
+            Ok(fetched) => fetched,
+            Err(Failure::Missing) => return Ok((false, None)),
+            Err(failure) => return Err(self.error(Operation::Read, key.as_str(), failure)),
+        };
+        if fetched.contents.size > limit as u64 {
+            return Err(StoreError::too_large(self, key.as_str(), limit));
+        }
+        let size = usize::try_from(fetched.contents.size).unwrap_or(usize::MAX);
+        let no_room = |_| StoreError::io(self, Operation::Read, key.as_str(), ErrorKind::OutOfMemory);
+        buf.try_reserve_exact(size).map_err(no_room)?;
+        fetched.pieces.iter().for_each(|piece| buf.extend_from_slice(piece));
+        Ok((true, self.stamp_of(key.as_str(), &fetched.contents)))
+    }
+
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
+        Ok(self.head(key, Operation::Size)?.map(|contents| contents.size))
+    }
+
+    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>> {
+        let contents = self.head(key, Operation::Size)?;
+        Ok(contents.and_then(|contents| self.stamp_of(key.as_str(), &contents)))
+    }
+
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
+        self.put(key, parts)
+    }
+
+    fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool> {
+        self.put_over(key, Expected::Absent, parts)
+    }
+
+    fn swap(&self, key: Key<'_>, expected: Expected<'_>, parts: &[&[u8]], ask: Option<Ask<'_>>) -> Result<bool> {
+        let put = || match expected {
+            Expected::Any => self.put(key, parts).map(|()| true),
+            expected => self.put_over(key, expected, parts),
+        };
+        match ask {
+            Some(ask) => waiting::with_ask(ask, put),
+            None => put(),
+        }
+    }
+
+    fn swap_out(&self, key: Key<'_>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
+        let delete = || match expected {
+            Expected::Any => self.delete(key),
+            expected => self.delete_if(key, expected),
+        };
+        match ask {
+            Some(ask) => waiting::with_ask(ask, delete),
+            None => delete(),
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn delete(&self, key: Key<'_>) -> Result<bool> {
+        self.remove(key)
+    }
+
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
+        self.remove_below(prefix)
+    }
+
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
+        self.children(prefix)
+    }
+
+    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
+        Ok(self.keys(prefix, usize::MAX)?.unwrap_or_default())
+    }
+
+    fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>> {
+        self.check_ask(prefix.map_or("", |prefix| prefix.as_str()), ask)?;
+        match ask {
+            Some(ask) => waiting::with_ask(ask, || self.list(prefix)),
+            None => self.list(prefix),
+        }
+    }
+
+    fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
+        /// So few objects are asked for sooner than they are listed: a listing is slower than they.
+        const FEW: usize = 32;
+        if !self.abilities().lists || most < FEW {
+            return None;
+        }
+        self.keys(prefix, most).ok().flatten()
+    }
+
+    fn lock_id(&self, key: Key<'_>) -> u64 {
+        let mut hash = DefaultHasher::new();
+        self.0.identity.hash(&mut hash);
+        match self.0.prefix.as_str() {
+            "" => key.as_str().hash(&mut hash),
+            prefix => format!("{prefix}/{key}").hash(&mut hash),
+        }
+        hash.finish()
+    }
+
+    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
+        crate::held::hold(self, key)
+    }
+
+    fn waits(&self) -> bool {
+        true
+    }
+
+    fn cost(&self) -> Cost {
+        let request = self.0.process.meter.request();
+        Cost { request, range: request, at_once: self.settings().concurrency }
+    }
+
+    fn url(&self) -> String {
+        self.0.url.clone()
+    }
+}
+
+/// For each piece, the numbers of the ranges that need some of it. Starts and ends of the pieces
+/// ascend.
+pub(crate) fn takers<'p>(
+    pieces: impl Iterator<Item = &'p Range<u64>>,
+    ranges: &[RangeRead<'_>],
+) -> Vec<Vec<usize>> {
+    let pieces: Vec<&Range<u64>> = pieces.collect();
+    let mut takers: Vec<Vec<usize>> = vec![Vec::new(); pieces.len()];
+    for (n, range) in ranges.iter().enumerate().filter(|(_, range)| !range.buf.is_empty()) {
+        let end = range.offset.saturating_add(range.buf.len() as u64);
+        let first = pieces.partition_point(|piece| piece.end <= range.offset);
+        let near = pieces.iter().zip(&mut takers).skip(first);
+        near.take_while(|(piece, _)| piece.start < end).for_each(|(_, takers)| takers.push(n));
+    }
+    takers
+}

@@ -1,0 +1,291 @@
+//! Writing, replacing under conditions, deleting.
+//!
+//! An object is written by one request, or, if it is long, in parts at the same time, which become
+//! an object in one step at the end. A server replaces an object under a condition (`If-Match`,
+//! `If-None-Match`), so writers on different machines undo nobody's change: the caller reads again
+//! and tries again.
+//!
+//! An answer that is lost on the way is asked for again. The second attempt may then find the
+//! object that the first one made, and its condition is not met. So after several attempts the
+//! object is read: if it has exactly the bytes that were to be written, it was written.
+
+use crate::client::{Client, Contents, Wanted};
+use crate::failure::{Cause, Failure};
+use crate::settings::Unconditional;
+use crate::store::RemoteStore;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
+use hyperslab_store::fork::Lazy;
+use hyperslab_store::{Expected, Key, Opened, Operation, Result, StoreError};
+use object_store::path::Path;
+use object_store::{
+    MultipartUpload, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, UpdateVersion, UploadPart,
+};
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// Called with the URL of a store that cannot replace objects under a condition.
+static UNCONDITIONAL: Lazy<fn(&str)> = Lazy::new();
+
+/// Sets what is called, once per store, before an object is first replaced without the condition
+/// that no other writer was faster. Only the first call counts.
+pub fn on_unconditional(tell: fn(&str)) {
+    UNCONDITIONAL.put(tell);
+}
+
+/// Parts of an object under way at a time: as many as keep a fast connection busy.
+const PARTS: usize = 8;
+
+/// How often a server is asked again that is busy with another writer of the object.
+const BUSY: u32 = 5;
+
+/// What must be there.
+#[derive(Clone, Debug)]
+enum Condition {
+    Absent,
+    Same(UpdateVersion),
+}
+
+impl RemoteStore {
+    /// The bytes, in memory that a task can own.
+    fn payload(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<Bytes> {
+        let mut bytes = Vec::new();
+        let no_room = |_| StoreError::io(self, Operation::Write, key.as_str(), ErrorKind::OutOfMemory);
+        bytes.try_reserve_exact(parts.iter().map(|part| part.len()).sum()).map_err(no_room)?;
+        parts.iter().for_each(|part| bytes.extend_from_slice(part));
+        Ok(Bytes::from(bytes))
+    }
+
+    /// Writes in any case.
+    pub(crate) fn put(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
+        let (path, bytes) = (self.path(key)?, self.payload(key, parts)?);
+        let done = self.run(key.as_str(), move |client| async move {
+            if client.abilities.parts && bytes.len() as u64 > client.settings.part {
+                put_parts(&client, &path, bytes).await
+            } else {
+                put_whole(&client, &path, bytes, PutMode::Overwrite).await.0
+            }
+        })?;
+        done.map_err(|failure| self.error(Operation::Write, key.as_str(), &failure))
+    }
+
+    /// Writes if what is there is as expected.
+    pub(crate) fn put_over(&self, key: Key<'_>, expected: Expected<'_>, parts: &[&[u8]]) -> Result<bool> {
+        let (path, bytes) = (self.path(key)?, self.payload(key, parts)?);
+        let condition = match expected {
+            Expected::Any => return self.put(key, parts).map(|()| true),
+            Expected::Absent => Some(Condition::Absent),
+            Expected::Same(opened) | Expected::Locked(opened) => self.condition(opened),
+        };
+        let Some(condition) = condition else { return self.put_looking(key, expected, parts) };
+        let done = self
+            .run(key.as_str(), move |client| async move { put_if(&client, &path, bytes, &condition).await })?;
+        match done {
+            Ok(done) => Ok(done),
+            Err(Failure::Unsupported(_)) => self.put_looking(key, expected, parts),
+            Err(failure) => Err(self.error(Operation::Write, key.as_str(), &failure)),
+        }
+    }
+
+    /// The condition that an open object is still there. `None`: the server told no version.
+    fn condition(&self, opened: &dyn Opened) -> Option<Condition> {
+        let version = opened.version()?;
+        let known = if self.abilities().numbered { version.number } else { version.tag };
+        known?;
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        Some(Condition::Same(UpdateVersion { e_tag: owned(version.tag), version: owned(version.number) }))
+    }
+
+    /// Writes where the server knows no conditions: after a look.
+    fn put_looking(&self, key: Key<'_>, expected: Expected<'_>, parts: &[&[u8]]) -> Result<bool> {
+        self.unconditional(key)?;
+        if !self.is_there(key, expected)? {
+            return Ok(false);
+        }
+        self.put(key, parts).map(|()| true)
+    }
+
+    /// Tells that an object is changed without a condition, or refuses to.
+    fn unconditional(&self, key: Key<'_>) -> Result<()> {
+        if self.settings().unconditional == Unconditional::Refuse {
+            let mut cause = Cause::new(
+                ErrorKind::Unsupported,
+                "the server cannot replace an object under the condition that nobody else has changed it",
+            );
+            cause.advice = Some("Write whole chunks, or allow unconditional writes if there is one writer".into());
+            return Err(self.error(Operation::Write, key.as_str(), &Failure::Unsupported(cause)));
+        }
+        if !self.0.warned.swap(true, Relaxed)
+            && let Some(tell) = UNCONDITIONAL.get()
+        {
+            tell(&self.0.url);
+        }
+        Ok(())
+    }
+
+    /// Whether what is there is as expected now.
+    fn is_there(&self, key: Key<'_>, expected: Expected<'_>) -> Result<bool> {
+        let now = self.head(key, Operation::Write)?;
+        Ok(match (expected, now) {
+            (Expected::Any, _) => true,
+            (Expected::Absent, now) => now.is_none(),
+            (Expected::Same(_) | Expected::Locked(_), None) => false,
+            (Expected::Same(opened) | Expected::Locked(opened), Some(now)) => {
+                let tag = opened.version().and_then(|version| version.tag);
+                opened.size() == now.size && tag == now.strong()
+            }
+        })
+    }
+
+    /// Deletes an object; `false`: there is none. Servers do not tell that, so they are asked.
+    pub(crate) fn remove(&self, key: Key<'_>) -> Result<bool> {
+        if self.head(key, Operation::Delete)?.is_none() {
+            return Ok(false);
+        }
+        let path = self.path(key)?;
+        let done = self.run(key.as_str(), move |client| async move {
+            client.request(0, client.store.delete(&path)).await
+        })?;
+        match done {
+            Ok(()) => Ok(true),
+            Err(Failure::Missing) => Ok(false),
+            Err(failure) => Err(self.error(Operation::Delete, key.as_str(), &failure)),
+        }
+    }
+
+    /// Deletes an object if it is as expected now. No condition goes with the request: another
+    /// writer may be faster between the two.
+    pub(crate) fn delete_if(&self, key: Key<'_>, expected: Expected<'_>) -> Result<bool> {
+        if !self.is_there(key, expected)? {
+            return Ok(false);
+        }
+        if !matches!(expected, Expected::Absent) {
+            self.remove(key)?;
+        }
+        Ok(true)
+    }
+
+    /// Deletes everything below a prefix.
+    pub(crate) fn remove_below(&self, prefix: Option<Key<'_>>) -> Result<()> {
+        let name = prefix.map_or("", |prefix| prefix.as_str()).to_owned();
+        let path = self.prefix_path(prefix)?;
+        let done = self.run(&name, move |client| async move {
+            let store = &client.store;
+            let below = path.clone();
+            let strictly = move |path: &Path| below.as_ref().is_none_or(|prefix| path != prefix);
+            let found = store.list(path.as_ref()).map_ok(|meta| meta.location);
+            let found = found.try_filter(move |path| std::future::ready(strictly(path))).boxed();
+            let mut deleted = store.delete_stream(found);
+            loop {
+                match client.request(0, async { deleted.next().await.transpose() }).await {
+                    Ok(None) => return Ok(()),
+                    Ok(Some(_)) | Err(Failure::Missing) => {}
+                    Err(failure) => return Err(failure),
+                }
+            }
+        })?;
+        done.map_err(|failure| self.error(Operation::Delete, &name, &failure))
+    }
+}
+
+/// One request. Also says how often something was sent.
+async fn put_whole(
+    client: &Client,
+    path: &Path,
+    bytes: Bytes,
+    mode: PutMode,
+) -> (Result<(), Failure>, usize) {
+    let len = bytes.len() as u64;
+    let options = PutOptions { mode, ..PutOptions::default() };
+    let put = client.store.put_opts(path, PutPayload::from_bytes(bytes), options);
+    let (result, sent) = client.counted(len, put).await;
+    (result.map(|_| ()), sent)
+}
+
+/// Writes under a condition. `false`: it is not met.
+async fn put_if(client: &Client, path: &Path, bytes: Bytes, condition: &Condition) -> Result<bool, Failure> {
+    let mut busy = 0;
+    loop {
+        let mode = match condition {
+            Condition::Absent => PutMode::Create,
+            Condition::Same(version) => PutMode::Update(version.clone()),
+        };
+        let (result, sent) = put_whole(client, path, bytes.clone(), mode).await;
+        match result {
+            Ok(()) => return Ok(true),
+            Err(Failure::Condition | Failure::Missing) if sent > 1 => return is_stored(client, path, &bytes).await,
+            Err(Failure::Condition | Failure::Missing) => return Ok(false),
+            // Another writer's request for the object is under way.
+            Err(Failure::Other(cause)) if cause.status == Some(409) && busy < BUSY => {
+                busy += 1;
+                tokio::time::sleep(Duration::from_millis(20 << busy)).await;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+/// Whether an object has exactly these bytes.
+async fn is_stored(client: &Client, path: &Path, bytes: &Bytes) -> Result<bool, Failure> {
+    let there = match client.get(path, Wanted::AtMost(bytes.len() as u64), None).await {
+        Err(Failure::Missing) => return Ok(false),
+        there => there?,
+    };
+    let Contents { size, .. } = there.contents;
+    let mut at = 0;
+    Ok(size == bytes.len() as u64
+        && there.pieces.iter().all(|piece| {
+            let same = bytes.get(at..at + piece.len()) == Some(&**piece);
+            at += piece.len();
+            same
+        })
+        && at == bytes.len())
+}
+
+/// An upload that is given up when it is dropped before its end, so that the server keeps no parts.
+struct Upload {
+    client: Arc<Client>,
+    upload: Option<Box<dyn MultipartUpload>>,
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        let (Some(mut upload), Ok(runtime)) = (self.upload.take(), tokio::runtime::Handle::try_current()) else {
+            return;
+        };
+        let client = self.client.clone();
+        runtime.spawn(async move { client.request(0, upload.abort()).await });
+    }
+}
+
+/// Writes an object in parts.
+async fn put_parts(client: &Arc<Client>, path: &Path, bytes: Bytes) -> Result<(), Failure> {
+    let begin = client.store.put_multipart_opts(path, PutMultipartOptions::default());
+    let upload = client.request(0, begin).await?;
+    let mut upload = Upload { client: client.clone(), upload: Some(upload) };
+    // At most 10 000 parts, all of one size.
+    let len = usize::try_from(client.settings.part).unwrap_or(usize::MAX).max(bytes.len().div_ceil(10_000));
+    let mut parts = Vec::new();
+    let mut rest = bytes;
+    while let (false, Some(upload)) = (rest.is_empty(), &mut upload.upload) {
+        let part = rest.split_to(len.min(rest.len()));
+        parts.push((part.len() as u64, upload.put_part(PutPayload::from_bytes(part))));
+    }
+    let send = |(len, part): (u64, UploadPart)| client.request(len, part).boxed();
+    let mut waiting = parts.into_iter().map(send);
+    let mut sending: FuturesUnordered<BoxFuture<'_, _>> = waiting.by_ref().take(PARTS).collect();
+    while let Some(sent) = sending.next().await {
+        sent?;
+        sending.extend(waiting.next());
+    }
+    drop((sending, waiting));
+    if let Some(pending) = &mut upload.upload {
+        client.request(0, pending.complete()).await?;
+    }
+    upload.upload = None;
+    Ok(())
+}
