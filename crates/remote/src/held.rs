@@ -1,4 +1,371 @@
-//! x
+//! An object that stays open, in blocks: for files of HDF5 and NetCDF.
+//!
+//! Their metadata are many small structures, most of them near each other. So small reads bring
+//! blocks of 64 KiB, which are kept; reads that follow each other bring more and more at once, up to
+//! 1 MiB. Long reads (chunks of data) and what was announced go past the blocks.
+//!
+//! All reads are of the contents that the object had when it was opened: when somebody replaces it,
+//! they fail with [`StoreError::Changed`].
+
+use crate::client::Wanted;
+use crate::opened::RemoteOpened;
 use crate::store::RemoteStore;
-use hyperslab_store::{HeldObject, Key, Result};
-pub(crate) fn hold(_: &RemoteStore, _: Key<'_>) -> Result<Option<HeldObject>> { Ok(None) }
+use hyperslab_store::fork::Mutex;
+use hyperslab_store::{
+    Cost, HeldObject, Key, Opened, Operation, RangeRead, Result, Stamp, Stamped, Store, StoreError, Version,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Bytes of a block. One comes in about the time of a request to the nearest server.
+const BLOCK: u64 = 64 << 10;
+
+/// Most blocks that are fetched for one small read.
+const MOST_AHEAD: u64 = 16;
+
+/// Longer reads are data: they go past the blocks.
+const SMALL: u64 = 2 * BLOCK;
+
+/// Blocks that are kept: 16 MiB.
+const KEPT: usize = 256;
+
+/// The blocks of an object.
+#[derive(Debug, Default)]
+struct Blocks {
+    /// By number.
+    here: BTreeMap<u64, Arc<[u8]>>,
+    /// In the order in which they came.
+    order: VecDeque<u64>,
+    /// The block behind the last one that was fetched.
+    next: u64,
+    /// How many blocks the next fetch brings if it follows the last one.
+    ahead: u64,
+}
+
+/// A store of one object that is open.
+#[derive(Debug)]
+struct HeldStore {
+    store: RemoteStore,
+    key: String,
+    opened: RemoteOpened,
+    /// Gated.
+    blocks: Mutex<Blocks>,
+    closed: AtomicBool,
+}
+
+/// Opens an object of `store` to stay open.
+pub(crate) fn hold(store: &RemoteStore, key: Key<'_>) -> Result<Option<HeldObject>> {
+    let Some(opened) = store.open_next(key, None, Wanted::Bounded(0..BLOCK))? else { return Ok(None) };
+    let (key, blocks) = (key.as_str().to_owned(), Mutex::new(Blocks { ahead: 1, ..Blocks::default() }));
+    let closed = AtomicBool::new(false);
+    let held = HeldStore { store: store.clone(), key: key.clone(), opened, blocks, closed };
+    Ok(Some((Arc::new(held), key)))
+}
+
+impl HeldStore {
+    fn has(&self, key: Key<'_>) -> bool {
+        key.as_str() == self.key
+    }
+
+    fn check_open(&self) -> Result<()> {
+        match self.closed.load(Relaxed) {
+            true => Err(StoreError::Closed { key: self.key.clone(), url: self.url() }),
+            false => Ok(()),
+        }
+    }
+
+    fn read(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
+        self.check_open()?;
+        self.store.check_ranges(&self.key, self.opened.size(), ranges)?;
+        let long: u64 = ranges.iter().map(|range| range.buf.len() as u64).sum();
+        if long > SMALL || ranges.iter().all(|range| self.opened.has(range.offset, range.buf.len() as u64)) {
+            return self.opened.read_ranges(ranges);
+        }
+        self.bring(ranges)?;
+        for range in ranges {
+            self.copy(range)?;
+        }
+        Ok(())
+    }
+
+    /// Fetches the blocks that are missing.
+    fn bring(&self, ranges: &[RangeRead<'_>]) -> Result<()> {
+        let size = self.opened.size();
+        let mut wanted: Vec<u64> = Vec::new();
+        {
+            let mut blocks = self.blocks.lock();
+            for range in ranges.iter().filter(|range| !range.buf.is_empty()) {
+                let last = (range.offset + range.buf.len() as u64 - 1) / BLOCK;
+                wanted.extend((range.offset / BLOCK..=last).filter(|n| !blocks.here.contains_key(n)));
+            }
+            wanted.sort_unstable();
+            wanted.dedup();
+            let (Some(first), Some(last)) = (wanted.first().copied(), wanted.last().copied()) else {
+                return Ok(());
+            };
+            let follows = first >= blocks.next && first < blocks.next + MOST_AHEAD && blocks.next > 0;
+            blocks.ahead = if follows { (blocks.ahead * 2).min(MOST_AHEAD) } else { 1 };
+            let more = (last + 1..last + blocks.ahead).take_while(|n| *n < size.div_ceil(BLOCK));
+            wanted.extend(more.filter(|n| !blocks.here.contains_key(n)));
+            blocks.next = wanted.last().map_or(0, |n| n + 1);
+        }
+        let mut fetched: Vec<(u64, Vec<u8>)> = wanted
+            .into_iter()
+            .map(|n| {
+                let len = BLOCK.min(size - n * BLOCK);
+                (n, vec![0; usize::try_from(len).unwrap_or_default()])
+            })
+            .collect();
+        let mut reads: Vec<RangeRead<'_>> =
+            fetched.iter_mut().map(|(n, buf)| RangeRead { offset: *n * BLOCK, buf }).collect();
+        self.opened.read_ranges(&mut reads)?;
+        let fetched: Vec<(u64, Arc<[u8]>)> = fetched.into_iter().map(|(n, buf)| (n, buf.into())).collect();
+        let mut gone = Vec::new();
+        let mut blocks = self.blocks.lock();
+        for (n, block) in fetched {
+            if blocks.here.insert(n, block).is_none() {
+                blocks.order.push_back(n);
+            }
+        }
+        while blocks.order.len() > KEPT {
+            let oldest = blocks.order.pop_front();
+            gone.extend(oldest.and_then(|n| blocks.here.remove(&n)));
+        }
+        drop(blocks);
+        // Freed without the lock.
+        drop(gone);
+        Ok(())
+    }
+
+    /// Copies a range out of blocks. Where another thread has pushed them out, it is read.
+    fn copy(&self, range: &mut RangeRead<'_>) -> Result<()> {
+        let RangeRead { offset, buf } = range;
+        let end = *offset + buf.len() as u64;
+        let mut at = *offset;
+        while at < end {
+            let n = at / BLOCK;
+            let block = self.blocks.lock().here.get(&n).cloned();
+            let within = |position: u64, base: u64| usize::try_from(position - base).unwrap_or(usize::MAX);
+            let to = end.min((n + 1) * BLOCK);
+            let target = buf.get_mut(within(at, *offset)..within(to, *offset)).unwrap_or_default();
+            let source = block.as_deref().and_then(|block| block.get(within(at, n * BLOCK)..within(to, n * BLOCK)));
+            match source {
+                Some(source) => target.copy_from_slice(source),
+                None => self.opened.read_ranges(&mut [RangeRead { offset: at, buf: target }])?,
+            }
+            at = to;
+        }
+        Ok(())
+    }
+}
+
+/// The object, for the time of several reads.
+#[derive(Debug)]
+struct HeldOpened<'s>(&'s HeldStore);
+
+impl Opened for HeldOpened<'_> {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
+        self.0.read(ranges)
+    }
+
+    fn announce(&self, ranges: &[(u64, u64)]) {
+        // Small ones come in blocks.
+        let long: u64 = ranges.iter().map(|(_, len)| *len).fold(0, u64::saturating_add);
+        if long > SMALL {
+            self.0.opened.announce(ranges);
+        }
+    }
+
+    fn size(&self) -> u64 {
+        self.0.opened.size()
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        self.0.opened.stamp()
+    }
+
+    fn vouched(&self) -> Option<Stamp> {
+        self.0.opened.vouched()
+    }
+
+    fn version(&self) -> Option<Version<'_>> {
+        self.0.opened.version()
+    }
+}
+
+impl Store for HeldStore {
+    fn only(&self) -> Option<&str> {
+        Some(&self.key)
+    }
+
+    fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
+        Ok(self.read_ranges_stamped(key, size, ranges)?.0)
+    }
+
+    fn read_ranges_stamped(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<Stamped> {
+        if !self.has(key) {
+            return Ok((false, None));
+        }
+        self.store.check_size(&self.key, size, self.opened.size())?;
+        self.read(ranges)?;
+        Ok((true, self.opened.vouched()))
+    }
+
+    fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
+        if !self.has(key) {
+            return Ok(None);
+        }
+        self.check_open()?;
+        self.store.check_size(&self.key, size, self.opened.size())?;
+        Ok(Some(Box::new(HeldOpened(self))))
+    }
+
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
+        Ok(self.read_all_stamped(key, buf, limit)?.0)
+    }
+
+    fn read_all_stamped(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<Stamped> {
+        buf.clear();
+        if !self.has(key) {
+            return Ok((false, None));
+        }
+        let size = usize::try_from(self.opened.size()).ok().filter(|size| *size <= limit);
+        let size = size.ok_or_else(|| StoreError::too_large(self, &self.key, limit))?;
+        let no_room = |_| StoreError::io(self, Operation::Read, &self.key, ErrorKind::OutOfMemory);
+        buf.try_reserve_exact(size).map_err(no_room)?;
+        buf.resize(size, 0);
+        self.read(&mut [RangeRead { offset: 0, buf }])?;
+        Ok((true, self.opened.vouched()))
+    }
+
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
+        Ok(self.has(key).then(|| self.opened.size()))
+    }
+
+    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>> {
+        Ok(self.opened.stamp().filter(|_| self.has(key)))
+    }
+
+    fn lock_id(&self, key: Key<'_>) -> u64 {
+        self.store.lock_id(key)
+    }
+
+    fn close(&self) {
+        self.closed.store(true, Relaxed);
+        let blocks = std::mem::take(&mut *self.blocks.lock());
+        drop(blocks);
+    }
+
+    fn is_open(&self) -> bool {
+        !self.closed.load(Relaxed)
+    }
+
+    fn is_current(&self) -> bool {
+        let now = Key::new(&self.key).and_then(|key| self.store.head(key, Operation::Size));
+        matches!(now, Ok(Some(now)) if self.opened.is(&now))
+    }
+
+    fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
+        if self.has(key) { hold(&self.store, key) } else { Ok(None) }
+    }
+
+    fn waits(&self) -> bool {
+        true
+    }
+
+    fn cost(&self) -> Cost {
+        self.store.cost()
+    }
+
+    fn url(&self) -> String {
+        self.store.url()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::in_memory;
+    use hyperslab_store::contract;
+    use hyperslab_store::{Key, RangeRead, Store, StoreError};
+
+    #[test]
+    fn the_contract_of_reading_holds() {
+        contract::check_reading(|name, bytes| {
+            let store = in_memory();
+            store.write(Key::new(name).unwrap(), &[bytes]).unwrap();
+            Box::new(Forward(store.hold(Key::new(name).unwrap()).unwrap().unwrap().0))
+        });
+    }
+
+    /// A store behind a pointer.
+    #[derive(Debug)]
+    struct Forward(std::sync::Arc<dyn Store>);
+
+    impl Store for Forward {
+        fn only(&self) -> Option<&str> {
+            self.0.only()
+        }
+        fn read_ranges(
+            &self,
+            key: Key<'_>,
+            size: Option<u64>,
+            ranges: &mut [RangeRead<'_>],
+        ) -> hyperslab_store::Result<bool> {
+            self.0.read_ranges(key, size, ranges)
+        }
+        fn open<'s>(
+            &'s self,
+            key: Key<'_>,
+            size: Option<u64>,
+        ) -> hyperslab_store::Result<Option<Box<dyn hyperslab_store::Opened + 's>>> {
+            self.0.open(key, size)
+        }
+        fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> hyperslab_store::Result<bool> {
+            self.0.read_all(key, buf, limit)
+        }
+        fn size(&self, key: Key<'_>) -> hyperslab_store::Result<Option<u64>> {
+            self.0.size(key)
+        }
+        fn lock_id(&self, key: Key<'_>) -> u64 {
+            self.0.lock_id(key)
+        }
+        fn url(&self) -> String {
+            self.0.url()
+        }
+    }
+
+    #[test]
+    fn blocks_hold_what_the_object_holds() {
+        let store = in_memory();
+        let key = Key::new("x").unwrap();
+        let bytes: Vec<u8> = (0..20_000_000u32).map(|n| (n.wrapping_mul(0x9E37_79B1) >> 13) as u8).collect();
+        store.write(key, &[&bytes]).unwrap();
+        let (held, _) = store.hold(key).unwrap().unwrap();
+        let mut state = 7u64;
+        for round in 0..2000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let len = (state >> 33) as usize % if round % 10 == 0 { 500_000 } else { 5000 };
+            let offset = if round % 3 == 0 { (state >> 20) as usize % (bytes.len() - len) } else { round * 1000 };
+            let mut buf = vec![0xEE; len];
+            held.read_ranges(key, None, &mut [RangeRead { offset: offset as u64, buf: &mut buf }]).unwrap();
+            assert!(buf == bytes[offset..offset + len], "round {round}: {offset}, {len}");
+        }
+        assert!(held.is_current());
+        store.write(key, &[b"other"]).unwrap();
+        assert!(!held.is_current());
+        let mut buf = vec![0; 1 << 20];
+        let late = held.read_ranges(key, None, &mut [RangeRead { offset: 5, buf: &mut buf }]);
+        assert!(matches!(late, Err(StoreError::Changed { .. })), "{late:?}");
+        held.close();
+        assert!(!held.is_open());
+        let late = held.read_ranges(key, None, &mut [RangeRead { offset: 5, buf: &mut [0] }]);
+        assert!(matches!(late, Err(StoreError::Closed { .. })));
+    }
+}

@@ -12,6 +12,8 @@
 //! | `ranges` | which requests bring which ranges |
 //! | `client` | one server: permits, deadlines, retries of bodies |
 //! | `transport` | HTTP, and what it notes for errors |
+//! | `connect` | from a URL and options to clients |
+//! | `location`, `options`, `environment`, `profile` | URLs, storage options, where credentials are |
 //! | `failure` | what went wrong, fit to be told |
 //! | `runtime` | tasks, and the wait for them |
 //! | `meter` | what requests cost |
@@ -20,18 +22,27 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod client;
+mod connect;
+mod environment;
 mod failure;
 mod held;
 mod list;
+mod location;
 mod meter;
 mod opened;
+mod options;
+mod profile;
 mod ranges;
 mod runtime;
 mod settings;
 mod store;
+#[cfg(test)]
+mod testing;
 mod transport;
 mod write;
 
+pub use location::{Provider, SCHEMES};
+pub use options::{OptionsError, is_secret};
 pub use settings::{Settings, Unconditional};
 pub use store::RemoteStore;
 pub use write::on_unconditional;

@@ -69,6 +69,17 @@ impl RemoteOpened {
         requests.into_iter().map(start).collect()
     }
 
+    /// Whether these are the contents that were opened.
+    pub(crate) fn is(&self, now: &Contents) -> bool {
+        self.contents.is(now)
+    }
+
+    /// Whether all of a range has come, or is on its way.
+    pub(crate) fn has(&self, offset: u64, len: u64) -> bool {
+        let have: Vec<Range<u64>> = self.pieces().iter().map(|piece| piece.range.clone()).collect();
+        ranges::missing(offset..offset.saturating_add(len), &have).is_empty()
+    }
+
     /// The pieces that can still be waited for: those of a parent never come.
     fn pieces(&self) -> Vec<Arc<Piece>> {
         let mut pieces = self.pieces.lock();

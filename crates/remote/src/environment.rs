@@ -1,0 +1,212 @@
+//! What the environment and files in the home directory say about credentials and servers.
+//!
+//! What the user passes wins, then the environment, then the profile of AWS; if the user names a
+//! profile, it wins over the environment. Key, secret and token of AWS come from one place together:
+//! a token of another key would make every signature wrong. What is found nowhere,
+//! `object_store` asks the machine's cloud for.
+
+use crate::location::Provider;
+use crate::options::{Options, OptionsError, native};
+use crate::profile::{self, Profile};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Longest file of profiles that is read.
+const MOST: u64 = 1 << 20;
+
+const KEY: &str = "aws_access_key_id";
+const SECRET: &str = "aws_secret_access_key";
+const TOKEN: &str = "aws_session_token";
+
+/// The variables of the environment.
+pub(crate) struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// Those of this process.
+    pub(crate) fn of_process() -> Self {
+        let text = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        Environment(text.collect())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(variables: &[(&str, &str)]) -> Self {
+        Environment(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Fills in what the user has not passed.
+    pub(crate) fn fill(&self, provider: Provider, options: &mut Options) -> Result<(), OptionsError> {
+        match provider {
+            Provider::S3 => self.fill_s3(options),
+            Provider::Google => {
+                self.fill_native(provider, &["GOOGLE_"], options);
+                if let Some(host) = self.get("STORAGE_EMULATOR_HOST") {
+                    let url = if host.contains("://") { host.to_owned() } else { format!("http://{host}") };
+                    options.default_to("google_base_url", &url);
+                }
+                Ok(())
+            }
+            Provider::Azure => {
+                for (variable, name) in [
+                    ("AZURE_STORAGE_CONNECTION_STRING", "connection_string"),
+                    ("AZURE_STORAGE_ACCOUNT", "azure_storage_account_name"),
+                    ("AZURE_STORAGE_KEY", "azure_storage_account_key"),
+                ] {
+                    if let Some(value) = self.get(variable) {
+                        options.default_to(name, value);
+                    }
+                }
+                self.fill_native(provider, &["AZURE_", "MSI_", "IDENTITY_"], options);
+                Ok(())
+            }
+            Provider::Http => Ok(()),
+        }
+    }
+
+    /// Variables that are named as options of `object_store`.
+    fn fill_native(&self, provider: Provider, starts: &[&str], options: &mut Options) {
+        for (variable, value) in &self.0 {
+            if starts.iter().any(|start| variable.starts_with(start))
+                && !value.is_empty()
+                && let Some(name) = native(provider, &variable.to_ascii_lowercase())
+                && ![KEY, SECRET, TOKEN].contains(&name.as_str())
+            {
+                options.default_to(&name, value);
+            }
+        }
+    }
+
+    fn fill_s3(&self, options: &mut Options) -> Result<(), OptionsError> {
+        let named = options.get("profile").map(str::to_owned);
+        let chosen = named.as_deref().or_else(|| self.get("AWS_PROFILE")).unwrap_or("default");
+        let profile = self.profile(chosen, named.is_some())?;
+        let of_environment = [("AWS_ACCESS_KEY_ID", KEY), ("AWS_SECRET_ACCESS_KEY", SECRET), ("AWS_SESSION_TOKEN", TOKEN)]
+            .into_iter()
+            .filter_map(|(variable, name)| Some((name, self.get(variable)?.to_owned())));
+        let of_environment: Vec<(&str, String)> = of_environment.collect();
+        let of_profile: Vec<(&str, String)> =
+            [KEY, SECRET, TOKEN].into_iter().filter_map(|name| Some((name, profile.get(name)?.clone()))).collect();
+        let layers = if named.is_some() { [&of_profile, &of_environment] } else { [&of_environment, &of_profile] };
+        let has_key = |layer: &&Vec<(&str, String)>| layer.iter().any(|(name, _)| *name == KEY);
+        let anonymous = options.is("aws_skip_signature")?;
+        if options.get(KEY).is_none() && !anonymous {
+            if let Some(layer) = layers.into_iter().find(has_key) {
+                layer.iter().for_each(|(name, value)| options.default_to(name, value));
+            } else if let Some(how) = ["sso_session", "sso_start_url", "credential_process", "source_profile"]
+                .into_iter()
+                .find(|how| profile.contains_key(*how))
+            {
+                return Err(OptionsError::new(format!(
+                    "profile '{chosen}' gets its credentials by {how}, which is not supported: run `aws configure \
+                     export-credentials --profile {chosen} --format env` and set what it prints"
+                )));
+            }
+        }
+        let from_profile = |options: &mut Options| {
+            for (from, name) in [
+                ("region", "aws_region"),
+                ("endpoint_url", "aws_endpoint"),
+                ("s3.endpoint_url", "aws_endpoint"),
+                ("s3.addressing_style", "addressing_style"),
+            ] {
+                if let Some(value) = profile.get(from) {
+                    options.default_to(name, value);
+                }
+            }
+        };
+        if named.is_some() {
+            from_profile(options);
+        }
+        // The one for S3 is meant more than the one for all services.
+        if let Some(endpoint) = self.get("AWS_ENDPOINT_URL_S3") {
+            options.default_to("aws_endpoint", endpoint);
+        }
+        if let Some(region) = self.get("AWS_REGION").or_else(|| self.get("AWS_DEFAULT_REGION")) {
+            options.default_to("aws_region", region);
+        }
+        self.fill_native(Provider::S3, &["AWS_"], options);
+        from_profile(options);
+        if self.get("AWS_EC2_METADATA_DISABLED").is_some_and(|off| off.eq_ignore_ascii_case("true")) {
+            options.default_to("no_metadata", "true");
+        }
+        Ok(())
+    }
+
+    /// A profile. Where the user named it, it must exist.
+    fn profile(&self, name: &str, must: bool) -> Result<Profile, OptionsError> {
+        let home = self.get("HOME").map(PathBuf::from);
+        let at = |variable: &str, file: &str| {
+            let path = self.get(variable).map(PathBuf::from);
+            path.or_else(|| home.as_ref().map(|home| home.join(".aws").join(file)))
+        };
+        let (mut profile, mut found) = (Profile::new(), false);
+        let files = [at("AWS_CONFIG_FILE", "config"), at("AWS_SHARED_CREDENTIALS_FILE", "credentials")];
+        // The file of credentials wins: it is read last.
+        for path in files.into_iter().flatten() {
+            if let Some(text) = read(&path) {
+                found |= profile::read(&text, &profile::sections(name), &mut profile);
+            }
+        }
+        if must && !found {
+            return Err(OptionsError::new(format!("there is no profile '{name}' in ~/.aws/config or ~/.aws/credentials")));
+        }
+        Ok(profile)
+    }
+}
+
+/// The text of a small file; `None`: there is none that can be read.
+fn read(path: &Path) -> Option<String> {
+    let found = std::fs::metadata(path).ok()?;
+    (found.is_file() && found.len() <= MOST).then(|| std::fs::read_to_string(path).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Environment, Options, Provider};
+
+    fn filled(environment: &[(&str, &str)], given: &[(&str, &str)]) -> Result<Options, String> {
+        let given: Vec<_> = given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let mut options = Options::new(Provider::S3, &given).unwrap();
+        let done = Environment::of(environment).fill(Provider::S3, &mut options);
+        done.map(|()| options).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn credentials_come_from_one_place() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join(".aws");
+        std::fs::create_dir(&directory).unwrap();
+        let config = "[default]\nregion = eu-west-1\n[profile far]\nregion=us-east-2\nendpoint_url=http://far\n\
+                      [profile sso]\nsso_session = x\n";
+        std::fs::write(directory.join("config"), config).unwrap();
+        let credentials = "[default]\naws_access_key_id=DK\naws_secret_access_key=DS\n[far]\naws_access_key_id=FK\n\
+                           aws_secret_access_key=FS\naws_session_token=FT\n";
+        std::fs::write(directory.join("credentials"), credentials).unwrap();
+        let home = ("HOME", home.path().to_str().unwrap());
+        let variables = [home, ("AWS_ACCESS_KEY_ID", "EK"), ("AWS_SECRET_ACCESS_KEY", "ES"), ("AWS_SESSION_TOKEN", "ET")];
+        let of = |options: &Options| {
+            ["aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_region", "aws_endpoint"]
+                .map(|name| options.get(name).unwrap_or("-").to_owned())
+                .join(" ")
+        };
+        let cases: [(&[(&str, &str)], &[(&str, &str)], &str); 6] = [
+            (&[home], &[], "DK DS - eu-west-1 -"),
+            (&variables, &[], "EK ES ET eu-west-1 -"),
+            (&variables, &[("key", "K"), ("secret", "S")], "K S - eu-west-1 -"),
+            (&variables, &[("profile", "far")], "FK FS FT us-east-2 http://far"),
+            (&[home, ("AWS_PROFILE", "far"), ("AWS_REGION", "x")], &[], "FK FS FT x http://far"),
+            (&variables, &[("anon", "True"), ("region", "y")], "- - - y -"),
+        ];
+        for (environment, given, expected) in cases {
+            assert_eq!(of(&filled(environment, given).unwrap()), expected, "{given:?}");
+        }
+        assert!(filled(&[home], &[("profile", "none")]).unwrap_err().contains("no profile 'none'"));
+        assert!(filled(&[home], &[("profile", "sso")]).unwrap_err().contains("export-credentials"));
+        assert_eq!(of(&filled(&[], &[]).unwrap()), "- - - - -");
+        let found = filled(&[("AWS_ENDPOINT_URL", "a"), ("AWS_ENDPOINT_URL_S3", "b"), ("AWS_BUCKET", "c")], &[]).unwrap();
+        assert_eq!((found.get("aws_endpoint"), found.get("aws_bucket")), (Some("b"), None));
+    }
+}

@@ -1,0 +1,71 @@
+//! Profiles of AWS: `~/.aws/config` and `~/.aws/credentials`.
+//!
+//! Both are lists of `name = value` in sections: `[NAME]`, in `config` `[profile NAME]`. An indented
+//! line belongs to the setting above it (`s3 =`, then `  addressing_style = path`). Spec:
+//! <https://docs.aws.amazon.com/cli/latest/userguide/cli-configure-files.html>
+
+use std::collections::BTreeMap;
+
+/// Settings of one profile. Those of a nested list are named `s3.addressing_style`.
+pub(crate) type Profile = BTreeMap<String, String>;
+
+/// Adds to `profile` what a file says in the sections of these names.
+pub(crate) fn read(text: &str, sections: &[String], profile: &mut Profile) -> bool {
+    let (mut inside, mut found, mut above) = (false, false, String::new());
+    for line in text.lines() {
+        let bare = line.trim();
+        if bare.is_empty() || bare.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some(rest) = bare.strip_prefix('[') {
+            let name: Vec<&str> = rest.split(']').next().unwrap_or_default().split_whitespace().collect();
+            inside = sections.contains(&name.join(" "));
+            found |= inside;
+            above.clear();
+            continue;
+        }
+        let Some((name, value)) = bare.split_once('=').filter(|_| inside) else { continue };
+        let name = name.trim().to_ascii_lowercase();
+        // A comment behind a value begins with a space.
+        let value = value.split(" #").next().unwrap_or_default().split(" ;").next().unwrap_or_default().trim();
+        if line.starts_with([' ', '\t']) && !above.is_empty() {
+            profile.insert(format!("{above}.{name}"), value.to_owned());
+        } else if value.is_empty() {
+            above = name;
+        } else {
+            above.clear();
+            profile.insert(name, value.to_owned());
+        }
+    }
+    found
+}
+
+/// The sections of a profile: in `credentials`, in `config`.
+pub(crate) fn sections(name: &str) -> Vec<String> {
+    vec![name.to_owned(), format!("profile {name}")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Profile, read, sections};
+
+    #[test]
+    fn profiles() {
+        let text = "# a comment\n[default]\nregion = eu-west-1 ; there\n\n[profile  far]\nregion=us-east-2\ns3 =\n  \
+                    addressing_style = virtual\n  max_concurrent_requests = 20\noutput = json\n[other]\nregion=x\n";
+        let of = |name: &str| {
+            let mut profile = Profile::new();
+            let found = read(text, &sections(name), &mut profile);
+            (found, profile.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>())
+        };
+        assert_eq!(of("default"), (true, vec!["region=eu-west-1".to_owned()]));
+        assert_eq!(
+            of("far").1,
+            ["output=json", "region=us-east-2", "s3.addressing_style=virtual", "s3.max_concurrent_requests=20"]
+        );
+        assert_eq!(of("none"), (false, Vec::new()));
+        for hostile in ["[", "]", "=", "[a\n=b", "[default]\n=\n = x\n", "\u{0}[default]"] {
+            read(hostile, &sections("default"), &mut Profile::new());
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Memory in the place of a server.
+
+use crate::client::{Abilities, Connect};
+use crate::failure::{Cause, Secrets};
+use crate::settings::Settings;
+use crate::store::{Names, RemoteStore};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+#[derive(Debug)]
+struct Memory(Arc<InMemory>);
+
+impl Connect for Memory {
+    fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn ObjectStore>, Box<Cause>>> {
+        async { Ok(self.0.clone() as Arc<dyn ObjectStore>) }.boxed()
+    }
+}
+
+/// A new, empty store in memory.
+pub(crate) fn in_memory() -> RemoteStore {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, Relaxed);
+    let names = Names {
+        url: format!("mem://{number}/p"),
+        prefix: "p".into(),
+        identity: format!("mem|{number}"),
+        secrets: Secrets::default(),
+    };
+    let abilities = Abilities {
+        suffixes: number % 2 == 0,
+        exact_tags: true,
+        numbered: false,
+        lists: true,
+        parts: true,
+        anonymous: true,
+    };
+    let settings = Settings { part: 60_000, largest: 50_000, ..Settings::default() };
+    RemoteStore::new(names, Box::new(Memory(Arc::default())), settings, abilities)
+}
