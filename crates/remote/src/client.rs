@@ -139,7 +139,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// A body that was cut short, where the server tells no version of what it sends: from the start.
+/// How often a body that was cut short is asked for from its start.
 const AGAIN: usize = 3;
 
 impl Client {
@@ -177,6 +177,23 @@ impl Client {
                 (Err(Failure::Other(Cause::new(ErrorKind::TimedOut, why))), 0)
             }
         }
+    }
+
+    /// Does work of several requests from the start again, if the body of an answer was cut short:
+    /// the layer below tries again only until an answer begins. For work that may be done twice.
+    pub(crate) async fn again<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        work: impl Fn() -> F,
+    ) -> Result<T, Failure> {
+        for again in 0..AGAIN {
+            match work().await {
+                Err(failure) if failure.is_transient() => {
+                    tokio::time::sleep(Duration::from_millis(50 << again)).await;
+                }
+                result => return result,
+            }
+        }
+        work().await
     }
 
     /// What the server says about an object.
@@ -253,7 +270,12 @@ impl Client {
         Ok(all)
     }
 
-    async fn get_once(&self, path: &Path, wanted: &Wanted, of: Option<&Contents>) -> Result<Fetched, Failure> {
+    async fn get_once(
+        &self,
+        path: &Path,
+        wanted: &Wanted,
+        of: Option<&Contents>,
+    ) -> Result<Fetched, Failure> {
         let mut again = 0;
         loop {
             let range = match wanted {
@@ -285,10 +307,7 @@ impl Client {
             let answer = match body.await {
                 Ok(answer) => answer,
                 // A body without a version of its own is not resumed by the layer below.
-                Err(Failure::Other(cause))
-                    if again < AGAIN && cause.status.is_none() && cause.kind != ErrorKind::TimedOut
-                        && is_transient(cause.kind) =>
-                {
+                Err(failure) if again < AGAIN && failure.is_transient() => {
                     again += 1;
                     tokio::time::sleep(Duration::from_millis(50 << again)).await;
                     continue;
@@ -323,17 +342,6 @@ impl Client {
         }
         Ok((range, (left == 0).then_some(pieces)))
     }
-}
-
-/// Whether a connection ended in a way that says nothing about the next one.
-fn is_transient(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::ConnectionReset
-            | ErrorKind::ConnectionAborted
-            | ErrorKind::BrokenPipe
-            | ErrorKind::UnexpectedEof
-    )
 }
 
 /// The client of this process, made on first use.

@@ -138,8 +138,12 @@ fn prepare_s3(options: &mut Options) -> Result<(), OptionsError> {
         options.values.insert("aws_endpoint".into(), endpoint.trim_end_matches('/').to_owned());
         options.default_to("aws_region", "us-east-1");
     }
-    let credentials = ["aws_access_key_id", "aws_container_credentials_relative_uri", "aws_container_credentials_full_uri",
-        "aws_web_identity_token_file"];
+    let credentials = [
+        "aws_access_key_id",
+        "aws_container_credentials_relative_uri",
+        "aws_container_credentials_full_uri",
+        "aws_web_identity_token_file",
+    ];
     let none = credentials.iter().all(|name| options.get(name).is_none());
     if none && options.is("no_metadata")? && !options.is("aws_skip_signature")? {
         return Err(OptionsError::new(format!("no credentials were found. {NO_CREDENTIALS}")));
@@ -153,7 +157,9 @@ fn prepare_google(options: &mut Options) -> Result<(), OptionsError> {
         match token.as_str() {
             "anon" => options.default_to("google_skip_signature", "true"),
             "google_default" | "cloud" | "cache" | "browser" | "" => {}
-            token if token.trim_start().starts_with('{') => options.default_to("google_service_account_key", token),
+            token if token.trim_start().starts_with('{') => {
+                options.default_to("google_service_account_key", token)
+            }
             token if token.ends_with(".json") || std::path::Path::new(token).is_file() => {
                 options.default_to("google_application_credentials", token);
             }
@@ -162,7 +168,8 @@ fn prepare_google(options: &mut Options) -> Result<(), OptionsError> {
     }
     if options.is("requester_pays")? {
         let project = options.get("project").map(str::to_owned);
-        let project = project.ok_or_else(|| OptionsError::new("storage option 'requester_pays': pass 'project' too"))?;
+        let project = project
+            .ok_or_else(|| OptionsError::new("storage option 'requester_pays': pass 'project' too"))?;
         options.headers.push(("x-goog-user-project".into(), project));
     }
     Ok(())
@@ -204,9 +211,9 @@ fn prepare_azure(location: &Location, options: &mut Options) -> Result<(), Optio
 
 /// A user of a web server, in the URL or beside it.
 fn prepare_http(location: &Location, options: &mut Options) {
-    let given = options.get("username").map(|user| {
-        (user.to_owned(), options.get("password").unwrap_or_default().to_owned())
-    });
+    let given = options
+        .get("username")
+        .map(|user| (user.to_owned(), options.get("password").unwrap_or_default().to_owned()));
     if let Some((user, password)) = given.or_else(|| location.user.clone()) {
         let value = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
         options.headers.push(("authorization".into(), value));
@@ -215,8 +222,11 @@ fn prepare_http(location: &Location, options: &mut Options) {
 
 /// How `object_store` retries.
 fn retries(settings: &Settings) -> RetryConfig {
-    let backoff =
-        BackoffConfig { init_backoff: Duration::from_millis(50), max_backoff: Duration::from_secs(5), base: 2.0 };
+    let backoff = BackoffConfig {
+        init_backoff: Duration::from_millis(50),
+        max_backoff: Duration::from_secs(5),
+        base: 2.0,
+    };
     RetryConfig { backoff, max_retries: settings.retries, retry_timeout: settings.deadline }
 }
 
@@ -228,7 +238,8 @@ impl Server {
 
     async fn s3(&self, service: Service, retries: RetryConfig) -> Result<Arc<dyn ObjectStore>, Box<Cause>> {
         let bucket = &self.location.bucket;
-        let mut builder = AmazonS3Builder::new().with_bucket_name(bucket).with_retry(retries).with_allow_http(true);
+        let mut builder =
+            AmazonS3Builder::new().with_bucket_name(bucket).with_retry(retries).with_allow_http(true);
         for (name, value) in &self.options.values {
             if let Ok(key) = name.parse() {
                 builder = builder.with_config(key, value);
@@ -242,7 +253,8 @@ impl Server {
     }
 
     fn google(&self, service: Service, retries: RetryConfig) -> Result<Arc<dyn ObjectStore>, Box<Cause>> {
-        let mut builder = GoogleCloudStorageBuilder::new().with_bucket_name(&self.location.bucket).with_retry(retries);
+        let mut builder =
+            GoogleCloudStorageBuilder::new().with_bucket_name(&self.location.bucket).with_retry(retries);
         for (name, value) in &self.options.values {
             if let Ok(key) = name.parse() {
                 builder = builder.with_config(key, value);
@@ -253,8 +265,10 @@ impl Server {
     }
 
     fn azure(&self, service: Service, retries: RetryConfig) -> Result<Arc<dyn ObjectStore>, Box<Cause>> {
-        let mut builder =
-            MicrosoftAzureBuilder::new().with_container_name(&self.location.bucket).with_retry(retries).with_allow_http(true);
+        let mut builder = MicrosoftAzureBuilder::new()
+            .with_container_name(&self.location.bucket)
+            .with_retry(retries)
+            .with_allow_http(true);
         for (name, value) in &self.options.values {
             if let Ok(key) = name.parse() {
                 builder = builder.with_config(key, value);
@@ -299,8 +313,11 @@ async fn region(service: &Service, bucket: &str) -> Result<String, Box<Cause>> {
         false => format!("https://{bucket}.s3.amazonaws.com"),
     };
     let unknown = |why: String| {
-        let mut cause = Cause::new(ErrorKind::NotFound, format!("the region of the bucket is unknown: {why}"));
-        cause.advice = Some("Pass storage_options={\"region\": …}, or \"endpoint_url\" for a server that is not AWS".into());
+        let mut cause =
+            Cause::new(ErrorKind::NotFound, format!("the region of the bucket is unknown: {why}"));
+        cause.advice = Some(
+            "Pass storage_options={\"region\": …}, or \"endpoint_url\" for a server that is not AWS".into(),
+        );
         cause
     };
     let request = http::Request::head(url).body(HttpRequestBody::empty());
@@ -328,7 +345,8 @@ mod tests {
     use hyperslab_store::{Key, Store};
 
     fn open(url: &str, options: &[(&str, &str)]) -> Result<RemoteStore, String> {
-        let options: Vec<_> = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let options: Vec<_> =
+            options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         RemoteStore::open_in(url, &options, &Environment::of(&[])).map_err(|error| error.to_string())
     }
 

@@ -24,7 +24,8 @@ pub(crate) struct Environment(BTreeMap<String, String>);
 impl Environment {
     /// Those of this process.
     pub(crate) fn of_process() -> Self {
-        let text = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let text = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         Environment(text.collect())
     }
 
@@ -83,13 +84,17 @@ impl Environment {
         let named = options.get("profile").map(str::to_owned);
         let chosen = named.as_deref().or_else(|| self.get("AWS_PROFILE")).unwrap_or("default");
         let profile = self.profile(chosen, named.is_some())?;
-        let of_environment = [("AWS_ACCESS_KEY_ID", KEY), ("AWS_SECRET_ACCESS_KEY", SECRET), ("AWS_SESSION_TOKEN", TOKEN)]
-            .into_iter()
-            .filter_map(|(variable, name)| Some((name, self.get(variable)?.to_owned())));
+        let of_environment =
+            [("AWS_ACCESS_KEY_ID", KEY), ("AWS_SECRET_ACCESS_KEY", SECRET), ("AWS_SESSION_TOKEN", TOKEN)]
+                .into_iter()
+                .filter_map(|(variable, name)| Some((name, self.get(variable)?.to_owned())));
         let of_environment: Vec<(&str, String)> = of_environment.collect();
-        let of_profile: Vec<(&str, String)> =
-            [KEY, SECRET, TOKEN].into_iter().filter_map(|name| Some((name, profile.get(name)?.clone()))).collect();
-        let layers = if named.is_some() { [&of_profile, &of_environment] } else { [&of_environment, &of_profile] };
+        let of_profile: Vec<(&str, String)> = [KEY, SECRET, TOKEN]
+            .into_iter()
+            .filter_map(|name| Some((name, profile.get(name)?.clone())))
+            .collect();
+        let layers =
+            if named.is_some() { [&of_profile, &of_environment] } else { [&of_environment, &of_profile] };
         let has_key = |layer: &&Vec<(&str, String)>| layer.iter().any(|(name, _)| *name == KEY);
         let anonymous = options.is("aws_skip_signature")?;
         if options.get(KEY).is_none() && !anonymous {
@@ -151,7 +156,9 @@ impl Environment {
             }
         }
         if must && !found {
-            return Err(OptionsError::new(format!("there is no profile '{name}' in ~/.aws/config or ~/.aws/credentials")));
+            return Err(OptionsError::new(format!(
+                "there is no profile '{name}' in ~/.aws/config or ~/.aws/credentials"
+            )));
         }
         Ok(profile)
     }
@@ -168,7 +175,8 @@ mod tests {
     use super::{Environment, Options, Provider};
 
     fn filled(environment: &[(&str, &str)], given: &[(&str, &str)]) -> Result<Options, String> {
-        let given: Vec<_> = given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let given: Vec<_> =
+            given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let mut options = Options::new(Provider::S3, &given).unwrap();
         let done = Environment::of(environment).fill(Provider::S3, &mut options);
         done.map(|()| options).map_err(|error| error.to_string())
@@ -186,7 +194,8 @@ mod tests {
                            aws_secret_access_key=FS\naws_session_token=FT\n";
         std::fs::write(directory.join("credentials"), credentials).unwrap();
         let home = ("HOME", home.path().to_str().unwrap());
-        let variables = [home, ("AWS_ACCESS_KEY_ID", "EK"), ("AWS_SECRET_ACCESS_KEY", "ES"), ("AWS_SESSION_TOKEN", "ET")];
+        let variables =
+            [home, ("AWS_ACCESS_KEY_ID", "EK"), ("AWS_SECRET_ACCESS_KEY", "ES"), ("AWS_SESSION_TOKEN", "ET")];
         let of = |options: &Options| {
             ["aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_region", "aws_endpoint"]
                 .map(|name| options.get(name).unwrap_or("-").to_owned())
@@ -206,7 +215,9 @@ mod tests {
         assert!(filled(&[home], &[("profile", "none")]).unwrap_err().contains("no profile 'none'"));
         assert!(filled(&[home], &[("profile", "sso")]).unwrap_err().contains("export-credentials"));
         assert_eq!(of(&filled(&[], &[]).unwrap()), "- - - - -");
-        let found = filled(&[("AWS_ENDPOINT_URL", "a"), ("AWS_ENDPOINT_URL_S3", "b"), ("AWS_BUCKET", "c")], &[]).unwrap();
+        let found =
+            filled(&[("AWS_ENDPOINT_URL", "a"), ("AWS_ENDPOINT_URL_S3", "b"), ("AWS_BUCKET", "c")], &[])
+                .unwrap();
         assert_eq!((found.get("aws_endpoint"), found.get("aws_bucket")), (Some("b"), None));
     }
 }

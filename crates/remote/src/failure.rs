@@ -27,6 +27,19 @@ pub(crate) enum Failure {
     Other(Box<Cause>),
 }
 
+impl Failure {
+    /// Whether a connection ended in a way that says nothing about the next one.
+    pub(crate) fn is_transient(&self) -> bool {
+        let ended = [
+            ErrorKind::ConnectionReset,
+            ErrorKind::ConnectionAborted,
+            ErrorKind::BrokenPipe,
+            ErrorKind::UnexpectedEof,
+        ];
+        matches!(self, Failure::Other(cause) if cause.status.is_none() && ended.contains(&cause.kind))
+    }
+}
+
 /// What is known of a failure. Without secrets of lower layers.
 #[derive(Clone, Debug)]
 pub(crate) struct Cause {
@@ -101,6 +114,9 @@ fn connection(error: &(dyn Error + 'static), trace: &Trace) -> (ErrorKind, Strin
         && io.kind() != ErrorKind::Other
     {
         return (io.kind(), leaf, None);
+    }
+    if find::<HttpError>(error).is_none() {
+        return (ErrorKind::InvalidData, format!("the answer of the server makes no sense: {leaf}"), None);
     }
     let kind = if leaf.contains("lookup") { ErrorKind::NotFound } else { ErrorKind::ConnectionAborted };
     (kind, leaf, None)
@@ -182,7 +198,11 @@ pub(crate) fn failure(error: &object_store::Error, trace: &Trace, anonymous: boo
     }
     match error {
         object_store::Error::NotFound { .. } => Failure::Missing,
-        object_store::Error::Precondition { .. } | object_store::Error::AlreadyExists { .. } => Failure::Condition,
+        object_store::Error::Precondition { .. } | object_store::Error::AlreadyExists { .. } => {
+            Failure::Condition
+        }
+        // A web server that does not know ranges answers with everything.
+        object_store::Error::NotSupported { .. } if trace.status == Some(200) => Failure::NoRanges,
         object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. } => {
             Failure::Unsupported(Cause::new(ErrorKind::Unsupported, "the protocol has no such request"))
         }
@@ -202,7 +222,13 @@ pub(crate) fn failure(error: &object_store::Error, trace: &Trace, anonymous: boo
                 return Failure::BeyondEnd;
             }
             let (kind, why, advice) = connection(error, trace);
-            Failure::Other(Box::new(Cause { kind, status: None, request: trace.request.clone(), why, advice }))
+            Failure::Other(Box::new(Cause {
+                kind,
+                status: None,
+                request: trace.request.clone(),
+                why,
+                advice,
+            }))
         }
     }
 }

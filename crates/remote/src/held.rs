@@ -57,14 +57,17 @@ struct HeldStore {
 
 /// Opens an object of `store` to stay open.
 pub(crate) fn hold(store: &RemoteStore, key: Key<'_>) -> Result<Option<HeldObject>> {
-    let Some(opened) = store.open_next(key, None, Wanted::Bounded(0..BLOCK))? else { return Ok(None) };
-    let (key, blocks) = (key.as_str().to_owned(), Mutex::new(Blocks { ahead: 1, ..Blocks::default() }));
-    let closed = AtomicBool::new(false);
-    let held = HeldStore { store: store.clone(), key: key.clone(), opened, blocks, closed };
-    Ok(Some((Arc::new(held), key)))
+    let held = HeldStore::open_object(store, key)?;
+    Ok(held.map(|held| (Arc::new(held) as Arc<dyn Store>, key.as_str().to_owned())))
 }
 
 impl HeldStore {
+    fn open_object(store: &RemoteStore, key: Key<'_>) -> Result<Option<HeldStore>> {
+        let Some(opened) = store.open_next(key, None, Wanted::Bounded(0..BLOCK))? else { return Ok(None) };
+        let (key, blocks) = (key.as_str().to_owned(), Mutex::new(Blocks { ahead: 1, ..Blocks::default() }));
+        Ok(Some(HeldStore { store: store.clone(), key, opened, blocks, closed: AtomicBool::new(false) }))
+    }
+
     fn has(&self, key: Key<'_>) -> bool {
         key.as_str() == self.key
     }
@@ -150,7 +153,8 @@ impl HeldStore {
             let within = |position: u64, base: u64| usize::try_from(position - base).unwrap_or(usize::MAX);
             let to = end.min((n + 1) * BLOCK);
             let target = buf.get_mut(within(at, *offset)..within(to, *offset)).unwrap_or_default();
-            let source = block.as_deref().and_then(|block| block.get(within(at, n * BLOCK)..within(to, n * BLOCK)));
+            let source =
+                block.as_deref().and_then(|block| block.get(within(at, n * BLOCK)..within(to, n * BLOCK)));
             match source {
                 Some(source) => target.copy_from_slice(source),
                 None => self.opened.read_ranges(&mut [RangeRead { offset: at, buf: target }])?,
@@ -291,6 +295,7 @@ impl Store for HeldStore {
 
 #[cfg(test)]
 mod tests {
+    use super::HeldStore;
     use crate::testing::in_memory;
     use hyperslab_store::contract;
     use hyperslab_store::{Key, RangeRead, Store, StoreError};
@@ -300,45 +305,8 @@ mod tests {
         contract::check_reading(|name, bytes| {
             let store = in_memory();
             store.write(Key::new(name).unwrap(), &[bytes]).unwrap();
-            Box::new(Forward(store.hold(Key::new(name).unwrap()).unwrap().unwrap().0))
+            Box::new(HeldStore::open_object(&store, Key::new(name).unwrap()).unwrap().unwrap())
         });
-    }
-
-    /// A store behind a pointer.
-    #[derive(Debug)]
-    struct Forward(std::sync::Arc<dyn Store>);
-
-    impl Store for Forward {
-        fn only(&self) -> Option<&str> {
-            self.0.only()
-        }
-        fn read_ranges(
-            &self,
-            key: Key<'_>,
-            size: Option<u64>,
-            ranges: &mut [RangeRead<'_>],
-        ) -> hyperslab_store::Result<bool> {
-            self.0.read_ranges(key, size, ranges)
-        }
-        fn open<'s>(
-            &'s self,
-            key: Key<'_>,
-            size: Option<u64>,
-        ) -> hyperslab_store::Result<Option<Box<dyn hyperslab_store::Opened + 's>>> {
-            self.0.open(key, size)
-        }
-        fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> hyperslab_store::Result<bool> {
-            self.0.read_all(key, buf, limit)
-        }
-        fn size(&self, key: Key<'_>) -> hyperslab_store::Result<Option<u64>> {
-            self.0.size(key)
-        }
-        fn lock_id(&self, key: Key<'_>) -> u64 {
-            self.0.lock_id(key)
-        }
-        fn url(&self) -> String {
-            self.0.url()
-        }
     }
 
     #[test]
@@ -352,7 +320,8 @@ mod tests {
         for round in 0..2000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let len = (state >> 33) as usize % if round % 10 == 0 { 500_000 } else { 5000 };
-            let offset = if round % 3 == 0 { (state >> 20) as usize % (bytes.len() - len) } else { round * 1000 };
+            let offset =
+                if round % 3 == 0 { (state >> 20) as usize % (bytes.len() - len) } else { round * 1000 };
             let mut buf = vec![0xEE; len];
             held.read_ranges(key, None, &mut [RangeRead { offset: offset as u64, buf: &mut buf }]).unwrap();
             assert!(buf == bytes[offset..offset + len], "round {round}: {offset}, {len}");

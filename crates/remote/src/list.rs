@@ -3,43 +3,26 @@
 //! A bucket has names, not directories. Some software marks directories by empty objects whose names
 //! end in a slash; these are not listed. Nor are names that no key can have.
 
+use crate::client::Client;
 use crate::failure::Failure;
 use crate::store::RemoteStore;
 use futures_util::StreamExt;
-use hyperslab_store::{Entry, Key, Operation, Result};
+use hyperslab_store::{Entry, Key, Operation, StoreError};
 use object_store::ListResult;
 use object_store::path::Path;
 
 impl RemoteStore {
-    /// The part of a name behind the prefix `below` (`""`: all of it).
-    fn behind<'n>(below: &str, path: &'n Path) -> Option<&'n str> {
-        let name = path.as_ref();
-        let name = match below {
-            "" => name,
-            below => name.strip_prefix(below)?.strip_prefix('/')?,
-        };
-        Key::new(name).is_ok().then_some(name)
-    }
-
     /// The keys below a prefix, sorted. `None`: there are more than `most`.
-    pub(crate) fn keys(&self, prefix: Option<Key<'_>>, most: usize) -> Result<Option<Vec<String>>> {
+    pub(crate) fn keys(
+        &self,
+        prefix: Option<Key<'_>>,
+        most: usize,
+    ) -> Result<Option<Vec<String>>, StoreError> {
         let name = prefix.map_or("", |prefix| prefix.as_str()).to_owned();
         let root = self.0.prefix.clone();
         let path = self.prefix_path(prefix)?;
         let listed = self.run(&name, move |client| async move {
-            let mut found = client.store.list(path.as_ref());
-            let mut keys: Vec<(String, u64)> = Vec::new();
-            while let Some(meta) = client.request(0, async { found.next().await.transpose() }).await? {
-                if path.as_ref() == Some(&meta.location) {
-                    continue;
-                }
-                keys.extend(Self::behind(&root, &meta.location).map(|key| (key.to_owned(), meta.size)));
-                if keys.len() > most {
-                    return Ok(None);
-                }
-            }
-            keys.sort_unstable();
-            Ok(Some(keys))
+            client.again(|| below(&client, &root, path.as_ref(), most)).await
         })?;
         match listed {
             Ok(keys) => Ok(keys.map(without_marks)),
@@ -49,14 +32,15 @@ impl RemoteStore {
     }
 
     /// The direct children of a prefix.
-    pub(crate) fn children(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
+    pub(crate) fn children(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {
         /// Long listings take many requests.
         const LISTING: u64 = 1 << 30;
         let name = prefix.map_or("", |prefix| prefix.as_str()).to_owned();
         let path = self.prefix_path(prefix)?;
         let below = path.as_ref().map_or_else(String::new, |path| path.as_ref().to_owned());
         let listed = self.run(&name, move |client| async move {
-            let listed = client.request(LISTING, client.store.list_with_delimiter(path.as_ref())).await?;
+            let list = || client.request(LISTING, client.store.list_with_delimiter(path.as_ref()));
+            let listed = client.again(list).await?;
             let ListResult { common_prefixes, objects, .. } = listed;
             let objects = objects.into_iter().map(|meta| (meta.location, Some(meta.size)));
             Ok(common_prefixes.into_iter().map(|path| (path, None)).chain(objects).collect::<Vec<_>>())
@@ -69,15 +53,18 @@ impl RemoteStore {
         let mut entries: Vec<(Entry, u64)> = found
             .iter()
             .filter_map(|(path, size)| {
-                let name = Self::behind(&below, path).filter(|name| !name.contains('/'))?.to_owned();
+                let name = behind(&below, path).filter(|name| !name.contains('/'))?.to_owned();
                 Some((Entry { name, is_prefix: size.is_none() }, size.unwrap_or(0)))
             })
             .collect();
         entries.sort_unstable();
         entries.dedup();
         // An empty object beside a prefix of its name marks the directory.
-        let prefixes: Vec<String> =
-            entries.iter().filter(|(entry, _)| entry.is_prefix).map(|(entry, _)| entry.name.clone()).collect();
+        let prefixes: Vec<String> = entries
+            .iter()
+            .filter(|(entry, _)| entry.is_prefix)
+            .map(|(entry, _)| entry.name.clone())
+            .collect();
         let marks = |(entry, size): &(Entry, u64)| {
             !entry.is_prefix && *size == 0 && prefixes.binary_search(&entry.name).is_ok()
         };
@@ -85,12 +72,13 @@ impl RemoteStore {
         Ok(entries.into_iter().map(|(entry, _)| entry).collect())
     }
 
-    fn listing_error(&self, prefix: &str, failure: Failure) -> hyperslab_store::StoreError {
+    fn listing_error(&self, prefix: &str, failure: Failure) -> StoreError {
         let failure = match failure {
             Failure::Unsupported(mut cause) | Failure::Other(mut cause) if !self.abilities().lists => {
                 cause.why = "the server does not list what it has".into();
                 cause.advice = Some(
-                    "Name arrays and groups by their whole URLs, or open a group with consolidated metadata".into(),
+                    "Name arrays and groups by their whole URLs, or open a group with consolidated metadata"
+                        .into(),
                 );
                 Failure::Unsupported(cause)
             }
@@ -98,6 +86,39 @@ impl RemoteStore {
         };
         self.error(Operation::List, prefix, &failure)
     }
+}
+
+/// The part of a name behind the prefix `below` (`""`: all of it).
+fn behind<'n>(below: &str, path: &'n Path) -> Option<&'n str> {
+    let name = path.as_ref();
+    let name = match below {
+        "" => name,
+        below => name.strip_prefix(below)?.strip_prefix('/')?,
+    };
+    Key::new(name).is_ok().then_some(name)
+}
+
+/// The keys below a prefix, and their sizes; the keys begin behind `root`. `None`: there are more
+/// than `most`.
+async fn below(
+    client: &Client,
+    root: &str,
+    prefix: Option<&Path>,
+    most: usize,
+) -> Result<Option<Vec<(String, u64)>>, Failure> {
+    let mut found = client.store.list(prefix);
+    let mut keys: Vec<(String, u64)> = Vec::new();
+    while let Some(meta) = client.request(0, async { found.next().await.transpose() }).await? {
+        if prefix == Some(&meta.location) {
+            continue;
+        }
+        keys.extend(behind(root, &meta.location).map(|key| (key.to_owned(), meta.size)));
+        if keys.len() > most {
+            return Ok(None);
+        }
+    }
+    keys.sort_unstable();
+    Ok(Some(keys))
 }
 
 /// Keys without the marks of directories: empty objects above others.

@@ -137,7 +137,13 @@ mod tests {
                 "x/y",
                 "abfss://c@acc.dfs.core.windows.net/x/y",
             ),
-            ("http://h:9000/a%20b/c?x=1#y", Provider::Http, "http://h:9000", "a b/c", "http://h:9000/a%20b/c"),
+            (
+                "http://h:9000/a%20b/c?x=1#y",
+                Provider::Http,
+                "http://h:9000",
+                "a b/c",
+                "http://h:9000/a%20b/c",
+            ),
             ("https://u:canary@h/a", Provider::Http, "https://h", "a", "https://h/a"),
             ("https://h", Provider::Http, "https://h", "", "https://h"),
         ] {

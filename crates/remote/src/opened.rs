@@ -44,7 +44,13 @@ impl fmt::Debug for RemoteOpened {
 
 impl RemoteOpened {
     /// `fetching` is done.
-    pub(crate) fn new(store: RemoteStore, key: &str, path: Path, contents: Contents, fetching: Fetching) -> Self {
+    pub(crate) fn new(
+        store: RemoteStore,
+        key: &str,
+        path: Path,
+        contents: Contents,
+        fetching: Fetching,
+    ) -> Self {
         let range = match fetching.wait() {
             Ok(Ok(fetched)) => fetched.range.clone(),
             _ => 0..0,

@@ -111,15 +111,32 @@ const IGNORED: [&str; 13] = [
 
 /// Names whose values nobody may see.
 const SECRET: [&str; 18] = [
-    "secret", "password", "token", "sas", "signature", "account_key", "master_key", "access_key", "encryption_key",
-    "customer_key", "connection_string", "service_account_key", "proxy_url", "header", "authorization",
-    "credential_blob", "cookies", "auth",
+    "secret",
+    "password",
+    "token",
+    "sas",
+    "signature",
+    "account_key",
+    "master_key",
+    "access_key",
+    "encryption_key",
+    "customer_key",
+    "connection_string",
+    "service_account_key",
+    "proxy_url",
+    "header",
+    "authorization",
+    "credential_blob",
+    "cookies",
+    "auth",
 ];
 
 /// Whether the value of an option must not be shown or stored.
 pub fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    let file = name.ends_with("_file") || name.ends_with("_path") || name.ends_with("_url") && !name.contains("proxy");
+    let file = name.ends_with("_file")
+        || name.ends_with("_path")
+        || name.ends_with("_url") && !name.contains("proxy");
     let own = matches!(name.as_str(), "key" | "username" | "aws_access_key_id" | "access_key_id");
     !file && (own || SECRET.iter().any(|part| name.contains(part)))
 }
@@ -149,14 +166,16 @@ pub(crate) fn flag(name: &str, value: &str) -> Result<bool, OptionsError> {
 }
 
 fn number(name: &str, value: &str) -> Result<u64, OptionsError> {
-    let wrong = |_| OptionsError::new(format!("storage option '{name}': expected a number that is not negative"));
+    let wrong =
+        |_| OptionsError::new(format!("storage option '{name}': expected a number that is not negative"));
     value.parse().map_err(wrong)
 }
 
 /// Seconds: `30`, `0.5`, `30s`.
 fn seconds(name: &str, value: &str) -> Result<Duration, OptionsError> {
     let number = value.trim().trim_end_matches('s').trim().parse::<f64>().ok();
-    let time = number.and_then(|number| Duration::try_from_secs_f64(number).ok()).filter(|time| !time.is_zero());
+    let time =
+        number.and_then(|number| Duration::try_from_secs_f64(number).ok()).filter(|time| !time.is_zero());
     time.ok_or_else(|| OptionsError::new(format!("storage option '{name}': expected a time in seconds")))
 }
 
@@ -220,7 +239,9 @@ impl Options {
         let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let settings = &mut self.settings;
         match name {
-            "concurrency" | "max_concurrency" => settings.concurrency = size(number(given, value)?).clamp(1, 1024),
+            "concurrency" | "max_concurrency" => {
+                settings.concurrency = size(number(given, value)?).clamp(1, 1024)
+            }
             "coalesce" => settings.gap = Some(number(given, value)?),
             "max_request_size" => settings.largest = number(given, value)?.max(1 << 12),
             "part_size" => settings.part = number(given, value)?.max(5 << 20),
@@ -233,7 +254,11 @@ impl Options {
                 settings.unconditional = match value {
                     "warn" => Unconditional::Warn,
                     "refuse" => Unconditional::Refuse,
-                    _ => return Err(OptionsError::new(format!("storage option '{given}': expected 'warn' or 'refuse'"))),
+                    _ => {
+                        return Err(OptionsError::new(format!(
+                            "storage option '{given}': expected 'warn' or 'refuse'"
+                        )));
+                    }
                 }
             }
             _ => return Ok(false),
@@ -289,9 +314,15 @@ fn one_name(provider: Provider, name: &str) -> Option<String> {
 /// The error of a name that nobody knows.
 fn unknown(provider: Provider, name: &str) -> OptionsError {
     let native: &[&str] = match provider {
-        Provider::S3 => &["access_key_id", "secret_access_key", "session_token", "region", "endpoint", "skip_signature"],
-        Provider::Google => &["service_account", "service_account_key", "bearer_token", "skip_signature", "base_url"],
-        Provider::Azure => &["account_name", "sas_token", "client_id", "client_secret", "tenant_id", "use_emulator"],
+        Provider::S3 => {
+            &["access_key_id", "secret_access_key", "session_token", "region", "endpoint", "skip_signature"]
+        }
+        Provider::Google => {
+            &["service_account", "service_account_key", "bearer_token", "skip_signature", "base_url"]
+        }
+        Provider::Azure => {
+            &["account_name", "sas_token", "client_id", "client_secret", "tenant_id", "use_emulator"]
+        }
         Provider::Http => &["headers"],
     };
     let all = SHARED.iter().chain(own(provider)).chain(native).copied();
@@ -331,7 +362,8 @@ mod tests {
     use std::time::Duration;
 
     fn options(provider: Provider, given: &[(&str, &str)]) -> Result<Options, String> {
-        let given: Vec<_> = given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let given: Vec<_> =
+            given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         Options::new(provider, &given).map_err(|error| error.to_string())
     }
 
@@ -348,7 +380,11 @@ mod tests {
             assert!(options(Provider::Azure, &[(name, "true")]).unwrap().is("azure_skip_signature").unwrap());
         }
         for name in ["endpoint_url", "client_kwargs.endpoint_url", "endpoint", "aws_endpoint_url"] {
-            assert_eq!(options(Provider::S3, &[(name, "x")]).unwrap().get("aws_endpoint"), Some("x"), "{name}");
+            assert_eq!(
+                options(Provider::S3, &[(name, "x")]).unwrap().get("aws_endpoint"),
+                Some("x"),
+                "{name}"
+            );
         }
         let found = options(Provider::Http, &[("headers.X-Key", "canary"), ("timeout", "2.5")]).unwrap();
         assert_eq!(found.headers, [("X-Key".to_owned(), "canary".to_owned())]);
@@ -358,12 +394,16 @@ mod tests {
 
     #[test]
     fn unknown_names_and_values() {
-        for (name, near) in [("ky", "key"), ("enpoint_url", "endpoint_url"), ("annon", "anon"), ("regoin", "region")] {
+        for (name, near) in
+            [("ky", "key"), ("enpoint_url", "endpoint_url"), ("annon", "anon"), ("regoin", "region")]
+        {
             let error = options(Provider::S3, &[(name, "canary")]).unwrap_err();
             assert!(error.contains(&format!("'{name}'")) && error.contains(near), "{error}");
             assert!(!error.contains("canary"));
         }
-        for (name, value) in [("concurrency", "-1"), ("timeout", "0"), ("timeout", "NaN"), ("unconditional", "maybe")] {
+        for (name, value) in
+            [("concurrency", "-1"), ("timeout", "0"), ("timeout", "NaN"), ("unconditional", "maybe")]
+        {
             assert!(options(Provider::S3, &[(name, value)]).unwrap_err().contains(name));
         }
         assert!(options(Provider::Http, &[("anon", "True")]).is_err());
@@ -372,11 +412,26 @@ mod tests {
 
     #[test]
     fn secrets_are_known_by_name() {
-        for name in ["secret", "key", "token", "aws_secret_access_key", "sas_token", "account_key", "headers.X", "proxy_url",
-            "connection_string", "client_secret", "password", "service_account_key", "aws_session_token"] {
+        for name in [
+            "secret",
+            "key",
+            "token",
+            "aws_secret_access_key",
+            "sas_token",
+            "account_key",
+            "headers.X",
+            "proxy_url",
+            "connection_string",
+            "client_secret",
+            "password",
+            "service_account_key",
+            "aws_session_token",
+        ] {
             assert!(is_secret(name), "{name}");
         }
-        for name in ["anon", "region", "endpoint_url", "account_name", "profile", "service_account_path", "timeout"] {
+        for name in
+            ["anon", "region", "endpoint_url", "account_name", "profile", "service_account_path", "timeout"]
+        {
             assert!(!is_secret(name), "{name}");
         }
     }

@@ -27,7 +27,8 @@ pub(crate) fn read(text: &str, sections: &[String], profile: &mut Profile) -> bo
         let Some((name, value)) = bare.split_once('=').filter(|_| inside) else { continue };
         let name = name.trim().to_ascii_lowercase();
         // A comment behind a value begins with a space.
-        let value = value.split(" #").next().unwrap_or_default().split(" ;").next().unwrap_or_default().trim();
+        let value =
+            value.split(" #").next().unwrap_or_default().split(" ;").next().unwrap_or_default().trim();
         if line.starts_with([' ', '\t']) && !above.is_empty() {
             profile.insert(format!("{above}.{name}"), value.to_owned());
         } else if value.is_empty() {
@@ -61,7 +62,12 @@ mod tests {
         assert_eq!(of("default"), (true, vec!["region=eu-west-1".to_owned()]));
         assert_eq!(
             of("far").1,
-            ["output=json", "region=us-east-2", "s3.addressing_style=virtual", "s3.max_concurrent_requests=20"]
+            [
+                "output=json",
+                "region=us-east-2",
+                "s3.addressing_style=virtual",
+                "s3.max_concurrent_requests=20"
+            ]
         );
         assert_eq!(of("none"), (false, Vec::new()));
         for hostile in ["[", "]", "=", "[a\n=b", "[default]\n=\n = x\n", "\u{0}[default]"] {

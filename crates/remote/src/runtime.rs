@@ -32,8 +32,11 @@ fn runtime() -> std::io::Result<&'static Runtime> {
         return Ok(runtime);
     }
     // Not under the lock: it starts threads.
-    let new =
-        Builder::new_multi_thread().worker_threads(THREADS).thread_name("hyperslab-net").enable_all().build()?;
+    let new = Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .thread_name("hyperslab-net")
+        .enable_all()
+        .build()?;
     let mut slot = RUNTIME.lock();
     match *slot {
         Some((of, first)) if of == generation => {
@@ -164,18 +167,17 @@ impl<T> fmt::Debug for Running<T> {
     }
 }
 
-/// Runs a task and waits for its result.
-pub(crate) fn block<T: Clone + Send + Sync + 'static>(
-    work: impl Future<Output = T> + Send + 'static,
-) -> Result<T, Lost> {
-    Running::start(work).wait().cloned()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Lost, Running, block};
+    use super::{Lost, Running};
     use hyperslab_store::waiting;
     use std::time::{Duration, Instant};
+
+    fn block<T: Clone + Send + Sync + 'static>(
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Lost> {
+        Running::start(work).wait().cloned()
+    }
 
     #[test]
     fn results_panics_and_interrupts() {

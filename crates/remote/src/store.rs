@@ -7,8 +7,8 @@ use crate::ranges;
 use crate::runtime::{Lost, Running};
 use crate::settings::Settings;
 use hyperslab_store::{
-    Ask, Cost, EachOpened, Entry, Expected, HeldObject, Key, Next, Opened, Opening, Operation, RangeRead, Refusal,
-    Result, Stamp, Stamped, Store, StoreError, waiting,
+    Ask, Cost, EachOpened, Entry, Expected, HeldObject, Key, Next, Opened, Opening, Operation, RangeRead,
+    Refusal, Result, Stamp, Stamped, Store, StoreError, waiting,
 };
 use object_store::path::Path;
 use std::fmt;
@@ -66,7 +66,12 @@ pub(crate) struct Names {
 pub(crate) type Fetching = Running<Result<Fetched, Failure>>;
 
 impl RemoteStore {
-    pub(crate) fn new(names: Names, connect: Box<dyn Connect>, settings: Settings, abilities: Abilities) -> Self {
+    pub(crate) fn new(
+        names: Names,
+        connect: Box<dyn Connect>,
+        settings: Settings,
+        abilities: Abilities,
+    ) -> Self {
         let Names { url, prefix, identity, secrets } = names;
         let process = PerProcess::new(connect, settings, abilities);
         let warned = AtomicBool::new(false);
@@ -104,7 +109,10 @@ impl RemoteStore {
     }
 
     /// Starts a request.
-    pub(crate) fn start<T, F>(&self, work: impl FnOnce(Arc<Client>) -> F + Send + 'static) -> Running<Result<T, Failure>>
+    pub(crate) fn start<T, F>(
+        &self,
+        work: impl FnOnce(Arc<Client>) -> F + Send + 'static,
+    ) -> Running<Result<T, Failure>>
     where
         T: Send + Sync + 'static,
         F: Future<Output = Result<T, Failure>> + Send,
@@ -149,7 +157,9 @@ impl RemoteStore {
         let refusal = match failure {
             Failure::Condition => return StoreError::Changed { key: key.to_owned(), url: self.url() },
             Failure::Missing => plain(ErrorKind::NotFound, "there is no such object"),
-            Failure::BeyondEnd => plain(ErrorKind::UnexpectedEof, "the server says that the range is behind the end"),
+            Failure::BeyondEnd => {
+                plain(ErrorKind::UnexpectedEof, "the server says that the range is behind the end")
+            }
             Failure::NoRanges => plain(ErrorKind::Unsupported, "the server does not give ranges"),
             Failure::Unsupported(cause) | Failure::Other(cause) => {
                 let mut refusal = plain(cause.kind, &self.0.secrets.strike(&cause.why));
@@ -224,7 +234,8 @@ impl RemoteStore {
         check: &mut dyn FnMut(&Range<u64>, &Fetched) -> Result<(), Failure>,
     ) -> Result<Result<(), Failure>> {
         let takers = takers(fetching.iter().map(|(piece, _)| piece), ranges);
-        for ((piece, running), takers) in fetching.iter().zip(takers).filter(|(_, takers)| !takers.is_empty()) {
+        for ((piece, running), takers) in fetching.iter().zip(takers).filter(|(_, takers)| !takers.is_empty())
+        {
             match running.wait().map_err(|lost| self.lost(lost, key))? {
                 Err(failure) => return Ok(Err(failure.clone())),
                 Ok(fetched) => {
@@ -269,6 +280,8 @@ impl RemoteStore {
         if requests.is_empty() {
             let Some(contents) = self.head(key, Operation::Read)? else { return Ok(Some(None)) };
             self.check_size(key.as_str(), size, contents.size)?;
+            // A range that begins behind all that can be is empty by now.
+            self.check_ranges(key.as_str(), contents.size, ranges)?;
             return Ok(Some(Some(contents)));
         }
         let started: Vec<_> = requests
@@ -320,7 +333,12 @@ impl RemoteStore {
     }
 
     /// As [`Store::open`], with what is read next.
-    pub(crate) fn open_next(&self, key: Key<'_>, size: Option<u64>, wanted: Wanted) -> Result<Option<RemoteOpened>> {
+    pub(crate) fn open_next(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        wanted: Wanted,
+    ) -> Result<Option<RemoteOpened>> {
         let path = self.path(key)?;
         let fetching = self.fetch(path.clone(), wanted, None);
         self.opened(key, path, fetching, size)
@@ -411,7 +429,13 @@ impl Store for RemoteStore {
         self.put_over(key, Expected::Absent, parts)
     }
 
-    fn swap(&self, key: Key<'_>, expected: Expected<'_>, parts: &[&[u8]], ask: Option<Ask<'_>>) -> Result<bool> {
+    fn swap(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        parts: &[&[u8]],
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool> {
         let put = || match expected {
             Expected::Any => self.put(key, parts).map(|()| true),
             expected => self.put_over(key, expected, parts),
@@ -513,4 +537,15 @@ pub(crate) fn takers<'p>(
         near.take_while(|(piece, _)| piece.start < end).for_each(|(_, takers)| takers.push(n));
     }
     takers
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::in_memory;
+    use hyperslab_store::contract;
+
+    #[test]
+    fn the_contract_holds() {
+        contract::check_flat(|| Box::new(in_memory()));
+    }
 }

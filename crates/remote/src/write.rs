@@ -21,7 +21,8 @@ use hyperslab_store::fork::Lazy;
 use hyperslab_store::{Expected, Key, Opened, Operation, Result, StoreError};
 use object_store::path::Path;
 use object_store::{
-    MultipartUpload, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, UpdateVersion, UploadPart,
+    MultipartUpload, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, UpdateVersion,
+    UploadPart,
 };
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -82,8 +83,11 @@ impl RemoteStore {
             Expected::Same(opened) | Expected::Locked(opened) => self.condition(opened),
         };
         let Some(condition) = condition else { return self.put_looking(key, expected, parts) };
-        let done = self
-            .run(key.as_str(), move |client| async move { put_if(&client, &path, bytes, &condition).await })?;
+        let done =
+            self.run(
+                key.as_str(),
+                move |client| async move { put_if(&client, &path, bytes, &condition).await },
+            )?;
         match done {
             Ok(done) => Ok(done),
             Err(Failure::Unsupported(_)) => self.put_looking(key, expected, parts),
@@ -116,7 +120,8 @@ impl RemoteStore {
                 ErrorKind::Unsupported,
                 "the server cannot replace an object under the condition that nobody else has changed it",
             );
-            cause.advice = Some("Write whole chunks, or allow unconditional writes if there is one writer".into());
+            cause.advice =
+                Some("Write whole chunks, or allow unconditional writes if there is one writer".into());
             return Err(self.error(Operation::Write, key.as_str(), &Failure::Unsupported(cause)));
         }
         if !self.0.warned.swap(true, Relaxed)
@@ -148,7 +153,7 @@ impl RemoteStore {
         }
         let path = self.path(key)?;
         let done = self.run(key.as_str(), move |client| async move {
-            client.request(0, client.store.delete(&path)).await
+            client.again(|| client.request(0, client.store.delete(&path))).await
         })?;
         match done {
             Ok(()) => Ok(true),
@@ -174,21 +179,23 @@ impl RemoteStore {
         let name = prefix.map_or("", |prefix| prefix.as_str()).to_owned();
         let path = self.prefix_path(prefix)?;
         let done = self.run(&name, move |client| async move {
-            let store = &client.store;
-            let below = path.clone();
-            let strictly = move |path: &Path| below.as_ref().is_none_or(|prefix| path != prefix);
-            let found = store.list(path.as_ref()).map_ok(|meta| meta.location);
-            let found = found.try_filter(move |path| std::future::ready(strictly(path))).boxed();
-            let mut deleted = store.delete_stream(found);
-            loop {
-                match client.request(0, async { deleted.next().await.transpose() }).await {
-                    Ok(None) => return Ok(()),
-                    Ok(Some(_)) | Err(Failure::Missing) => {}
-                    Err(failure) => return Err(failure),
-                }
-            }
+            client.again(|| delete_below(&client, path.as_ref())).await
         })?;
         done.map_err(|failure| self.error(Operation::Delete, &name, &failure))
+    }
+}
+
+async fn delete_below(client: &Client, prefix: Option<&Path>) -> Result<(), Failure> {
+    let itself = prefix.cloned();
+    let found = client.store.list(prefix).map_ok(|meta| meta.location);
+    let found = found.try_filter(move |path| std::future::ready(itself.as_ref() != Some(path))).boxed();
+    let mut deleted = client.store.delete_stream(found);
+    loop {
+        match client.request(0, async { deleted.next().await.transpose() }).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(_)) | Err(Failure::Missing) => {}
+            Err(failure) => return Err(failure),
+        }
     }
 }
 
@@ -217,7 +224,9 @@ async fn put_if(client: &Client, path: &Path, bytes: Bytes, condition: &Conditio
         let (result, sent) = put_whole(client, path, bytes.clone(), mode).await;
         match result {
             Ok(()) => return Ok(true),
-            Err(Failure::Condition | Failure::Missing) if sent > 1 => return is_stored(client, path, &bytes).await,
+            Err(Failure::Condition | Failure::Missing) if sent > 1 => {
+                return is_stored(client, path, &bytes).await;
+            }
             Err(Failure::Condition | Failure::Missing) => return Ok(false),
             // Another writer's request for the object is under way.
             Err(Failure::Other(cause)) if cause.status == Some(409) && busy < BUSY => {
@@ -254,7 +263,8 @@ struct Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        let (Some(mut upload), Ok(runtime)) = (self.upload.take(), tokio::runtime::Handle::try_current()) else {
+        let (Some(mut upload), Ok(runtime)) = (self.upload.take(), tokio::runtime::Handle::try_current())
+        else {
             return;
         };
         let client = self.client.clone();
@@ -270,7 +280,7 @@ async fn put_parts(client: &Arc<Client>, path: &Path, bytes: Bytes) -> Result<()
     // At most 10 000 parts, all of one size.
     let len = usize::try_from(client.settings.part).unwrap_or(usize::MAX).max(bytes.len().div_ceil(10_000));
     let mut parts = Vec::new();
-    let mut rest = bytes;
+    let mut rest = bytes.clone();
     while let (false, Some(upload)) = (rest.is_empty(), &mut upload.upload) {
         let part = rest.split_to(len.min(rest.len()));
         parts.push((part.len() as u64, upload.put_part(PutPayload::from_bytes(part))));
@@ -284,7 +294,15 @@ async fn put_parts(client: &Arc<Client>, path: &Path, bytes: Bytes) -> Result<()
     }
     drop((sending, waiting));
     if let Some(pending) = &mut upload.upload {
-        client.request(0, pending.complete()).await?;
+        match client.request(0, pending.complete()).await {
+            // The answer to an earlier attempt was lost: the upload is over.
+            Err(failure) if matches!(failure, Failure::Missing) || failure.is_transient() => {
+                if !is_stored(client, path, &bytes).await? {
+                    return Err(failure);
+                }
+            }
+            done => drop(done?),
+        }
     }
     upload.upload = None;
     Ok(())

@@ -206,13 +206,7 @@ impl StoreError {
     }
 
     /// A range beyond the end of an object of `size` bytes.
-    pub fn out_of_range<S: Store + ?Sized>(
-        store: &S,
-        key: &str,
-        offset: u64,
-        len: u64,
-        size: u64,
-    ) -> Self {
+    pub fn out_of_range<S: Store + ?Sized>(store: &S, key: &str, offset: u64, len: u64, size: u64) -> Self {
         StoreError::OutOfRange { key: key.to_owned(), url: store.url(), offset, len, size }
     }
 

@@ -1,0 +1,464 @@
+//! The store against a server of the S3 protocol: what is asked, what goes wrong.
+
+mod server;
+
+use hyperslab_remote::{RemoteStore, on_unconditional};
+use hyperslab_store::{
+    Expected, Key, Next, Opened, Opening, RangeRead, Store, StoreError, contract, waiting,
+};
+use server::{Fault, Server, until};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+fn key(name: &str) -> Key<'_> {
+    Key::new(name).unwrap()
+}
+
+fn open_with(server: &Server, more: &[(&str, &str)]) -> RemoteStore {
+    let mut options = vec![
+        ("key", "CANARYKEY"),
+        ("secret", "CANARYSECRET"),
+        ("token", "CANARYTOKEN"),
+        ("endpoint_url", server.url.as_str()),
+        ("coalesce", "1000"),
+    ];
+    options.extend(more);
+    let options: Vec<_> =
+        options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    RemoteStore::open("s3://b/p", &options).unwrap()
+}
+
+fn open(server: &Server) -> RemoteStore {
+    open_with(server, &[])
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 13) as u8).collect()
+}
+
+fn read(store: &dyn Store, name: &str, offset: u64, len: usize) -> Result<Vec<u8>, StoreError> {
+    let mut buf = vec![0xEE; len];
+    assert!(store.read_ranges(key(name), None, &mut [RangeRead { offset, buf: &mut buf }])?);
+    Ok(buf)
+}
+
+fn get(store: &dyn Store, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+    let mut buf = Vec::new();
+    Ok(store.read_all(key(name), &mut buf, usize::MAX)?.then_some(buf))
+}
+
+#[test]
+fn the_contract_holds_over_a_network() {
+    let count = AtomicUsize::new(0);
+    contract::check_flat(|| {
+        let options =
+            [("endpoint_url".to_owned(), Server::start().url), ("anon".to_owned(), "True".to_owned())];
+        let url = format!("s3://b/{}", count.fetch_add(1, SeqCst));
+        Box::new(RemoteStore::open(&url, &options).unwrap())
+    });
+}
+
+#[test]
+fn fifty_objects_are_opened_in_one_round() {
+    let server = Server::start();
+    let store = open(&server);
+    let bytes = pattern(10_000);
+    let names: Vec<String> = (0..50).map(|n| format!("shard/{n}")).collect();
+    names.iter().for_each(|name| server.put(&format!("/b/p/{name}"), &bytes));
+    *server.state.latency.lock().unwrap() = Duration::from_millis(200);
+    let wanted: Vec<_> = names.iter().map(|name| Opening { key: key(name), next: Next::End(100) }).collect();
+    let start = Instant::now();
+    let mut opened: Vec<Box<dyn Opened + '_>> = Vec::new();
+    store.open_all(&wanted, &mut |n, object| {
+        assert_eq!(n, opened.len());
+        opened.push(object.unwrap().unwrap());
+    });
+    assert!(start.elapsed() < Duration::from_millis(1500), "{:?}", start.elapsed());
+    let seen = server.take();
+    assert_eq!(seen.len(), 50);
+    assert!(seen.iter().all(|seen| seen.method == "GET" && seen.range.as_deref() == Some("bytes=-100")));
+    assert_eq!(seen.iter().map(|seen| seen.at_once).max(), Some(50), "all under way together");
+    // What came is not asked for again.
+    for object in &opened {
+        let mut buf = [0; 100];
+        object.read_ranges(&mut [RangeRead { offset: 9_900, buf: &mut buf }]).unwrap();
+        assert_eq!(buf[..], bytes[9_900..]);
+        object.announce(&[(0, 10), (100, 10), (5000, 20)]);
+    }
+    for object in &opened {
+        let (mut one, mut two, mut three) = ([0; 10], [0; 10], [0; 20]);
+        let ranges = &mut [
+            RangeRead { offset: 100, buf: &mut two },
+            RangeRead { offset: 5000, buf: &mut three },
+            RangeRead { offset: 0, buf: &mut one },
+        ];
+        object.read_ranges(ranges).unwrap();
+        assert_eq!((&one[..], &two[..], &three[..]), (&bytes[..10], &bytes[100..110], &bytes[5000..5020]));
+    }
+    let seen = server.take();
+    assert_eq!(seen.len(), 100, "near ranges are joined");
+    assert!(seen.iter().map(|seen| seen.at_once).max() >= Some(40));
+    assert!(seen.iter().all(|seen| seen.headers.contains_key("if-match")));
+}
+
+#[test]
+fn what_is_asked() {
+    let server = Server::start();
+    let store = open_with(&server, &[("max_request_size", "100000")]);
+    let bytes = pattern(250_000);
+    let count = |method: &str, expected: usize| {
+        let seen = server.take();
+        assert_eq!(seen.len(), expected, "{seen:?}");
+        assert!(seen.iter().all(|seen| seen.method == method), "{seen:?}");
+    };
+    store.write(key("a/x"), &[&bytes]).unwrap();
+    count("PUT", 1);
+    assert_eq!(server.get("/b/p/a/x").unwrap(), bytes);
+    assert_eq!(read(&store, "a/x", 0, 250_000).unwrap(), bytes);
+    count("GET", 3);
+    assert_eq!(read(&store, "a/x", 1000, 5).unwrap(), bytes[1000..1005]);
+    count("GET", 1);
+    assert_eq!(get(&store, "a/x").unwrap().unwrap(), bytes);
+    count("GET", 1);
+    assert!(matches!(store.read_all(key("a/x"), &mut Vec::new(), 100), Err(StoreError::TooLarge { .. })));
+    count("GET", 1);
+    assert!(store.open(key("a/x"), None).unwrap().is_some());
+    count("GET", 1);
+    assert_eq!(store.size(key("a/x")).unwrap(), Some(250_000));
+    assert!(store.exists(key("a/x")).unwrap() && store.stamp(key("a/x")).unwrap().is_some());
+    count("HEAD", 3);
+    assert!(!store.delete(key("a/y")).unwrap());
+    count("HEAD", 1);
+    assert!(!store.write_new(key("a/x"), &[b"1"]).unwrap());
+    count("PUT", 1);
+    for n in 0..12 {
+        store.write(key(&format!("l/{n:02}")), &[b"1"]).unwrap();
+    }
+    server.take();
+    assert_eq!(store.list(Some(key("l"))).unwrap().len(), 12);
+    count("GET", 3);
+    assert_eq!(store.present(Some(key("l")), 100).unwrap().len(), 12);
+    assert_eq!(store.present(Some(key("l")), 3), None);
+    count("GET", 3);
+    store.delete_prefix(Some(key("l"))).unwrap();
+    assert!(server.take().len() <= 6, "many at a time");
+    assert_eq!(store.list(None).unwrap(), ["a/x"]);
+    // A held object: its first bytes come with it, and small reads come in blocks.
+    server.take();
+    let (held, name) = store.hold(key("a/x")).unwrap().unwrap();
+    for n in 0..60 {
+        read(&*held, &name, n * 1000, 8).unwrap();
+    }
+    count("GET", 1);
+    for n in 60..240 {
+        assert_eq!(read(&*held, &name, n * 1000, 8).unwrap(), bytes[n as usize * 1000..][..8]);
+    }
+    let seen = server.take();
+    assert!(seen.len() <= 3, "{}", seen.len());
+}
+
+#[test]
+fn parts_of_long_objects() {
+    let server = Server::start();
+    let store = open_with(&server, &[("part_size", "5242880")]);
+    let bytes = pattern(12 << 20);
+    store.write(key("x"), &[&bytes[..1000], &bytes[1000..]]).unwrap();
+    assert!(server.get("/b/p/x").unwrap() == bytes);
+    let seen = server.take();
+    let count = |method: &str| seen.iter().filter(|seen| seen.method == method).count();
+    assert_eq!((count("POST"), count("PUT")), (2, 3));
+    assert_eq!(server.uploads(), 0);
+    // The answer to the last step is lost.
+    server.fail(4, 1, Fault::Lost);
+    store.write(key("y"), &[&bytes]).unwrap();
+    assert!(server.get("/b/p/y").unwrap() == bytes);
+    // A part that fails for good: the upload is given up, and the old object stays.
+    server.fail(2, 1, Fault::Status(400));
+    let failed = store.write(key("x"), &[&vec![7; 12 << 20]]);
+    assert!(matches!(failed, Err(StoreError::Server(_))), "{failed:?}");
+    server.heal();
+    assert!(until(|| server.uploads() == 0), "aborted");
+    assert!(server.get("/b/p/x").unwrap() == bytes);
+    // Given up by the user.
+    server.fail(2, 3, Fault::Slow(Duration::from_millis(300)));
+    let asked = AtomicUsize::new(0);
+    let failed = waiting::with_ask(&|| asked.fetch_add(1, SeqCst) > 2, || {
+        store.write(key("x"), &[&vec![7; 12 << 20]])
+    });
+    assert!(matches!(failed, Err(StoreError::Interrupted { .. })), "{failed:?}");
+    server.heal();
+    assert!(until(|| server.uploads() == 0), "aborted");
+    assert!(server.get("/b/p/x").unwrap() == bytes);
+}
+
+/// Everything that a store does, with what must come out of it.
+fn everything(store: &RemoteStore) -> Result<(), StoreError> {
+    let bytes = pattern(70_000);
+    store.write(key("x"), &[&bytes])?;
+    assert_eq!(read(store, "x", 10, 60_000)?, bytes[10..60_010]);
+    let (mut one, mut two) = ([0; 10], [0; 10]);
+    let ranges = &mut [RangeRead { offset: 60_000, buf: &mut one }, RangeRead { offset: 5, buf: &mut two }];
+    assert!(store.read_ranges(key("x"), Some(70_000), ranges)?);
+    assert_eq!((&one[..], &two[..]), (&bytes[60_000..60_010], &bytes[5..15]));
+    assert_eq!(get(store, "x")?.unwrap(), bytes);
+    let opened = store.open(key("x"), None)?.expect("it exists");
+    let mut all = vec![0; 70_000];
+    opened.read_ranges(&mut [RangeRead { offset: 0, buf: &mut all }])?;
+    assert_eq!(all, bytes);
+    assert!(store.swap(key("x"), Expected::Same(&*opened), &[b"new"], None)?);
+    assert!(!store.swap(key("x"), Expected::Same(&*opened), &[b"newer"], None)?);
+    assert!(store.write_new(key("y"), &[b"y"])?);
+    assert!(!store.write_new(key("y"), &[b"z"])?);
+    assert_eq!(store.size(key("x"))?, Some(3));
+    assert_eq!(store.list(None)?, ["x", "y"]);
+    assert_eq!(store.list_dir(None)?.len(), 2);
+    assert!(store.delete(key("x"))?);
+    assert!(!store.exists(key("x"))?);
+    assert_eq!(get(store, "y")?.unwrap(), b"y");
+    store.delete_prefix(None)?;
+    assert_eq!(store.list(None)?, [""; 0]);
+    Ok(())
+}
+
+#[test]
+fn one_fault_at_any_request_does_no_harm() {
+    let server = Server::start();
+    let store = open(&server);
+    everything(&store).unwrap();
+    let requests = server.take().len();
+    assert!(requests > 15);
+    for fault in [
+        Fault::Reset,
+        Fault::Status(500),
+        Fault::Status(503),
+        Fault::Status(429),
+        Fault::Truncate,
+        Fault::Lost,
+    ] {
+        for after in 0..requests {
+            server.fail(after, 1, fault);
+            match everything(&store) {
+                Ok(()) => {}
+                // What was done twice: an object that was deleted the first time, a body of a
+                // listing that is not asked for again.
+                Err(error) => {
+                    panic!("{fault:?} at request {after}: {error}")
+                }
+            }
+            server.heal();
+            store.delete_prefix(None).unwrap();
+        }
+    }
+    // For ever: an error that says so.
+    let store = open_with(&server, &[("max_retries", "1"), ("timeout", "2")]);
+    server.put("/b/p/x", b"0123456789");
+    for (fault, text) in [
+        (Fault::Reset, "cannot read 'x' in s3://b/p"),
+        (Fault::Status(500), "HTTP status 500"),
+        (Fault::Status(503), "overloaded"),
+        (Fault::Status(429), "HTTP status 429"),
+        (Fault::Slow(Duration::from_secs(5)), "did not answer in time"),
+    ] {
+        server.fail(0, 1000, fault);
+        let start = Instant::now();
+        let error = read(&store, "x", 0, 5).unwrap_err().to_string();
+        assert!(error.contains(text), "{fault:?}: {error}");
+        assert!(start.elapsed() < Duration::from_millis(4500));
+        server.heal();
+    }
+    assert_eq!(read(&store, "x", 0, 5).unwrap(), b"01234");
+}
+
+#[test]
+fn objects_that_change_while_they_are_read() {
+    let server = Server::start();
+    let store = open_with(&server, &[("max_request_size", "4096")]);
+    let bytes = pattern(20_000);
+    server.put("/b/p/x", &bytes);
+    // Between two requests of one read: read anew.
+    server.fail(2, 1, Fault::Change);
+    let found = read(&store, "x", 0, 20_000).unwrap();
+    let newer: Vec<u8> = bytes.iter().map(|byte| byte.wrapping_add(1)).collect();
+    assert!(found == newer, "no mixture");
+    // Without end: an error.
+    server.fail(0, usize::MAX, Fault::Change);
+    assert!(matches!(read(&store, "x", 0, 20_000), Err(StoreError::Changed { .. })));
+    server.heal();
+    // While it is open: an error.
+    let opened = store.open(key("x"), Some(20_000)).unwrap().unwrap();
+    server.put("/b/p/x", &bytes);
+    let mut buf = vec![0; 10_000];
+    let late = opened.read_ranges(&mut [RangeRead { offset: 8000, buf: &mut buf }]);
+    assert!(matches!(late, Err(StoreError::Changed { .. })), "{late:?}");
+}
+
+#[test]
+fn servers_that_know_no_conditions() {
+    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    on_unconditional(|url| TOLD.lock().unwrap().push(url.to_owned()));
+    let server = Server::start();
+    server.state.unconditional.store(true, SeqCst);
+    let store = open(&server);
+    assert!(store.write_new(key("x"), &[b"1"]).unwrap());
+    assert!(!store.write_new(key("x"), &[b"2"]).unwrap());
+    let opened = store.open(key("x"), None).unwrap().unwrap();
+    assert!(store.swap(key("x"), Expected::Same(&*opened), &[b"3"], None).unwrap());
+    assert!(!store.swap(key("x"), Expected::Same(&*opened), &[b"4"], None).unwrap());
+    assert_eq!(server.get("/b/p/x").unwrap(), b"3");
+    assert_eq!(TOLD.lock().unwrap().as_slice(), ["s3://b/p"]);
+    let strict = open_with(&server, &[("unconditional", "refuse")]);
+    let error = strict.write_new(key("y"), &[b"1"]).unwrap_err().to_string();
+    assert!(error.contains("under the condition"), "{error}");
+    assert_eq!(server.get("/b/p/y"), None);
+    strict.write(key("y"), &[b"1"]).unwrap();
+}
+
+#[test]
+fn waits_stop_when_they_are_told() {
+    let server = Server::start();
+    let store = open(&server);
+    server.put("/b/p/x", &pattern(1000));
+    read(&store, "x", 0, 10).unwrap();
+    server.fail(0, 1000, Fault::Slow(Duration::from_secs(3)));
+    type Work<'w> = &'w dyn Fn() -> Result<(), StoreError>;
+    let works: [(&str, Work<'_>); 6] = [
+        ("read", &|| read(&store, "x", 0, 10).map(drop)),
+        ("read_all", &|| get(&store, "x").map(drop)),
+        ("open", &|| store.open(key("x"), None).map(drop)),
+        ("write", &|| store.write(key("y"), &[b"1"])),
+        ("list", &|| store.list(None).map(drop)),
+        ("delete", &|| store.delete(key("x")).map(drop)),
+    ];
+    for (name, work) in works {
+        let end = Instant::now() + Duration::from_millis(60);
+        let result = waiting::with_ask(&|| Instant::now() >= end, work);
+        assert!(matches!(result, Err(StoreError::Interrupted { .. })), "{name}: {result:?}");
+        assert!(end.elapsed() < Duration::from_millis(100), "{name}: {:?}", end.elapsed());
+    }
+    server.heal();
+    assert_eq!(get(&store, "x").unwrap().unwrap(), pattern(1000));
+}
+
+#[test]
+fn errors_say_what_to_do_and_no_secret() {
+    let server = Server::start();
+    let store = open_with(&server, &[("max_retries", "0")]);
+    let header = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+    let echo = "<Error><Code>AccessDenied</Code><Message>you sent CANARYSECRET CANARYTOKEN CANARYKEY</Message><RequestId>R7</RequestId></Error>";
+    let region = header("x-amz-bucket-region", "eu-north-1");
+    let cases = [
+        (403, echo, vec![], vec!["HTTP status 403", "R7", "AccessDenied", "Check the permissions"]),
+        (301, "", region.clone(), vec!["eu-north-1", "\"region\""]),
+        (400, "<Error><Code>AuthorizationHeaderMalformed</Code></Error>", region, vec!["eu-north-1"]),
+        (404, "<Error><Code>NoSuchBucket</Code></Error>", vec![], vec!["no such bucket"]),
+        (403, "<Error><Code>SignatureDoesNotMatch</Code></Error>", vec![], vec!["Check the credentials"]),
+        (500, "<Error><Code>InternalError</Code></Error>", vec![], vec!["HTTP status 500"]),
+        (418, "CANARYSECRET", vec![], vec!["HTTP status 418"]),
+    ];
+    let clean = |text: &str| assert!(!text.contains("CANARY"), "{text}");
+    clean(&format!("{store:?}"));
+    for (status, body, headers, expected) in cases {
+        *server.state.refusal.lock().unwrap() = Some((status, body.to_owned(), headers));
+        let errors = [
+            read(&store, "x", 0, 5).unwrap_err(),
+            get(&store, "x").unwrap_err(),
+            store.write(key("x"), &[b"1"]).unwrap_err(),
+            store.write_new(key("x"), &[b"1"]).unwrap_err(),
+            store.list(None).unwrap_err(),
+        ];
+        for error in errors {
+            let text = error.to_string();
+            assert!(expected.iter().all(|part| text.contains(part)), "{status}: {text}");
+            assert!(text.contains("s3://b/p"), "{text}");
+            clean(&text);
+            clean(&format!("{error:?}"));
+        }
+    }
+    // Nobody is there; and a URL with a signature.
+    let dead = Server { url: "http://127.0.0.1:9".into(), state: server.state.clone() };
+    let error = read(&open_with(&dead, &[("max_retries", "0")]), "x", 0, 5).unwrap_err();
+    assert!(error.to_string().contains("refused"), "{error}");
+    clean(&format!("{error} {error:?}"));
+    *server.state.refusal.lock().unwrap() =
+        Some((403, "<Error><Message>sig=CANARY</Message></Error>".into(), vec![]));
+    let options = [("headers.X-Secret".to_owned(), "CANARYHEADER".to_owned())];
+    let url = format!("{}/p?sig=CANARY", server.url);
+    let web = RemoteStore::open(&url, &options).unwrap();
+    clean(&format!("{web:?} {}", web.url()));
+    let error = read(&web, "x", 0, 5).unwrap_err();
+    clean(&format!("{error} {error:?}"));
+    assert!(server.take().last().unwrap().path.contains("sig=CANARY"), "the server gets it");
+}
+
+#[test]
+fn plain_web_servers() {
+    let server = Server::start();
+    let bytes = pattern(200_000);
+    server.put("/data/a.zarr/c/0", &bytes);
+    let store = RemoteStore::open(&format!("{}/data/a.zarr/", server.url), &[]).unwrap();
+    for (no_ranges, no_tags) in [(false, false), (true, false), (false, true), (true, true)] {
+        server.state.no_ranges.store(no_ranges, SeqCst);
+        server.state.no_tags.store(no_tags, SeqCst);
+        assert_eq!(read(&store, "c/0", 1000, 5000).unwrap(), bytes[1000..6000]);
+        assert_eq!(get(&store, "c/0").unwrap().unwrap(), bytes);
+        assert_eq!(get(&store, "c/1").unwrap(), None);
+        let opened = store.open(key("c/0"), None).unwrap().unwrap();
+        assert_eq!(opened.stamp().is_some(), !no_tags);
+        let mut buf = vec![0; 100];
+        opened.read_ranges(&mut [RangeRead { offset: 199_900, buf: &mut buf }]).unwrap();
+        assert_eq!(buf, bytes[199_900..]);
+        for fault in [Fault::Truncate, Fault::Reset, Fault::Status(500)] {
+            server.fail(0, 1, fault);
+            assert!(get(&store, "c/0").unwrap().unwrap() == bytes, "{fault:?} {no_ranges} {no_tags}");
+            server.heal();
+        }
+    }
+    let error = store.list_dir(None).unwrap_err().to_string();
+    assert!(error.contains("consolidated"), "{error}");
+    assert_eq!(store.present(None, 1000), None);
+}
+
+unsafe extern "C" {
+    fn fork() -> i32;
+    fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
+    fn _exit(status: i32) -> !;
+    fn kill(pid: i32, signal: i32) -> i32;
+}
+
+#[test]
+fn a_forked_child_works() {
+    let server = Server::start();
+    let store = open(&server);
+    let bytes = pattern(300_000);
+    server.put("/b/p/x", &bytes);
+    assert_eq!(read(&store, "x", 0, 1000).unwrap(), bytes[..1000]);
+    let opened = store.open(key("x"), None).unwrap().unwrap();
+    *server.state.latency.lock().unwrap() = Duration::from_millis(50);
+    // On its way while the process forks.
+    opened.announce(&[(100_000, 1000)]);
+    for _ in 0..10 {
+        // SAFETY: the child only runs the code below and leaves by `_exit`.
+        let pid = unsafe { fork() };
+        if pid == 0 {
+            let mut buf = vec![0; 1000];
+            let part = opened.read_ranges(&mut [RangeRead { offset: 100_000, buf: &mut buf }]);
+            let whole = get(&store, "x");
+            let right = part.is_ok()
+                && buf == bytes[100_000..101_000]
+                && whole.is_ok_and(|all| all.unwrap() == bytes);
+            drop(store.clone());
+            // SAFETY: ends this process.
+            unsafe { _exit(i32::from(!right)) };
+        }
+        let mut status = -1;
+        // SAFETY: waits for the child that was just made.
+        let done = until(|| unsafe { waitpid(pid, &raw mut status, 1) } == pid);
+        if !done {
+            // SAFETY: as above.
+            unsafe { kill(pid, 9) };
+        }
+        assert!(done && status == 0, "{done} {status}");
+        assert_eq!(read(&store, "x", 0, 1000).unwrap(), bytes[..1000]);
+    }
+}
