@@ -325,7 +325,7 @@ fn complaints_are_one_line_and_leave_nothing() {
         (&["info", "nope"][..], 1, "there is no 'nope'"),
         (&["info", "file"], 1, "'file' is a file, but neither HDF5 nor NetCDF"),
         (&["tree", "empty"], 1, "'empty' is no array or group"),
-        (&["info", "s3://bucket/a"], 1, "'s3://' is not supported"),
+        (&["info", "ftp://host/a"], 1, "'ftp://' is not supported"),
         (&["explain", "ocean.zarr"], 1, "is a group, not an array"),
         (&["explain", "ocean.zarr/sst", "9"], 1, "index 9 is out of bounds for axis 0 with size 4"),
         (&["explain", "ocean.zarr/sst", "a"], 2, "\"a\" is neither an integer, a slice nor '...'"),

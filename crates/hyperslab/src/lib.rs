@@ -63,6 +63,8 @@ pub use hyperslab_array as array;
 pub use hyperslab_codec as codec;
 pub use hyperslab_hdf5 as hdf5;
 pub use hyperslab_netcdf as netcdf;
+#[cfg(feature = "remote")]
+pub use hyperslab_remote as remote;
 pub use hyperslab_store as store;
 pub use hyperslab_zarr as zarr;
 

@@ -119,6 +119,19 @@ impl Location {
     }
 }
 
+/// A location, fit to be shown: without a user, a password, a signature.
+pub fn shown(location: &str) -> String {
+    if let Ok(found) = Location::parse(location) {
+        return found.url;
+    }
+    let (scheme, rest) = location.split_once("://").unwrap_or(("", location));
+    let (host, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
+    let host = host.rsplit('@').next().unwrap_or_default();
+    let path =
+        if scheme.starts_with("http") { path.split(['?', '#']).next().unwrap_or_default() } else { path };
+    format!("{scheme}://{host}{path}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Location, Provider};
@@ -159,6 +172,19 @@ mod tests {
         let found = Location::parse("https://u:can%20ary@h/a?sig=1").unwrap();
         assert_eq!(found.user, Some(("u".into(), "can ary".into())));
         assert_eq!(found.query.as_deref(), Some("sig=1"));
+    }
+
+    #[test]
+    fn what_is_shown() {
+        for (text, shown) in [
+            ("s3://b/x?y", "s3://b/x?y"),
+            ("s3://u:canary@b/x", "s3://b/x"),
+            ("https://u:canary@h/a?sig=canary#canary", "https://h/a"),
+            ("http://u:canary@/a?sig=canary", "http:///a"),
+            ("https://u:canary@h:port/%ff?canary", "https://h:port/%ff"),
+        ] {
+            assert_eq!(super::shown(text), shown);
+        }
     }
 
     #[test]

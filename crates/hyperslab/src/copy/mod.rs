@@ -198,7 +198,7 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
                 "overwrite: a finished copy cannot take the place of what is in {destination}; delete that first"
             )));
         }
-        let wanted = StoreOptions { fsync: options.fsync, intent: Intent::Create };
+        let wanted = StoreOptions { fsync: options.fsync, intent: Intent::Create, storage: &[] };
         let Reached { store, path, .. } = reach(destination, wanted)?;
         let report = copy_to_store(source, &store, &path, options)?;
         store.flush()?;

@@ -19,7 +19,7 @@ impl Scheme for File {
         "file"
     }
 
-    fn reach(&self, location: &str, options: StoreOptions) -> Result<Reached> {
+    fn reach(&self, location: &str, options: StoreOptions<'_>) -> Result<Reached> {
         reach_path(&path_of(location)?, options)
     }
 
@@ -32,7 +32,7 @@ impl Scheme for File {
 /// that of the directory, which need not exist yet.
 ///
 /// Errors with [`Error::Store`] where something else is there.
-pub fn reach_path(path: &Path, options: StoreOptions) -> Result<Reached> {
+pub fn reach_path(path: &Path, options: StoreOptions<'_>) -> Result<Reached> {
     let local = LocalOptions { fsync: options.fsync, file_locks: settings::file_locks() };
     if options.intent != Intent::Unseen
         && let Some((archive, inside)) = zip::archive_of(path)
@@ -73,8 +73,7 @@ pub fn reach_path(path: &Path, options: StoreOptions) -> Result<Reached> {
 /// Errors with [`Error::Location`].
 pub fn refuse_file_name(path: &Path) -> Result<()> {
     for part in path.ancestors().take_while(|part| !part.as_os_str().is_empty()) {
-        let ending = part.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
-        if let Some(ending) = ending.filter(|ending| FILE_ENDINGS.contains(&ending.as_str()))
+        if let Some(ending) = file_ending(part)
             && !part.exists()
         {
             return Err(Error::Location {
@@ -87,6 +86,19 @@ pub fn refuse_file_name(path: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The ending of a name that ends as those of files do.
+fn file_ending(name: &Path) -> Option<String> {
+    let ending = name.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
+    ending.filter(|ending| FILE_ENDINGS.contains(&ending.as_str()))
+}
+
+/// Whether a name ends as those of files and archives do.
+#[cfg(feature = "remote")]
+pub(super) fn is_file_name(name: &str) -> bool {
+    let name = Path::new(name);
+    file_ending(name).is_some() || name.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("zip"))
 }
 
 /// The path that a location means: itself, or that of a `file://` URL with its percent-escapes
@@ -111,7 +123,7 @@ fn path_of(location: &str) -> Result<PathBuf> {
     }
 }
 
-fn percent_decoded(text: &str) -> Option<String> {
+pub(super) fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -155,9 +167,9 @@ mod tests {
     fn what_is_no_local_path() {
         for (location, why) in [
             ("", "empty"),
-            ("s3://bucket/a.zarr", "'s3://' is not supported"),
+            ("ftp://host/a.zarr", "'ftp://' is not supported"),
             ("foo://", "'foo://' is not supported; the schemes are file, memory, zip"),
-            ("s3:/bucket/a.zarr", "'s3://' is not supported"),
+            ("ftp:/host/a.zarr", "'ftp://' is not supported"),
             ("simplecache::memory://q", "looks like a URL"),
             ("zip::file:///a.zip", "looks like a URL"),
             ("zip::/a.zip", "'./zip::/a.zip'"),

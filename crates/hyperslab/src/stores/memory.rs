@@ -13,7 +13,7 @@ impl Scheme for Memory {
         "memory"
     }
 
-    fn reach(&self, location: &str, _: StoreOptions) -> Result<Reached> {
+    fn reach(&self, location: &str, _: StoreOptions<'_>) -> Result<Reached> {
         let rest = location.split_once("://").map_or("", |(_, rest)| rest);
         let (name, path) = rest.split_once('/').unwrap_or((rest, ""));
         let store = if is_number(name) { MemoryStore::find(name) } else { Some(MemoryStore::named(name)) };

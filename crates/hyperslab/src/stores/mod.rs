@@ -9,6 +9,8 @@
 
 mod local;
 mod memory;
+#[cfg(feature = "remote")]
+mod remote;
 mod zip;
 
 pub use local::{reach_path, refuse_file_name};
@@ -23,7 +25,29 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The schemes that are always there.
-const BUILT_IN: [&dyn Scheme; 3] = [&local::File, &memory::Memory, &zip::Zip];
+const BUILT_IN: &[&dyn Scheme] = &[
+    &local::File,
+    &memory::Memory,
+    &zip::Zip,
+    #[cfg(feature = "remote")]
+    &remote::Remote("s3"),
+    #[cfg(feature = "remote")]
+    &remote::Remote("s3a"),
+    #[cfg(feature = "remote")]
+    &remote::Remote("gs"),
+    #[cfg(feature = "remote")]
+    &remote::Remote("gcs"),
+    #[cfg(feature = "remote")]
+    &remote::Remote("az"),
+    #[cfg(feature = "remote")]
+    &remote::Remote("abfs"),
+    #[cfg(feature = "remote")]
+    &remote::Remote("abfss"),
+    #[cfg(feature = "remote")]
+    &remote::Remote("http"),
+    #[cfg(feature = "remote")]
+    &remote::Remote("https"),
+];
 
 /// Those that programs have added, and their names: a program's code does not run under the lock.
 /// Gated.
@@ -36,7 +60,12 @@ pub trait Scheme: Debug + Send + Sync {
 
     /// The store that a location leads into. Errors with [`Error::Location`] where the location
     /// says nothing that this scheme understands.
-    fn reach(&self, location: &str, options: StoreOptions) -> Result<Reached>;
+    fn reach(&self, location: &str, options: StoreOptions<'_>) -> Result<Reached>;
+
+    /// Whether [`StoreOptions::storage`] has a meaning for it. Elsewhere such options are an error.
+    fn takes_options(&self) -> bool {
+        false
+    }
 
     /// The file or directory that a location means, as the user named it. `None`, the default:
     /// locations of this scheme are not on a local disk.
@@ -48,11 +77,14 @@ pub trait Scheme: Debug + Send + Sync {
 
 /// How a store is opened. A scheme leaves out what has no meaning for it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct StoreOptions {
+pub struct StoreOptions<'o> {
     /// Whether every write is flushed to the disk before it returns.
     pub fsync: bool,
     /// What for.
     pub intent: Intent,
+    /// Credentials and settings of a server, by the names of fsspec, obstore or `object_store`. No
+    /// value appears in an error.
+    pub storage: &'o [(String, String)],
 }
 
 /// What a store is opened for.
@@ -137,8 +169,18 @@ pub fn schemes() -> Vec<&'static str> {
 ///
 /// Errors with [`Error::Location`] where nobody knows the scheme, or the scheme does not understand
 /// the location, and with [`Error::Store`] where something is in the way of the store.
-pub fn reach(location: &str, options: StoreOptions) -> Result<Reached> {
-    scheme_of(location)?.reach(location, options)
+pub fn reach(location: &str, options: StoreOptions<'_>) -> Result<Reached> {
+    let scheme = scheme_of(location)?;
+    if !options.storage.is_empty() && !scheme.takes_options() {
+        let why = format!("the scheme '{}' takes no storage options", scheme.name());
+        return Err(Error::Location { location: location.to_owned(), why });
+    }
+    scheme.reach(location, options)
+}
+
+/// Whether a location is of a scheme that takes storage options.
+pub fn takes_options(location: &str) -> bool {
+    scheme_of(location).is_ok_and(|scheme| scheme.takes_options())
 }
 
 /// As [`reach`], for a new node.
@@ -174,7 +216,7 @@ fn scheme_of(location: &str) -> Result<&'static dyn Scheme> {
         ));
     }
     let Some(name) = name else { return Ok(&local::File) };
-    if let Some(scheme) = BUILT_IN.into_iter().find(|scheme| scheme.name().eq_ignore_ascii_case(name)) {
+    if let Some(scheme) = BUILT_IN.iter().copied().find(|scheme| scheme.name().eq_ignore_ascii_case(name)) {
         return Ok(scheme);
     }
     if let Some((_, scheme)) = ADDED.read().iter().find(|(other, _)| other.eq_ignore_ascii_case(name)) {

@@ -18,7 +18,7 @@ impl Scheme for Zip {
         "zip"
     }
 
-    fn reach(&self, location: &str, options: StoreOptions) -> Result<Reached> {
+    fn reach(&self, location: &str, options: StoreOptions<'_>) -> Result<Reached> {
         let rest = location.split_once("://").map_or("", |(_, rest)| rest);
         let Some((inside, outer)) = rest.split_once("::") else {
             let why = "a zip:// URL is zip://PATH::LOCATION, a path in the archive at a location; for an archive \
@@ -37,18 +37,18 @@ impl Scheme for Zip {
 }
 
 /// The archive at a path that is meant to be one.
-fn reach_archive(path: &Path, options: StoreOptions) -> Result<Reached> {
+fn reach_archive(path: &Path, options: StoreOptions<'_>) -> Result<Reached> {
     let (archive, inside) = archive_of(path).unwrap_or_else(|| (path.to_owned(), String::new()));
     open_local(&archive, inside, options)
 }
 
-pub(super) fn open_local(archive: &Path, inside: String, options: StoreOptions) -> Result<Reached> {
+pub(super) fn open_local(archive: &Path, inside: String, options: StoreOptions<'_>) -> Result<Reached> {
     let local = LocalOptions { fsync: options.fsync, file_locks: settings::file_locks() };
     Ok(Reached::new(Arc::new(ZipStore::local(archive, ZipMode::Append, local)?), inside))
 }
 
 /// The archive that is an object of another store: at the very location, or above it.
-fn reach_object(location: &str, options: StoreOptions) -> Result<Reached> {
+fn reach_object(location: &str, options: StoreOptions<'_>) -> Result<Reached> {
     let outer = reach(location, StoreOptions { intent: Intent::Open, ..options })?;
     let mut key = outer.path.as_str();
     loop {
