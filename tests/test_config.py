@@ -31,6 +31,7 @@ def test_defaults() -> None:
         "default_zarr_format": 3,
         "order": "C",
         "read_missing_chunks": True,
+        "pickle_credentials": False,
     }
 
 
@@ -184,6 +185,7 @@ def test_environment() -> None:
             "default_zarr_format": 2,
             "order": "F",
             "read_missing_chunks": False,
+            "pickle_credentials": False,
         }
     )
 

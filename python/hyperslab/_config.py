@@ -41,6 +41,9 @@
 ``read_missing_chunks`` (``HYPERSLAB_READ_MISSING_CHUNKS``)
     Whether chunks of Zarr arrays that are not stored are read as fill values; otherwise a
     ``ChunkNotFoundError`` names the first. Default: yes.
+``pickle_credentials`` (``HYPERSLAB_PICKLE_CREDENTIALS``)
+    Whether a pickle of a remote store, and of what lies in it, contains the secrets that were passed to it.
+    Otherwise it is an error to pickle one that has any. Default: no.
 
 Environment variables are read when hyperslab is imported; one with a value that makes no sense is ignored
 with a warning. zarr-python's names ``array.order``, ``array.read_missing_chunks``,
@@ -176,6 +179,7 @@ _PARSE: dict[str, Callable[[Any], Any]] = {
     "default_zarr_format": _format,
     "order": _word("C", "F"),
     "read_missing_chunks": _flag,
+    "pickle_credentials": _flag,
 }
 _DEFAULTS: dict[str, Any] = {
     "threads": None,
@@ -193,6 +197,7 @@ _DEFAULTS: dict[str, Any] = {
     "default_zarr_format": 3,
     "order": "C",
     "read_missing_chunks": True,
+    "pickle_credentials": False,
 }
 _ENVIRONMENT = {
     "threads": "HYPERSLAB_THREADS",
@@ -210,6 +215,7 @@ _ENVIRONMENT = {
     "default_zarr_format": "HYPERSLAB_ZARR_FORMAT",
     "order": "HYPERSLAB_ORDER",
     "read_missing_chunks": "HYPERSLAB_READ_MISSING_CHUNKS",
+    "pickle_credentials": "HYPERSLAB_PICKLE_CREDENTIALS",
 }
 # zarr-python's names.
 _ALIASES = {
@@ -437,6 +443,15 @@ class Config:
     @read_missing_chunks.setter
     def read_missing_chunks(self, value: bool) -> None:
         self._assign({"read_missing_chunks": value})
+
+    @property
+    def pickle_credentials(self) -> bool:
+        """Whether pickles of remote stores contain the secrets that were passed to them."""
+        return cast(bool, self._values["pickle_credentials"])
+
+    @pickle_credentials.setter
+    def pickle_credentials(self, value: bool) -> None:
+        self._assign({"pickle_credentials": value})
 
     @property
     def defaults(self) -> list[dict[str, Any]]:

@@ -65,7 +65,7 @@ def create(
     mode: Literal["r+", "a", "w", "w-"] | None = None,
     serializer: CodecLike | Literal["auto"] = "auto",
     object_codec: CodecLike | None = None,
-    storage_options: None = None,
+    storage_options: Mapping[str, Any] | None = None,
     write_data: bool = True,
     synchronizer: Any = None,
     chunk_store: Any = None,
@@ -279,7 +279,7 @@ def save_array(
     *,
     path: str | None = None,
     zarr_format: ZarrFormat | None = None,
-    storage_options: None = None,
+    storage_options: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> None:
     """Store one array; an array or group that is there is an error, unless with ``mode="w"``. Further
@@ -308,7 +308,7 @@ def save_group(
     *args: Any,
     path: str | None = None,
     zarr_format: ZarrFormat | None = None,
-    storage_options: None = None,
+    storage_options: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> None:
     """Store several arrays as a group in the place of what is there: ``arr_0``, ``arr_1`` …, and those
@@ -339,7 +339,7 @@ def save(
     *args: Any,
     path: str | None = None,
     zarr_format: ZarrFormat | None = None,
-    storage_options: None = None,
+    storage_options: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> None:
     """`save_array` for one array, `save_group` for several."""

@@ -313,7 +313,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         name: str,
         *,
         compressor: CodecsLike = "auto",
-        storage_options: None = None,
+        storage_options: Mapping[str, Any] | None = None,
         **arguments: Unpack[NewArray],
     ) -> Array:
         """Create an array below this group.

@@ -59,7 +59,7 @@ def create_group(
     zarr_format: ZarrFormat | None = None,
     overwrite: bool = False,
     attributes: Mapping[str, Any] | None = None,
-    storage_options: None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Group:
     """Create a group, and missing groups above it.
 
@@ -99,7 +99,7 @@ def replace_group(
     path: str | None,
     zarr_format: ZarrFormat | None,
     fill: Callable[[Group], None],
-    storage_options: None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Create a group in the place of what is there. ``fill`` creates its members, before the group takes its
     place.
@@ -133,7 +133,7 @@ def create_array(
     attributes: Mapping[str, Any] | None = None,
     chunk_key_encoding: Any = None,
     dimension_names: Iterable[str | None] | None = None,
-    storage_options: None = None,
+    storage_options: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     config: Any = None,
     write_data: bool = True,
@@ -292,7 +292,7 @@ def new_array(
     filters: CodecsLike,
     serializer: CodecLike | Literal["auto"],
     zarr_format: ZarrFormat | None,
-    storage_options: None,
+    storage_options: Mapping[str, Any] | None,
     overwrite: bool,
     config: Any,
     **others: Any,
@@ -336,7 +336,7 @@ def from_array(
     attributes: Mapping[str, Any] | None = None,
     chunk_key_encoding: Any = None,
     dimension_names: Iterable[str | None] | None = None,
-    storage_options: None = None,
+    storage_options: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     config: Any = None,
 ) -> Array:

@@ -69,7 +69,7 @@ def open(
     mode: Mode | None = None,
     zarr_format: ZarrFormat | None = None,
     path: str | None = None,
-    storage_options: None = None,
+    storage_options: Mapping[str, Any] | None = None,
     config: Any = None,
     cache: CacheLike | None = None,
     **kwargs: Any,
@@ -165,7 +165,7 @@ def open_array(
     *,
     zarr_format: ZarrFormat | None = None,
     path: str = "",
-    storage_options: None = None,
+    storage_options: Mapping[str, Any] | None = None,
     config: Any = None,
     mode: Mode | None = None,
     cache: CacheLike | None = None,
@@ -235,7 +235,7 @@ def open_group(
     synchronizer: Any = None,
     path: str | None = None,
     chunk_store: Any = None,
-    storage_options: None = None,
+    storage_options: Mapping[str, Any] | None = None,
     zarr_format: ZarrFormat | None = None,
     meta_array: Any = None,
     attributes: Mapping[str, Any] | None = None,
@@ -342,7 +342,7 @@ def group(
     zarr_format: ZarrFormat | None = None,
     meta_array: Any = None,
     attributes: Mapping[str, Any] | None = None,
-    storage_options: None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Group:
     """`open_group` with mode ``a``, or ``w`` with ``overwrite``."""
     warn_unused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from hyperslab import _native
@@ -39,7 +40,7 @@ CREATING = ("a", "w", "w-")
 
 
 def place_of(
-    store: Any, path: str | None, mode: Mode | None, storage_options: object = None
+    store: Any, path: str | None, mode: Mode | None, storage_options: Mapping[str, Any] | None = None
 ) -> tuple[Store, str, Mode | None]:
     """Store, path and mode of the arguments of an ``open…`` function."""
     if mode is not None and mode not in _MODES:
@@ -88,7 +89,7 @@ def find(
         inside = place._native.file_at(path) if mode in (None, "r") and zarr_format is None else None
         if inside is None or use_consolidated:
             raise
-    return _native.open_node(inside[0], inside[1]), FileStore._of(inside[0])
+    return _native.open_node(inside[0], inside[1]), FileStore._of(inside[0], getattr(place, "_options", None))
 
 
 def must_be_empty(store: StoreLike | None, path: str | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, Self, TypeAlias, cast
 
@@ -34,7 +34,7 @@ class Store:
     _read_only: bool
 
     def __init__(self) -> None:
-        raise TypeError("use LocalStore or MemoryStore")
+        raise TypeError("use LocalStore, MemoryStore or RemoteStore")
 
     @property
     def read_only(self) -> bool:
@@ -206,7 +206,9 @@ class FileStore(Store):
     Parameters
     ----------
     path : str or os.PathLike
-        The file, as a path or ``file://`` URL.
+        The file, as a path, a ``file://`` URL, or the URL of an object on a server.
+    storage_options : mapping, optional
+        Of a server: see `RemoteStore`.
 
     Raises
     ------
@@ -214,16 +216,23 @@ class FileStore(Store):
         Where there is no such file.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        handle, inside = _native.StoreHandle.reach(location_of(path), False)
+    _options: list[tuple[str, str]]
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+    ) -> None:
+        from hyperslab._remote import flat_options
+
+        self._options = flat_options(storage_options)
+        handle, inside = _native.StoreHandle.reach(location_of(path), False, self._options)
         if inside or not handle.is_file:
-            raise NodeNotFoundError(f"there is no HDF5 or NetCDF file '{os.fspath(path)}'")
+            raise NodeNotFoundError(f"there is no HDF5 or NetCDF file '{_native.shown(location_of(path))}'")
         self._native, self._read_only = handle, True
 
     @classmethod
-    def _of(cls, handle: _native.StoreHandle) -> FileStore:
+    def _of(cls, handle: _native.StoreHandle, options: list[tuple[str, str]] | None = None) -> FileStore:
         self = object.__new__(cls)
-        self._native, self._read_only = handle, True
+        self._native, self._read_only, self._options = handle, True, options or []
         return self
 
     def close(self) -> None:
@@ -245,7 +254,15 @@ class FileStore(Store):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FileStore, (str(self.path),)
+        if self._native.file_path is not None:
+            return FileStore, (str(self.path),)
+        from hyperslab._remote import pickled_options, pickled_url
+
+        return _file, (pickled_url(self._native), pickled_options(self._options))
+
+
+def _file(url: str, options: list[tuple[str, str]]) -> FileStore:
+    return FileStore(url, storage_options=dict(options))
 
 
 class StorePath:
@@ -319,31 +336,53 @@ def open_root(
     # Exactly these: a class derived from them may mean something else than a local file.
     if type(location) is not str and type(location) is not _PATH:
         return None
+    # A look in advance takes a request to a server.
+    if type(location) is str and "://" in location:
+        return None
     fsync = config.fsync
     found = _native.open_root(location_of(location), fsync, zarr_format)
     return None if found is None else (_store_of(found[0], fsync, read_only), found[1])
 
 
-def _store_of(handle: _native.StoreHandle, fsync: bool, read_only: bool) -> Store:
+def _store_of(
+    handle: _native.StoreHandle, fsync: bool, read_only: bool, options: list[tuple[str, str]] | None = None
+) -> Store:
     """The Python object for a store that a path or URL led to."""
     if handle.is_file:
-        return FileStore._of(handle)
+        return FileStore._of(handle, options)
     if handle.is_local:
         return LocalStore._of(handle, fsync, read_only)
     if handle.url.startswith("zip:"):
         from hyperslab._zip_store import ZipStore
 
         return ZipStore._of(handle, read_only or not handle.is_writable)
+    if options is not None:
+        from hyperslab._remote import RemoteStore
+
+        return RemoteStore._of(handle, options, read_only)
     store = object.__new__(MemoryStore if handle.url.startswith("memory:") else Store)
     store._native, store._read_only = handle, read_only
     return store
 
 
-def _reach(location: str) -> tuple[Store, str]:
+def _reach(location: str, storage_options: Mapping[str, Any] | None = None) -> tuple[Store, str]:
     """The store that a path or URL leads into, and the path in the store."""
-    fsync = config.fsync
-    handle, path = _native.StoreHandle.reach(location, fsync)
-    return _store_of(handle, fsync, False), path
+    fsync, options = config.fsync, None
+    if "://" in location and _native.takes_storage_options(location):
+        from hyperslab._remote import flat_options
+
+        options = flat_options(storage_options)
+    elif storage_options is not None:
+        raise _unused_options()
+    handle, path = _native.StoreHandle.reach(location, fsync, options or [])
+    return _store_of(handle, fsync, False, options), path
+
+
+def _unused_options() -> TypeError:
+    return TypeError(
+        "'storage_options' was provided but unused: it is for URLs of object stores and web servers "
+        "(s3://, gs://, az://, https://, …)"
+    )
 
 
 def refuse_file_name(given: Any, store: Store) -> None:
@@ -352,16 +391,15 @@ def refuse_file_name(given: Any, store: Store) -> None:
         store._native.refuse_file_name()
 
 
-def resolve_store(store: Any, storage_options: object = None) -> tuple[Store, str]:
+def resolve_store(
+    store: Any, storage_options: Mapping[str, Any] | None = None
+) -> tuple[Store, str]:
     """The store that an argument means, and a path inside it.
 
     Also takes zarr-python's stores, and ``StorePath``.
     """
-    if storage_options is not None:
-        raise TypeError(
-            "'storage_options' was provided but unused: only paths, file:// URLs and MemoryStore "
-            "are supported"
-        )
+    if storage_options is not None and not isinstance(store, str):
+        raise _unused_options()
     if store is None:
         return MemoryStore(), ""
     if isinstance(store, Store):
@@ -369,10 +407,13 @@ def resolve_store(store: Any, storage_options: object = None) -> tuple[Store, st
     if isinstance(store, StorePath):
         return store.store, store.path
     if isinstance(store, str):
-        return _reach(store)
+        return _reach(store, storage_options)
     if isinstance(store, os.PathLike):
         protocol = getattr(store, "protocol", "")
         if protocol not in ("", "file"):
+            # A path of universal_pathlib.
+            if _native.takes_storage_options(str(store)):
+                return _reach(str(store), getattr(store, "storage_options", None))
             raise UnsupportedError(
                 f"stores of protocol {protocol!r} are not supported yet (supported: local files, memory)"
             )

@@ -8,6 +8,7 @@ Examples
 (3,)
 """
 
+from hyperslab._remote import RemoteStore
 from hyperslab._store import FileStore, LocalStore, MemoryStore, Store, StoreLike, StorePath
 from hyperslab._zarr_store import ZarrStore
 from hyperslab._zip_store import ZipStore
@@ -16,6 +17,7 @@ __all__ = [
     "FileStore",
     "LocalStore",
     "MemoryStore",
+    "RemoteStore",
     "Store",
     "StoreLike",
     "StorePath",

@@ -84,7 +84,7 @@ pub(crate) fn open_root(
     let (location, format) = (location.to_str().ok()?, format(zarr_format).ok()?);
     py.detach(|| {
         let Reached { store, path, .. } =
-            reach(location, StoreOptions { fsync, intent: Intent::Unseen }).ok()?;
+            reach(location, StoreOptions { fsync, intent: Intent::Unseen, storage: &[] }).ok()?;
         let node = open_with(&store, &path, format, Consolidation::Auto).ok()?;
         Some((StoreHandle::of(store), NodeHandle::from(Object::from(Node::from(node)))))
     })

@@ -1,6 +1,7 @@
 //! Work without the GIL that Ctrl-C can stop.
 
 use crate::errors::Raise;
+use hyperslab::store::waiting;
 use pyo3::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -86,7 +87,8 @@ pub(crate) fn run<T: Send, E: Raise + Send>(
 ) -> PyResult<T> {
     let (result, raised) = py.detach(|| {
         let signals = Signals::default();
-        let result = work(&|| signals.ask());
+        let ask = || signals.ask();
+        let result = waiting::with_ask(&ask, || work(&ask));
         (result, signals.raised())
     });
     match (result, raised) {

@@ -115,6 +115,11 @@ fn of_mapping(py: Python<'_>, raised: &PyErr, message: String) -> PyErr {
 fn store_class(py: Python<'_>, error: &StoreError, message: String) -> PyErr {
     match error {
         StoreError::Io { source, .. } => system(py, source, message),
+        StoreError::Server(refusal) => system(py, &refusal.kind.into(), message),
+        StoreError::Interrupted { .. } => match engine::raised_in_file() {
+            Some(raised) => raised,
+            None => exception(py, "StoreError", message),
+        },
         StoreError::Closed { .. } => exception(py, "ClosedError", message),
         StoreError::Busy { .. } => exception(py, "BusyError", message),
         StoreError::InvalidKey { .. } => exception(py, "InvalidArgumentError", message),

@@ -105,7 +105,7 @@ mod _native {
         set_write_empty_chunks,
     };
     #[pymodule_export]
-    use crate::store::{StoreHandle, finish_archives};
+    use crate::store::{StoreHandle, finish_archives, is_secret_option, shown, takes_storage_options};
     #[pymodule_export]
     use crate::stream::Stream;
     #[pymodule_export]
@@ -121,6 +121,7 @@ mod _native {
         hyperslab::store::fork::prepare();
         crate::once::make_early(module.py());
         crate::user_codecs::look_in_python();
+        crate::store::prepare_remote();
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

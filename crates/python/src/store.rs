@@ -6,9 +6,11 @@ use crate::mapping::MappingStore;
 use crate::slot::Origin;
 use hyperslab::store::{Key, LocalOptions, LocalStore, MemoryStore, Store, StoreError, ZipMode, ZipStore};
 use hyperslab::stores::{self, Reached, StoreOptions};
-use hyperslab::{DataFile, settings};
+use hyperslab::{DataFile, remote, settings};
+use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use std::ffi::CString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,15 +23,17 @@ pub(crate) struct StoreHandle {
     pub(crate) store: Arc<dyn Store>,
     /// The file, if that is all the store has.
     file: Option<DataFile>,
+    /// The location that led here, if something in it is secret.
+    secret: Option<String>,
 }
 
 impl StoreHandle {
     pub(crate) fn of(store: Arc<dyn Store>) -> Self {
-        StoreHandle { store, file: None }
+        StoreHandle { store, file: None, secret: None }
     }
 
     pub(crate) fn of_file(file: DataFile) -> Self {
-        StoreHandle { store: file.store().clone(), file: Some(file) }
+        StoreHandle { store: file.store().clone(), file: Some(file), secret: None }
     }
 
     /// Where nodes are opened from.
@@ -50,7 +54,7 @@ impl StoreHandle {
 }
 
 /// The store that a path or URL leads into. A path that is not UTF-8 is no URL.
-fn reached(location: &Bound<'_, PyAny>, options: StoreOptions) -> PyResult<Reached> {
+fn reached(location: &Bound<'_, PyAny>, options: StoreOptions<'_>) -> PyResult<Reached> {
     let py = location.py();
     let found = match location.extract::<String>() {
         Ok(text) => py.detach(|| stores::reach(&text, options)),
@@ -65,15 +69,37 @@ fn reached(location: &Bound<'_, PyAny>, options: StoreOptions) -> PyResult<Reach
 #[pymethods]
 impl StoreHandle {
     /// The store that a path or URL leads into, and the path there. A file of HDF5 or NetCDF is a
-    /// store of its own.
+    /// store of its own. `storage`: credentials and settings of a server.
     #[staticmethod]
-    fn reach(py: Python<'_>, location: &Bound<'_, PyAny>, fsync: bool) -> PyResult<(Self, String)> {
-        let found = reached(location, StoreOptions { fsync, ..StoreOptions::default() })?;
+    #[pyo3(signature = (location, fsync, storage=Vec::new()))]
+    fn reach(
+        py: Python<'_>,
+        location: &Bound<'_, PyAny>,
+        fsync: bool,
+        storage: Vec<(String, String)>,
+    ) -> PyResult<(Self, String)> {
+        let options = StoreOptions { fsync, storage: &storage, ..StoreOptions::default() };
+        let found = reached(location, options)?;
         prepare_files();
-        match py.detach(|| found.file()).or_raise(py)? {
-            Some((file, path)) => Ok((Self::of_file(file), path)),
-            None => Ok((Self::of(found.store), found.path)),
-        }
+        let (mut handle, path) = match py.detach(|| found.file()).or_raise(py)? {
+            Some((file, path)) => (Self::of_file(file), path),
+            None => (Self::of(found.store), found.path),
+        };
+        handle.secret = location.extract().ok().filter(|location: &String| remote::has_secret(location));
+        Ok((handle, path))
+    }
+
+    /// Whether the location that led here names a user or has a signature.
+    #[getter]
+    fn has_secret_url(&self) -> bool {
+        self.secret.is_some()
+    }
+
+    /// The URL with what is secret in it: a user, a signature.
+    #[getter]
+    fn secret_url(&self) -> String {
+        let url = self.url();
+        self.secret.as_ref().map_or_else(|| url.clone(), |given| remote::with_secret_of(&url, given))
     }
 
     /// The file of HDF5 or NetCDF that a path in this store leads to or into, and the path in that
@@ -247,7 +273,10 @@ impl StoreHandle {
     /// Whether both reach the same objects.
     fn same(&self, other: &StoreHandle) -> bool {
         Arc::ptr_eq(&self.store, &other.store)
-            || self.file.is_some() == other.file.is_some() && self.url() == other.url()
+            || self.file.is_some() == other.file.is_some()
+                && self.url() == other.url()
+                // Buckets of different servers may have one URL.
+                && Key::new("x").is_ok_and(|key| self.store.lock_id(key) == other.store.lock_id(key))
     }
 
     /// Whether nothing is stored below a path.
@@ -297,4 +326,41 @@ fn prepare_files() {
     // The environment is read while no other Python thread can change it.
     settings::external_prefixes();
     hyperslab::hdf5::ask_with(crate::engine::ask_in_file);
+}
+
+/// Whether a path or URL is of a scheme that takes storage options.
+#[pyfunction]
+pub(crate) fn takes_storage_options(location: &str) -> bool {
+    stores::takes_options(location)
+}
+
+/// Whether nobody may see the value of a storage option.
+#[pyfunction]
+pub(crate) fn is_secret_option(name: &str) -> bool {
+    remote::is_secret(name)
+}
+
+/// A path or URL, fit to be shown: without a user, a password, a signature.
+#[pyfunction]
+pub(crate) fn shown(location: &str) -> String {
+    if stores::takes_options(location) { remote::shown(location) } else { location.to_owned() }
+}
+
+/// Connects what remote stores ask and tell while they wait to Python: Ctrl-C, warnings.
+pub(crate) fn prepare_remote() {
+    hyperslab::store::waiting::ask_with(crate::engine::ask_in_file);
+    remote::on_unconditional(|url| {
+        Python::attach(|py| {
+            let text = format!(
+                "{url}: the server cannot replace an object under the condition that nobody else has changed it. \
+                 Changes that other machines make to the same chunks at the same time may be lost; with \
+                 storage_options={{\"unconditional\": \"refuse\"}} such changes are errors"
+            );
+            let Ok(text) = CString::new(text) else { return };
+            let category = py.get_type::<PyRuntimeWarning>();
+            if let Err(error) = PyErr::warn(py, &category, &text, 1) {
+                error.write_unraisable(py, None);
+            }
+        });
+    });
 }

@@ -41,7 +41,7 @@ mod testing;
 mod transport;
 mod write;
 
-pub use location::{Provider, SCHEMES, shown};
+pub use location::{Provider, SCHEMES, has_secret, shown, with_secret_of};
 pub use options::{OptionsError, is_secret};
 pub use settings::{Settings, Unconditional};
 pub use store::RemoteStore;

@@ -132,6 +132,21 @@ pub fn shown(location: &str) -> String {
     format!("{scheme}://{host}{path}")
 }
 
+/// Whether a location names a user or has a signature.
+pub fn has_secret(location: &str) -> bool {
+    Location::parse(location).is_ok_and(|found| found.user.is_some() || found.query.is_some())
+}
+
+/// A URL with the user and the signature of another.
+pub fn with_secret_of(url: &str, other: &str) -> String {
+    let (Ok(mut found), Ok(other)) = (Url::parse(url), Location::parse(other)) else { return url.to_owned() };
+    found.set_query(other.query.as_deref());
+    if let Some((user, password)) = &other.user {
+        let _ = (found.set_username(user), found.set_password(Some(password)));
+    }
+    found.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Location, Provider};
@@ -185,6 +200,11 @@ mod tests {
         ] {
             assert_eq!(super::shown(text), shown);
         }
+        let given = "https://u:p%20w@h/a/x.h5/g?sig=1";
+        assert!(
+            super::has_secret(given) && !super::has_secret("https://h/a") && !super::has_secret("s3://b/a?b")
+        );
+        assert_eq!(super::with_secret_of("https://h/a/x.h5", given), "https://u:p%20w@h/a/x.h5?sig=1");
     }
 
     #[test]

@@ -457,6 +457,10 @@ impl Store for RemoteStore {
         }
     }
 
+    fn swaps_out(&self) -> bool {
+        false
+    }
+
     fn is_shared(&self) -> bool {
         true
     }

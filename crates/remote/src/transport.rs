@@ -113,9 +113,9 @@ impl Transport {
             return Ok(service.clone());
         }
         let service = Service {
-            data: self.build(CONNECT)?,
+            data: self.build(CONNECT, false)?,
             metadata: Transport { headers: Vec::new(), proxy: None, ..self.clone() }
-                .build(CONNECT_METADATA)?,
+                .build(CONNECT_METADATA, true)?,
             attempt: self.attempt,
         };
         if self.headers.is_empty() {
@@ -129,7 +129,7 @@ impl Transport {
         Ok(service)
     }
 
-    fn build(&self, connect: Duration) -> Result<reqwest::Client, String> {
+    fn build(&self, connect: Duration, direct: bool) -> Result<reqwest::Client, String> {
         // The first in the process stays: another library of the program may have chosen.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut headers = HeaderMap::new();
@@ -157,6 +157,9 @@ impl Transport {
             .tcp_nodelay(true)
             .no_gzip()
             .tls_danger_accept_invalid_certs(self.insecure);
+        if direct {
+            builder = builder.no_proxy();
+        }
         if let Some(proxy) = &self.proxy {
             let proxy = reqwest::Proxy::all(proxy).map_err(|_| "the proxy has no valid URL".to_owned())?;
             builder = builder.proxy(proxy);

@@ -373,6 +373,12 @@ pub trait Store: Send + Sync + Debug {
         self.delete(key).map(|_| true)
     }
 
+    /// Whether [`Store::swap_out`] looks and deletes in one step. Where it does not, another writer
+    /// may come between: callers put an object that says the same as none in its place instead.
+    fn swaps_out(&self) -> bool {
+        true
+    }
+
     /// Whether other processes may change its objects, so that [`Store::swap`] has a meaning.
     fn is_shared(&self) -> bool {
         false

@@ -59,7 +59,8 @@ pub fn compact_asking(
     let opened = &*opened;
     let former = former(&shard, 0, opened, stamp, (0, opened.size()))?;
     let live: u64 = former.index.present().map(|(_, _, len)| len).sum();
-    let empty = former.index.present().next().is_none();
+    // Where nothing cannot take its place safely, an empty shard does.
+    let empty = former.index.present().next().is_none() && store.swaps_out();
     // Of a shard that holds nothing the index is not needed either.
     let needed = if empty { 0 } else { live.saturating_add(level.index().size() as u64) };
     let dead = opened.size().saturating_sub(needed);

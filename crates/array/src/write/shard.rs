@@ -197,7 +197,10 @@ impl WriteRequest<'_> {
             })?,
         }
         let (mut sink, index) = output.end();
-        let empty = index.present().next().is_none();
+        // Nothing cannot take its place without the risk that another writer is undone: an empty
+        // shard does.
+        let stays = was.is_some() && !store.swaps_out();
+        let empty = !stays && index.present().next().is_none();
         if !empty {
             finish(layout, &task, &key, level, &mut sink, &index)?;
         }

@@ -12,11 +12,13 @@ pub(crate) static MODIFY: WriteStrategy = WriteStrategy {
     name: "modify",
     fits: |_, task, _| !task.whole,
     produce: |chunk, scratch, region, offset, old| {
+        // Nothing cannot take its place without the risk that another writer is undone.
+        let stays = matches!(old, Old::Opened(Some(_))) && !chunk.layout.store().swaps_out();
         chunk.load(scratch, old)?;
         let buffer = chunk.buffer(scratch)?;
         // SAFETY: the source covers the task's elements; the region lies within the chunk.
         unsafe { chunk.overlay(region, buffer, offset) };
-        if !chunk.keep_empty && chunk.is_blank(&scratch.task, scratch.decoded.as_ref()) {
+        if !chunk.keep_empty && !stays && chunk.is_blank(&scratch.task, scratch.decoded.as_ref()) {
             return Ok(Produced::Nothing);
         }
         chunk.finish(scratch)
