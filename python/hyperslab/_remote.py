@@ -51,9 +51,7 @@ class RemoteStore(Store):
         self._native, self._read_only = handle, bool(read_only)
 
     @classmethod
-    def _of(
-        cls, handle: _native.StoreHandle, options: list[tuple[str, str]], read_only: bool
-    ) -> RemoteStore:
+    def _of(cls, handle: _native.StoreHandle, options: list[tuple[str, str]], read_only: bool) -> RemoteStore:
         self = object.__new__(cls)
         self._native, self._options, self._read_only = handle, options, read_only
         return self
@@ -83,8 +81,8 @@ def pickled_options(options: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def _refusal(names: list[str]) -> TypeError:
     return TypeError(
-        f"cannot pickle a store with secrets: {', '.join(names)}. Leave them to the environment or a profile, "
-        "which the other process finds itself, or allow it by hyperslab.config.set(pickle_credentials=True)"
+        f"cannot pickle a store with secrets: {', '.join(names)}. Leave them to the environment or a profile. "
+        "The other process finds these itself. Or allow it by hyperslab.config.set(pickle_credentials=True)"
     )
 
 

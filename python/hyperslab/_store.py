@@ -391,9 +391,7 @@ def refuse_file_name(given: Any, store: Store) -> None:
         store._native.refuse_file_name()
 
 
-def resolve_store(
-    store: Any, storage_options: Mapping[str, Any] | None = None
-) -> tuple[Store, str]:
+def resolve_store(store: Any, storage_options: Mapping[str, Any] | None = None) -> tuple[Store, str]:
     """The store that an argument means, and a path inside it.
 
     Also takes zarr-python's stores, and ``StorePath``.

@@ -111,15 +111,17 @@ fn of_mapping(py: Python<'_>, raised: &PyErr, message: String) -> PyErr {
     error
 }
 
+/// Work that was given up: what a signal handler raised meanwhile, Ctrl-C as a rule.
+fn interrupted(py: Python<'_>, message: String) -> PyErr {
+    engine::raised_in_file().unwrap_or_else(|| exception(py, "HyperslabError", message))
+}
+
 /// An error of a store. `message` comes from the outermost error.
 fn store_class(py: Python<'_>, error: &StoreError, message: String) -> PyErr {
     match error {
         StoreError::Io { source, .. } => system(py, source, message),
         StoreError::Server(refusal) => system(py, &refusal.kind.into(), message),
-        StoreError::Interrupted { .. } => match engine::raised_in_file() {
-            Some(raised) => raised,
-            None => exception(py, "StoreError", message),
-        },
+        StoreError::Interrupted { .. } => interrupted(py, message),
         StoreError::Closed { .. } => exception(py, "ClosedError", message),
         StoreError::Busy { .. } => exception(py, "BusyError", message),
         StoreError::InvalidKey { .. } => exception(py, "InvalidArgumentError", message),
@@ -162,6 +164,7 @@ pub(crate) fn array(py: Python<'_>, error: &ArrayError) -> PyErr {
             Some(source) => hdf5_class(py, source, message),
             None => exception(py, "ChunkError", message),
         },
+        ArrayError::Interrupted { .. } => interrupted(py, message),
         ArrayError::Shard { .. } => exception(py, "ChunkError", message),
         ArrayError::ReadOnly { .. } => exception(py, "ReadOnlyError", message),
         ArrayError::Missing { .. } => exception(py, "ChunkNotFoundError", message),
@@ -176,6 +179,7 @@ pub(crate) fn zarr(py: Python<'_>, error: &ZarrError) -> PyErr {
     let class = match error {
         ZarrError::Store(error) => return store(py, error),
         ZarrError::Array(error) => return array(py, error),
+        ZarrError::Interrupted => return interrupted(py, message),
         ZarrError::NotFound { what: "array", .. } => "ArrayNotFoundError",
         ZarrError::NotFound { what: "group", .. } => "GroupNotFoundError",
         ZarrError::NotFound { .. } => "NodeNotFoundError",
@@ -211,10 +215,7 @@ pub(crate) fn hdf5(py: Python<'_>, error: &Hdf5Error) -> PyErr {
 /// An error of an HDF5 file. `message` comes from the outermost error.
 fn hdf5_class(py: Python<'_>, error: &Hdf5Error, message: String) -> PyErr {
     let class = match error {
-        Hdf5Error::Interrupted { .. } => match engine::raised_in_file() {
-            Some(raised) => return raised,
-            None => "HyperslabError",
-        },
+        Hdf5Error::Interrupted { .. } => return interrupted(py, message),
         Hdf5Error::Store(error) => return store_class(py, error, message),
         Hdf5Error::Array(error) => return array(py, error),
         Hdf5Error::NotFound { .. } => "NodeNotFoundError",
@@ -248,6 +249,7 @@ pub(crate) fn any(py: Python<'_>, error: &Error) -> PyErr {
         Error::NotData { .. } => "UnknownFormatError",
         Error::NoVariable { .. } => "NodeNotFoundError",
         Error::Io { source, .. } => return system(py, source, message),
+        Error::Interrupted => return interrupted(py, message),
         Error::OnlyRead { .. } => "ReadOnlyError",
         Error::NodeKind { wanted: "a group", .. } => "ContainsArrayError",
         Error::NodeKind { .. } => "NodeTypeValidationError",

@@ -182,6 +182,8 @@ mod tests {
         done.map(|()| options).map_err(|error| error.to_string())
     }
 
+    type Pairs<'p> = &'p [(&'p str, &'p str)];
+
     #[test]
     fn credentials_come_from_one_place() {
         let home = tempfile::tempdir().unwrap();
@@ -201,7 +203,7 @@ mod tests {
                 .map(|name| options.get(name).unwrap_or("-").to_owned())
                 .join(" ")
         };
-        let cases: [(&[(&str, &str)], &[(&str, &str)], &str); 6] = [
+        let cases: [(Pairs<'_>, Pairs<'_>, &str); 6] = [
             (&[home], &[], "DK DS - eu-west-1 -"),
             (&variables, &[], "EK ES ET eu-west-1 -"),
             (&variables, &[("key", "K"), ("secret", "S")], "K S - eu-west-1 -"),

@@ -65,6 +65,9 @@ pub(crate) struct Names {
 /// A request that is under way.
 pub(crate) type Fetching = Running<Result<Fetched, Failure>>;
 
+/// Looks at what a request for a range brought, before it is used.
+type Check<'c> = &'c mut dyn FnMut(&Range<u64>, &Fetched) -> Result<(), Failure>;
+
 impl RemoteStore {
     pub(crate) fn new(
         names: Names,
@@ -231,7 +234,7 @@ impl RemoteStore {
         key: &str,
         fetching: &[(Range<u64>, &Fetching)],
         ranges: &mut [RangeRead<'_>],
-        check: &mut dyn FnMut(&Range<u64>, &Fetched) -> Result<(), Failure>,
+        check: Check<'_>,
     ) -> Result<Result<(), Failure>> {
         let takers = takers(fetching.iter().map(|(piece, _)| piece), ranges);
         for ((piece, running), takers) in fetching.iter().zip(takers).filter(|(_, takers)| !takers.is_empty())

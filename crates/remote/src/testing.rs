@@ -31,7 +31,7 @@ pub(crate) fn in_memory() -> RemoteStore {
         secrets: Secrets::default(),
     };
     let abilities = Abilities {
-        suffixes: number % 2 == 0,
+        suffixes: number.is_multiple_of(2),
         exact_tags: true,
         numbered: false,
         lists: true,

@@ -113,9 +113,10 @@ impl Transport {
             return Ok(service.clone());
         }
         let service = Service {
-            data: self.build(CONNECT, false)?,
+            data: self.build(CONNECT, For::Data)?,
+            uploads: self.build(CONNECT, For::Uploads)?,
             metadata: Transport { headers: Vec::new(), proxy: None, ..self.clone() }
-                .build(CONNECT_METADATA, true)?,
+                .build(CONNECT_METADATA, For::Metadata)?,
             attempt: self.attempt,
         };
         if self.headers.is_empty() {
@@ -129,7 +130,7 @@ impl Transport {
         Ok(service)
     }
 
-    fn build(&self, connect: Duration, direct: bool) -> Result<reqwest::Client, String> {
+    fn build(&self, connect: Duration, what: For) -> Result<reqwest::Client, String> {
         // The first in the process stays: another library of the program may have chosen.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut headers = HeaderMap::new();
@@ -149,7 +150,6 @@ impl Transport {
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("hyperslab/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(connect)
-            .read_timeout(self.attempt)
             .redirect(redirects)
             .default_headers(headers)
             // Several connections move more bytes than one with several streams.
@@ -157,9 +157,12 @@ impl Transport {
             .tcp_nodelay(true)
             .no_gzip()
             .tls_danger_accept_invalid_certs(self.insecure);
-        if direct {
-            builder = builder.no_proxy();
-        }
+        builder = match what {
+            For::Data => builder.read_timeout(self.attempt),
+            // The answer begins when all is sent. The wait for it has a bound of its own.
+            For::Uploads => builder,
+            For::Metadata => builder.read_timeout(self.attempt).no_proxy(),
+        };
         if let Some(proxy) = &self.proxy {
             let proxy = reqwest::Proxy::all(proxy).map_err(|_| "the proxy has no valid URL".to_owned())?;
             builder = builder.proxy(proxy);
@@ -183,10 +186,26 @@ async fn refusal(body: HttpResponseBody) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
+/// What a client of its own is for.
+#[derive(Clone, Copy)]
+enum For {
+    Data,
+    Uploads,
+    Metadata,
+}
+
+/// Requests with more bytes than this are uploads.
+const UPLOAD: usize = 64 << 10;
+
+/// Bytes per second of an upload that are slow but acceptable.
+const SLOW: u64 = 256 << 10;
+
 /// Sends requests, and notes what came back.
 #[derive(Clone)]
 pub(crate) struct Service {
     data: reqwest::Client,
+    /// Requests that send much.
+    uploads: reqwest::Client,
     metadata: reqwest::Client,
     attempt: Duration,
 }
@@ -208,9 +227,15 @@ impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let metadata = request.uri().host().is_some_and(is_metadata_host);
         note(|trace| *trace = Trace { sent: trace.sent + 1, no_metadata: metadata, ..Trace::default() });
-        let client = if metadata { &self.metadata } else { &self.data };
+        let bytes = request.body().content_length();
+        let client = match (metadata, bytes > UPLOAD) {
+            (true, _) => &self.metadata,
+            (false, true) => &self.uploads,
+            (false, false) => &self.data,
+        };
+        let patience = self.attempt.saturating_add(Duration::from_secs(bytes as u64 / SLOW));
         let late = |_| HttpError::new(HttpErrorKind::Timeout, io::Error::from(io::ErrorKind::TimedOut));
-        let answer = tokio::time::timeout(self.attempt, HttpService::call(client, request)).await;
+        let answer = tokio::time::timeout(patience, HttpService::call(client, request)).await;
         match answer.map_err(late).flatten() {
             Ok(response) => {
                 note(|trace| {

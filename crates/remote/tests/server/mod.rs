@@ -40,6 +40,9 @@ pub struct Seen {
     pub headers: BTreeMap<String, String>,
 }
 
+/// Status, body, headers.
+pub type Refusal = (u16, String, Vec<(String, String)>);
+
 #[derive(Default)]
 pub struct State {
     pub objects: Mutex<BTreeMap<String, (Vec<u8>, u64)>>,
@@ -59,7 +62,7 @@ pub struct State {
     /// Whether answers have no entity tag.
     pub no_tags: AtomicBool,
     /// Sent instead of an answer.
-    pub refusal: Mutex<Option<(u16, String, Vec<(String, String)>)>>,
+    pub refusal: Mutex<Option<Refusal>>,
 }
 
 pub struct Server {
