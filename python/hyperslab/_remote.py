@@ -81,8 +81,9 @@ def pickled_options(options: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def _refusal(names: list[str]) -> TypeError:
     return TypeError(
-        f"cannot pickle a store with secrets: {', '.join(names)}. Leave them to the environment or a profile. "
-        "The other process finds these itself. Or allow it by hyperslab.config.set(pickle_credentials=True)"
+        f"cannot pickle a store with secrets ({', '.join(names)}): leave these to the environment or a "
+        "profile, which the other process finds itself, or allow it by "
+        "hyperslab.config.set(pickle_credentials=True)"
     )
 
 

@@ -229,6 +229,24 @@ pub(crate) fn store_error(layout: &ArrayLayout, task: &Task, source: StoreError)
     ArrayError::Store { array: layout.name().into(), chunk: task.chunk.to_vec(), source: source.into() }
 }
 
+/// How often a change starts again because its object was replaced while it was read. A server that
+/// tells another version each time would keep it busy for ever.
+const CHANGES: usize = 1000;
+
+/// The outcome of a change: `false`, another writer was faster, also where that showed while the old
+/// object was read.
+pub(crate) fn or_again(done: Result<bool, ArrayError>, changes: &mut usize) -> Result<bool, ArrayError> {
+    match done {
+        Err(ArrayError::Store { source, .. })
+            if matches!(*source, StoreError::Changed { .. }) && *changes < CHANGES =>
+        {
+            *changes += 1;
+            Ok(false)
+        }
+        done => done,
+    }
+}
+
 /// The answer to who asked to stop.
 pub(crate) fn interrupted(layout: &ArrayLayout) -> ArrayError {
     ArrayError::Interrupted { array: layout.name().into() }

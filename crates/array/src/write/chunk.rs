@@ -113,9 +113,10 @@ impl ChunkWriter<'_> {
     ) -> Result<(), ArrayError> {
         let mut key = std::mem::take(&mut scratch.open_key);
         key.clone_from(&scratch.key);
-        let mut tries = 0;
+        let (mut tries, mut changes) = (0, 0);
         let done = loop {
-            match self.modify_once(&key, tries >= costs::PATIENCE, scratch, region, offset, ask) {
+            let done = self.modify_once(&key, tries >= costs::PATIENCE, scratch, region, offset, ask);
+            match tasks::or_again(done, &mut changes) {
                 Ok(false) if ask() => break Err(tasks::interrupted(self.layout)),
                 Ok(false) => tries += 1,
                 Ok(true) => break Ok(()),

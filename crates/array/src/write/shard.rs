@@ -94,7 +94,9 @@ impl WriteRequest<'_> {
         let work = tasks::work(self.layout, self.plan.len(), bytes);
         if shards.len() > 1 && self.plan.len() / shards.len() < costs::FEW_SHARDS * limit {
             let each = |number: usize, scratch: &mut Scratch, ask: Ask<'_>| {
-                while !self.write_shard(&shards, number, Workers::This(scratch), ask)? {}
+                let mut changes = 0;
+                let mut write = || self.write_shard(&shards, number, Workers::This(scratch), ask);
+                while !tasks::or_again(write(), &mut changes)? {}
                 Ok(())
             };
             return tasks::run_tasks(self.layout, shards.len(), work, (limit, limit), interrupt, &each);
@@ -109,7 +111,9 @@ impl WriteRequest<'_> {
             let work = work / shards.len() as u64;
             let never = || false;
             let ask = interrupt.unwrap_or(&never);
-            while !self.write_shard(&shards, number, Workers::Pool { work, limit }, ask)? {}
+            let mut changes = 0;
+            let write = || self.write_shard(&shards, number, Workers::Pool { work, limit }, ask);
+            while !tasks::or_again(write(), &mut changes)? {}
         }
         Ok(())
     }
