@@ -214,6 +214,11 @@ pub(crate) fn failure(error: &object_store::Error, trace: &Trace, anonymous: boo
                 let code = element(&text, "Code").unwrap_or_default();
                 return Failure::Other(Cause::new(ErrorKind::Other, format!("the server failed: {code}")));
             }
+            // A body that was cut short cannot be read on where the server knows no ranges.
+            if text.starts_with("Range request not supported") {
+                let why = "the server sent fewer bytes than it said";
+                return Failure::Other(Cause::new(ErrorKind::UnexpectedEof, why));
+            }
             if text.starts_with("Received non-partial response") {
                 return Failure::NoRanges;
             }

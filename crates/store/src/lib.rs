@@ -28,8 +28,8 @@ mod segments;
 mod staged;
 mod stamp;
 pub mod turns;
-mod zip;
 pub mod waiting;
+mod zip;
 
 pub use error::{Operation, Refusal, Result, StoreError};
 pub use key::Key;
