@@ -248,7 +248,11 @@ impl Telling<'_> {
         let target = Mapped::unread(strides);
         let request = Request::new(layout, &plan, &target, Absent::default(), None, self.cache);
         let request = Request { dry: true, ..request };
-        let lots = Lots::new(layout, &plan, limits.0)?;
+        let lots = match Lots::new(layout, &plan, limits.0)? {
+            // What is asked for together is told one by one.
+            Lots::Objects(tasks, _) => Lots::Single(tasks),
+            lots => lots,
+        };
         let mut scratch = Scratch::default();
         match lots {
             // Chunks that cannot be counted cannot be numbered either, which those of shards are.
@@ -264,7 +268,7 @@ impl Telling<'_> {
                     Ok(self.left > 0)
                 })?;
             }
-            Lots::Single(_) | Lots::Neighbours(..) => {
+            Lots::Single(_) | Lots::Neighbours(..) | Lots::Objects(..) => {
                 for number in 0..lots.len() {
                     if self.left == 0 {
                         break;

@@ -5,11 +5,18 @@
 
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::runtime::Running;
 use crate::store::RemoteStore;
 use futures_util::StreamExt;
-use hyperslab_store::{Entry, Key, Operation, StoreError};
+use hyperslab_store::{EachListed, Entry, Key, Operation, StoreError};
 use object_store::ListResult;
 use object_store::path::Path;
+
+/// A listing that is under way: names, and the sizes of those that are objects.
+type Listing = Running<Result<Vec<(Path, Option<u64>)>, Failure>>;
+
+/// Listings that are begun together; further ones wait for these, and their memory.
+const LISTINGS: usize = 1024;
 
 impl RemoteStore {
     /// The keys below a prefix, sorted. `None`: there are more than `most`.
@@ -33,22 +40,40 @@ impl RemoteStore {
 
     /// The direct children of a prefix.
     pub(crate) fn children(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>, StoreError> {
+        self.entries(prefix, &self.start_listing(prefix)?)
+    }
+
+    /// The direct children of several prefixes, which are listed at the same time.
+    pub(crate) fn children_of_all(&self, prefixes: &[Option<Key<'_>>], each: EachListed<'_>) {
+        for (page, prefixes) in prefixes.chunks(LISTINGS).enumerate() {
+            let listings: Vec<_> = prefixes.iter().map(|prefix| self.start_listing(*prefix)).collect();
+            for (n, (prefix, listing)) in prefixes.iter().zip(listings).enumerate() {
+                each(page * LISTINGS + n, listing.and_then(|listing| self.entries(*prefix, &listing)));
+            }
+        }
+    }
+
+    /// Begins to list what is directly below a prefix.
+    fn start_listing(&self, prefix: Option<Key<'_>>) -> Result<Listing, StoreError> {
         /// Long listings take many requests.
         const LISTING: u64 = 1 << 30;
-        let name = prefix.map_or("", |prefix| prefix.as_str()).to_owned();
         let path = self.prefix_path(prefix)?;
-        let below = path.as_ref().map_or_else(String::new, |path| path.as_ref().to_owned());
-        let listed = self.run(&name, move |client| async move {
+        Ok(self.start(move |client| async move {
             let list = || client.request(LISTING, client.store.list_with_delimiter(path.as_ref()));
-            let listed = client.again(list).await?;
-            let ListResult { common_prefixes, objects, .. } = listed;
+            let ListResult { common_prefixes, objects, .. } = client.again(list).await?;
             let objects = objects.into_iter().map(|meta| (meta.location, Some(meta.size)));
             Ok(common_prefixes.into_iter().map(|path| (path, None)).chain(objects).collect::<Vec<_>>())
-        })?;
-        let found = match listed {
+        }))
+    }
+
+    /// What a listing found.
+    fn entries(&self, prefix: Option<Key<'_>>, listing: &Listing) -> Result<Vec<Entry>, StoreError> {
+        let name = prefix.map_or("", |prefix| prefix.as_str());
+        let below = self.prefix_path(prefix)?.map_or_else(String::new, |path| path.as_ref().to_owned());
+        let found = match listing.wait().map_err(|lost| self.lost(lost, name))? {
             Ok(found) => found,
             Err(Failure::Missing) => return Ok(Vec::new()),
-            Err(failure) => return Err(self.listing_error(&name, failure)),
+            Err(failure) => return Err(self.listing_error(name, failure.clone())),
         };
         let mut entries: Vec<(Entry, u64)> = found
             .iter()

@@ -7,8 +7,8 @@ use crate::ranges;
 use crate::runtime::{Lost, Running};
 use crate::settings::Settings;
 use hyperslab_store::{
-    Ask, Cost, EachOpened, Entry, Expected, HeldObject, Key, Next, Opened, Opening, Operation, RangeRead,
-    Refusal, Result, Stamp, Stamped, Store, StoreError, waiting,
+    Ask, Cost, EachListed, EachOpened, Entry, Expected, HeldObject, Key, Next, Opened, Opening, Operation,
+    RangeRead, Refusal, Result, Stamp, Stamped, Store, StoreError, waiting,
 };
 use object_store::path::Path;
 use std::fmt;
@@ -382,6 +382,7 @@ impl Store for RemoteStore {
                 let wanted = match opening.next {
                     Next::Start(len) => Wanted::Bounded(0..len),
                     Next::End(len) => Wanted::Suffix(len),
+                    Next::Part(start, len) => Wanted::Bounded(start..start.saturating_add(len)),
                     Next::All => Wanted::All,
                 };
                 self.path(opening.key).map(|path| (path.clone(), self.fetch(path, wanted, None)))
@@ -474,6 +475,10 @@ impl Store for RemoteStore {
 
     fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
         self.remove_below(prefix)
+    }
+
+    fn list_dirs(&self, prefixes: &[Option<Key<'_>>], each: EachListed<'_>) {
+        self.children_of_all(prefixes, each);
     }
 
     fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {

@@ -196,6 +196,8 @@ pub enum Next {
     Start(u64),
     /// So many bytes at its end.
     End(u64),
+    /// So many bytes (the second number) from this byte on.
+    Part(u64, u64),
     /// All of it.
     All,
 }

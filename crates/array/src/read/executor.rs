@@ -30,7 +30,7 @@ use crate::read::request::Request;
 use crate::shard::find::{Finder, ShardPlace};
 use crate::shard::one::Shard;
 use crate::shard::plan::ShardPlan;
-use hyperslab_store::{Key, Opened, RangeRead};
+use hyperslab_store::{Key, Next, Opened, Opening, RangeRead};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -55,6 +55,9 @@ impl<'a> Request<'a> {
             let work = tasks::work(layout, self.plan.len(), bytes);
             return tasks::run_tasks(layout, lots.len(), work, limits, interrupt, &|number, scratch, _| {
                 match lots {
+                    Lots::Objects(tasks, each) => {
+                        self.read_objects(number * each..tasks.min((number + 1) * each), scratch)
+                    }
                     Lots::Neighbours(..) => {
                         let (mut lot, mut steps) = (Lot::default(), Vec::new());
                         self.find(&lots, number, usize::MAX, scratch, &mut lot)?;
@@ -155,7 +158,7 @@ impl<'a> Request<'a> {
     ) -> Result<(), ArrayError> {
         match lots {
             Lots::Single(_) => self.find_all(number..number + 1, scratch, lot)?,
-            Lots::Neighbours(tasks, each) => {
+            Lots::Neighbours(tasks, each) | Lots::Objects(tasks, each) => {
                 self.find_all(number * each..(*tasks).min((number + 1) * each), scratch, lot)?;
             }
             Lots::Cut(tasks) => self.find_cut(*tasks, scratch, lot)?,
@@ -336,6 +339,88 @@ impl<'a> Request<'a> {
         }
         lot.chunks = left;
         Ok(())
+    }
+
+    /// Reads tasks whose chunks are objects of their own: all are asked for at once, and each is
+    /// decoded when it is there, while others come.
+    fn read_objects(&self, numbers: Range<usize>, scratch: &mut Scratch) -> Result<(), ArrayError> {
+        let (layout, first) = (self.layout, numbers.start);
+        let mut indices = Vec::new();
+        for number in numbers.clone() {
+            self.plan.task(layout, number, &mut scratch.task);
+            indices.extend_from_slice(&scratch.task.chunk);
+        }
+        let mut found = Found::default();
+        let wanted = ChunkList::new(layout.shape().len(), numbers.len(), &indices);
+        layout.locate_all(wanted, &mut found)?;
+        let (mut opening, mut tasks) = (Vec::new(), Vec::new());
+        for number in numbers {
+            let Some((key, location)) = found.get(number - first) else { continue };
+            self.plan.task(layout, number, &mut scratch.task);
+            if location == Location::Absent || !self.is_present(location, key) {
+                self.fill(self.plan, &scratch.task);
+                continue;
+            }
+            let next = self.next_of(location, key, scratch)?;
+            opening.push(Opening { key: tasks::key(layout, &scratch.task, key)?, next });
+            tasks.push((number, location));
+        }
+        let mut outcome = Ok(());
+        layout.store().open_all(&opening, &mut |n, opened| {
+            if let (Ok(()), Some(Opening { key, .. }), Some(task)) = (&outcome, opening.get(n), tasks.get(n))
+            {
+                outcome = self.read_opened(*key, *task, opened, scratch);
+            }
+        });
+        outcome
+    }
+
+    /// What of the object of the task at hand is read: without codecs only what is wanted of it.
+    fn next_of(&self, location: Location, key: &str, scratch: &mut Scratch) -> Result<Next, ArrayError> {
+        let (start, len) = match location {
+            Location::Range { offset, len, .. } => (offset, len),
+            // No chunk is longer, whatever is stored under its name.
+            _ if !self.layout.encoding().chain().is_identity() => {
+                return Ok(Next::Start(self.layout.encoding().chain().max_encoded() as u64));
+            }
+            _ => (0, self.layout.encoding().decoded_size() as u64),
+        };
+        scratch.key.clear();
+        scratch.key.push_str(key);
+        let ranges = self.decide(location, scratch, |reader, scratch| {
+            Ok((reader.strategy.ranges)(reader, &scratch.task, (start, len)))
+        })?;
+        let first = ranges.iter().map(|(offset, _)| *offset).min();
+        let end = ranges.iter().map(|(offset, len)| offset.saturating_add(*len)).max();
+        Ok(match first.zip(end) {
+            // What lies between is less than another request.
+            Some((first, end)) if end - first <= self.layout.store().cost().request => {
+                Next::Part(first, end - first)
+            }
+            Some((first, _)) => Next::Part(first, ranges.first().map_or(0, |(_, len)| *len)),
+            None => Next::Part(start, len),
+        })
+    }
+
+    /// Reads a task whose object has been opened, or says why that failed.
+    fn read_opened(
+        &self,
+        key: Key<'_>,
+        (number, location): (usize, Location),
+        opened: hyperslab_store::Result<Option<Box<dyn Opened + '_>>>,
+        scratch: &mut Scratch,
+    ) -> Result<(), ArrayError> {
+        let layout = self.layout;
+        self.plan.task(layout, number, &mut scratch.task);
+        scratch.key.clear();
+        scratch.key.push_str(key.as_str());
+        let opened = opened.map_err(|source| store_error(layout, &scratch.task, source))?;
+        let Some(opened) = opened else {
+            self.fill(self.plan, &scratch.task);
+            return Ok(());
+        };
+        fetch::check_size(layout, &scratch.task, &scratch.key, location, &*opened)?;
+        self.read_alone(Stored { location, opened: Some(&*opened) }, scratch)
     }
 
     /// Reads a task that is a lot by itself.

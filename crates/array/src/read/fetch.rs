@@ -40,6 +40,23 @@ pub(crate) fn open<'l>(
     Ok(opened)
 }
 
+/// Errors where an open object cannot be the chunk that it should be: without codecs all chunks have
+/// one size.
+pub(crate) fn check_size(
+    layout: &ArrayLayout,
+    task: &Task,
+    key: &str,
+    location: Location,
+    opened: &dyn Opened,
+) -> Result<(), ArrayError> {
+    let (expected, found) = (layout.encoding().decoded_size() as u64, opened.size());
+    if location != Location::Object || !layout.encoding().chain().is_identity() || found == expected {
+        return Ok(());
+    }
+    let (key, url) = (key.to_owned(), layout.store().url());
+    Err(store_error(layout, task, StoreError::WrongSize { key, url, expected, found }))
+}
+
 /// Reads ranges of a chunk without codecs; offsets count from the start of the chunk. Returns
 /// whether it exists. An object of another size than a chunk has is refused: its elements would be
 /// the wrong ones.
@@ -118,7 +135,11 @@ pub(crate) fn fetch_stamped(
     let limit = layout.encoding().chain().max_encoded();
     let key = tasks::key(layout, &scratch.task, &scratch.key)?;
     let fail = |source| store_error(layout, &scratch.task, source);
-    match stored.location {
+    let whole = match (stored.location, stored.opened) {
+        (Location::Object, Some(opened)) => Location::Range { offset: 0, len: opened.size(), skipped: 0 },
+        (location, _) => location,
+    };
+    match whole {
         Location::Absent => Ok((false, None)),
         Location::Object if stamped => {
             layout.store().read_all_stamped(key, &mut scratch.encoded, limit).map_err(fail)

@@ -3,6 +3,7 @@
 //! | chunks | a lot is |
 //! |---|---|
 //! | objects of their own, or large ranges of one | one task |
+//! | objects of their own, in a store that opens several at once | as many tasks |
 //! | small ranges of an object (a file of HDF5) | some hundreds of tasks, in the order of the plan |
 //! | one large chunk without codecs, cut | all its tasks |
 //! | in shards | the tasks of one shard, or of several where the store opens several at once |
@@ -23,6 +24,8 @@ pub(crate) enum Lots<'a> {
     Single(usize),
     /// So many that follow each other: of how many in all, and how many together.
     Neighbours(usize, usize),
+    /// The same, of chunks that are objects of their own, which are asked for together.
+    Objects(usize, usize),
     /// They are parts of one chunk.
     Cut(usize),
     /// Those of so many shards.
@@ -50,6 +53,12 @@ impl<'a> Lots<'a> {
             let together = fit.min(plan.len().div_ceil(2 * threads)).clamp(least, most);
             return Ok(Lots::Neighbours(plan.len(), together));
         }
+        let at_once = layout.store().cost().at_once;
+        if at_once > 1 && plan.len() > 1 && !layout.locator().shares_objects() {
+            // What has come waits in memory for its turn.
+            let fit = costs::WAITING_BYTES / layout.encoding().chain().max_encoded().max(1);
+            return Ok(Lots::Objects(plan.len(), fit.clamp(1, at_once)));
+        }
         Ok(Lots::Single(plan.len()))
     }
 
@@ -57,7 +66,7 @@ impl<'a> Lots<'a> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Lots::Single(tasks) => *tasks,
-            Lots::Neighbours(tasks, each) => tasks.div_ceil(*each),
+            Lots::Neighbours(tasks, each) | Lots::Objects(tasks, each) => tasks.div_ceil(*each),
             Lots::Cut(tasks) => usize::from(*tasks > 0),
             Lots::Shards(shards, each) => shards.len().div_ceil(*each),
         }

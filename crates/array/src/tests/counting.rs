@@ -199,6 +199,7 @@ impl Store for Counting {
                 let came = match next {
                     Next::Start(len) => (0, *len),
                     Next::End(len) => (size.saturating_sub(*len), *len),
+                    Next::Part(start, len) => (*start, *len),
                     Next::All => (0, size),
                 };
                 Box::new(CountingOpened(self, opened, vec![came].into())) as Box<dyn Opened + 's>

@@ -1,8 +1,11 @@
 //! Costs that are exact: chunks touched.
 
+use super::counting::Counting;
 use super::model::{Spec, select};
 use crate::*;
-use hyperslab_store::MemoryStore;
+use hyperslab_store::{Key, MemoryStore, Store};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 #[test]
 fn only_touched_chunks_are_planned() {
@@ -20,4 +23,48 @@ fn only_touched_chunks_are_planned() {
     assert_eq!(chunks(&[every(i64::MAX), every(i64::MIN)]), 1);
     assert_eq!(chunks(&[Index::range(9, 11), Index::range(9, 21)]), 2 * 3);
     assert_eq!(chunks(&[Index::range(5, 5)]), 0);
+}
+
+#[test]
+fn chunks_far_away_are_asked_for_together() {
+    for codecs in [0, 1] {
+        let spec = Spec { codecs, ..Spec::plain(&[100, 64], &[1, 64], "<f4") };
+        let memory = MemoryStore::new();
+        let near = spec.layout(&memory);
+        let values: Vec<u8> = (0..100 * 64 * 4_u32).map(|n| (n / 7 + 1) as u8).collect();
+        let shape = [100, 64];
+        let all = select(&spec.shape, &[]);
+        let source = Source::dense(&values, &shape, 4).unwrap();
+        write(&near, &all, &source, WriteOptions::default()).unwrap();
+        let counting = Arc::new(Counting::far(&memory, 64));
+        let far = spec.layout_with(counting.clone(), near.locator().clone());
+        let options = ReadOptions { threads: Some(1), ..ReadOptions::default() };
+        let rounds = || counting.rounds.swap(0, Relaxed);
+        assert_eq!(read(&far, &all, options).unwrap().as_slice(), &values[..]);
+        assert_eq!(rounds(), 2);
+        // A series through all of them; of plain chunks only its elements are read.
+        let series = select(&spec.shape, &[Index::ALL, Index::At(5)]);
+        counting.bytes.store(0, Relaxed);
+        let found = read(&far, &series, options).unwrap();
+        assert_eq!(found.as_slice(), read(&near, &series, options).unwrap().as_slice());
+        assert_eq!(rounds(), 2);
+        if codecs == 0 {
+            assert_eq!(counting.bytes.load(Relaxed), 400);
+        }
+        // One that is not there, and one that is no chunk.
+        let key = |chunk: u64| {
+            let mut key = String::new();
+            near.locate(&[chunk, 0], &mut key).unwrap();
+            key
+        };
+        memory.delete(Key::new(&key(3)).unwrap()).unwrap();
+        let some = select(&spec.shape, &[Index::range(2, 5)]);
+        assert_eq!(
+            read(&far, &some, options).unwrap().as_slice(),
+            read(&near, &some, options).unwrap().as_slice()
+        );
+        memory.write(Key::new(&key(5)).unwrap(), &[&[0; 1000]]).unwrap();
+        let wrong = read(&far, &all, options).unwrap_err().to_string();
+        assert!(wrong.contains(&key(5)), "{wrong}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Reading and writing generated arrays by generated selections.
 
+use super::counting::Counting;
 use super::model::{Model, Packed, Spec, elements, filled, get, put, put_repeated, select, stored};
 use super::points::{odd, offsets};
 use crate::plan::strategy::Strategy;
@@ -114,10 +115,13 @@ proptest! {
             }
         }
         check_elision(&spec, &layout, &store, &model);
+        let far = spec.layout_with(Arc::new(Counting::far(&store, threads + 1)), layout.locator().clone());
         for selection in &reads {
             let options = ReadOptions { threads: Some(threads), ..ReadOptions::default() };
             let wanted = model.read(selection);
             let found = read(&layout, selection, options).unwrap();
+            prop_assert_eq!(found.as_slice(), wanted.as_slice());
+            let found = read(&far, selection, options).unwrap();
             prop_assert_eq!(found.as_slice(), wanted.as_slice());
             // In Fortran's order it is the transposed result, element by element.
             let turned = read(&layout, selection, ReadOptions { fortran: true, ..options }).unwrap();
