@@ -52,6 +52,14 @@ pub enum Error {
         /// What it has instead of a signature.
         why: String,
     },
+    /// JSON that holds no references that can be read.
+    #[error("{url} is no document of references: {why}")]
+    References {
+        /// Where it is.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A change to what can only be read.
     #[error("{format} files are read only so far: they cannot be created or changed")]
     OnlyRead {

@@ -8,7 +8,7 @@ use hyperslab::array::ArrayError;
 use hyperslab::codec::CodecError;
 use hyperslab::hdf5::{Hdf5Error, ParseError};
 use hyperslab::netcdf::NetcdfError;
-use hyperslab::store::{StoreError, ZipError};
+use hyperslab::store::{StoreError, Unread, ZipError};
 use hyperslab::zarr::ZarrError;
 use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
@@ -128,6 +128,12 @@ fn store_class(py: Python<'_>, error: &StoreError, message: String) -> PyErr {
         StoreError::Zip {
             source: ZipError::Method { .. } | ZipError::Encrypted | ZipError::Disks, ..
         } => exception(py, "UnsupportedError", message),
+        StoreError::Reference(broken) => match broken.why {
+            Unread::Refused(_) => exception(py, "ExternalFileError", message),
+            Unread::Missing => exception(py, "StoreNotFoundError", message),
+            Unread::Short(_) => exception(py, "ChunkError", message),
+            _ => exception(py, "StoreError", message),
+        },
         StoreError::WrongSize { .. } | StoreError::OutOfRange { .. } | StoreError::TooLarge { .. } => {
             exception(py, "ChunkError", message)
         }
@@ -245,7 +251,7 @@ pub(crate) fn any(py: Python<'_>, error: &Error) -> PyErr {
         Error::Hdf5(error) => return hdf5(py, error),
         Error::Netcdf(NetcdfError::Store(error)) => return store(py, error),
         Error::Netcdf(NetcdfError::Array(error)) => return array(py, error),
-        Error::Netcdf(_) => "MetadataValidationError",
+        Error::Netcdf(_) | Error::References { .. } => "MetadataValidationError",
         Error::NotData { .. } => "UnknownFormatError",
         Error::NoVariable { .. } => "NodeNotFoundError",
         Error::Io { source, .. } => return system(py, source, message),

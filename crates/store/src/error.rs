@@ -140,6 +140,9 @@ pub enum StoreError {
         /// The store.
         url: String,
     },
+    /// What an object refers to cannot be read.
+    #[error(transparent)]
+    Reference(Box<BrokenReference>),
     /// The object is larger than anything valid could be.
     #[error("'{key}' in {url} has more than {limit} bytes, the most that its metadata allows")]
     TooLarge {
@@ -186,6 +189,49 @@ impl Refusal {
     pub fn new(operation: Operation, key: &str, url: String, kind: io::ErrorKind, why: String) -> Self {
         Refusal { operation, key: key.to_owned(), url, kind, status: None, request: None, why, advice: None }
     }
+}
+
+/// An object is a range of another object, or all of it, which cannot be read.
+#[derive(Debug, Error)]
+#[error("'{key}' in {url} is {} '{target}': {why}",
+    .range.map_or_else(|| "all of".to_owned(), |(offset, len)| format!("bytes {offset}..{} of", offset.saturating_add(len))))]
+#[non_exhaustive]
+pub struct BrokenReference {
+    /// The object.
+    pub key: String,
+    /// The store.
+    pub url: String,
+    /// The other object.
+    pub target: String,
+    /// Offset and length. `None`: all of it.
+    pub range: Option<(u64, u64)>,
+    /// Why it cannot be read.
+    pub why: Unread,
+}
+
+impl BrokenReference {
+    /// With these fields.
+    pub fn new(key: String, url: String, target: String, range: Option<(u64, u64)>, why: Unread) -> Self {
+        BrokenReference { key, url, target, range, why }
+    }
+}
+
+/// Why a referenced object is not read.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Unread {
+    /// It may not be.
+    #[error("{0}")]
+    Refused(String),
+    /// It does not exist.
+    #[error("there is no such object")]
+    Missing,
+    /// It has so many bytes, and should have more.
+    #[error("it has only {0} bytes: it was changed, or the references were made of another one")]
+    Short(u64),
+    /// It cannot be reached.
+    #[error("{0}")]
+    Unreachable(String),
 }
 
 impl StoreError {

@@ -31,7 +31,7 @@ pub mod turns;
 pub mod waiting;
 mod zip;
 
-pub use error::{Operation, Refusal, Result, StoreError};
+pub use error::{BrokenReference, Operation, Refusal, Result, StoreError, Unread};
 pub use key::Key;
 pub use local::{FileStore, LocalOptions, LocalStore};
 pub use lock::{Expected, ObjectLock, Version};

@@ -18,7 +18,7 @@ pub fn encode(bytes: &[u8]) -> String {
 }
 
 /// Decodes text; `None` where it is not base 64.
-pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
+pub fn decode(text: &str) -> Option<Vec<u8>> {
     BASE64.decode(text).ok()
 }
 

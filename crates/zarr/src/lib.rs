@@ -62,7 +62,7 @@ mod vlen;
 mod walk;
 
 pub use array::Array;
-pub use base64::encode as base64;
+pub use base64::{decode as from_base64, encode as base64};
 pub use chunk_grid::AxisChunks;
 pub use create::Creation;
 pub use error::{Result, ZarrError};

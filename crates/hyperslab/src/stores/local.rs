@@ -7,8 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Endings of names that people give to files of HDF5 and NetCDF, never to Zarr stores.
-const FILE_ENDINGS: [&str; 6] = ["h5", "hdf5", "nc", "nc4", "cdf", "he5"];
+/// Endings of names that people give to files of HDF5 and NetCDF and to references, never to Zarr
+/// stores.
+const FILE_ENDINGS: [&str; 7] = ["h5", "hdf5", "nc", "nc4", "cdf", "he5", "json"];
 
 /// A path, or `file:///PATH` with percent-escapes.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ impl Scheme for File {
 /// that of the directory, which need not exist yet.
 ///
 /// Errors with [`Error::Store`] where something else is there.
-pub fn reach_path(path: &Path, options: StoreOptions<'_>) -> Result<Reached> {
+pub(super) fn reach_path(path: &Path, options: StoreOptions<'_>) -> Result<Reached> {
     let local = LocalOptions { fsync: options.fsync, file_locks: settings::file_locks() };
     if options.intent != Intent::Unseen
         && let Some((archive, inside)) = zip::archive_of(path)

@@ -9,11 +9,13 @@
 
 mod local;
 mod memory;
+mod reference;
 #[cfg(feature = "remote")]
 mod remote;
 mod zip;
 
-pub use local::{reach_path, refuse_file_name};
+use local::percent_decoded;
+pub use local::refuse_file_name;
 pub use zip::archive_path;
 pub(crate) use zip::is_in_archive;
 
@@ -21,7 +23,7 @@ use crate::{DataFile, Error, Node, Result, open_node};
 use hyperslab_store::Store;
 use hyperslab_store::fork::RwLock;
 use std::fmt::Debug;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The schemes that are always there.
@@ -170,6 +172,16 @@ pub fn schemes() -> Vec<&'static str> {
 /// Errors with [`Error::Location`] where nobody knows the scheme, or the scheme does not understand
 /// the location, and with [`Error::Store`] where something is in the way of the store.
 pub fn reach(location: &str, options: StoreOptions<'_>) -> Result<Reached> {
+    reference::behind(reach_store(location, options)?, options)
+}
+
+/// As [`reach`], for a local path.
+pub fn reach_path(path: &Path, options: StoreOptions<'_>) -> Result<Reached> {
+    reference::behind(local::reach_path(path, options)?, options)
+}
+
+/// As [`reach`]. A document of references is a file like others.
+fn reach_store(location: &str, options: StoreOptions<'_>) -> Result<Reached> {
     let scheme = scheme_of(location)?;
     if !options.storage.is_empty() && !scheme.takes_options() {
         let why = format!("the scheme '{}' takes no storage options", scheme.name());

@@ -1,0 +1,267 @@
+//! Documents of references, in JSON: [kerchunk's](https://fsspec.github.io/kerchunk/spec.html)
+//! versions 0 and 1.
+//!
+//! ```json
+//! {"version": 1,
+//!  "templates": {"u": "s3://bucket/ocean.nc"},
+//!  "gen": [{"key": "sst/{{i}}.0", "url": "{{u}}", "offset": "{{i * 1000}}", "length": "1000",
+//!           "dimensions": {"i": {"stop": 5}}}],
+//!  "refs": {".zgroup": "{\"zarr_format\": 2}", "sst/5.0": ["{{u}}", 5000, 1000],
+//!           "sst/6.0": ["s3://bucket/whole"], "sst/7.0": "base64:AAEC"}}
+//! ```
+//!
+//! Version 0 is what stands under `refs`, alone. No tree of a document is made: millions of
+//! references are usual.
+
+use super::generate::{Generator, generate};
+use super::refs::{Builder, Refs};
+use super::template::{Scope, shown};
+use hyperslab_zarr as zarr;
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The references of a document. `None`: it is JSON, but has no references of Zarr. Errors say what
+/// is wrong with it.
+pub(super) fn parse(text: &[u8]) -> Result<Option<Refs>, String> {
+    let mut document = Document::default();
+    let mut parser = serde_json::Deserializer::from_slice(text);
+    let parsed = Members(|key: &str, value: &RawValue| document.member(key, value)).deserialize(&mut parser);
+    parsed.and_then(|()| parser.end()).map_err(|error| error.to_string())?;
+    document.finish()
+}
+
+/// Text that is borrowed from the document where it has no escapes.
+#[derive(Deserialize)]
+struct Text<'t>(#[serde(borrow)] Cow<'t, str>);
+
+/// Calls a function with the members of an object, as they come.
+struct Members<F>(F);
+
+impl<'de, F: FnMut(&str, &RawValue) -> Result<(), String>> DeserializeSeed<'de> for Members<F> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, F: FnMut(&str, &RawValue) -> Result<(), String>> Visitor<'de> for Members<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while let Some((Text(key), value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
+            (self.0)(&key, value).map_err(A::Error::custom)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a document has, before it is known which version it is.
+#[derive(Default)]
+struct Document {
+    version: Option<u64>,
+    /// What stands under `refs`.
+    refs: Option<Builder>,
+    templates: BTreeMap<String, String>,
+    generators: Vec<Generator>,
+    /// What stands beside: the references of version 0.
+    beside: Builder,
+    /// The first that is no reference.
+    wrong: Option<String>,
+}
+
+impl Document {
+    fn member(&mut self, key: &str, value: &RawValue) -> Result<(), String> {
+        let text = value.get();
+        let within = |error: serde_json::Error| format!("in '{key}': {error}");
+        match (key, text.as_bytes().first()) {
+            ("version", Some(b'0'..=b'9')) => self.version = serde_json::from_str(text).ok(),
+            ("refs", Some(b'{')) => {
+                let refs = self.refs.insert(Builder::default());
+                let members = Members(|key: &str, value: &RawValue| add(refs, key, value.get()));
+                members.deserialize(&mut serde_json::Deserializer::from_str(text)).map_err(within)?;
+            }
+            ("templates", Some(b'{')) => self.templates = serde_json::from_str(text).map_err(within)?,
+            ("gen", Some(b'[')) => self.generators = serde_json::from_str(text).map_err(within)?,
+            _ => {
+                if let Err(why) = add(&mut self.beside, key, text) {
+                    self.wrong.get_or_insert(why);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Option<Refs>, String> {
+        let known = self.version.is_none_or(|version| version <= 1);
+        let mut refs = match (self.refs, self.version) {
+            (Some(_), Some(version)) if !known => {
+                return Err(format!("it is of version {version}; versions 0 and 1 are supported"));
+            }
+            (Some(refs), _) => refs,
+            (None, Some(1)) if !self.generators.is_empty() => Builder::default(),
+            (None, _) if self.beside.has_metadata() && known => {
+                return self.wrong.map_or_else(|| Ok(Some(self.beside.finish())), Err);
+            }
+            (None, _) => return Ok(None),
+        };
+        let scope = Scope::new(self.templates);
+        if !scope.is_empty() {
+            refs.change_urls(|url| if url.contains("{{") { scope.render(url) } else { Ok(url.to_owned()) })?;
+        }
+        generate(&mut refs, &self.generators, &scope)?;
+        Ok(Some(refs.finish()))
+    }
+}
+
+/// Adds a reference, which is given as JSON.
+fn add(refs: &mut Builder, key: &str, json: &str) -> Result<(), String> {
+    let wrong = |why: &str| format!("reference '{}' is {}: {why}", shown(key), shown(json));
+    let added = match json.as_bytes().first() {
+        Some(b'"') => {
+            let Text(text) = serde_json::from_str(json).map_err(|error| wrong(&error.to_string()))?;
+            match text.strip_prefix("base64:") {
+                Some(encoded) => match zarr::from_base64(encoded) {
+                    Some(bytes) => refs.inline(key, &bytes),
+                    None => return Err(wrong("what follows 'base64:' is not base 64")),
+                },
+                None => refs.inline(key, text.as_bytes()),
+            }
+        }
+        // Metadata as they are, not as text.
+        Some(b'{') => refs.inline(key, json.as_bytes()),
+        Some(b'[') => match serde_json::from_str::<(Text<'_>, u64, u64)>(json) {
+            Ok((Text(url), offset, len)) => refs.target(key, &url, Some((offset, len))),
+            Err(_) => match serde_json::from_str::<(Text<'_>,)>(json) {
+                Ok((Text(url),)) => refs.target(key, &url, None),
+                Err(_) => return Err(wrong("expected [url] or [url, offset, length]")),
+            },
+        },
+        _ => return Err(wrong("expected text, an object, [url] or [url, offset, length]")),
+    };
+    added.map_err(|why| wrong(&why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::refs::Ref;
+    use super::*;
+
+    fn some(text: &str) -> Refs {
+        parse(text.as_bytes()).unwrap().unwrap()
+    }
+
+    #[test]
+    fn version_0() {
+        let refs = some(
+            r#" {".zgroup": "{\"zarr_format\": 2}", "a/.zarray": {"shape": [1, 2]}, "a/0": ["x.nc", 10, 20],
+                "a/1": ["y.nc"], "a/2": "base64:AAEC", "a\/3": "\u00e9", "version": ["z", 1, 2], "a/2": "last"} "#,
+        );
+        assert_eq!(refs.get(".zgroup"), Some(Ref::Inline(br#"{"zarr_format": 2}"#)));
+        assert_eq!(refs.get("a/.zarray"), Some(Ref::Inline(br#"{"shape": [1, 2]}"#)));
+        assert_eq!(refs.get("a/0"), Some(Ref::Part(0, 10, 20)));
+        assert_eq!(refs.get("a/1"), Some(Ref::Whole(1)));
+        assert_eq!(refs.get("a/2"), Some(Ref::Inline(b"last")));
+        assert_eq!(refs.get("a/3"), Some(Ref::Inline("é".as_bytes())));
+        assert_eq!(refs.get("version"), Some(Ref::Part(2, 1, 2)));
+        assert_eq!((refs.url(0), refs.url(1)), ("x.nc", "y.nc"));
+    }
+
+    /// The example of kerchunk's specification.
+    #[test]
+    fn version_1() {
+        let refs = some(
+            r#"{
+                "version": 1,
+                "templates": {"u": "server.domain/path", "f": "{{c}}"},
+                "gen": [{
+                    "key": "gen_key{{i}}",
+                    "url": "http://{{u}}_{{i}}",
+                    "offset": "{{(i + 1) * 1000}}",
+                    "length": "1000",
+                    "dimensions": {"i": {"stop":  5}}
+                }],
+                "refs": {
+                  "key0": "data",
+                  "key1": ["http://target_url", 10000, 100],
+                  "key2": ["http://{{u}}", 10000, 100],
+                  "key3": ["http://{{f(c='text')}}", 10000, 100],
+                  "key4": ["http://target_url"]
+                }
+            }"#,
+        );
+        let found = |key: &str| match refs.get(key).unwrap() {
+            Ref::Inline(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            Ref::Whole(target) => refs.url(target).to_owned(),
+            Ref::Part(target, offset, len) => format!("{} {offset} {len}", refs.url(target)),
+        };
+        assert_eq!(found("key0"), "data");
+        assert_eq!(found("key1"), "http://target_url 10000 100");
+        assert_eq!(found("key2"), "http://server.domain/path 10000 100");
+        assert_eq!(found("key3"), "http://text 10000 100");
+        assert_eq!(found("key4"), "http://target_url");
+        assert_eq!(found("gen_key0"), "http://server.domain/path_0 1000 1000");
+        assert_eq!(found("gen_key4"), "http://server.domain/path_4 5000 1000");
+        assert_eq!(refs.beginning("").len(), 10);
+
+        // Templates may stand behind what uses them. Without templates, braces are braces.
+        let refs = some(r#"{"refs": {"a": ["{{u}}/x"]}, "templates": {"u": "b"}, "version": 1}"#);
+        assert_eq!(refs.url(0), "b/x");
+        assert_eq!(some(r#"{"version": 1, "refs": {"a": ["{{u}}/x"]}}"#).url(0), "{{u}}/x");
+        assert_eq!(some(r#"{"version": 1, "refs": {}}"#).beginning("").len(), 0);
+    }
+
+    #[test]
+    fn other_json() {
+        for text in [
+            "{}",
+            r#"{"zarr_format": 3, "node_type": "group", "attributes": {}}"#,
+            r#"{"type": "FeatureCollection", "features": [[[[1, 2]]]]}"#,
+            r#"{"version": "1.2", "name": "a package"}"#,
+            r#"{"version": 2, "assets": {}}"#,
+            r#"{"version": 1, "gen": []}"#,
+        ] {
+            assert!(parse(text.as_bytes()).unwrap().is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn bad_documents() {
+        let deep = format!(r#"{{"version": 1, "refs": {{"a": [{}"x"]}}}}"#, "[".repeat(200_000));
+        for (text, why) in [
+            ("", "EOF"),
+            ("[]", "expected an object"),
+            (r#"{"version": 1, "refs": {"a": "b"}"#, "EOF"),
+            (r#"{"version": 1, "refs": {"a": "b"}} x"#, "trailing characters"),
+            ("{\"\u{0}\": 1}", "control character"),
+            (r#"{"version": 2, "refs": {}}"#, "version 2; versions 0 and 1"),
+            (r#"{"version": 1, "refs": {"a": 5}}"#, "reference 'a' is 5: expected text"),
+            (r#"{"version": 1, "refs": {"a": null}}"#, "reference 'a' is null"),
+            (r#"{"version": 1, "refs": {"a": []}}"#, "expected [url] or [url, offset, length]"),
+            (r#"{"version": 1, "refs": {"a": ["x", 1]}}"#, "reference 'a' is [\"x\", 1]: expected [url]"),
+            (r#"{"version": 1, "refs": {"a": ["x", -1, 1]}}"#, "expected [url]"),
+            (r#"{"version": 1, "refs": {"a": ["x", 1.5, 1]}}"#, "expected [url]"),
+            (r#"{"version": 1, "refs": {"a": ["x", 1, 18446744073709551616]}}"#, "expected [url]"),
+            (r#"{"version": 1, "refs": {"a": ["x", 18446744073709551615, 1]}}"#, "more than 2⁶³ - 1"),
+            (r#"{"version": 1, "refs": {"a": ["x", 1, 2, 3]}}"#, "expected [url]"),
+            (r#"{"version": 1, "refs": {"a": [1, 1, 2]}}"#, "expected [url]"),
+            (r#"{"version": 1, "refs": {"a": "base64:é"}}"#, "not base 64"),
+            (r#"{"version": 1, "refs": {"a": "base64:AAE"}}"#, "not base 64"),
+            (r#"{"version": 1, "templates": {"u": 1}, "refs": {}}"#, "in 'templates'"),
+            (r#"{"version": 1, "templates": {"u": "x"}, "refs": {"a": ["{{v}}"]}}"#, "there is no 'v'"),
+            (r#"{".zgroup": "{}", "a": 5}"#, "reference 'a' is 5"),
+            (&deep, ""),
+        ] {
+            let error = parse(text.as_bytes()).err().unwrap();
+            assert!(error.contains(why) && error.len() < 500, "{}: {error}", shown(text));
+        }
+    }
+}

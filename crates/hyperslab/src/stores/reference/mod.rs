@@ -1,0 +1,260 @@
+//! References: a document that says for each key of a store where its bytes are, in other objects.
+//!
+//! kerchunk, VirtualiZarr and [`references`](crate::references) write them, so that chunks of
+//! HDF5 files and of many other formats read as Zarr. A location whose name ends in `.json` leads to
+//! or into such a document, if the object there is one.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `document` | JSON, versions 0 and 1 |
+//! | `generate`, `template` | references by rules, `{{name}}` in URLs |
+//! | `refs` | millions of references in little memory |
+//! | `targets` | which objects may be read, and from which stores |
+//! | `store` | the store |
+
+mod document;
+mod generate;
+mod refs;
+mod store;
+mod targets;
+mod template;
+
+use super::{Intent, Reached, StoreOptions};
+use crate::{Error, Result};
+use hyperslab_store::{Key, Store};
+use std::sync::Arc;
+use store::ReferenceStore;
+use targets::Targets;
+
+/// The largest document that is read. Ten million references are some 1 GB.
+const LARGEST: usize = 4 << 30;
+
+/// Puts the store of references in the place of a document of them. Everything else stays.
+pub(super) fn behind(reached: Reached, options: StoreOptions<'_>) -> Result<Reached> {
+    if options.intent != Intent::Open {
+        return Ok(reached);
+    }
+    let Some(key) = document_in(&reached) else { return Ok(reached) };
+    match document_at(&reached.store, &key, options.storage)? {
+        None => Ok(reached),
+        Some(store) => {
+            let inside = reached.path.get(key.len()..).unwrap_or_default();
+            Ok(Reached::new(Arc::new(store), inside.trim_start_matches('/')))
+        }
+    }
+}
+
+fn is_document_name(name: &str) -> bool {
+    name.len()
+        .checked_sub(5)
+        .and_then(|dot| name.get(dot..))
+        .is_some_and(|end| end.eq_ignore_ascii_case(".json"))
+}
+
+/// The key of what may be a document, to or into which a path leads.
+fn document_in(reached: &Reached) -> Option<String> {
+    match &reached.object {
+        Some(found) => is_document_name(&found.key).then(|| found.key.clone()),
+        None => {
+            let ends = reached.path.match_indices('/').map(|(at, _)| at).chain([reached.path.len()]);
+            let keys = ends.filter_map(|end| reached.path.get(..end));
+            keys.into_iter().find(|key| is_document_name(key)).map(str::to_owned)
+        }
+    }
+}
+
+/// The references in an object. `None`: there is no such object, or it holds something else.
+/// `storage`: the options that its server was reached with.
+fn document_at(
+    store: &Arc<dyn Store>,
+    key: &str,
+    storage: &[(String, String)],
+) -> Result<Option<ReferenceStore>> {
+    let Ok(checked) = Key::new(key) else { return Ok(None) };
+    let mut text = Vec::new();
+    if !store.read_all(checked, &mut text, LARGEST)? {
+        return Ok(None);
+    }
+    if text.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        return Ok(None);
+    }
+    let url = format!("{}/{key}", store.url().trim_end_matches('/'));
+    let refs = document::parse(&text).map_err(|why| Error::References { url: url.clone(), why })?;
+    // The text goes before anything else is done.
+    drop(text);
+    Ok(refs.map(|refs| ReferenceStore::new(url, refs, Targets::around(store.clone(), key, storage))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prelude::*;
+    use crate::{MemoryStore, stores};
+    use hyperslab_store::contract;
+    use hyperslab_store::{FileStore, Next, Opening, RangeRead, StoreError};
+
+    fn key(name: &str) -> Key<'_> {
+        Key::new(name).unwrap()
+    }
+
+    const ARRAY: &str = r#"{"zarr_format": 2, "shape": [6], "chunks": [2], "dtype": "|u1", "compressor": null,
+        "fill_value": 9, "filters": null, "order": "C"}"#;
+
+    /// A store of the references in `text`, which are in the directory of `store`.
+    fn references(store: &Arc<dyn Store>, text: &str) -> Option<ReferenceStore> {
+        store.write(key("refs.json"), &[text.as_bytes()]).unwrap();
+        document_at(store, "refs.json", &[]).unwrap()
+    }
+
+    #[test]
+    fn the_contract_of_reading_holds() {
+        let directory = tempfile::tempdir().unwrap();
+        let local: Arc<dyn Store> =
+            Arc::new(crate::LocalStore::open(directory.path(), Default::default()).unwrap());
+        for store in [local, Arc::new(MemoryStore::new())] {
+            for kind in 0..3 {
+                contract::check_reading(|name, bytes| {
+                    let framed = [b"head".as_slice(), bytes, b"tail"].concat();
+                    let value = match kind {
+                        0 => {
+                            store.write(key("target"), &[&framed]).unwrap();
+                            format!("[\"target\", 4, {}]", bytes.len())
+                        }
+                        1 => {
+                            store.write(key("target"), &[bytes]).unwrap();
+                            "[\"target\"]".to_owned()
+                        }
+                        _ => format!("\"base64:{}\"", hyperslab_zarr::base64(bytes)),
+                    };
+                    let document = format!("{{\"version\": 1, \"refs\": {{\"{name}\": {value}}}}}");
+                    Box::new(references(&store, &document).unwrap())
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn broken_targets_are_named() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        store.write(key("short"), &[b"0123456789"]).unwrap();
+        let refs = references(
+            &store,
+            r#"{"version": 1, "refs": {"a": ["short", 8, 4], "b": ["gone", 1, 2], "c": ["gone"], "d": ["/etc/passwd", 0, 4],
+                "e": ["short", 100, 20000000], "f": ["short", 4, 6]}}"#,
+        )
+        .unwrap();
+        let url = refs.url();
+        assert!(url.starts_with("memory://") && url.ends_with("/refs.json"));
+        for (name, len, why) in [
+            ("a", 4, "is bytes 8..12 of 'short': it has only 10 bytes"),
+            ("b", 2, "is bytes 1..3 of 'gone': there is no such object"),
+            ("c", 2, "is all of 'gone': there is no such object"),
+            ("d", 4, "is bytes 0..4 of '/etc/passwd': it is not in the directory of the references"),
+            ("e", 20_000_000, "is bytes 100..20000100 of 'short': it has only 10 bytes"),
+        ] {
+            let mut buf = vec![0; len];
+            let mut errors = vec![
+                refs.read_ranges(key(name), None, &mut [RangeRead { offset: 0, buf: &mut buf }]).unwrap_err(),
+                refs.read_all(key(name), &mut Vec::new(), usize::MAX).unwrap_err(),
+                refs.open(key(name), None).unwrap_err(),
+            ];
+            refs.open_all(&[Opening { key: key(name), next: Next::All }], &mut |_, opened| {
+                errors.push(opened.unwrap_err());
+            });
+            for error in errors {
+                assert!(matches!(error, StoreError::Reference(_)), "{error}");
+                let error = error.to_string();
+                assert!(error.contains(why) && error.contains(&format!("'{name}' in {url}")), "{error}");
+            }
+        }
+        // What is known is not asked for.
+        assert_eq!(refs.size(key("b")).unwrap(), Some(2));
+        assert!(refs.exists(key("c")).unwrap() && refs.size(key("c")).is_err());
+        let mut buf = [0; 3];
+        let beyond = refs.read_ranges(key("f"), None, &mut [RangeRead { offset: 4, buf: &mut buf }]);
+        assert!(matches!(beyond, Err(StoreError::OutOfRange { size: 6, .. })));
+        let opened = refs.open(key("f"), Some(6)).unwrap().unwrap();
+        assert!(matches!(
+            opened.read_ranges(&mut [RangeRead { offset: 4, buf: &mut buf }]),
+            Err(StoreError::OutOfRange { size: 6, .. })
+        ));
+        opened.announce(&[(0, 2), (5, 9), (u64::MAX, 9)]);
+        opened.read_ranges(&mut [RangeRead { offset: 3, buf: &mut buf }]).unwrap();
+        assert_eq!(&buf, b"789");
+    }
+
+    #[test]
+    fn stamps_tell_ranges_apart() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        store.write(key("x"), &[b"0123456789"]).unwrap();
+        let document = r#"{"version": 1, "refs": {"a": ["x", 0, 4], "b": ["x", 4, 4], "c": ["x", 0, 8], "d": ["x"],
+            "e": "text", "f": "other", "g": ["x", 0, 4]}}"#;
+        let refs = references(&store, document).unwrap();
+        let stamp = |name| refs.stamp(key(name)).unwrap().unwrap();
+        let all: std::collections::HashSet<_> = ["a", "b", "c", "d", "e", "f"].map(stamp).into();
+        assert_eq!(all.len(), 6);
+        assert_eq!(stamp("a"), stamp("g"));
+        for name in ["a", "d", "e"] {
+            let mut bytes = Vec::new();
+            assert_eq!(refs.read_all_stamped(key(name), &mut bytes, 100).unwrap(), (true, Some(stamp(name))));
+            let opened = refs.open(key(name), None).unwrap().unwrap();
+            opened.read_ranges(&mut [RangeRead { offset: 0, buf: &mut [0] }]).unwrap();
+            assert_eq!((opened.stamp(), opened.vouched()), (Some(stamp(name)), Some(stamp(name))));
+        }
+        let other = references(&store, document).unwrap();
+        assert_ne!(other.stamp(key("e")).unwrap(), Some(stamp("e")));
+        let before = stamp("a");
+        store.write(key("x"), &[b"0123456789"]).unwrap();
+        assert_ne!(stamp("a"), before);
+    }
+
+    #[test]
+    fn documents_are_opened_by_name() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name).display().to_string();
+        let array = serde_json::Value::from(ARRAY).to_string();
+        let refs = format!(
+            r#"{{".zgroup": "{{\"zarr_format\": 2}}", "a/.zarray": {array}, "a/0": ["data.bin", 3, 2], "a/2": "base64:Bwg="}}"#
+        );
+        std::fs::write(at("refs.JSON"), &refs).unwrap();
+        std::fs::write(at("data.bin"), [0, 1, 2, 3, 4, 5]).unwrap();
+        let group = open(&at("refs.JSON")).unwrap().into_group().unwrap();
+        assert_eq!(group.children().unwrap().len(), 1);
+        for location in [at("refs.JSON/a"), format!("file://{}", at("refs.JSON/a"))] {
+            let array = Array::open(&location).unwrap();
+            assert_eq!(array.read_vec::<u8>(&[]).unwrap(), [3, 4, 9, 9, 7, 8]);
+            assert!(array.write_slice(&[], &[0u8; 6]).unwrap_err().to_string().contains("reading only"));
+        }
+        let mut memory = Vec::new();
+        for (name, text) in [
+            ("refs.json", refs.as_str()),
+            ("other.json", "{}"),
+            ("broken.json", "{\"a\""),
+            ("list.json", "[]"),
+        ] {
+            let store = MemoryStore::named("references of a test");
+            store.write(key(&format!("b/{name}")), &[text.as_bytes()]).unwrap();
+            store.write(key("b/data.bin"), &[&[0, 1, 2, 3, 4, 5]]).unwrap();
+            memory.push(store);
+            std::fs::write(at(name), text).unwrap();
+        }
+        let array = Array::open("memory://references of a test/b/refs.json/a").unwrap();
+        assert_eq!(array.read_vec::<u8>(&[]).unwrap(), [3, 4, 9, 9, 7, 8]);
+        for (name, why) in [
+            ("other.json", "neither HDF5 nor NetCDF"),
+            ("list.json", "neither HDF5 nor NetCDF"),
+            ("broken.json", "is no document of references: EOF"),
+        ] {
+            let error = open(&at(name)).unwrap_err().to_string();
+            assert!(error.contains(why), "{name}: {error}");
+        }
+        // A directory may have any name.
+        std::fs::remove_file(at("list.json")).unwrap();
+        std::fs::create_dir(at("list.json")).unwrap();
+        Group::create(&at("list.json"), Format::ZarrV3).unwrap();
+        assert!(open(&at("list.json")).is_ok());
+        assert!(stores::reach(&at("list.json/zarr.json"), Default::default()).unwrap().object.is_some());
+        assert!(FileStore::open(&root.path().join("none.json")).unwrap().is_none());
+        assert!(Group::create(&at("none.json"), Format::ZarrV3).is_err());
+    }
+}

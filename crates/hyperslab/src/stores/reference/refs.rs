@@ -1,0 +1,251 @@
+//! The references of a document, in little memory: some 50 bytes each, and their keys.
+//!
+//! Keys lie one behind the other in one text, and so do the bytes that are written into the
+//! document. URLs are kept once each. Entries are sorted by key, so that a prefix is a range of
+//! them.
+
+use hyperslab_store::Key;
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// What is under a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ref<'r> {
+    /// These bytes.
+    Inline(&'r [u8]),
+    /// All of the object with this number.
+    Whole(u32),
+    /// Bytes of the object with this number: offset and length, whose sum is less than 2⁶³.
+    Part(u32, u64, u64),
+}
+
+/// In the place of a target: the bytes are here.
+const INLINE: u32 = u32::MAX;
+
+/// In the place of a length: all of the target.
+const WHOLE: u64 = u64::MAX;
+
+/// Part of a text or of bytes.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start: usize,
+    len: u32,
+}
+
+impl Span {
+    fn range(self) -> Range<usize> {
+        self.start..self.start.saturating_add(self.len as usize)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    key: Span,
+    target: u32,
+    offset: u64,
+    len: u64,
+}
+
+/// References by key.
+#[derive(Debug, Default)]
+pub(super) struct Refs {
+    keys: String,
+    urls: String,
+    inline: Vec<u8>,
+    targets: Vec<Span>,
+    entries: Vec<Entry>,
+}
+
+impl Refs {
+    fn key_of(&self, entry: &Entry) -> &str {
+        self.keys.get(entry.key.range()).unwrap_or_default()
+    }
+
+    fn value_of(&self, entry: &Entry) -> Ref<'_> {
+        match (entry.target, entry.len) {
+            (INLINE, len) => {
+                let (start, len) = (entry.offset as usize, len as usize);
+                Ref::Inline(self.inline.get(start..start.saturating_add(len)).unwrap_or_default())
+            }
+            (target, WHOLE) => Ref::Whole(target),
+            (target, len) => Ref::Part(target, entry.offset, len),
+        }
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<Ref<'_>> {
+        let at = self.entries.binary_search_by(|entry| self.key_of(entry).cmp(key)).ok()?;
+        self.entries.get(at).map(|entry| self.value_of(entry))
+    }
+
+    /// The URL of a target, as it is written.
+    pub(super) fn url(&self, target: u32) -> &str {
+        let span = self.targets.get(target as usize);
+        span.and_then(|span| self.urls.get(span.range())).unwrap_or_default()
+    }
+
+    /// How many targets there are. Their numbers are less.
+    pub(super) fn targets(&self) -> u32 {
+        self.targets.len() as u32
+    }
+
+    /// The keys that begin with `start`, in their order.
+    pub(super) fn beginning(&self, start: &str) -> impl ExactSizeIterator<Item = &str> + use<'_> {
+        let first = self.entries.partition_point(|entry| self.key_of(entry) < start);
+        let rest = self.entries.get(first..).unwrap_or_default();
+        let count = rest.partition_point(|entry| self.key_of(entry).starts_with(start));
+        rest.get(..count).unwrap_or_default().iter().map(|entry| self.key_of(entry))
+    }
+
+    /// Bytes of memory.
+    #[cfg(test)]
+    fn memory(&self) -> usize {
+        self.keys.capacity()
+            + self.urls.capacity()
+            + self.inline.capacity()
+            + self.targets.capacity() * size_of::<Span>()
+            + self.entries.capacity() * size_of::<Entry>()
+    }
+}
+
+/// Collects references.
+#[derive(Debug, Default)]
+pub(super) struct Builder {
+    refs: Refs,
+    /// Targets by their URLs.
+    numbers: HashMap<Box<str>, u32>,
+}
+
+impl Builder {
+    /// Bytes under a key.
+    pub(super) fn inline(&mut self, key: &str, bytes: &[u8]) -> Result<(), String> {
+        let start = self.refs.inline.len() as u64;
+        self.refs.inline.extend_from_slice(bytes);
+        self.put(key, INLINE, start, bytes.len() as u64)
+    }
+
+    /// An object, or a range of it, under a key. `text` is the object's URL.
+    pub(super) fn target(&mut self, key: &str, text: &str, range: Option<(u64, u64)>) -> Result<(), String> {
+        if range.is_some_and(|(offset, len)| offset.checked_add(len).is_none_or(|end| end >> 63 != 0)) {
+            return Err("its offset and length are together more than 2⁶³ - 1".into());
+        }
+        let target = self.number(text)?;
+        let (offset, len) = range.unwrap_or((0, WHOLE));
+        self.put(key, target, offset, len)
+    }
+
+    fn number(&mut self, text: &str) -> Result<u32, String> {
+        // Chunks of one file usually follow each other.
+        if let Some(last) = self.refs.targets().checked_sub(1)
+            && self.refs.url(last) == text
+        {
+            return Ok(last);
+        }
+        if let Some(number) = self.numbers.get(text) {
+            return Ok(*number);
+        }
+        let number = self.refs.targets();
+        if number == INLINE - 1 {
+            return Err("there are too many different URLs".into());
+        }
+        self.refs.targets.push(Span { start: self.refs.urls.len(), len: short(text)? });
+        self.refs.urls.push_str(text);
+        self.numbers.insert(text.into(), number);
+        Ok(number)
+    }
+
+    fn put(&mut self, key: &str, target: u32, offset: u64, len: u64) -> Result<(), String> {
+        Key::new(key).map_err(|error| error.to_string())?;
+        let span = Span { start: self.refs.keys.len(), len: short(key)? };
+        self.refs.keys.push_str(key);
+        self.refs.entries.push(Entry { key: span, target, offset, len });
+        Ok(())
+    }
+
+    /// Whether a key is that of metadata of Zarr.
+    pub(super) fn has_metadata(&self) -> bool {
+        let name = |entry| {
+            let key: &str = self.refs.key_of(entry);
+            key.rsplit_once('/').map_or(key, |(_, name)| name)
+        };
+        let known = |name| matches!(name, ".zgroup" | ".zarray" | "zarr.json" | ".zmetadata");
+        self.refs.entries.iter().any(|entry| known(name(entry)))
+    }
+
+    /// Replaces the URL of every target by what `change` makes of it.
+    pub(super) fn change_urls(
+        &mut self,
+        mut change: impl FnMut(&str) -> Result<String, String>,
+    ) -> Result<(), String> {
+        let old = std::mem::take(&mut self.refs.urls);
+        for span in &mut self.refs.targets {
+            let new = change(old.get(span.range()).unwrap_or_default())?;
+            *span = Span { start: self.refs.urls.len(), len: short(&new)? };
+            self.refs.urls.push_str(&new);
+        }
+        self.numbers.clear();
+        Ok(())
+    }
+
+    /// The references. Of several under one key the last counts, as in Python.
+    pub(super) fn finish(self) -> Refs {
+        let mut refs = self.refs;
+        let mut entries = std::mem::take(&mut refs.entries);
+        let ordered = |a: &Entry, b: &Entry| refs.key_of(a).cmp(refs.key_of(b));
+        entries.reverse();
+        entries.sort_by(ordered);
+        entries.dedup_by(|later, kept| ordered(later, kept).is_eq());
+        entries.shrink_to_fit();
+        refs.entries = entries;
+        refs.keys.shrink_to_fit();
+        refs.urls.shrink_to_fit();
+        refs.inline.shrink_to_fit();
+        refs.targets.shrink_to_fit();
+        refs
+    }
+}
+
+fn short(text: &str) -> Result<u32, String> {
+    u32::try_from(text.len()).map_err(|_| "it is a text of more than 4 GiB".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_in_comes_out() {
+        let mut builder = Builder::default();
+        builder.target("b/1", "x", Some((5, 6))).unwrap();
+        builder.inline("b!", b"abc").unwrap();
+        builder.target("b/0", "y", None).unwrap();
+        builder.target("b/1", "x", Some((7, 0))).unwrap();
+        builder.inline("a", b"").unwrap();
+        builder.target("c", "x", Some((0, u64::MAX >> 1))).unwrap();
+        for (offset, len) in [(1, u64::MAX >> 1), (u64::MAX, 1), (0, u64::MAX)] {
+            assert!(builder.target("d", "x", Some((offset, len))).is_err());
+        }
+        let refs = builder.finish();
+        assert_eq!(refs.beginning("").collect::<Vec<_>>(), ["a", "b!", "b/0", "b/1", "c"]);
+        assert_eq!(refs.beginning("b/").collect::<Vec<_>>(), ["b/0", "b/1"]);
+        assert_eq!(refs.beginning("d").len(), 0);
+        assert_eq!(refs.get("a"), Some(Ref::Inline(b"")));
+        assert_eq!(refs.get("b!"), Some(Ref::Inline(b"abc")));
+        assert_eq!(refs.get("b/0"), Some(Ref::Whole(1)));
+        assert_eq!(refs.get("b/1"), Some(Ref::Part(0, 7, 0)));
+        assert_eq!(refs.get("c"), Some(Ref::Part(0, 0, u64::MAX >> 1)));
+        assert_eq!((refs.get("b"), refs.get("")), (None, None));
+        assert_eq!((refs.url(0), refs.url(1), refs.url(2), refs.targets()), ("x", "y", "", 2));
+    }
+
+    #[test]
+    fn a_million_references_are_small() {
+        let mut builder = Builder::default();
+        for n in 0..1_000_000u64 {
+            let url = format!("s3://bucket/directory/file-{:04}.nc", n / 1000);
+            builder.target(&format!("temperature/{}.{}", n / 1000, n % 1000), &url, Some((n, 100))).unwrap();
+        }
+        let refs = builder.finish();
+        assert_eq!(refs.get("temperature/17.3"), Some(Ref::Part(17, 17_003, 100)));
+        assert!(refs.memory() < 64_000_000, "{}", refs.memory());
+    }
+}

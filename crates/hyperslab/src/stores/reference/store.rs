@@ -1,0 +1,560 @@
+//! The store behind references: keys are ranges of other objects.
+
+use super::refs::{Ref, Refs};
+use super::targets::{Found, NotFound, Targets, told};
+use hyperslab_store::fork::Mutex;
+use hyperslab_store::{
+    BrokenReference, Cost, EachOpened, Entry, HeldObject, Key, Next, Opened, Opening, Operation, RangeRead,
+    Replacement, Result, Stamp, Stamped, Store, StoreError, Unread,
+};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Longer objects are opened before memory is asked for: their targets may be shorter.
+const LONG: u64 = 16 << 20;
+
+/// What is read of a far object that is opened, where nobody says what is read next.
+const OPENING: u64 = 64 << 10;
+
+/// What references say, as a store. Read-only.
+#[derive(Debug)]
+pub(super) struct ReferenceStore {
+    url: String,
+    refs: Refs,
+    targets: Targets,
+    /// A store like those of the targets, if they are far away.
+    far: Option<Arc<dyn Store>>,
+    /// Another one for each store of the process, for stamps.
+    number: u64,
+}
+
+/// An object that has to be read from a target.
+#[derive(Clone, Copy)]
+struct Wanted<'w> {
+    key: &'w str,
+    target: u32,
+    /// Offset and length. `None`: all of it.
+    range: Option<(u64, u64)>,
+}
+
+impl ReferenceStore {
+    /// The references of a document that is at `url`.
+    pub(super) fn new(url: String, refs: Refs, targets: Targets) -> Self {
+        static STORES: AtomicU64 = AtomicU64::new(0);
+        let far = Some(refs.url(0)).filter(|_| refs.targets() > 0).and_then(|url| targets.like(url));
+        let far = far.filter(|store| store.waits() || store.cost().at_once > 1);
+        ReferenceStore { url, refs, targets, far, number: STORES.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    fn broken(&self, wanted: Wanted<'_>, why: Unread) -> StoreError {
+        let target = told(self.refs.url(wanted.target));
+        let (key, url) = (wanted.key.to_owned(), self.url.clone());
+        StoreError::Reference(Box::new(BrokenReference::new(key, url, target, wanted.range, why)))
+    }
+
+    fn find(&self, wanted: Wanted<'_>) -> Result<Found<'_>> {
+        self.targets.find(wanted.target, self.refs.url(wanted.target)).map_err(|error| match error {
+            NotFound::Unread(why) => self.broken(wanted, why),
+            NotFound::Store(error) => self.explained(wanted, error),
+        })
+    }
+
+    /// An error about a target, as one of the reference where that says more.
+    fn explained(&self, wanted: Wanted<'_>, error: StoreError) -> StoreError {
+        let (key, url) = (wanted.key.to_owned(), self.url.clone());
+        match (error, wanted.range) {
+            (StoreError::OutOfRange { size, .. }, Some(_)) => self.broken(wanted, Unread::Short(size)),
+            (StoreError::OutOfRange { offset, len, size, .. }, None) => {
+                StoreError::OutOfRange { key, url, offset, len, size }
+            }
+            (StoreError::WrongSize { expected, found, .. }, _) => {
+                StoreError::WrongSize { key, url, expected, found }
+            }
+            (StoreError::TooLarge { limit, .. }, _) => StoreError::TooLarge { key, url, limit },
+            (error @ StoreError::InvalidKey { .. }, _) => {
+                self.broken(wanted, Unread::Unreachable(error.to_string()))
+            }
+            (error, _) => error,
+        }
+    }
+
+    /// The stamp of bytes in the document.
+    fn inline_stamp(&self, key: &str) -> Stamp {
+        // Below those of counted versions, hashes and archives.
+        Stamp::new([Stamp::NO_DEVICE - 8, self.number, hash(&self.url), hash(key), key.len() as u64, 0, 0])
+    }
+
+    fn out_of_range(&self, key: &str, range: &RangeRead<'_>, size: u64) -> StoreError {
+        let (offset, len) = (range.offset, range.buf.len() as u64);
+        StoreError::OutOfRange { key: key.to_owned(), url: self.url.clone(), offset, len, size }
+    }
+
+    /// Fails where a range is not within an object of `size` bytes.
+    fn check_ranges(&self, key: &str, size: u64, ranges: &[RangeRead<'_>]) -> Result<()> {
+        let beyond = |range: &&RangeRead<'_>| {
+            let end = range.offset.checked_add(range.buf.len() as u64);
+            !range.buf.is_empty() && end.is_none_or(|end| end > size)
+        };
+        ranges.iter().find(beyond).map_or(Ok(()), |range| Err(self.out_of_range(key, range, size)))
+    }
+
+    fn check_size(&self, key: &str, expected: Option<u64>, found: u64) -> Result<()> {
+        match expected {
+            Some(expected) if expected != found => {
+                let (key, url) = (key.to_owned(), self.url.clone());
+                Err(StoreError::WrongSize { key, url, expected, found })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn copy_inline(&self, key: &str, bytes: &[u8], ranges: &mut [RangeRead<'_>]) -> Result<()> {
+        self.check_ranges(key, bytes.len() as u64, ranges)?;
+        for RangeRead { offset, buf } in ranges.iter_mut().filter(|range| !range.buf.is_empty()) {
+            let start = usize::try_from(*offset).unwrap_or(usize::MAX);
+            let bytes = bytes.get(start..start.saturating_add(buf.len())).unwrap_or_default();
+            buf.copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    /// Reads from a target.
+    fn read_target(
+        &self,
+        wanted: Wanted<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+        stamped: bool,
+    ) -> Result<Stamped> {
+        let (offset, size) = match wanted.range {
+            None => (0, size),
+            Some((offset, len)) => {
+                self.check_size(wanted.key, size, len)?;
+                self.check_ranges(wanted.key, len, ranges)?;
+                if ranges.iter().all(|range| range.buf.is_empty()) && !stamped {
+                    return Ok((true, None));
+                }
+                (offset, None)
+            }
+        };
+        let found = self.find(wanted)?;
+        let (store, key) = found.parts();
+        let read = shifted(offset, ranges, |ranges| match stamped {
+            true => store.read_ranges_stamped(Key::new(key)?, size, ranges),
+            false => Ok((store.read_ranges(Key::new(key)?, size, ranges)?, None)),
+        });
+        match read.map_err(|error| self.explained(wanted, error))? {
+            (false, _) => Err(self.broken(wanted, Unread::Missing)),
+            (true, stamp) => Ok((true, stamp_of(stamp, wanted.range))),
+        }
+    }
+
+    fn opened_inline<'s>(&'s self, key: &str, bytes: &'s [u8]) -> Box<dyn Opened + 's> {
+        Box::new(OpenInline { store: self, key: key.to_owned(), bytes })
+    }
+
+    /// An open object, of which one was opened that it is a range of.
+    fn opened<'s>(
+        &'s self,
+        wanted: Wanted<'_>,
+        size: Option<u64>,
+        opened: Result<Option<Box<dyn Opened + 's>>>,
+    ) -> Result<Box<dyn Opened + 's>> {
+        let Some(opened) = opened.map_err(|error| self.explained(wanted, error))? else {
+            return Err(self.broken(wanted, Unread::Missing));
+        };
+        let all = opened.size();
+        let (offset, len) = wanted.range.unwrap_or((0, all));
+        if offset.saturating_add(len) > all {
+            return Err(self.broken(wanted, Unread::Short(all)));
+        }
+        self.check_size(wanted.key, size, len)?;
+        let (key, range) = (wanted.key.to_owned(), wanted.range);
+        Ok(Box::new(OpenPart { store: self, key, target: wanted.target, range, size: len, opened }))
+    }
+
+    fn wanted<'w>(key: Key<'w>, found: Ref<'_>) -> Option<Wanted<'w>> {
+        let key = key.as_str();
+        match found {
+            Ref::Inline(_) => None,
+            Ref::Whole(target) => Some(Wanted { key, target, range: None }),
+            Ref::Part(target, offset, len) => Some(Wanted { key, target, range: Some((offset, len)) }),
+        }
+    }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn stamp_of(stamp: Option<Stamp>, range: Option<(u64, u64)>) -> Option<Stamp> {
+    match range {
+        Some((offset, len)) => stamp.map(|stamp| stamp.part(offset, len)),
+        None => stamp,
+    }
+}
+
+/// Calls `read` with ranges that lie `by` bytes farther on. They were checked not to overflow.
+fn shifted<R>(by: u64, ranges: &mut [RangeRead<'_>], read: impl FnOnce(&mut [RangeRead<'_>]) -> R) -> R {
+    ranges.iter_mut().for_each(|range| range.offset = range.offset.wrapping_add(by));
+    let answer = read(ranges);
+    ranges.iter_mut().for_each(|range| range.offset = range.offset.wrapping_sub(by));
+    answer
+}
+
+/// What of a target is read when a part of `range` of it is.
+fn next_of(range: Option<(u64, u64)>, next: Next) -> Next {
+    let Some((offset, len)) = range else { return next };
+    match next {
+        Next::Start(wanted) => Next::Part(offset, wanted.min(len)),
+        Next::End(wanted) => Next::Part(offset + (len - wanted.min(len)), wanted.min(len)),
+        Next::Part(at, wanted) => Next::Part(offset + at.min(len), wanted.min(len - at.min(len))),
+        Next::All => Next::Part(offset, len),
+    }
+}
+
+impl Found<'_> {
+    fn parts(&self) -> (&dyn Store, &str) {
+        match self {
+            Found::Held(held) => (&*held.0, &held.1),
+            Found::Key(store, key) => (&***store, key),
+        }
+    }
+}
+
+/// Bytes in the document.
+#[derive(Debug)]
+struct OpenInline<'s> {
+    store: &'s ReferenceStore,
+    key: String,
+    bytes: &'s [u8],
+}
+
+impl Opened for OpenInline<'_> {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
+        self.store.copy_inline(&self.key, self.bytes, ranges)
+    }
+
+    fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        Some(self.store.inline_stamp(&self.key))
+    }
+
+    fn vouched(&self) -> Option<Stamp> {
+        self.stamp()
+    }
+}
+
+/// A range of an open object, or all of it.
+#[derive(Debug)]
+struct OpenPart<'s> {
+    store: &'s ReferenceStore,
+    key: String,
+    target: u32,
+    range: Option<(u64, u64)>,
+    size: u64,
+    opened: Box<dyn Opened + 's>,
+}
+
+impl OpenPart<'_> {
+    fn offset(&self) -> u64 {
+        self.range.map_or(0, |(offset, _)| offset)
+    }
+}
+
+impl Opened for OpenPart<'_> {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
+        self.store.check_ranges(&self.key, self.size, ranges)?;
+        let wanted = Wanted { key: &self.key, target: self.target, range: self.range };
+        let read = shifted(self.offset(), ranges, |ranges| self.opened.read_ranges(ranges));
+        read.map_err(|error| self.store.explained(wanted, error))
+    }
+
+    fn announce(&self, ranges: &[(u64, u64)]) {
+        let inside = ranges.iter().filter_map(|(at, len)| {
+            let end = at.checked_add(*len).filter(|end| *end <= self.size)?;
+            Some((self.offset() + (end - len), *len))
+        });
+        self.opened.announce(&inside.collect::<Vec<_>>());
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        stamp_of(self.opened.stamp(), self.range)
+    }
+
+    fn vouched(&self) -> Option<Stamp> {
+        stamp_of(self.opened.vouched(), self.range)
+    }
+}
+
+/// A held object, for the time of some reads, which may be longer than it is held for others.
+#[derive(Debug)]
+struct OpenHeld {
+    held: Arc<HeldObject>,
+    size: u64,
+    stamp: Option<Stamp>,
+    /// What reads were vouched for under: all of them under one stamp, or nothing. `None`: there
+    /// were none. Gated.
+    vouched: Mutex<Option<Option<Stamp>>>,
+}
+
+impl OpenHeld {
+    fn open(held: Arc<HeldObject>) -> Result<Option<OpenHeld>> {
+        let (store, key) = &*held;
+        let key = Key::new(key)?;
+        let (Some(size), stamp) = (store.size(key)?, store.stamp(key)?) else { return Ok(None) };
+        Ok(Some(OpenHeld { held, size, stamp, vouched: Mutex::default() }))
+    }
+}
+
+impl Opened for OpenHeld {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
+        let (store, key) = &*self.held;
+        let (_, stamp) = store.read_ranges_stamped(Key::new(key)?, None, ranges)?;
+        let mut vouched = self.vouched.lock();
+        *vouched = Some(stamp.filter(|_| vouched.is_none_or(|before| before == stamp)));
+        Ok(())
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        self.stamp
+    }
+
+    fn vouched(&self) -> Option<Stamp> {
+        self.vouched.lock().flatten()
+    }
+}
+
+impl Store for ReferenceStore {
+    fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
+        match self.refs.get(key.as_str()) {
+            None => Ok(false),
+            Some(Ref::Inline(bytes)) => {
+                self.check_size(key.as_str(), size, bytes.len() as u64)?;
+                self.copy_inline(key.as_str(), bytes, ranges).map(|()| true)
+            }
+            Some(found) => match Self::wanted(key, found) {
+                Some(wanted) => Ok(self.read_target(wanted, size, ranges, false)?.0),
+                None => Ok(false),
+            },
+        }
+    }
+
+    fn read_ranges_stamped(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> Result<Stamped> {
+        match self.refs.get(key.as_str()).map(|found| Self::wanted(key, found)) {
+            Some(Some(wanted)) => self.read_target(wanted, size, ranges, true),
+            Some(None) => self
+                .read_ranges(key, size, ranges)
+                .map(|there| (there, Some(self.inline_stamp(key.as_str())))),
+            None => Ok((false, None)),
+        }
+    }
+
+    fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
+        let wanted = match self.refs.get(key.as_str()) {
+            None => return Ok(None),
+            Some(Ref::Inline(bytes)) => {
+                self.check_size(key.as_str(), size, bytes.len() as u64)?;
+                return Ok(Some(self.opened_inline(key.as_str(), bytes)));
+            }
+            Some(found) => Self::wanted(key, found),
+        };
+        let Some(wanted) = wanted else { return Ok(None) };
+        let opened = match self.find(wanted)? {
+            Found::Held(held) => {
+                OpenHeld::open(held).map(|opened| opened.map(|opened| Box::new(opened) as Box<dyn Opened>))
+            }
+            Found::Key(store, key) => {
+                let next = next_of(wanted.range, Next::Start(OPENING));
+                let mut answer = Ok(None);
+                Key::new(&key).map(|key| {
+                    store.open_all(&[Opening { key, next }], &mut |_, opened| answer = opened);
+                })?;
+                answer
+            }
+        };
+        self.opened(wanted, size, opened).map(Some)
+    }
+
+    fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
+        // What is on servers: the store, the objects there, and for each what it was wanted for.
+        let mut far: Vec<(&'s Arc<dyn Store>, Vec<(usize, Wanted<'_>, String, Next)>)> = Vec::new();
+        for (n, Opening { key, next }) in wanted.iter().enumerate() {
+            let reference = self.refs.get(key.as_str()).and_then(|found| Self::wanted(*key, found));
+            match reference.map(|wanted| (wanted, self.find(wanted))) {
+                Some((wanted, Ok(Found::Key(store, at)))) => {
+                    let found = (n, wanted, at, next_of(wanted.range, *next));
+                    match far.iter_mut().find(|(other, _)| Arc::ptr_eq(other, store)) {
+                        Some((_, all)) => all.push(found),
+                        None => far.push((store, vec![found])),
+                    }
+                }
+                Some((_, Err(error))) => each(n, Err(error)),
+                _ => each(n, self.open(*key, None)),
+            }
+        }
+        for (store, all) in far {
+            let mut numbers = Vec::with_capacity(all.len());
+            let mut openings = Vec::with_capacity(all.len());
+            for found @ (n, wanted, at, next) in &all {
+                match Key::new(at) {
+                    Ok(key) => {
+                        numbers.push(found);
+                        openings.push(Opening { key, next: *next });
+                    }
+                    Err(error) => each(*n, Err(self.explained(*wanted, error))),
+                }
+            }
+            store.open_all(&openings, &mut |at, opened| {
+                if let Some((n, wanted, ..)) = numbers.get(at) {
+                    each(*n, self.opened(*wanted, None, opened).map(Some));
+                }
+            });
+        }
+    }
+
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
+        Ok(self.read_all_stamped(key, buf, limit)?.0)
+    }
+
+    fn read_all_stamped(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<Stamped> {
+        buf.clear();
+        let too_large = || StoreError::TooLarge {
+            key: key.as_str().to_owned(),
+            url: self.url.clone(),
+            limit: limit as u64,
+        };
+        let Some(found) = self.refs.get(key.as_str()) else { return Ok((false, None)) };
+        let size = match found {
+            Ref::Inline(bytes) => bytes.len() as u64,
+            Ref::Part(_, _, len) => len,
+            Ref::Whole(_) => {
+                let Some(wanted) = Self::wanted(key, found) else { return Ok((false, None)) };
+                let found = self.find(wanted)?;
+                let (store, at) = found.parts();
+                let read = Key::new(at).and_then(|at| store.read_all_stamped(at, buf, limit));
+                let read = read.map_err(|error| self.explained(wanted, error))?;
+                return if read.0 { Ok(read) } else { Err(self.broken(wanted, Unread::Missing)) };
+            }
+        };
+        let fits = usize::try_from(size).ok().filter(|size| *size <= limit).ok_or_else(too_large)?;
+        if size > LONG {
+            // Says so if the target is shorter.
+            self.open(key, None)?;
+        }
+        if buf.try_reserve_exact(fits).is_err() {
+            let (key, source) = (key.as_str().to_owned(), std::io::ErrorKind::OutOfMemory.into());
+            return Err(StoreError::Io { operation: Operation::Read, key, url: self.url.clone(), source });
+        }
+        buf.resize(fits, 0);
+        self.read_ranges_stamped(key, None, &mut [RangeRead { offset: 0, buf }])
+    }
+
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
+        match self.refs.get(key.as_str()) {
+            None => Ok(None),
+            Some(Ref::Inline(bytes)) => Ok(Some(bytes.len() as u64)),
+            Some(Ref::Part(_, _, len)) => Ok(Some(len)),
+            Some(found @ Ref::Whole(_)) => {
+                let Some(wanted) = Self::wanted(key, found) else { return Ok(None) };
+                let found = self.find(wanted)?;
+                let (store, at) = found.parts();
+                let size = store.size(Key::new(at)?)?;
+                size.map_or_else(|| Err(self.broken(wanted, Unread::Missing)), |size| Ok(Some(size)))
+            }
+        }
+    }
+
+    fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>> {
+        let Some(found) = self.refs.get(key.as_str()) else { return Ok(None) };
+        let Some(wanted) = Self::wanted(key, found) else { return Ok(Some(self.inline_stamp(key.as_str()))) };
+        let found = self.find(wanted)?;
+        let (store, at) = found.parts();
+        Ok(stamp_of(store.stamp(Key::new(at)?)?, wanted.range))
+    }
+
+    fn exists(&self, key: Key<'_>) -> Result<bool> {
+        Ok(self.refs.get(key.as_str()).is_some())
+    }
+
+    fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>> {
+        Err(StoreError::read_only(self, Operation::Write, Some(key)))
+    }
+
+    fn delete(&self, key: Key<'_>) -> Result<bool> {
+        match self.refs.get(key.as_str()) {
+            Some(_) => Err(StoreError::read_only(self, Operation::Delete, Some(key))),
+            None => Ok(false),
+        }
+    }
+
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
+        match self.list(prefix)?.is_empty() {
+            true => Ok(()),
+            false => Err(StoreError::read_only(self, Operation::Delete, prefix)),
+        }
+    }
+
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
+        let start = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
+        let mut children: Vec<Entry> = Vec::new();
+        for key in self.refs.beginning(&start) {
+            let name = key.get(start.len()..).unwrap_or_default();
+            let (name, is_prefix) = name.split_once('/').map_or((name, false), |(name, _)| (name, true));
+            if children.last().is_none_or(|last| last.name != name || last.is_prefix != is_prefix) {
+                children.push(Entry { name: name.to_owned(), is_prefix });
+            }
+        }
+        // `a!` comes between `a` and `a/`.
+        children.sort();
+        children.dedup();
+        Ok(children)
+    }
+
+    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
+        let start = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
+        Ok(self.refs.beginning(&start).map(str::to_owned).collect())
+    }
+
+    fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
+        let start = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
+        let keys = self.refs.beginning(&start);
+        (keys.len() <= most).then(|| keys.map(str::to_owned).collect())
+    }
+
+    fn lock_id(&self, key: Key<'_>) -> u64 {
+        hash(&self.url) ^ hash(key.as_str())
+    }
+
+    fn waits(&self) -> bool {
+        self.far.is_some()
+    }
+
+    fn cost(&self) -> Cost {
+        let near = Cost { request: 0, range: 4096, at_once: 1 };
+        self.far.as_ref().map_or(near, |store| store.cost())
+    }
+
+    fn url(&self) -> String {
+        self.url.clone()
+    }
+}

@@ -1,0 +1,430 @@
+//! The objects that references lead to: which of them may be read, and from which stores.
+//!
+//! 1. A URL is completed: a relative one is meant from the directory of the document.
+//! 2. It must lead where [`settings::external_files`] allows, usually below that directory.
+//!    A document comes from somewhere; nobody expects it to read files of this machine, or to send
+//!    this machine's credentials to a server.
+//! 3. A local file is opened, links resolved before, and stays open while it is among those used
+//!    last. On a server, one store is made for all objects of one host or bucket.
+
+use crate::Error;
+use crate::settings::{self, ExternalFiles};
+use crate::stores::{self, Reached, StoreOptions};
+use hyperslab_store::fork::{Lazy, Mutex};
+use hyperslab_store::{FileStore, HeldObject, Key, Store, StoreError, Unread};
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How many files are kept open.
+const FILES: usize = 128;
+
+/// Where a document is.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// In this local directory, links resolved.
+    Directory(PathBuf),
+    /// Below this URL, which has no slash at its end.
+    Url(String),
+}
+
+impl Place {
+    /// Where the object `key` of a store is.
+    pub(super) fn of(store: &dyn Store, key: &str) -> Place {
+        let local = Key::new(key).ok().and_then(|key| store.local_path(Some(key)));
+        let directory = local.and_then(|path| std::path::absolute(path).ok()?.parent()?.canonicalize().ok());
+        let above = key.rsplit_once('/').map_or("", |(above, _)| above);
+        let url = || format!("{}/{above}", store.url().trim_end_matches('/'));
+        directory.map_or_else(|| Place::Url(url().trim_end_matches('/').to_owned()), Place::Directory)
+    }
+}
+
+/// What a URL of the document means.
+#[derive(Debug, PartialEq, Eq)]
+enum Location {
+    /// A local path.
+    Path(PathBuf),
+    /// A URL of another kind.
+    Url(String),
+}
+
+/// A store of all objects of one host or bucket.
+#[derive(Debug)]
+struct Base {
+    /// Scheme and host, or the whole location for one that cannot be cut.
+    location: String,
+    store: Arc<dyn Store>,
+    /// What keys of the store begin with.
+    path: String,
+    next: Next,
+}
+
+/// The stores behind one, which only become more: what is open in them may be lent out.
+type Next = Lazy<Box<Base>>;
+
+/// An object that was found.
+#[derive(Debug)]
+pub(super) enum Found<'t> {
+    /// One that stays open.
+    Held(Arc<HeldObject>),
+    /// A key in a store.
+    Key(&'t Arc<dyn Store>, String),
+}
+
+/// Why there is no object.
+#[derive(Debug)]
+pub(super) enum NotFound {
+    Unread(Unread),
+    Store(StoreError),
+}
+
+impl From<StoreError> for NotFound {
+    fn from(error: StoreError) -> Self {
+        NotFound::Store(error)
+    }
+}
+
+/// Options of a server. They may be secret.
+struct Storage(Vec<(String, String)>);
+
+impl fmt::Debug for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Storage")
+    }
+}
+
+/// Finds targets.
+#[derive(Debug)]
+pub(super) struct Targets {
+    policy: ExternalFiles,
+    place: Place,
+    /// The store of the document and its URL, for targets in the same store.
+    own: (Arc<dyn Store>, String),
+    /// What the server of the document was reached with. No other server gets them.
+    storage: Storage,
+    bases: Next,
+    /// Files by the numbers of their targets. Gated.
+    held: Mutex<HashMap<u32, Arc<HeldObject>>>,
+}
+
+impl Targets {
+    /// Those of the document `key` of a store, which was reached with these options.
+    pub(super) fn around(store: Arc<dyn Store>, key: &str, storage: &[(String, String)]) -> Targets {
+        let (policy, place) = (settings::external_files(), Place::of(&*store, key));
+        let url = store.url().trim_end_matches('/').to_owned();
+        let storage = Storage(storage.to_vec());
+        Targets { policy, place, own: (store, url), storage, bases: Next::new(), held: Mutex::default() }
+    }
+
+    /// Finds the target with this number and URL.
+    pub(super) fn find(&self, number: u32, url: &str) -> Result<Found<'_>, NotFound> {
+        if let Some(held) = self.held.lock().get(&number) {
+            return Ok(Found::Held(held.clone()));
+        }
+        let held =
+            match self.locate(url).and_then(|location| self.check(location)).map_err(NotFound::Unread)? {
+                Location::Path(path) => match FileStore::open(&path)? {
+                    Some(store) => {
+                        let key = store.key().to_owned();
+                        (Arc::new(store) as Arc<dyn Store>, key)
+                    }
+                    None => return Err(NotFound::Unread(Unread::Missing)),
+                },
+                Location::Url(url) => {
+                    let (store, key) = self.reach(&url)?;
+                    // Far away, opening would be one more request.
+                    let held = if store.cost().at_once > 1 { None } else { store.hold(Key::new(&key)?)? };
+                    match held {
+                        Some(held) => held,
+                        None => return Ok(Found::Key(store, key)),
+                    }
+                }
+            };
+        let held = Arc::new(held);
+        let mut kept = self.held.lock();
+        let dropped = if kept.len() >= FILES { std::mem::take(&mut *kept) } else { HashMap::new() };
+        let replaced = kept.insert(number, held.clone());
+        // The lock is free before files are closed.
+        drop(kept);
+        drop((dropped, replaced));
+        Ok(Found::Held(held))
+    }
+
+    /// A store like those of the targets, if they are far away, to ask what requests cost. `url` is
+    /// that of one of them.
+    pub(super) fn like(&self, url: &str) -> Option<Arc<dyn Store>> {
+        match self.locate(url).and_then(|location| self.check(location)).ok()? {
+            Location::Path(_) => None,
+            Location::Url(url) => self.reach(&url).ok().map(|(store, _)| store.clone()),
+        }
+    }
+
+    /// Step 1.
+    fn locate(&self, url: &str) -> Result<Location, Unread> {
+        if url.is_empty() {
+            return Err(Unread::Unreachable("it has no name".into()));
+        }
+        let path = stores::local_path(url).map_err(|error| Unread::Unreachable(error.to_string()))?;
+        let Some(path) = path else { return Ok(Location::Url(url.to_owned())) };
+        match &self.place {
+            _ if path.is_absolute() => Ok(Location::Path(path)),
+            Place::Directory(directory) => Ok(Location::Path(directory.join(path))),
+            Place::Url(place) => Ok(Location::Url(joined(place, url))),
+        }
+    }
+
+    /// Step 2. Links in a path that is returned are resolved.
+    fn check(&self, location: Location) -> Result<Location, Unread> {
+        let refused = |why: &str| {
+            let advice = match self.policy {
+                ExternalFiles::Refuse => "",
+                _ => "; \"anywhere\" allows it: only for references that you trust",
+            };
+            let policy = self.policy.name();
+            Err(Unread::Refused(format!("{why} (setting external_files = \"{policy}\"{advice})")))
+        };
+        if self.policy == ExternalFiles::Refuse {
+            return refused("other files are not opened");
+        }
+        let outside = "it is not in the directory of the references, nor below";
+        let anywhere = self.policy == ExternalFiles::Anywhere;
+        match (location, &self.place) {
+            (Location::Path(path), place) => {
+                let resolved = match path.canonicalize() {
+                    Ok(resolved) => resolved,
+                    Err(_) if !anywhere && !is_below(&path, place) => return refused(outside),
+                    Err(error) if is_missing(&error) => return Err(Unread::Missing),
+                    Err(error) => return Err(Unread::Unreachable(error.to_string())),
+                };
+                if anywhere || is_below(&resolved, place) {
+                    Ok(Location::Path(resolved))
+                } else {
+                    refused(outside)
+                }
+            }
+            (Location::Url(url), Place::Url(place)) => {
+                let inside = url.strip_prefix(place.as_str()).is_some_and(|rest| rest.starts_with('/'));
+                if anywhere || inside { Ok(Location::Url(url)) } else { refused(outside) }
+            }
+            (url, Place::Directory(_)) => {
+                if anywhere {
+                    Ok(url)
+                } else {
+                    refused(outside)
+                }
+            }
+        }
+    }
+
+    /// Step 3, for a URL: the store, and the key there.
+    fn reach(&self, url: &str) -> Result<(&Arc<dyn Store>, String), NotFound> {
+        let (own, own_url) = &self.own;
+        if own.only().is_none()
+            && let Some(key) = url.strip_prefix(own_url.as_str()).and_then(|rest| rest.strip_prefix('/'))
+        {
+            return Ok((own, key.to_owned()));
+        }
+        let (location, key) = cut(url).unwrap_or((url, String::new()));
+        let is_own = matches!(&self.place, Place::Url(place) if is_at(place, location));
+        let storage = if is_own { self.storage.0.as_slice() } else { &[] };
+        let mut next = &self.bases;
+        loop {
+            let base = match next.get() {
+                Some(base) => base,
+                None => {
+                    let Reached { store, path, .. } =
+                        stores::reach_store(location, StoreOptions { storage, ..StoreOptions::default() })
+                            .map_err(|error| match error {
+                                Error::Store(error) => NotFound::Store(error),
+                                error => NotFound::Unread(Unread::Unreachable(error.to_string())),
+                            })?;
+                    next.put(Box::new(Base { location: location.to_owned(), store, path, next: Next::new() }))
+                }
+            };
+            // Another thread may have put another one there.
+            if base.location == location {
+                let key = [base.path.trim_matches('/'), key.as_str()];
+                return Ok((&base.store, key.join("/").trim_matches('/').to_owned()));
+            }
+            next = &base.next;
+        }
+    }
+}
+
+/// Whether a URL begins with this scheme and host.
+fn is_at(url: &str, host: &str) -> bool {
+    url.strip_prefix(host).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn is_below(path: &Path, place: &Place) -> bool {
+    let climbs = || path.components().any(|part| part == std::path::Component::ParentDir);
+    matches!(place, Place::Directory(directory) if path.starts_with(directory) && !climbs())
+}
+
+/// Whether the error says that nothing is there.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// A relative URL from a directory. Steps upwards end at the host.
+fn joined(directory: &str, relative: &str) -> String {
+    let (scheme, rest) = directory.split_once("://").unwrap_or(("", directory));
+    let mut parts: Vec<&str> = rest.split('/').collect();
+    for part in relative.split('/') {
+        match part {
+            "." => {}
+            ".." if parts.len() > 1 => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    format!("{scheme}://{}", parts.join("/"))
+}
+
+/// A URL as scheme and host, and a key. `None`: it cannot be cut: it is a chain of URLs, or ends in
+/// a query.
+fn cut(url: &str) -> Option<(&str, String)> {
+    let (scheme, rest) = url.split_once("://")?;
+    let is_web = scheme.get(..4).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http"));
+    if url.contains("::") || is_web && rest.contains(['?', '#']) {
+        return None;
+    }
+    let (host, key) = rest.split_once('/')?;
+    let key = if is_web { stores::percent_decoded(key)? } else { key.to_owned() };
+    Some((url.get(..scheme.len() + 3 + host.len())?, key))
+}
+
+/// A URL, fit to be told: without a user, a password, a signature.
+pub(super) fn told(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (host, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
+    let host = if scheme.starts_with("abf") { host } else { host.rsplit('@').next().unwrap_or_default() };
+    let path =
+        if scheme.starts_with("http") { path.split(['?', '#']).next().unwrap_or_default() } else { path };
+    format!("{scheme}://{host}{path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyperslab_store::{LocalOptions, LocalStore, MemoryStore};
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_local_references_may_lead_to() {
+        let root = tempfile::tempdir().unwrap();
+        let inside = root.path().join("data");
+        std::fs::create_dir_all(inside.join("below")).unwrap();
+        for name in ["secret", "data/a", "data/below/b"] {
+            std::fs::write(root.path().join(name), name).unwrap();
+        }
+        symlink(root.path().join("secret"), inside.join("link")).unwrap();
+        symlink("a", inside.join("fine")).unwrap();
+        let targets = |policy| {
+            let store: Arc<dyn Store> = Arc::new(LocalStore::open(&inside, LocalOptions::default()).unwrap());
+            Targets { policy, ..Targets::around(store, "refs.json", &[]) }
+        };
+        let find = |policy, url: &str| match targets(policy).find(0, url) {
+            Ok(Found::Held(held)) => held.1.clone(),
+            Ok(Found::Key(store, key)) => format!("{} {key}", store.url()),
+            Err(NotFound::Unread(why)) => why.to_string(),
+            Err(NotFound::Store(error)) => error.to_string(),
+        };
+        let same = |url: &str| find(ExternalFiles::SameDirectory, url);
+        let at = |name: &str| root.path().join(name).display().to_string();
+        for (url, found) in [
+            ("a", "a"),
+            ("./below/../a", "a"),
+            ("below/b", "b"),
+            ("fine", "a"),
+            (&at("data/a"), "a"),
+            (&format!("file://{}", at("data/a")), "a"),
+            ("below", "no such object"),
+            ("nothing", "no such object"),
+            ("a/b", "no such object"),
+            ("", "no name"),
+            ("odd://x", "not supported"),
+        ] {
+            assert!(same(url).contains(found), "{url}: {}", same(url));
+        }
+        let secret = at("secret");
+        let nothing = at("nothing");
+        for url in [
+            "../secret",
+            "link",
+            &secret,
+            &nothing,
+            "../nothing",
+            "below/../../secret",
+            "/etc/passwd",
+            "memory://a name/b",
+        ] {
+            let error = same(url);
+            assert!(
+                error.contains("not in the directory of the references") && error.contains("\"anywhere\""),
+                "{url}: {error}"
+            );
+            assert!(find(ExternalFiles::Refuse, url).contains("are not opened"));
+        }
+        assert!(find(ExternalFiles::Refuse, "a").contains("are not opened"));
+        for url in ["../secret", "link", &secret] {
+            assert_eq!(find(ExternalFiles::Anywhere, url), "secret");
+        }
+        assert!(find(ExternalFiles::Anywhere, "../nothing").contains("no such object"));
+        let _keep = MemoryStore::named("a name");
+        assert!(find(ExternalFiles::Anywhere, "memory://a name/b/c").ends_with(" b/c"));
+    }
+
+    #[test]
+    fn what_references_elsewhere_may_lead_to() {
+        let _keep = (MemoryStore::named("here"), MemoryStore::named("there"));
+        let targets = |policy| {
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::named("here"));
+            Targets {
+                policy,
+                place: Place::Url("memory://here/x".into()),
+                ..Targets::around(store, "x/refs.json", &[])
+            }
+        };
+        let find = |policy, url: &str| match targets(policy).find(0, url) {
+            Ok(Found::Held(held)) => held.1.clone(),
+            Ok(Found::Key(_, key)) => key,
+            Err(NotFound::Unread(why)) => why.to_string(),
+            Err(NotFound::Store(error)) => error.to_string(),
+        };
+        for (url, key) in [("a", "x/a"), ("b/./c", "x/b/c"), ("b/../c", "x/c"), ("memory://here/x/d", "x/d")]
+        {
+            assert_eq!(find(ExternalFiles::SameDirectory, url), key);
+        }
+        for url in
+            ["../a", "/x/a", "file:///x/a", "memory://here/xa", "memory://there/x/a", "memory://here/y"]
+        {
+            let error = find(ExternalFiles::SameDirectory, url);
+            assert!(error.contains("not in the directory of the references"), "{url}: {error}");
+        }
+        // A step upwards in a URL is no step: no key has one.
+        let error = find(ExternalFiles::SameDirectory, "memory://here/x/../y");
+        assert!(error.contains("'..' component"), "{error}");
+        for (url, key) in [("../a", "a"), ("memory://there/x/a", "x/a"), ("../../../a", "a")] {
+            assert_eq!(find(ExternalFiles::Anywhere, url), key);
+        }
+    }
+
+    #[test]
+    fn urls_are_cut() {
+        for (url, parts) in [
+            ("s3://b/x/y.nc", Some(("s3://b", "x/y.nc"))),
+            ("https://h:1/a%20b/c", Some(("https://h:1", "a b/c"))),
+            ("s3://b/a%20b?c", Some(("s3://b", "a%20b?c"))),
+            ("https://h/x?sig=1", None),
+            ("https://h", None),
+            ("zip://a::s3://b/x", None),
+        ] {
+            assert_eq!(cut(url), parts.map(|(base, key)| (base, key.to_owned())), "{url}");
+        }
+        assert_eq!(told("https://u:canary@h/a?canary"), "https://h/a");
+        assert_eq!(told("s3://b/a?b"), "s3://b/a?b");
+        assert_eq!(told("abfs://c@account/x"), "abfs://c@account/x");
+    }
+}
