@@ -25,8 +25,8 @@
     also as text. What decodes to at most 1032 times its stored bytes is read in any case. Default: 256 MiB.
 ``external_files`` (``HYPERSLAB_EXTERNAL_FILES``)
     Which other files an HDF5 file may lead to, by external links, external data, or as sources of virtual
-    datasets: those in its own directory or below (``"same-directory"``, the default), any (``"anywhere"``),
-    or none (``"refuse"``). For files that are opened from now on.
+    datasets, and a document of references: those in its own directory or below (``"same-directory"``, the
+    default), any (``"anywhere"``), or none (``"refuse"``). For files that are opened from now on.
 ``fsync`` (``HYPERSLAB_FSYNC``)
     Whether local stores opened from now on flush every write to the disk before it returns. Default: no.
 ``file_locks`` (``HYPERSLAB_FILE_LOCKS``)

@@ -265,6 +265,57 @@ def _file(url: str, options: list[tuple[str, str]]) -> FileStore:
     return FileStore(url, storage_options=dict(options))
 
 
+class ReferenceStore(Store):
+    """A document of references, read only: the store of the arrays and groups in it.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The document, as a path or URL.
+    storage_options : mapping, optional
+        Of its server: see `RemoteStore`.
+
+    Raises
+    ------
+    NodeNotFoundError
+        Where there is no such document.
+    """
+
+    _options: list[tuple[str, str]]
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+    ) -> None:
+        from hyperslab._remote import flat_options
+
+        self._options = flat_options(storage_options)
+        handle, inside = _native.StoreHandle.reach(location_of(path), False, self._options)
+        if inside or handle.is_writable or not handle.url.lower().endswith(".json"):
+            raise NodeNotFoundError(
+                f"there is no document of references '{_native.shown(location_of(path))}'"
+            )
+        self._native, self._read_only = handle, True
+
+    @classmethod
+    def _of(cls, handle: _native.StoreHandle, options: list[tuple[str, str]] | None = None) -> ReferenceStore:
+        self = object.__new__(cls)
+        self._native, self._read_only, self._options = handle, True, options or []
+        return self
+
+    def with_read_only(self, read_only: bool = True) -> Store:
+        """Itself: it is read only."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from hyperslab._remote import pickled_options, pickled_url
+
+        return _references, (pickled_url(self._native), pickled_options(self._options))
+
+
+def _references(url: str, options: list[tuple[str, str]]) -> ReferenceStore:
+    return ReferenceStore(url, storage_options=dict(options))
+
+
 class StorePath:
     """A path in a store. Functions that take a store take it, too.
 
@@ -356,6 +407,8 @@ def _store_of(
         from hyperslab._zip_store import ZipStore
 
         return ZipStore._of(handle, read_only or not handle.is_writable)
+    if not handle.is_writable and handle.url.lower().endswith(".json"):
+        return ReferenceStore._of(handle, options)
     if options is not None:
         from hyperslab._remote import RemoteStore
 

@@ -12,8 +12,9 @@ use hyperslab::settings::ExternalFiles;
 #[derive(Debug, Parser)]
 #[command(name = "hyperslab", bin_name = "hyperslab", version, arg_required_else_help = true, after_help = EXIT_CODES, after_long_help = AFTER)]
 pub(crate) struct Args {
-    /// Which other files an HDF5 file may lead to (external links, external data, sources of
-    /// virtual datasets): those in its directory or below, anywhere, or none (refuse).
+    /// Which other files an HDF5 file (external links, external data, sources of virtual datasets)
+    /// or a document of references may lead to: those in its directory or below, anywhere, or none
+    /// (refuse).
     #[arg(long, global = true, value_name = "POLICY", value_parser = str::parse::<ExternalFiles>)]
     pub(crate) external_files: Option<ExternalFiles>,
 }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// Which other files a file may lead to: by external links, external raw data, sources of virtual
-/// datasets, members of a family.
+/// datasets, members of a family, references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ExternalFiles {
     /// Those in its own directory and below, symbolic links resolved: a file from elsewhere cannot

@@ -38,6 +38,15 @@ struct Wanted<'w> {
     range: Option<(u64, u64)>,
 }
 
+/// An object on a server.
+struct Far<'w> {
+    /// Which of those that are opened together.
+    n: usize,
+    wanted: Wanted<'w>,
+    key: String,
+    next: Next,
+}
+
 impl ReferenceStore {
     /// The references of a document that is at `url`.
     pub(super) fn new(url: String, refs: Refs, targets: Targets) -> Self {
@@ -396,13 +405,13 @@ impl Store for ReferenceStore {
     }
 
     fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
-        // What is on servers: the store, the objects there, and for each what it was wanted for.
-        let mut far: Vec<(&'s Arc<dyn Store>, Vec<(usize, Wanted<'_>, String, Next)>)> = Vec::new();
+        // What is on servers: for each store the objects there.
+        let mut far: Vec<(&'s Arc<dyn Store>, Vec<Far<'_>>)> = Vec::new();
         for (n, Opening { key, next }) in wanted.iter().enumerate() {
             let reference = self.refs.get(key.as_str()).and_then(|found| Self::wanted(*key, found));
             match reference.map(|wanted| (wanted, self.find(wanted))) {
                 Some((wanted, Ok(Found::Key(store, at)))) => {
-                    let found = (n, wanted, at, next_of(wanted.range, *next));
+                    let found = Far { n, wanted, key: at, next: next_of(wanted.range, *next) };
                     match far.iter_mut().find(|(other, _)| Arc::ptr_eq(other, store)) {
                         Some((_, all)) => all.push(found),
                         None => far.push((store, vec![found])),
@@ -413,20 +422,19 @@ impl Store for ReferenceStore {
             }
         }
         for (store, all) in far {
-            let mut numbers = Vec::with_capacity(all.len());
-            let mut openings = Vec::with_capacity(all.len());
-            for found @ (n, wanted, at, next) in &all {
-                match Key::new(at) {
+            let (mut asked, mut openings) = (Vec::new(), Vec::new());
+            for found in &all {
+                match Key::new(&found.key) {
                     Ok(key) => {
-                        numbers.push(found);
-                        openings.push(Opening { key, next: *next });
+                        asked.push(found);
+                        openings.push(Opening { key, next: found.next });
                     }
-                    Err(error) => each(*n, Err(self.explained(*wanted, error))),
+                    Err(error) => each(found.n, Err(self.explained(found.wanted, error))),
                 }
             }
             store.open_all(&openings, &mut |at, opened| {
-                if let Some((n, wanted, ..)) = numbers.get(at) {
-                    each(*n, self.opened(*wanted, None, opened).map(Some));
+                if let Some(found) = asked.get(at) {
+                    each(found.n, self.opened(found.wanted, None, opened).map(Some));
                 }
             });
         }
@@ -543,6 +551,10 @@ impl Store for ReferenceStore {
 
     fn lock_id(&self, key: Key<'_>) -> u64 {
         hash(&self.url) ^ hash(key.as_str())
+    }
+
+    fn is_writable(&self) -> bool {
+        false
     }
 
     fn waits(&self) -> bool {
