@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 import zarr
 from hyperslab import _native
+from object_server_client import Server
 from zarr.storage import FsspecStore
 
 VALUES = np.arange(1200, dtype="f4").reshape(40, 30)
@@ -334,6 +335,47 @@ def test_a_forked_child_reads(refs: Path) -> None:
     if child == 0:
         os._exit(0 if np.array_equal(array[...], VALUES) else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_references_on_a_server(ocean: Path, tmp_path: Path) -> None:
+    """A document beside its targets is read with the same options; one chunk is one request."""
+    assert cli("index", ocean, "--url", "ocean.h5", "--inline", "0", "-o", tmp_path / "refs.json") == 0
+    with Server(latency=0.02) as server:
+        server.put("bucket", "a/refs.json", (tmp_path / "refs.json").read_bytes())
+        server.put("bucket", "a/ocean.h5", ocean.read_bytes())
+        server.put("bucket", "b/secret", b"secret")
+        url, options = "s3://bucket/a/refs.json", server.s3_options
+        array = hs.open(f"{url}/deep/sst", mode="r", storage_options=options)
+        np.testing.assert_array_equal(array[...], VALUES)
+        server.reset()
+        assert array[20, 20] == VALUES[20, 20]
+        assert [key for _, key in server.requests()] == ["a/ocean.h5"]
+        # All of it takes no more rounds than chunks that are objects of their own.
+        plain = hs.create_array(
+            "s3://bucket/plain.zarr", data=VALUES, chunks=(16, 16), storage_options=options
+        )
+        rounds = []
+        for each in (plain, array):
+            server.reset()
+            np.testing.assert_array_equal(each[...], VALUES)
+            rounds.append(server.rounds())
+        assert rounds[1] <= rounds[0], rounds
+        web = hs.open(f"{server.url}/bucket/a/refs.json")
+        np.testing.assert_array_equal(web["plain"][...], VALUES)
+        with pytest.raises(TypeError, match="secrets"):
+            pickle.dumps(array)
+        with hs.config.set(pickle_credentials=True):
+            np.testing.assert_array_equal(pickle.loads(pickle.dumps(array))[...], VALUES)
+        secret = {".zarray": array_of([6], [6]), "0": ["s3://bucket/b/secret"]}
+        server.put("bucket", "a/other.json", json.dumps(secret).encode())
+        with pytest.raises(hs.errors.ExternalFileError, match="same-directory"):
+            hs.open("s3://bucket/a/other.json", mode="r", storage_options=options)[:]
+        with hs.config.set(external_files="anywhere"):
+            found = hs.open("s3://bucket/a/other.json", mode="r", storage_options=options)
+            assert bytes(found[:]) == b"secret"
+        server.put("bucket", "a/ocean.h5", b"short")
+        with pytest.raises(hs.errors.HyperslabError, match="ocean.h5"):
+            hs.open(f"{url}/deep/sst", mode="r", storage_options=options)[...]
 
 
 def test_kerchunk(ocean: Path) -> None:

@@ -24,14 +24,26 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The references of a document. `None`: it is JSON, but has no references of Zarr. Errors say what
-/// is wrong with it.
-pub(super) fn parse(text: &[u8]) -> Result<Option<Refs>, String> {
+/// Why there are no references.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// This is wrong with the document.
+    Wrong(String),
+    /// The user asked to stop.
+    Stopped,
+}
+
+/// The references of a document. `None`: it is JSON, but has no references of Zarr.
+pub(super) fn parse(text: &[u8]) -> Result<Option<Refs>, Failure> {
     let mut document = Document::default();
     let mut parser = serde_json::Deserializer::from_slice(text);
     let parsed = Members(|key: &str, value: &RawValue| document.member(key, value)).deserialize(&mut parser);
-    parsed.and_then(|()| parser.end()).map_err(|error| error.to_string())?;
-    document.finish()
+    let parsed = parsed.and_then(|()| parser.end()).map_err(|error| error.to_string());
+    let parsed = parsed.and_then(|()| document.generate());
+    match parsed {
+        Err(_) if document.builders().any(Builder::is_stopped) => Err(Failure::Stopped),
+        parsed => parsed.and_then(|()| document.finish()).map_err(Failure::Wrong),
+    }
 }
 
 /// Text that is borrowed from the document where it has no escapes.
@@ -93,6 +105,9 @@ impl Document {
             ("gen", Some(b'[')) => self.generators = serde_json::from_str(text).map_err(within)?,
             _ => {
                 if let Err(why) = add(&mut self.beside, key, text) {
+                    if self.beside.is_stopped() {
+                        return Err(why);
+                    }
                     self.wrong.get_or_insert(why);
                 }
             }
@@ -100,25 +115,35 @@ impl Document {
         Ok(())
     }
 
-    fn finish(self) -> Result<Option<Refs>, String> {
-        let known = self.version.is_none_or(|version| version <= 1);
-        let mut refs = match (self.refs, self.version) {
-            (Some(_), Some(version)) if !known => {
-                return Err(format!("it is of version {version}; versions 0 and 1 are supported"));
-            }
-            (Some(refs), _) => refs,
-            (None, Some(1)) if !self.generators.is_empty() => Builder::default(),
-            (None, _) if self.beside.has_metadata() && known => {
-                return self.wrong.map_or_else(|| Ok(Some(self.beside.finish())), Err);
-            }
-            (None, _) => return Ok(None),
-        };
-        let scope = Scope::new(self.templates);
+    fn builders(&self) -> impl Iterator<Item = &Builder> {
+        self.refs.iter().chain([&self.beside])
+    }
+
+    /// Puts in what templates and generators make.
+    fn generate(&mut self) -> Result<(), String> {
+        if let (Some(version @ 2..), Some(_)) = (self.version, &self.refs) {
+            return Err(format!("it is of version {version}; versions 0 and 1 are supported"));
+        }
+        if self.version == Some(1) && !self.generators.is_empty() {
+            self.refs.get_or_insert_default();
+        }
+        let Some(refs) = &mut self.refs else { return Ok(()) };
+        let scope = Scope::new(std::mem::take(&mut self.templates));
         if !scope.is_empty() {
             refs.change_urls(|url| if url.contains("{{") { scope.render(url) } else { Ok(url.to_owned()) })?;
         }
-        generate(&mut refs, &self.generators, &scope)?;
-        Ok(Some(refs.finish()))
+        generate(refs, &self.generators, &scope)
+    }
+
+    fn finish(self) -> Result<Option<Refs>, String> {
+        match (self.refs, self.wrong) {
+            (Some(refs), _) => Ok(Some(refs.finish())),
+            (None, _) if !self.beside.has_metadata() || self.version.is_some_and(|version| version > 1) => {
+                Ok(None)
+            }
+            (None, Some(wrong)) => Err(wrong),
+            (None, None) => Ok(Some(self.beside.finish())),
+        }
     }
 }
 
@@ -260,7 +285,7 @@ mod tests {
             (r#"{".zgroup": "{}", "a": 5}"#, "reference 'a' is 5"),
             (&deep, ""),
         ] {
-            let error = parse(text.as_bytes()).err().unwrap();
+            let Err(Failure::Wrong(error)) = parse(text.as_bytes()) else { panic!("{text}") };
             assert!(error.contains(why) && error.len() < 500, "{}: {error}", shown(text));
         }
     }

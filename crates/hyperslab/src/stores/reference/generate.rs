@@ -140,7 +140,7 @@ impl Generator {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::parse;
+    use super::super::document::{Failure, parse};
     use super::super::refs::Ref;
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
             (one("", r#"{"j": [1]}"#), "there is no 'i'"),
             (r#"{"version": 1, "gen": [{"key": "x"}]}"#.to_owned(), "missing field `url`"),
         ] {
-            let error = parse(document.as_bytes()).err().unwrap();
+            let Err(Failure::Wrong(error)) = parse(document.as_bytes()) else { panic!("{document}") };
             assert!(error.contains(why), "{document}: {error}");
         }
     }

@@ -21,6 +21,7 @@ mod template;
 
 use super::{Intent, Reached, StoreOptions};
 use crate::{Error, Result};
+use document::Failure;
 use hyperslab_store::{Key, Store};
 use std::sync::Arc;
 use store::ReferenceStore;
@@ -79,7 +80,10 @@ fn document_at(
         return Ok(None);
     }
     let url = format!("{}/{key}", store.url().trim_end_matches('/'));
-    let refs = document::parse(&text).map_err(|why| Error::References { url: url.clone(), why })?;
+    let refs = document::parse(&text).map_err(|failure| match failure {
+        Failure::Wrong(why) => Error::References { url: url.clone(), why },
+        Failure::Stopped => Error::Interrupted,
+    })?;
     // The text goes before anything else is done.
     drop(text);
     Ok(refs.map(|refs| ReferenceStore::new(url, refs, Targets::around(store.clone(), key, storage))))

@@ -4,7 +4,7 @@
 //! document. URLs are kept once each. Entries are sorted by key, so that a prefix is a range of
 //! them.
 
-use hyperslab_store::Key;
+use hyperslab_store::{Key, waiting};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -113,7 +113,12 @@ pub(super) struct Builder {
     refs: Refs,
     /// Targets by their URLs.
     numbers: HashMap<Box<str>, u32>,
+    /// Whether the user asked to stop.
+    stopped: bool,
 }
+
+/// After so many references it is asked whether to stop: some 20 ms.
+const ASK: usize = 1 << 14;
 
 impl Builder {
     /// Bytes under a key.
@@ -154,11 +159,20 @@ impl Builder {
     }
 
     fn put(&mut self, key: &str, target: u32, offset: u64, len: u64) -> Result<(), String> {
+        if self.refs.entries.len() % ASK == ASK - 1 && waiting::is_over() {
+            self.stopped = true;
+            return Err("stopped".into());
+        }
         Key::new(key).map_err(|error| error.to_string())?;
         let span = Span { start: self.refs.keys.len(), len: short(key)? };
         self.refs.keys.push_str(key);
         self.refs.entries.push(Entry { key: span, target, offset, len });
         Ok(())
+    }
+
+    /// Whether the user asked to stop. An error was returned then.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped
     }
 
     /// Whether a key is that of metadata of Zarr.
