@@ -34,6 +34,9 @@ impl GroupBase {
     }
 }
 
+/// Path, kind, and the node or why it cannot be opened.
+type OpenedBelow = (String, &'static str, Option<NodeHandle>, Option<PyErr>);
+
 #[pymethods]
 impl GroupBase {
     #[new]
@@ -103,11 +106,7 @@ impl GroupBase {
 
     /// As `_walk`, with each node, opened as it was found, or the error of that.
     #[pyo3(signature = (depth=None))]
-    fn _opened(
-        &self,
-        py: Python<'_>,
-        depth: Option<usize>,
-    ) -> PyResult<Vec<(String, &'static str, Option<NodeHandle>, Option<PyErr>)>> {
+    fn _opened(&self, py: Python<'_>, depth: Option<usize>) -> PyResult<Vec<OpenedBelow>> {
         let group = self.slot.get(py)?;
         let nodes = engine::run(py, |ask| group.below(depth, Some(ask)))?;
         let opened = nodes.into_iter().map(|below| {

@@ -187,7 +187,8 @@ fn consolidated_groups_far_away_take_one_round() {
         assert!(count <= 1 + 5 + 2, "{format:?}: {count}");
         let (count, arrays) = rounds(&far, || {
             let root = Group::open(&store, "", None, Consolidation::Require).unwrap();
-            root.children().unwrap().into_iter().map(|(name, _)| root.child(&name).unwrap()).count()
+            let children = root.children().unwrap();
+            children.iter().filter(|(name, _)| root.child(name).is_ok()).count()
         });
         assert_eq!((count, arrays), (1, 100), "{format:?}");
     }
