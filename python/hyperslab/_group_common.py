@@ -198,9 +198,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         fresh = not use_consolidated_for_children and not self._is_consolidated
         return tuple((path, node()) for path, _, node in self._listed(_levels(max_depth), fresh))
 
-    def _listed(
-        self, depth: int | None, fresh: bool = False
-    ) -> list[tuple[str, str, Callable[[], Array | Group]]]:
+    def _listed(self, depth: int | None, fresh: bool = False) -> list[tuple[str, str, Callable[[], Any]]]:
         """Paths and kinds of nodes below, and what opens each. In a far store nodes come with the listing."""
         if not self._is_far:
             return [
