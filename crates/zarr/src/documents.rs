@@ -7,7 +7,7 @@
 use crate::path::join;
 use crate::{Format, Result, ZarrError};
 use hyperslab_store::{Ask, Key, Next, Opened, Opening, Operation, RangeRead, Store, StoreError};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ type Text = Result<Option<Vec<u8>>, StoreError>;
 /// Metadata objects, of which some have been read.
 #[derive(Default)]
 pub(crate) struct Documents {
-    read: HashMap<String, Text>,
+    read: BTreeMap<String, Text>,
 }
 
 /// Whether a request takes so long that several are made at once.
@@ -91,8 +91,8 @@ fn read_all(
     store: &Arc<dyn Store>,
     keys: Vec<String>,
     ask: Option<Ask<'_>>,
-) -> Result<HashMap<String, Text>> {
-    let mut read = HashMap::with_capacity(keys.len());
+) -> Result<BTreeMap<String, Text>> {
+    let mut read = BTreeMap::new();
     for keys in keys.chunks(store.cost().at_once.max(1)) {
         if ask.is_some_and(|ask| ask()) {
             return Err(ZarrError::Interrupted);
