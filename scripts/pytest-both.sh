@@ -2,6 +2,8 @@
 # Runs pytest with two Pythons at once, which takes little longer than with one: pytest-both.sh NEWEST OLDEST
 # [ARGUMENT...]. What the second one prints comes when the first is done. If one is stopped, so is the other.
 set -uo pipefail
+# With job control: otherwise what runs in the background ignores Ctrl-C, which tests send.
+set -m
 cd "$(dirname "$0")/.."
 newest=$1 oldest=$2
 shift 2
