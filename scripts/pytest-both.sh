@@ -10,7 +10,7 @@ shift 2
 printed=$(mktemp)
 scripts/pytest.sh "$oldest" "$@" >"$printed" 2>&1 &
 second=$!
-trap 'kill "$second" 2>/dev/null; rm -f "$printed"' EXIT
+trap 'kill -- -"$second" 2>/dev/null; rm -f "$printed"' EXIT
 scripts/pytest.sh "$newest" "$@"
 first_status=$?
 printf '\n==> The same on the oldest Python (%s)\n' "$oldest"

@@ -314,7 +314,7 @@ async fn region(service: &Service, bucket: &str) -> Result<String, Box<Cause>> {
     };
     let unknown = |why: String| {
         let mut cause =
-            Cause::new(ErrorKind::NotFound, format!("the region of the bucket is unknown: {why}"));
+            Cause::new(ErrorKind::HostUnreachable, format!("the region of the bucket is unknown: {why}"));
         cause.advice = Some(
             "Pass storage_options={\"region\": …}, or \"endpoint_url\" for a server that is not AWS".into(),
         );

@@ -118,7 +118,7 @@ fn connection(error: &(dyn Error + 'static), trace: &Trace) -> (ErrorKind, Strin
     if find::<HttpError>(error).is_none() {
         return (ErrorKind::InvalidData, format!("the answer of the server makes no sense: {leaf}"), None);
     }
-    let kind = if leaf.contains("lookup") { ErrorKind::NotFound } else { ErrorKind::ConnectionAborted };
+    let kind = if leaf.contains("lookup") { ErrorKind::HostUnreachable } else { ErrorKind::ConnectionAborted };
     (kind, leaf, None)
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn failure(error: &object_store::Error, trace: &Trace, anonymous: boo
             let (kind, what) = match status {
                 401 | 403 => (ErrorKind::PermissionDenied, "access is denied"),
                 404 => (ErrorKind::NotFound, "there is no such bucket"),
-                301 | 307 | 308 => (ErrorKind::NotFound, "the bucket is elsewhere"),
+                301 | 307 | 308 => (ErrorKind::Other, "the bucket is elsewhere"),
                 405 | 501 => (ErrorKind::Unsupported, "the server cannot do this"),
                 408 | 504 => (ErrorKind::TimedOut, "the server did not answer in time"),
                 429 | 503 => (ErrorKind::ResourceBusy, "the server asks for fewer requests"),
