@@ -210,6 +210,12 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
             for path, kind, handle, error in self._opened(depth)
         ]
 
+    def _children(self, kind: str, names: Callable[[], Iterator[str]]) -> Iterator[tuple[str, Any]]:
+        """Names and nodes directly below, of one kind."""
+        if not self._is_far:
+            return ((name, self._member(name)) for name in names())
+        return ((name, node()) for name, found, node in self._listed(1) if found == kind)
+
     def _as_found(self, path: str, handle: Any, error: Exception | None, fresh: bool) -> Any:
         if isinstance(error, UNREADABLE):
             return UnreadableArray(self, path, error)
@@ -232,11 +238,11 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
         """Names and arrays directly below; an `UnreadableArray` for each that cannot be opened."""
-        return ((name, node()) for name, kind, node in self._listed(1) if kind == "array")
+        return self._children("array", self.array_keys)
 
     def groups(self) -> Iterator[tuple[str, Group]]:
         """Names and groups directly below; an `UnreadableArray` for each that cannot be opened."""
-        return ((name, node()) for name, kind, node in self._listed(1) if kind == "group")
+        return self._children("group", self.group_keys)
 
     def array_keys(self) -> Iterator[str]:
         """Names of arrays directly below."""

@@ -118,7 +118,8 @@ fn connection(error: &(dyn Error + 'static), trace: &Trace) -> (ErrorKind, Strin
     if find::<HttpError>(error).is_none() {
         return (ErrorKind::InvalidData, format!("the answer of the server makes no sense: {leaf}"), None);
     }
-    let kind = if leaf.contains("lookup") { ErrorKind::HostUnreachable } else { ErrorKind::ConnectionAborted };
+    let kind =
+        if leaf.contains("lookup") { ErrorKind::HostUnreachable } else { ErrorKind::ConnectionAborted };
     (kind, leaf, None)
 }
 
