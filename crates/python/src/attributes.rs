@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use std::sync::Arc;
 
 /// A change of attributes; its answer is that of [`Attributes::change`].
-type Change<'c> = Box<dyn FnOnce(&mut Json) -> bool + Send + 'c>;
+type Change<'c> = Box<dyn FnMut(&mut Json) -> bool + Send + 'c>;
 
 /// What is asked of a node's attributes, whatever kind of node it is.
 trait Attributes: Send + Sync {
@@ -54,7 +54,7 @@ impl StoredAttributes {
     fn set(&self, py: Python<'_>, text: &str) -> PyResult<()> {
         let new = create::json(py, "attributes", text)?;
         let set = move |all: &mut Json| {
-            *all = new;
+            *all = new.clone();
             true
         };
         self.node.change(py, self.read_only, Box::new(set)).map(|_| ())

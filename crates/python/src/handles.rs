@@ -32,7 +32,7 @@ macro_rules! handle {
             fn change_attributes<R>(
                 &mut self,
                 ask: Option<Ask<'_>>,
-                change: impl FnOnce(&mut Json) -> R,
+                change: impl FnMut(&mut Json) -> R,
             ) -> Result<R, Error> {
                 Ok(self.as_zarr_mut()?.change_attributes(ask, change)?)
             }

@@ -33,7 +33,7 @@ pub(crate) trait SlotNode: Clone + Send + Sync {
     fn change_attributes<R>(
         &mut self,
         ask: Option<Ask<'_>>,
-        change: impl FnOnce(&mut Json) -> R,
+        change: impl FnMut(&mut Json) -> R,
     ) -> Result<R, Error>;
 }
 

@@ -473,6 +473,14 @@ impl Store for RemoteStore {
         self.remove(key)
     }
 
+    fn delete_all(&self, keys: &[Key<'_>], ask: Option<Ask<'_>>) -> Result<()> {
+        self.check_ask(keys.first().map_or("", |key| key.as_str()), ask)?;
+        match ask {
+            Some(ask) => waiting::with_ask(ask, || self.remove_all(keys)),
+            None => self.remove_all(keys),
+        }
+    }
+
     fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
         self.remove_below(prefix)
     }

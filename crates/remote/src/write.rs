@@ -15,7 +15,7 @@ use crate::settings::Unconditional;
 use crate::store::RemoteStore;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesUnordered;
+use futures_util::stream::{self, BoxStream, FuturesUnordered};
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use hyperslab_store::fork::Lazy;
 use hyperslab_store::{Expected, Key, Opened, Operation, Result, StoreError};
@@ -174,6 +174,17 @@ impl RemoteStore {
         Ok(true)
     }
 
+    /// Deletes objects, many with one request where the server does that.
+    pub(crate) fn remove_all(&self, keys: &[Key<'_>]) -> Result<()> {
+        let paths = keys.iter().map(|key| self.path(*key)).collect::<Result<Vec<_>>>()?;
+        let Some(first) = keys.first() else { return Ok(()) };
+        let done = self.run(first.as_str(), move |client| async move {
+            let delete = || delete_stream(&client, stream::iter(paths.clone().into_iter().map(Ok)).boxed());
+            client.again(delete).await
+        })?;
+        done.map_err(|failure| self.error(Operation::Delete, first.as_str(), &failure))
+    }
+
     /// Deletes everything below a prefix.
     pub(crate) fn remove_below(&self, prefix: Option<Key<'_>>) -> Result<()> {
         let name = prefix.map_or("", |prefix| prefix.as_str()).to_owned();
@@ -189,6 +200,13 @@ async fn delete_below(client: &Client, prefix: Option<&Path>) -> Result<(), Fail
     let itself = prefix.cloned();
     let found = client.store.list(prefix).map_ok(|meta| meta.location);
     let found = found.try_filter(move |path| std::future::ready(itself.as_ref() != Some(path))).boxed();
+    delete_stream(client, found).await
+}
+
+async fn delete_stream(
+    client: &Client,
+    found: BoxStream<'static, object_store::Result<Path>>,
+) -> Result<(), Failure> {
     let mut deleted = client.store.delete_stream(found);
     loop {
         match client.request(0, async { deleted.next().await.transpose() }).await {

@@ -422,6 +422,17 @@ pub trait Store: Send + Sync + Debug {
         }
     }
 
+    /// Deletes objects, of which some may not be there. `ask` is asked meanwhile; `true` gives up
+    /// with [`StoreError::Interrupted`]. A store far away deletes many with one request. The default
+    /// deletes one after the other.
+    fn delete_all(&self, keys: &[Key<'_>], ask: Option<Ask<'_>>) -> Result<()> {
+        for key in keys {
+            check_ask(self, Some(*key), ask)?;
+            self.delete(*key)?;
+        }
+        Ok(())
+    }
+
     /// Deletes every object whose key is below `prefix` (`None`: every object of the store), and
     /// the directories left empty. An object named exactly `prefix` stays. Missing is no error.
     fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {

@@ -339,9 +339,11 @@ impl Array {
 
     /// The array's metadata as it is stored now.
     pub(crate) fn read(&self) -> Result<StoredNode> {
-        let missing =
-            || ZarrError::NotFound { what: "array", url: self.store.url(), path: self.path.clone() };
-        node::read(&self.store, &self.path, Some(self.format()))?.ok_or_else(missing)
+        node::read(&self.store, &self.path, Some(self.format()))?.ok_or_else(|| self.not_found())
+    }
+
+    pub(crate) fn not_found(&self) -> ZarrError {
+        ZarrError::NotFound { what: "array", url: self.store.url(), path: self.path.clone() }
     }
 
     /// How many chunks (where there are shards: shards) are stored, and their bytes. Lists the

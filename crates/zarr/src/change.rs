@@ -1,52 +1,59 @@
 //! Changes of arrays: attributes, extent, rows behind the last.
 //!
 //! Each change takes the lock of the node, reads the metadata again, changes it, and puts it back.
-//! So no change of another handle, thread or process is lost.
+//! So no change of another handle, thread, process or machine is lost.
 
 use crate::json::Json;
-use crate::locked;
-use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
+use crate::locked::{self, Locked};
+use crate::node::{NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::objects::Beyond;
 use crate::path::join;
-use crate::{Array, Format, Result, ZarrError};
+use crate::seen::Seen;
+use crate::{Array, Format, Result, ZarrError, walk};
 use hyperslab_array::{
     self as engine, ArrayError, Index, Ragged, ReadOptions, Selection, Source, WriteOptions,
 };
-use hyperslab_store::Ask;
+use hyperslab_store::{Ask, Key, Store};
 use std::sync::Arc;
+
+/// Objects that are deleted between two looks at the metadata: a server takes so many in one
+/// request.
+const DELETED_AT_ONCE: usize = 1000;
 
 impl Array {
     /// Replaces the attributes, atomically. What else the metadata says is kept as it is stored
     /// now.
     pub fn set_attributes(&mut self, attributes: Json) -> Result<()> {
-        self.change_attributes(None, |all| *all = attributes)
+        self.change_attributes(None, |all| *all = attributes.clone())
     }
 
-    /// Changes the attributes as they are stored now: nobody else's change is lost. `ask` is asked
-    /// while this waits for others; `true` gives up.
+    /// Changes the attributes as they are stored now: nobody else's change is lost. `change` is
+    /// called again if somebody else was faster. `ask` is asked while this waits for others; `true`
+    /// gives up.
     pub fn change_attributes<R>(
         &mut self,
         ask: Option<Ask<'_>>,
-        change: impl FnOnce(&mut Json) -> R,
+        mut change: impl FnMut(&mut Json) -> R,
     ) -> Result<R> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
-        let _lock = locked::lock(&store, &path, ask)?;
-        let mut stored = self.read()?;
-        let (attributes, changed, result) = stored.changed_attributes(&store, &path, change)?;
-        match stored.format {
-            Format::V2 => stored.attributes = Some(attributes.clone()),
-            Format::V3 if changed => stored.document.set("attributes", attributes.clone()),
-            Format::V3 => {}
-        }
-        let now = self.of_stored(&stored)?;
-        if changed {
+        let lock = locked::lock(&store, &path, ask)?;
+        let name = if self.format() == Format::V2 { ZATTRS } else { ZARR_JSON };
+        loop {
+            let (mut stored, seen) = self.read_as(&lock, &store, name, ask)?;
+            let (attributes, changed, result) = stored.changed_attributes(&store, &path, &mut change)?;
             match stored.format {
-                Format::V2 => node::write_document(&store, &join(&path, ZATTRS), &attributes)?,
-                Format::V3 => node::write_document(&store, &join(&path, ZARR_JSON), &stored.document)?,
+                Format::V2 => stored.attributes = Some(attributes.clone()),
+                Format::V3 if changed => stored.document.set("attributes", attributes.clone()),
+                Format::V3 => {}
             }
+            let now = self.of_stored(&stored)?;
+            let document = if stored.format == Format::V2 { &attributes } else { &stored.document };
+            if !changed || seen.replace(document, ask)? {
+                self.become_stored(&stored, now);
+                return Ok(result);
+            }
+            self.go_on(ask)?;
         }
-        self.become_stored(&stored, now);
-        Ok(result)
     }
 
     /// Changes the extent. No data moves. Objects (chunks, shards) that are wholly outside are
@@ -61,22 +68,30 @@ impl Array {
     /// objects at its edge are overwritten with the fill value; then the metadata is replaced. So
     /// leftovers of a killed resize or append, or of other software, never become visible. When the
     /// array shrinks, the metadata is replaced first, then objects are deleted.
+    ///
+    /// A server has no locks: there the metadata is replaced only if it is still what was read, and
+    /// nothing is deleted once somebody else has replaced it.
     pub fn resize(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<()> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
-        let _lock = locked::lock(&store, &path, ask)?;
-        let old = self.of_stored(&self.read()?)?;
-        let (changed, stored) = old.reshaped(shape)?;
-        if changed.layout().shape() == old.layout().shape() {
-            self.become_stored(&stored, changed);
-            return Ok(());
+        let lock = locked::lock(&store, &path, ask)?;
+        loop {
+            let (stored, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
+            let old = self.of_stored(&stored)?;
+            let (changed, stored) = old.reshaped(shape)?;
+            if changed.layout().shape() == old.layout().shape() {
+                self.become_stored(&stored, changed);
+                return Ok(());
+            }
+            // Writers store what they have queued. Until the end they queue nothing.
+            let settled = engine::settle(old.layout(), ask).map_err(ZarrError::from)?;
+            if !changed.clear_new(&old, &seen, ask)? || !seen.replace(changed.to_json(), ask)? {
+                self.go_on(ask)?;
+                continue;
+            }
+            settled.resized(changed.layout().shape());
+            self.become_stored(&stored, changed.clone());
+            return changed.delete_outside(&old, &lock, &store, ask);
         }
-        // Writers store what they have queued. Until the end they queue nothing.
-        let settled = engine::settle(old.layout(), ask).map_err(ZarrError::from)?;
-        changed.clear_new(&old, ask)?;
-        changed.write_document()?;
-        settled.resized(changed.layout().shape());
-        self.become_stored(&stored, changed.clone());
-        changed.delete_outside(&old, ask)
     }
 
     /// Makes `axis` longer by `more` and lets `write` write there: it gets the array with its new
@@ -85,6 +100,10 @@ impl Array {
     /// none. `like` is the shape that the caller knows; axes other than `axis` must still have it.
     ///
     /// If `write` fails, the array is as it was.
+    ///
+    /// A server has no locks: there the metadata is replaced before, so the new rows are seen
+    /// without their values first. If `write` fails, they go away, unless somebody else has
+    /// appended behind them; a killed writer leaves them.
     pub fn append_with<E: From<ZarrError>>(
         &mut self,
         axis: usize,
@@ -94,34 +113,76 @@ impl Array {
         write: impl FnOnce(&Array, u64) -> Result<(), E>,
     ) -> Result<(), E> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
-        let _lock = locked::lock(&store, &path, ask)?;
-        let old = self.of_stored(&self.read()?)?;
-        let shape = old.layout().shape();
+        let lock = locked::lock(&store, &path, ask)?;
+        loop {
+            let (stored, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
+            let old = self.of_stored(&stored)?;
+            let (longer, first) = old.longer(axis, more, like)?;
+            let (changed, stored) = old.reshaped(&longer)?;
+            let reserves = more > 0 && !seen.is_locked();
+            if reserves && !seen.replace(changed.to_json(), ask)? {
+                self.go_on(ask)?;
+                continue;
+            }
+            // All elements that come into view are written: nothing that was there before can show.
+            if more > 0
+                && let Err(error) = write(&changed, first)
+            {
+                // The first error is the one to report. What stays would be invisible, too.
+                let _ = if reserves {
+                    changed.give_back(&old, &lock, &store)
+                } else {
+                    old.delete_outside(&changed, &lock, &store, None)
+                };
+                return Err(error);
+            }
+            if more > 0 && !reserves {
+                seen.replace(changed.to_json(), ask)?;
+            }
+            self.become_stored(&stored, changed);
+            return Ok(());
+        }
+    }
+
+    /// The shape with `more` along `axis`, and the first new index. The shape is to be `like`, but
+    /// for that axis.
+    fn longer(&self, axis: usize, more: u64, like: &[u64]) -> Result<(Vec<u64>, u64)> {
+        let shape = self.layout().shape();
         let mut longer = shape.to_vec();
         let Some(extent) = longer.get_mut(axis) else {
             let why = format!("append: there is no axis {axis}; the array has {}", shape.len());
-            return Err(ZarrError::Invalid { path, why }.into());
+            return Err(ZarrError::Invalid { path: self.path().to_owned(), why });
         };
         let first = *extent;
         *extent = first.saturating_add(more);
         let same = |(k, (now, then)): (usize, (&u64, &u64))| k == axis || now == then;
         if like.len() != shape.len() || !shape.iter().zip(like).enumerate().all(same) {
-            let array = old.layout().name().to_owned();
-            let error = ArrayError::Shape { array, expected: shape.to_vec(), found: like.to_vec() };
-            return Err(ZarrError::from(error).into());
+            let array = self.layout().name().to_owned();
+            return Err(ArrayError::Shape { array, expected: shape.to_vec(), found: like.to_vec() }.into());
         }
-        let (changed, stored) = old.reshaped(&longer)?;
-        if more > 0 {
-            // All elements that come into view are written: nothing that was there before can show.
-            if let Err(error) = write(&changed, first) {
-                // The first error is the one to report. What stays would be invisible, too.
-                let _ = old.delete_outside(&changed, None);
-                return Err(error);
-            }
-            changed.write_document()?;
+        Ok((longer, first))
+    }
+
+    /// Takes the rows away that were reserved for an append to `old`, if nobody else has changed the
+    /// array since.
+    fn give_back(&self, old: &Array, lock: &Locked<'_>, store: &Arc<dyn Store>) -> Result<()> {
+        let (now, seen) = lock.read_document(store, self.path(), self.document_name(), None)?;
+        if now.as_ref() == Some(self.to_json()) && seen.replace(old.to_json(), None)? {
+            old.delete_outside(self, lock, store, None)?;
         }
-        self.become_stored(&stored, changed);
         Ok(())
+    }
+
+    /// The array's metadata as it is stored now, and the object of it that is to be replaced.
+    fn read_as<'s>(
+        &self,
+        lock: &Locked<'s>,
+        store: &'s Arc<dyn Store>,
+        name: &str,
+        ask: Option<Ask<'_>>,
+    ) -> Result<(StoredNode, Seen<'s>)> {
+        let (stored, seen) = lock.read(store, self.path(), self.format(), name, ask)?;
+        Ok((stored.ok_or_else(|| self.not_found())?, seen))
     }
 
     /// The array with another extent, not stored yet, and its metadata.
@@ -156,25 +217,49 @@ impl Array {
         if self.format() == Format::V2 { ZARRAY } else { ZARR_JSON }
     }
 
-    fn write_document(&self) -> Result<()> {
-        node::write_document(self.store(), &join(self.path(), self.document_name()), self.to_json())
-    }
-
-    /// Deletes objects along axes that are shorter than in `old`, beyond their end.
-    fn delete_outside(&self, old: &Array, ask: Option<Ask<'_>>) -> Result<()> {
+    /// Deletes objects along axes that are shorter than in `old`, beyond their end. The metadata
+    /// says so already; nothing is deleted once it says something else.
+    fn delete_outside<'s>(
+        &self,
+        old: &Array,
+        lock: &Locked<'s>,
+        store: &'s Arc<dyn Store>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<()> {
         let counts = |array: &Array| array.layout().object_grid().counts(array.layout().shape());
         let (before, now) = (counts(old), counts(self));
-        let from = before.iter().zip(&now).map(|(before, now)| (before > now).then_some(*now)).collect();
-        let beyond = Beyond { from, to: before.to_vec() };
-        self.each_beyond(&beyond, ask, &mut |key, _| {
-            self.store().delete(key)?;
+        let from: Vec<_> =
+            before.iter().zip(&now).map(|(before, now)| (before > now).then_some(*now)).collect();
+        if from.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        let (stored, seen) = lock.read_document(store, self.path(), self.document_name(), ask)?;
+        if !seen.is_locked() && stored.as_ref() != Some(self.to_json()) {
+            return Ok(());
+        }
+        let mut outside = Vec::new();
+        self.each_beyond(&Beyond { from, to: before.to_vec() }, ask, &mut |key, _| {
+            outside.push(key.as_str().to_owned());
             Ok(())
-        })
+        })?;
+        self.delete_all(&outside, &seen, ask).map(drop)
+    }
+
+    /// Deletes objects, as long as the metadata is what was seen. `false`: it is not any more.
+    fn delete_all(&self, keys: &[String], seen: &Seen<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
+        for keys in keys.chunks(DELETED_AT_ONCE) {
+            if !seen.is_current()? {
+                return Ok(false);
+            }
+            let keys = keys.iter().map(|key| Key::new(key)).collect::<Result<Vec<_>, _>>()?;
+            self.store().delete_all(&keys, ask).map_err(walk::stopped)?;
+        }
+        Ok(true)
     }
 
     /// Removes all that would come into view by growing from `old`, which is stored, to this array,
-    /// which is not yet.
-    fn clear_new(&self, old: &Array, ask: Option<Ask<'_>>) -> Result<()> {
+    /// which is not yet. `false`: the metadata is not what was seen any more.
+    fn clear_new(&self, old: &Array, seen: &Seen<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         let grid = self.layout().object_grid();
         let (before, now) = (old.layout().shape(), self.layout().shape());
         let (counts, inside) = (grid.counts(now), grid.counts(before));
@@ -182,20 +267,28 @@ impl Array {
         let axes = before.iter().zip(now).enumerate();
         let from = axes.map(|(k, (before, now))| (now > before).then(|| grid.index_of(k, *before))).collect();
         let beyond = Beyond { from, to: counts.to_vec() };
+        let (mut outside, mut edges) = (Vec::new(), Vec::new());
         self.each_beyond(&beyond, ask, &mut |key, object| {
             if object.iter().zip(&inside).all(|(index, count)| index < count) {
                 if self.store().exists(key)? {
-                    self.blank(before, object, ask)?;
+                    edges.push(object.to_vec());
                 }
             } else {
-                self.store().delete(key)?;
+                outside.push(key.as_str().to_owned());
             }
             Ok(())
-        })
+        })?;
+        for object in &edges {
+            if !self.blank(before, object, seen, ask)? {
+                return Ok(false);
+            }
+        }
+        self.delete_all(&outside, seen, ask)
     }
 
     /// Overwrites what lies in an object and beyond an extent with fill value, unless it is that.
-    fn blank(&self, extent: &[u64], object: &[u64], ask: Option<Ask<'_>>) -> Result<()> {
+    /// `false`: the metadata is not what was seen any more.
+    fn blank(&self, extent: &[u64], object: &[u64], seen: &Seen<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         let (layout, grid) = (self.layout(), self.layout().object_grid());
         let starts: Vec<u64> =
             object.iter().enumerate().map(|(axis, index)| grid.start(axis, *index)).collect();
@@ -210,14 +303,14 @@ impl Array {
             });
             let indices: Vec<Index<'_>> = boxed.collect();
             let selection = Selection::new(layout.name(), layout.shape(), &indices)?;
-            if !selection.is_empty() {
-                self.blank_selection(&selection, ask)?;
+            if !selection.is_empty() && !self.blank_selection(&selection, seen, ask)? {
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    fn blank_selection(&self, selection: &Selection, ask: Option<Ask<'_>>) -> Result<()> {
+    fn blank_selection(&self, selection: &Selection, seen: &Seen<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         let layout = self.layout();
         let reading = ReadOptions { interrupt: ask, ..ReadOptions::default() };
         let writing = WriteOptions { interrupt: ask, ..WriteOptions::default() };
@@ -226,14 +319,20 @@ impl Array {
             let fill = layout.fill().bytes();
             let found = engine::read(layout, selection, reading)?;
             if found.as_slice().chunks_exact(fill.len().max(1)).any(|element| element != fill) {
+                if !seen.is_current()? {
+                    return Ok(false);
+                }
                 engine::write(layout, selection, &Source::repeat(fill, &shape), writing)?;
             }
-            return Ok(());
+            return Ok(true);
         };
+        if !seen.is_current()? {
+            return Ok(false);
+        }
         let ones = vec![1u64; shape.len()];
         let value = self.ragged_fill(vlen.fill(), &ones)?;
         engine::write_ragged(layout, selection, &Arc::new(value), writing)?;
-        Ok(())
+        Ok(true)
     }
 
     /// One element of variable length that is the fill value, of a shape of ones.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::node;
 use crate::testing::{get, memory, put, spec_of};
 use crate::{ArraySpec, KeyEncoding};
 use hyperslab_array::{self as engine, ArrayError, Index, ReadOptions, Selection, Source, WriteOptions};

@@ -14,7 +14,7 @@
 use crate::error::{Problem, Result, expected, invalid};
 use crate::format::v3;
 use crate::json::Json;
-use crate::locked;
+use crate::locked::{self, Locked};
 use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS, ZGROUP, ZMETADATA};
 use crate::path::{join, normalize_path};
 use crate::{Format, Group, walk};
@@ -260,45 +260,56 @@ pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<()> {
             nodes.push((path, stored));
         }
     }
-    // The group's own document is read when nobody else changes it.
-    let _lock = locked::lock(store, base, ask)?;
-    let own = node::read(store, base, Some(group.format()))?.ok_or_else(|| group.not_found())?;
     // Outer nodes first, then by name: zarr-python's order.
     nodes.sort_by_cached_key(|(path, _)| (path.matches('/').count(), path.to_lowercase()));
-    match group.format() {
-        Format::V3 => {
-            let inline = |nodes| {
-                Json::from([
-                    ("kind", "inline".into()),
-                    ("must_understand", false.into()),
-                    ("metadata", Json::Object(nodes)),
-                ])
-            };
-            let nodes = nodes
-                .into_iter()
-                .map(|(path, mut stored)| {
-                    if stored.kind == NodeKind::Group {
-                        stored.document.set(MEMBER, inline(Vec::new()));
-                    }
-                    (path, stored.document)
-                })
-                .collect();
-            let mut document = own.document;
-            document.set(MEMBER, inline(nodes));
-            node::write_document(store, &join(base, ZARR_JSON), &document)
-        }
-        Format::V2 => {
-            let mut metadata = Vec::new();
-            for (path, stored) in std::iter::once((String::new(), own)).chain(nodes) {
-                let file = if stored.kind == NodeKind::Array { ZARRAY } else { ZGROUP };
-                metadata.push((join(&path, file), stored.document));
-                metadata.push((join(&path, ZATTRS), stored.attributes.unwrap_or_else(Json::object)));
+    let inline = |nodes| {
+        Json::from([
+            ("kind", "inline".into()),
+            ("must_understand", false.into()),
+            ("metadata", Json::Object(nodes)),
+        ])
+    };
+    let mut members = Vec::new();
+    for (path, mut stored) in nodes {
+        match group.format() {
+            Format::V3 => {
+                if stored.kind == NodeKind::Group {
+                    stored.document.set(MEMBER, inline(Vec::new()));
+                }
+                members.push((path, stored.document));
             }
-            let document =
-                Json::from([("metadata", Json::Object(metadata)), ("zarr_consolidated_format", 1u32.into())]);
-            node::write_document(store, &join(base, ZMETADATA), &document)
+            Format::V2 => members.extend(v2_documents(&path, stored)),
         }
     }
+    // The group's own document is read when nobody else changes it.
+    let lock = locked::lock(store, base, ask)?;
+    let name = if group.format() == Format::V3 { ZARR_JSON } else { ZMETADATA };
+    loop {
+        walk::check(ask)?;
+        let (own, seen) = lock.read(store, base, group.format(), name, ask)?;
+        let own = own.ok_or_else(|| group.not_found())?;
+        let document = match group.format() {
+            Format::V3 => {
+                let mut document = own.document;
+                document.set(MEMBER, inline(members.clone()));
+                document
+            }
+            Format::V2 => {
+                let metadata = v2_documents("", own).into_iter().chain(members.iter().cloned()).collect();
+                Json::from([("metadata", Json::Object(metadata)), ("zarr_consolidated_format", 1u32.into())])
+            }
+        };
+        if seen.replace(&document, ask)? {
+            return Ok(());
+        }
+    }
+}
+
+/// The documents of a v2 node, by their keys.
+fn v2_documents(path: &str, stored: StoredNode) -> [(String, Json); 2] {
+    let file = if stored.kind == NodeKind::Array { ZARRAY } else { ZGROUP };
+    let attributes = stored.attributes.unwrap_or_else(Json::object);
+    [(join(path, file), stored.document), (join(path, ZATTRS), attributes)]
 }
 
 /// Takes a deleted node out of the consolidated metadata stored with the group at `owner`.
@@ -309,36 +320,61 @@ pub(crate) fn write_without(
     path: &str,
     ask: Option<Ask<'_>>,
 ) -> Result<()> {
-    let _lock = locked::lock(store, owner, ask)?;
-    let key = join(owner, if format == Format::V3 { ZARR_JSON } else { ZMETADATA });
-    let Some(mut document) = node::read_document(store, &key)? else { return Ok(()) };
+    let lock = locked::lock(store, owner, ask)?;
+    let name = if format == Format::V3 { ZARR_JSON } else { ZMETADATA };
     let within = |name: &str| match format {
         Format::V3 => is_within(name, path),
         Format::V2 => name.rsplit_once('/').is_some_and(|(node, _)| is_within(node, path)),
     };
-    let found = match format {
-        Format::V3 => document.get_mut(MEMBER).and_then(|member| member.get_mut("metadata")),
-        Format::V2 => document.get_mut("metadata"),
-    };
-    match found {
-        Some(Json::Object(nodes)) => nodes.retain(|(name, _)| !within(name)),
-        _ => return Ok(()),
+    loop {
+        walk::check(ask)?;
+        let (document, seen) = lock.read_document(store, owner, name, ask)?;
+        let Some(mut document) = document else { return Ok(()) };
+        let found = match format {
+            Format::V3 => document.get_mut(MEMBER).and_then(|member| member.get_mut("metadata")),
+            Format::V2 => document.get_mut("metadata"),
+        };
+        match found {
+            Some(Json::Object(nodes)) => nodes.retain(|(name, _)| !within(name)),
+            _ => return Ok(()),
+        }
+        if seen.replace(&document, ask)? {
+            return Ok(());
+        }
     }
-    node::write_document(store, &key, &document)
 }
 
-/// A v2 group's consolidated metadata with other attributes of the group itself, and its key;
-/// `None`: it has none. (v3's has no copy of them.) The group is locked.
-pub(crate) fn with_own_attributes(
-    store: &Arc<dyn Store>,
-    path: &str,
-    attributes: &Json,
-) -> Result<Option<(String, Json)>> {
+/// Checks that a v2 group's consolidated metadata, if it has any, can have these attributes of the
+/// group itself. (v3's has no copy of them.)
+pub(crate) fn check_own_attributes(store: &Arc<dyn Store>, path: &str, attributes: &Json) -> Result<()> {
     let key = join(path, ZMETADATA);
-    let Some(mut document) = node::read_document(store, &key)? else { return Ok(None) };
-    let Some(metadata) = document.get_mut("metadata") else { return Ok(None) };
-    metadata.set(ZATTRS, attributes.clone());
-    Ok(Some((key, document)))
+    let Some(mut document) = node::read_document(store, &key)? else { return Ok(()) };
+    set_own_attributes(&mut document, attributes.clone());
+    node::check_document(&key, &document).map(drop)
+}
+
+/// Brings a v2 group's own attributes in its consolidated metadata, if it has any, up to date.
+pub(crate) fn put_own_attributes<'s>(
+    lock: &Locked<'s>,
+    store: &'s Arc<dyn Store>,
+    path: &str,
+    ask: Option<Ask<'_>>,
+) -> Result<()> {
+    loop {
+        walk::check(ask)?;
+        let (document, seen) = lock.read_document(store, path, ZMETADATA, ask)?;
+        let Some(mut document) = document else { return Ok(()) };
+        let Some(attributes) = node::read_document(store, &join(path, ZATTRS))? else { return Ok(()) };
+        if !set_own_attributes(&mut document, attributes) || seen.replace(&document, ask)? {
+            return Ok(());
+        }
+    }
+}
+
+fn set_own_attributes(document: &mut Json, attributes: Json) -> bool {
+    let Some(metadata) = document.get_mut("metadata") else { return false };
+    metadata.set(ZATTRS, attributes);
+    true
 }
 
 #[cfg(test)]

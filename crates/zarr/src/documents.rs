@@ -63,7 +63,40 @@ impl Documents {
             names.extend(consolidated.then_some(ZMETADATA));
         }
         let keys = paths.into_iter().flat_map(|path| names.iter().map(move |name| join(path, name)));
-        Ok(Documents { read: read_all(store, keys.collect(), ask)? })
+        Ok(Documents { read: read_all(store, keys.collect(), None, ask)? })
+    }
+
+    /// Those of a node of this format, and its object `key` as it was when it was read; `None`: there
+    /// was none.
+    pub(crate) fn seeing<'s>(
+        store: &'s Arc<dyn Store>,
+        path: &str,
+        format: Format,
+        key: &str,
+        ask: Option<Ask<'_>>,
+    ) -> Result<(Self, Option<Box<dyn Opened + 's>>)> {
+        let names: &[&str] = match format {
+            Format::V2 => &[ZARRAY, ZGROUP, ZATTRS],
+            Format::V3 => &[ZARR_JSON],
+        };
+        let mut keys: Vec<String> = names.iter().map(|name| join(path, name)).collect();
+        if !keys.iter().any(|other| other == key) {
+            keys.push(key.to_owned());
+        }
+        let mut was = None;
+        let read = read_all(store, keys, Some((key, &mut was)), ask)?;
+        Ok((Documents { read }, was))
+    }
+
+    /// One object, and it as it was when it was read.
+    pub(crate) fn seeing_one<'s>(
+        store: &'s Arc<dyn Store>,
+        key: &str,
+        ask: Option<Ask<'_>>,
+    ) -> Result<(Self, Option<Box<dyn Opened + 's>>)> {
+        let mut was = None;
+        let read = read_all(store, vec![key.to_owned()], Some((key, &mut was)), ask)?;
+        Ok((Documents { read }, was))
     }
 
     /// The text of an object; `None` if there is none.
@@ -86,10 +119,14 @@ pub(crate) fn read_text(store: &Arc<dyn Store>, key: &str) -> Result<Option<Vec<
     Ok(store.read_all(Key::new(key)?, &mut text, MAX_DOCUMENT)?.then_some(text))
 }
 
+/// An object that is kept as it was when it was read: its key, and where.
+type Keep<'k, 's> = (&'k str, &'k mut Option<Box<dyn Opened + 's>>);
+
 /// Reads objects, as many at once as the store likes.
-fn read_all(
-    store: &Arc<dyn Store>,
+fn read_all<'s>(
+    store: &'s Arc<dyn Store>,
     keys: Vec<String>,
+    mut keep: Option<Keep<'_, 's>>,
     ask: Option<Ask<'_>>,
 ) -> Result<BTreeMap<String, Text>> {
     let mut read = BTreeMap::new();
@@ -103,8 +140,13 @@ fn read_all(
             .collect::<Result<_, StoreError>>()?;
         store.open_all(&wanted, &mut |n, opened| {
             if let Some(key) = keys.get(n) {
-                let text =
-                    opened.and_then(|opened| opened.map(|opened| text_of(store, key, &*opened)).transpose());
+                let text = opened.and_then(|opened| {
+                    let text = opened.as_deref().map(|opened| text_of(store, key, opened)).transpose();
+                    if let Some((_, was)) = keep.as_mut().filter(|(kept, _)| kept == key) {
+                        **was = opened;
+                    }
+                    text
+                });
                 read.insert(key.clone(), text);
             }
         });

@@ -4,7 +4,7 @@ use crate::consolidated::{self, View};
 use crate::create::{self, Creation};
 use crate::json::Json;
 use crate::locked;
-use crate::node::{self, Node, NodeKind, StoredNode, ZATTRS};
+use crate::node::{self, Node, NodeKind, StoredNode, ZARR_JSON, ZATTRS};
 use crate::path::{join, normalize_path, parents};
 use crate::{Array, Format, Listed, Result, ZarrError, walk};
 use hyperslab_store::{Ask, Store};
@@ -174,45 +174,51 @@ impl Group {
     /// Replaces the attributes, atomically. Consolidated metadata stored with this group keeps up;
     /// that of groups above does not.
     pub fn set_attributes(&mut self, attributes: Json) -> Result<()> {
-        self.change_attributes(None, |all| *all = attributes)
+        self.change_attributes(None, |all| *all = attributes.clone())
     }
 
-    /// Changes the attributes as they are stored now: nobody else's change is lost. `ask` is asked
-    /// while this waits for others; `true` gives up.
+    /// Changes the attributes as they are stored now: nobody else's change is lost. `change` is
+    /// called again if somebody else was faster. `ask` is asked while this waits for others; `true`
+    /// gives up.
     pub fn change_attributes<R>(
         &mut self,
         ask: Option<Ask<'_>>,
-        change: impl FnOnce(&mut Json) -> R,
+        mut change: impl FnMut(&mut Json) -> R,
     ) -> Result<R> {
-        let _lock = locked::lock(&self.store, &self.path, ask)?;
-        let mut stored =
-            node::read(&self.store, &self.path, Some(self.format))?.ok_or_else(|| self.not_found())?;
-        let (attributes, changed, result) = stored.changed_attributes(&self.store, &self.path, change)?;
-        if changed {
-            match self.format {
+        let (store, path) = (self.store.clone(), self.path.clone());
+        let lock = locked::lock(&store, &path, ask)?;
+        let name = if self.format == Format::V2 { ZATTRS } else { ZARR_JSON };
+        loop {
+            walk::check(ask)?;
+            let (stored, seen) = lock.read(&store, &path, self.format, name, ask)?;
+            let mut stored = stored.ok_or_else(|| self.not_found())?;
+            let (attributes, changed, result) = stored.changed_attributes(&store, &path, &mut change)?;
+            let put = match self.format {
+                _ if !changed => true,
                 Format::V2 => {
-                    let copy = consolidated::with_own_attributes(&self.store, &self.path, &attributes)?;
-                    if let Some((key, document)) = &copy {
-                        // Refused before anything is changed.
-                        node::check_document(key, document)?;
-                    }
+                    // Refused before anything is changed.
+                    consolidated::check_own_attributes(&store, &path, &attributes)?;
                     stored.attributes = Some(attributes.clone());
-                    node::write_document(&self.store, &join(&self.path, ZATTRS), &attributes)?;
-                    if let Some((key, document)) = copy {
-                        node::write_document(&self.store, &key, &document)?;
+                    let put = seen.replace(&attributes, ask)?;
+                    if put {
+                        consolidated::put_own_attributes(&lock, &store, &path, ask)?;
                     }
+                    put
                 }
                 Format::V3 => {
                     stored.document.set("attributes", attributes.clone());
-                    node::write_document(&self.store, &stored.key, &stored.document)?;
+                    seen.replace(&stored.document, ask)?
                 }
+            };
+            if !put {
+                continue;
             }
+            if let Some(view) = &self.consolidated {
+                view.put("", stored);
+            }
+            self.attributes = attributes;
+            return Ok(result);
         }
-        if let Some(view) = &self.consolidated {
-            view.put("", stored);
-        }
-        self.attributes = attributes;
-        Ok(result)
     }
 
     /// Reads the group's metadata again.

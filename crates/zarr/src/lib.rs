@@ -54,6 +54,7 @@ mod objects;
 mod optional;
 mod origin;
 mod path;
+mod seen;
 mod spec;
 mod structure;
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //! be: a grid may have 2⁶⁰ chunks, and one object.
 
 use crate::path::join;
-use crate::{Array, Result, walk};
+use crate::{Array, Result, documents, walk};
 use hyperslab_array::{ArrayError, Dims};
-use hyperslab_store::{Ask, Key};
+use hyperslab_store::{Ask, Key, Next, Opening, StoreError};
 
 /// Up to this many objects are asked for by name; beyond that the store lists what there is.
 const BY_NAME: u64 = 1000;
@@ -60,6 +60,9 @@ impl Array {
             return Ok(());
         }
         if beyond.count().is_some_and(|count| count <= BY_NAME) {
+            if documents::is_far(self.store()) {
+                return self.each_present(beyond, ask, &mut asking);
+            }
             let mut key = String::new();
             return for_each_lost(&beyond.to, &beyond.inner(), &mut |chunk| {
                 key.clear();
@@ -69,6 +72,37 @@ impl Array {
         }
         for (key, chunk) in self.stored_beyond(beyond, ask)? {
             asking(&key, &chunk)?;
+        }
+        Ok(())
+    }
+
+    /// As [`Array::each_beyond`], by name, where the answer whether an object exists takes long: all
+    /// are asked for at once.
+    fn each_present(
+        &self,
+        beyond: &Beyond,
+        ask: Option<Ask<'_>>,
+        visit: &mut dyn FnMut(&str, &[u64]) -> Result<()>,
+    ) -> Result<()> {
+        let mut looked_for = Vec::new();
+        for_each_lost(&beyond.to, &beyond.inner(), &mut |chunk| {
+            let mut key = String::new();
+            self.layout().locate(chunk, &mut key)?;
+            looked_for.push((key, Dims::from(chunk)));
+            Ok(())
+        })?;
+        for some in looked_for.chunks(self.store().cost().at_once.max(1)) {
+            self.go_on(ask)?;
+            let wanted =
+                some.iter().map(|(key, _)| Ok(Opening { key: Key::new(key)?, next: Next::Start(1) }));
+            let wanted = wanted.collect::<Result<Vec<_>, StoreError>>()?;
+            let mut found = Vec::new();
+            self.store().open_all(&wanted, &mut |n, opened| found.push((n, opened.map(|it| it.is_some()))));
+            for (n, present) in found {
+                if present? && let Some((key, chunk)) = some.get(n) {
+                    visit(key, chunk)?;
+                }
+            }
         }
         Ok(())
     }
@@ -94,7 +128,8 @@ impl Array {
         let (folder, start) = self.folder();
         let (rank, keys) = (self.layout().shape().len(), &self.metadata().keys);
         let mut found = Vec::new();
-        if !keys.is_nested() && !keys.is_flat() {
+        // Far away, one listing of all is sooner there than one of each directory.
+        if documents::is_far(self.store()) || !keys.is_nested() && !keys.is_flat() {
             found = self.chunk_keys(ask)?;
             found.retain(|(_, chunk)| beyond.has(chunk));
             return Ok(found);

@@ -102,6 +102,14 @@ pub(super) fn deletions(store: &dyn Store) {
     assert_eq!(keys(store), ["a/b/d"]);
     assert!(store.delete(key("a/b/d")).unwrap());
     assert_eq!(store.list_dir(None).unwrap(), [], "prefixes go with their last object");
+
+    ["a/b", "a/c", "d", "e+f g"].iter().for_each(|name| put(store, name, b"1"));
+    store.delete_all(&["a/b", "x", "a/x", "e+f g"].map(key), None).unwrap();
+    assert_eq!(keys(store), ["a/c", "d"]);
+    store.delete_all(&[], None).unwrap();
+    let stopped = store.delete_all(&[key("d")], Some(&|| true));
+    assert!(matches!(stopped, Err(StoreError::Interrupted { .. })), "{stopped:?}");
+    store.delete_all(&[key("d"), key("a/c")], Some(&|| false)).unwrap();
 }
 
 pub(super) fn prefix_deletions(store: &dyn Store) {

@@ -1,0 +1,100 @@
+//! Metadata that is read, changed and put back.
+//!
+//! Where the lock of a node excludes other processes, nothing happens in between. A server has no
+//! such locks: there an object is replaced only if it still is the one that was read. If it is not,
+//! the caller starts again. So no change of another machine is lost.
+
+use crate::documents::Documents;
+use crate::json::Json;
+use crate::locked::Locked;
+use crate::node::{self, StoredNode};
+use crate::path::join;
+use crate::{Format, Result};
+use hyperslab_store::{Ask, Expected, Key, Opened, Store};
+use std::sync::Arc;
+
+/// A metadata object as it was when the node was read.
+pub(crate) struct Seen<'s> {
+    store: &'s Arc<dyn Store>,
+    key: String,
+    /// `None`: nobody else can change it. `Some(None)`: there was no such object.
+    was: Option<Option<Box<dyn Opened + 's>>>,
+}
+
+impl<'s> Locked<'s> {
+    /// The node at `path` (`None`: there is none), and its object of this name, which is to be
+    /// replaced.
+    pub(crate) fn read(
+        &self,
+        store: &'s Arc<dyn Store>,
+        path: &str,
+        format: Format,
+        name: &str,
+        ask: Option<Ask<'_>>,
+    ) -> Result<(Option<StoredNode>, Seen<'s>)> {
+        let key = join(path, name);
+        if self.excludes_processes() || !store.is_shared() {
+            return Ok((node::read(store, path, Some(format))?, Seen { store, key, was: None }));
+        }
+        let (mut documents, was) = Documents::seeing(store, path, format, &key, ask)?;
+        let found = node::find_in(&mut documents, store, path, Some(format))?;
+        let stored = found.map(|found| found.parse(store, path)).transpose()?;
+        Ok((stored, Seen { store, key, was: Some(was) }))
+    }
+
+    /// An object of the node at `path` that is to be replaced, and what it says.
+    pub(crate) fn read_document(
+        &self,
+        store: &'s Arc<dyn Store>,
+        path: &str,
+        name: &str,
+        ask: Option<Ask<'_>>,
+    ) -> Result<(Option<Json>, Seen<'s>)> {
+        let key = join(path, name);
+        if self.excludes_processes() || !store.is_shared() {
+            return Ok((node::read_document(store, &key)?, Seen { store, key, was: None }));
+        }
+        let (mut documents, was) = Documents::seeing_one(store, &key, ask)?;
+        let text = documents.take(store, &key)?;
+        let document = text.map(|text| node::parse_document(store, &key, &text)).transpose()?;
+        Ok((document, Seen { store, key, was: Some(was) }))
+    }
+}
+
+impl Seen<'_> {
+    /// Whether nobody else can change the object meanwhile.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.was.is_none()
+    }
+
+    /// Puts a document in the place of the object. `false`: the object is not what it was, and
+    /// nothing has changed. What could not be read again is refused. `ask` is asked while this
+    /// waits; `true` gives up.
+    pub(crate) fn replace(&self, document: &Json, ask: Option<Ask<'_>>) -> Result<bool> {
+        let expected = match &self.was {
+            None => return node::write_document(self.store, &self.key, document).map(|()| true),
+            Some(None) => Expected::Absent,
+            Some(Some(was)) => Expected::Same(&**was),
+        };
+        let text = node::check_document(&self.key, document)?;
+        Ok(self.store.swap(Key::new(&self.key)?, expected, &[text.as_bytes()], ask)?)
+    }
+
+    /// Whether the object is what it was. Where the store tells no versions, it is taken to be that.
+    pub(crate) fn is_current(&self) -> Result<bool> {
+        let Some(was) = &self.was else { return Ok(true) };
+        let now = self.store.open(Key::new(&self.key)?, None)?;
+        Ok(match (was, &now) {
+            (None, None) => true,
+            (Some(was), Some(now)) => match (was.version(), now.version()) {
+                (Some(was), Some(now)) => was == now,
+                _ => true,
+            },
+            _ => false,
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "seen_tests.rs"]
+mod tests;
