@@ -35,6 +35,7 @@ mod profile;
 mod ranges;
 mod runtime;
 mod settings;
+mod staged;
 mod store;
 #[cfg(test)]
 mod testing;

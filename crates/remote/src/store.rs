@@ -6,9 +6,10 @@ use crate::opened::RemoteOpened;
 use crate::ranges;
 use crate::runtime::{Lost, Running};
 use crate::settings::Settings;
+use crate::staged::Staging;
 use hyperslab_store::{
     Ask, Cost, EachListed, EachOpened, Entry, Expected, HeldObject, Key, Next, Opened, Opening, Operation,
-    RangeRead, Refusal, Result, Stamp, Stamped, Store, StoreError, waiting,
+    RangeRead, Refusal, Result, Staged, Stamp, Stamped, Store, StoreError, waiting,
 };
 use object_store::path::Path;
 use std::fmt;
@@ -483,6 +484,10 @@ impl Store for RemoteStore {
 
     fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
         self.remove_below(prefix)
+    }
+
+    fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>> {
+        Ok(Box::new(Staging::new(self, prefix)?))
     }
 
     fn list_dirs(&self, prefixes: &[Option<Key<'_>>], each: EachListed<'_>) {

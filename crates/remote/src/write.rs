@@ -74,6 +74,21 @@ impl RemoteStore {
         done.map_err(|failure| self.error(Operation::Write, key.as_str(), &failure))
     }
 
+    /// Writes many objects at once, in any case.
+    pub(crate) fn put_many(&self, objects: Vec<(Path, Bytes)>) -> Result<()> {
+        let Some((first, _)) = objects.first() else { return Ok(()) };
+        let name = first.to_string();
+        let done = self.run(&name, move |client| async move {
+            let put = |(path, bytes)| {
+                let client = &client;
+                async move { put_whole(client, &path, bytes, PutMode::Overwrite).await.0 }
+            };
+            let puts = stream::iter(objects).map(put).buffer_unordered(client.settings.concurrency);
+            puts.try_collect::<()>().await
+        })?;
+        done.map_err(|failure| self.error(Operation::Write, &name, &failure))
+    }
+
     /// Writes if what is there is as expected.
     pub(crate) fn put_over(&self, key: Key<'_>, expected: Expected<'_>, parts: &[&[u8]]) -> Result<bool> {
         let (path, bytes) = (self.path(key)?, self.payload(key, parts)?);

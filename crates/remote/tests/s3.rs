@@ -462,3 +462,52 @@ fn a_forked_child_works() {
         assert_eq!(read(&store, "x", 0, 1000).unwrap(), bytes[..1000]);
     }
 }
+
+/// What is staged: small, the old contents stay until the end; large, they go first, and what was
+/// sent goes if nothing comes of it.
+#[test]
+fn staged_objects_are_sent_when_they_are_many() {
+    let server = Server::start();
+    let store = open_with(&server, &[("part_size", "5242880")]);
+    let chunk = pattern(3 << 20);
+    for (count, commits) in [(1, true), (1, false), (9, true), (9, false)] {
+        for name in ["a/zarr.json", "a/c/0", "a/old"] {
+            store.write(key(name), &[b"old"]).unwrap();
+        }
+        let staged = store.stage(Some(key("a"))).unwrap();
+        let new = staged.store();
+        new.write(key("zarr.json"), &[b"new"]).unwrap();
+        for n in 0..count {
+            new.write(key(&format!("c/{n}")), &[b"first"]).unwrap();
+            new.write(key(&format!("c/{n}")), &[&chunk]).unwrap();
+        }
+        assert_eq!(get(&*new, "c/0").unwrap().as_deref(), Some(chunk.as_slice()));
+        assert_eq!(read(&*new, "c/0", 5, 3).unwrap(), chunk[5..8]);
+        assert_eq!(new.list(None).unwrap().len(), count + 1);
+        assert_eq!(new.list_dir(Some(key("c"))).unwrap().len(), count);
+        assert_eq!(new.size(key("zarr.json")).unwrap(), Some(3));
+        let large = count > 6;
+        let old = get(&store, "a/zarr.json").unwrap();
+        assert_eq!(old.as_deref(), (!large).then_some(b"old".as_slice()), "documents come last");
+        if commits {
+            staged.commit(None).unwrap();
+            assert_eq!(get(&store, "a/zarr.json").unwrap().as_deref(), Some(b"new".as_slice()));
+            assert_eq!(get(&store, "a/c/0").unwrap().as_deref(), Some(chunk.as_slice()));
+            assert_eq!(store.list(None).unwrap().len(), count + 1);
+        } else {
+            drop((new, staged));
+            let left: &[&str] = if large { &[] } else { &["a/c/0", "a/old", "a/zarr.json"] };
+            assert_eq!(store.list(None).unwrap(), left);
+        }
+        store.delete_prefix(None).unwrap();
+    }
+    // Where nothing is, at once; and somebody else may be faster.
+    let staged = store.stage(Some(key("b"))).unwrap();
+    staged.store().write(key("c/0"), &[b"1"]).unwrap();
+    staged.store().write(key("zarr.json"), &[b"mine"]).unwrap();
+    assert_eq!(store.list(None).unwrap(), ["b/c/0"]);
+    store.write(key("b/zarr.json"), &[b"theirs"]).unwrap();
+    assert!(!staged.commit_new().unwrap());
+    assert_eq!(store.list(None).unwrap(), ["b/c/0", "b/zarr.json"]);
+    assert_eq!(get(&store, "b/zarr.json").unwrap().as_deref(), Some(b"theirs".as_slice()));
+}

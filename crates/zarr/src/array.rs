@@ -55,6 +55,9 @@ impl Array {
         ask: Option<Ask<'_>>,
     ) -> Result<Self> {
         let (array, documents) = Self::planned(&store, path, spec)?;
+        if matches!(how, Creation::New | Creation::Inside) {
+            array.clear_leftovers(ask)?;
+        }
         create::node(&store, &array.path, array.format(), &documents, how, ask)?;
         Ok(array)
     }
@@ -68,7 +71,8 @@ impl Array {
     /// array is as it was: `fill` may read from it.
     ///
     /// A store that cannot move what was written gathers the new array in memory and writes it at
-    /// the end ([`Store::stage`]).
+    /// the end ([`Store::stage`]). A server does so up to a size; beyond that the old array goes
+    /// first.
     pub fn replace_with<E: From<ZarrError>>(
         store: Arc<dyn Store>,
         path: &str,

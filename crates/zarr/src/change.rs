@@ -9,7 +9,7 @@ use crate::node::{NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::objects::Beyond;
 use crate::path::join;
 use crate::seen::Seen;
-use crate::{Array, Format, Result, ZarrError, walk};
+use crate::{Array, Format, Result, ZarrError, documents, walk};
 use hyperslab_array::{
     self as engine, ArrayError, Index, Ragged, ReadOptions, Selection, Source, WriteOptions,
 };
@@ -243,6 +243,25 @@ impl Array {
             Ok(())
         })?;
         self.delete_all(&outside, &seen, ask).map(drop)
+    }
+
+    /// Before the array is created: deletes objects in its place that are named like its chunks, so
+    /// that they are not read as chunks of it. On servers only: there a killed copy leaves them.
+    pub(crate) fn clear_leftovers(&self, ask: Option<Ask<'_>>) -> Result<()> {
+        let store = self.store().clone();
+        if !documents::is_far(&store) {
+            return Ok(());
+        }
+        let keys: Vec<String> = self.chunk_keys(ask)?.into_iter().map(|(key, _)| key).collect();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let lock = locked::lock(&store, self.path(), ask)?;
+        let (there, seen) = lock.read_document(&store, self.path(), self.document_name(), ask)?;
+        if there.is_none() {
+            self.delete_all(&keys, &seen, ask)?;
+        }
+        Ok(())
     }
 
     /// Deletes objects, as long as the metadata is what was seen. `false`: it is not any more.

@@ -4,7 +4,7 @@ use crate::json::Json;
 use crate::locked::{self, Locked};
 use crate::node::{self, NodeKind, ZARR_JSON, ZATTRS, ZGROUP};
 use crate::path::{check_node_name, join, parents};
-use crate::{Format, Result, ZarrError};
+use crate::{Format, Result, ZarrError, documents};
 use hyperslab_array as engine;
 use hyperslab_store::{Ask, Key, Store};
 use std::sync::Arc;
@@ -51,17 +51,21 @@ pub(crate) fn node(
             .iter()
             .try_for_each(|(name, document)| node::write_document(store, &join(path, name), document));
     }
-    let missing = if how == Creation::New { missing_parents(store, path, format)? } else { Vec::new() };
-    refuse_existing(store, path)?;
+    let new = how == Creation::New;
+    let above: Vec<&str> = if new { parents(path).collect() } else { Vec::new() };
+    let mut there = There::look(store, above.into_iter().chain([path]), ask)?;
+    let missing = if new { missing_parents(&mut there, path, format)? } else { Vec::new() };
+    refuse_existing(&mut there, path)?;
     make_parents(store, missing, format, ask)?;
     let lock = locked::lock(store, path, ask)?;
-    if how == Creation::New {
-        refuse_existing(store, path)?;
+    // Far away another look takes long, and decides nothing: others are not excluded.
+    if new && !documents::is_far(store) {
+        refuse_existing(&mut there, path)?;
     }
     if put_new(store, path, documents, &lock, ask)? {
         return Ok(());
     }
-    refuse_existing(store, path)?;
+    refuse_existing(&mut There::look(store, [path], ask)?, path)?;
     // It was there and is gone.
     Err(ZarrError::NotFound { what: "array or group", url: store.url(), path: path.to_owned() })
 }
@@ -82,7 +86,7 @@ pub(crate) fn replacing<E: From<ZarrError>>(
     fill: impl FnOnce(&Arc<dyn Store>) -> Result<(), E>,
 ) -> Result<(), E> {
     check(path, documents)?;
-    missing_parents(store, path, format)?;
+    missing_parents(&mut There::look(store, parents(path), ask)?, path, format)?;
     let staged = store.stage(locked::prefix(path)?).map_err(ZarrError::from)?;
     let new = staged.store();
     for (name, document) in documents {
@@ -90,7 +94,8 @@ pub(crate) fn replacing<E: From<ZarrError>>(
     }
     fill(&new)?;
     // The groups above may have changed meanwhile.
-    make_parents(store, missing_parents(store, path, format)?, format, ask)?;
+    let missing = missing_parents(&mut There::look(store, parents(path), ask)?, path, format)?;
+    make_parents(store, missing, format, ask)?;
     let _lock = locked::lock(store, path, ask)?;
     // Writers store what they have queued for the old arrays. Until the end they queue nothing.
     let _settled = engine::settle_below(&**store, path, ask).map_err(ZarrError::from)?;
@@ -180,7 +185,8 @@ fn put_new(
     }
     let key = join(path, name);
     let key = Key::new(&key)?;
-    if store.exists(key)? {
+    // Nothing else is written where it is there. Without anything else, writing it tells.
+    if !(before.is_empty() && documents::is_far(store)) && store.exists(key)? {
         return Ok(false);
     }
     for (name, document) in before {
@@ -191,10 +197,36 @@ fn put_new(
     Ok(put)
 }
 
-fn refuse_existing(store: &Arc<dyn Store>, path: &str) -> Result<()> {
+/// What is at some paths. A store far away is asked for all of them at once.
+struct There<'s> {
+    store: &'s Arc<dyn Store>,
+    documents: documents::Documents,
+}
+
+impl<'s> There<'s> {
+    fn look<'p>(
+        store: &'s Arc<dyn Store>,
+        paths: impl IntoIterator<Item = &'p str>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<Self> {
+        Ok(There { store, documents: documents::Documents::of(store, paths, None, false, ask)? })
+    }
+
+    /// What kind of node of this format is at a path. It may be asked for once.
+    fn kind(&mut self, path: &str, format: Format) -> Result<Option<NodeKind>> {
+        if !documents::is_far(self.store) {
+            return node::kind(self.store, path, format);
+        }
+        let found = node::find_in(&mut self.documents, self.store, path, Some(format))?;
+        found.map(|found| found.kind(self.store)).transpose()
+    }
+}
+
+fn refuse_existing(there: &mut There<'_>, path: &str) -> Result<()> {
     for format in [Format::V3, Format::V2] {
-        if let Some(kind) = node::kind(store, path, format)? {
-            return Err(ZarrError::Exists { what: kind.name(), url: store.url(), path: path.to_owned() });
+        if let Some(kind) = there.kind(path, format)? {
+            let url = there.store.url();
+            return Err(ZarrError::Exists { what: kind.name(), url, path: path.to_owned() });
         }
     }
     Ok(())
@@ -206,16 +238,16 @@ fn in_the_way(store: &Arc<dyn Store>, parent: &str) -> ZarrError {
 
 /// The groups above a node that are not there, outermost first. Errors where what is there cannot
 /// hold the node, or where a group cannot have such a name.
-fn missing_parents<'p>(store: &Arc<dyn Store>, path: &'p str, format: Format) -> Result<Vec<&'p str>> {
+fn missing_parents<'p>(there: &mut There<'_>, path: &'p str, format: Format) -> Result<Vec<&'p str>> {
     let mut missing = Vec::new();
     for parent in parents(path) {
-        match node::kind(store, parent, format)? {
+        match there.kind(parent, format)? {
             Some(NodeKind::Group) => continue,
-            Some(NodeKind::Array) => return Err(in_the_way(store, parent)),
+            Some(NodeKind::Array) => return Err(in_the_way(there.store, parent)),
             None => {}
         }
         let other = if format == Format::V2 { Format::V3 } else { Format::V2 };
-        if let Some(kind) = node::kind(store, parent, other)? {
+        if let Some(kind) = there.kind(parent, other)? {
             let why = format!(
                 "the parent '{parent}' is a Zarr v{} {}; a Zarr v{} node cannot be in it",
                 other.number(),

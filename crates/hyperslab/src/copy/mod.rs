@@ -193,13 +193,13 @@ pub struct CopyReport {
 /// value, [`Error::Interrupted`] where [`Progress::cancelled`] said so.
 pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<CopyReport> {
     let Some(target) = local_path(destination)?.filter(|path| !is_in_archive(path)) else {
-        if options.overwrite {
+        let wanted = StoreOptions { fsync: options.fsync, intent: Intent::Create, storage: &[] };
+        let Reached { store, path, .. } = reach(destination, wanted)?;
+        if options.overwrite && !(path.is_empty() && is_far(&store)) {
             return Err(Error::Options(format!(
                 "overwrite: a finished copy cannot take the place of what is in {destination}; delete that first"
             )));
         }
-        let wanted = StoreOptions { fsync: options.fsync, intent: Intent::Create, storage: &[] };
-        let Reached { store, path, .. } = reach(destination, wanted)?;
         let report = copy_to_store(source, &store, &path, options)?;
         store.flush()?;
         return Ok(report);
@@ -215,6 +215,11 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     Ok(report)
 }
 
+/// Whether a store is on a server. A copy is made in its place there, documents last.
+fn is_far(store: &Arc<dyn Store>) -> bool {
+    store.cost().at_once > 1
+}
+
 /// Where the source is, if it is on a local disk.
 fn origin(source: &Node) -> Option<PathBuf> {
     let file = source.file();
@@ -225,9 +230,12 @@ fn origin(source: &Node) -> Option<PathBuf> {
 
 /// Copies an array or group, and all below it, to a path (`""`: the root) in any store.
 ///
-/// An array or group that is there is an error ([`CopyOptions::overwrite`] is not for stores, which
-/// cannot move a finished copy to its place). After an error, what was written is deleted; groups
-/// that had to be made above `path` stay.
+/// An array or group that is there is an error, or with [`CopyOptions::overwrite`] replaced at the
+/// root of a server; other stores cannot move a finished copy to its place. After an error, what was
+/// written is deleted; groups that had to be made above `path` stay.
+///
+/// At the root of a server, metadata comes last: nothing half-written opens. Of what is replaced,
+/// the metadata goes first where there is more new data than 64 MiB.
 pub fn copy_to_store(
     source: &Node,
     store: &Arc<dyn Store>,
@@ -245,16 +253,38 @@ pub fn copy_to_store(
             why: "source and destination are one, or one is inside the other".into(),
         });
     }
+    let mut replaces = false;
     for format in [zarr::Format::V2, zarr::Format::V3] {
         match zarr::open(store, &path, Some(format)) {
             Err(zarr::ZarrError::NotFound { .. }) => {}
             Err(error) => return Err(error.into()),
+            Ok(_) if options.overwrite => replaces = true,
             Ok(_) => {
                 return Err(zarr::ZarrError::Exists { what: "array or group", url: store.url(), path }.into());
             }
         }
     }
     let walked = Walked::new(source, None, options)?;
+    if path.is_empty() && is_far(store) {
+        let occupied = || Error::Copy {
+            array: store.url(),
+            why: "objects that are no array or group lie there; delete them, or choose another place".into(),
+        };
+        if !replaces && !store.list_dir(None)?.is_empty() {
+            return Err(occupied());
+        }
+        // Documents come last: nothing half-written opens.
+        let staged = store.stage(None)?;
+        let report = walked.copy(&staged.store(), "", true)?;
+        options.check()?;
+        let ask: &dyn Fn() -> bool = &|| options.stops();
+        if replaces {
+            staged.commit(Some(ask))?;
+        } else if !staged.commit_new()? {
+            return Err(occupied());
+        }
+        return Ok(report);
+    }
     walked.copy(store, &path, false).inspect_err(|_| {
         // The first error is the one to report.
         if let Ok(node) = zarr::open(store, &path, None) {

@@ -1,0 +1,324 @@
+//! New contents of a prefix. A server renames nothing, so they are written to their place, and what
+//! makes them readable, Zarr's documents, comes last.
+//!
+//! Where something else is in the place, up to [`GATHERED`] parts are kept in memory, so that the
+//! old contents stay until the new ones are complete. With more the old contents go first.
+
+use crate::store::RemoteStore;
+use bytes::Bytes;
+use hyperslab_store::{
+    Ask, Cost, EachOpened, Entry, Key, MemoryStore, Opened, Opening, RangeRead, Result, Staged, Store,
+    StoreError, turn, waiting,
+};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// Bytes that are kept in memory while the old contents stay, as multiples of a part: 64 MiB.
+const GATHERED: u64 = 4;
+
+/// Objects without which nothing of a hierarchy opens.
+const DOCUMENTS: [&str; 5] = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"];
+
+/// The name of a turn, never of an object.
+const BEGINNING: &str = ".begin.zarr.json";
+
+/// New contents under construction.
+#[derive(Debug)]
+pub(crate) struct Staging {
+    new: Arc<New>,
+    committed: bool,
+}
+
+/// The new contents, as their writer sees them.
+#[derive(Debug)]
+struct New {
+    target: RemoteStore,
+    prefix: Option<String>,
+    /// Documents, and what else has not been sent yet.
+    held: MemoryStore,
+    bytes: AtomicU64,
+    /// Whether objects other than documents go straight to the server.
+    direct: AtomicBool,
+}
+
+impl Staging {
+    pub(crate) fn new(target: &RemoteStore, prefix: Option<Key<'_>>) -> Result<Self> {
+        let free = target.list_dir(prefix)?.is_empty();
+        let new = New {
+            target: target.clone(),
+            prefix: prefix.map(|prefix| prefix.as_str().to_owned()),
+            held: MemoryStore::new(),
+            bytes: AtomicU64::new(0),
+            direct: AtomicBool::new(free),
+        };
+        Ok(Staging { new: Arc::new(new), committed: false })
+    }
+
+    /// Sends what is held. `false`: something else is there.
+    fn finish(&mut self, only_new: bool) -> Result<bool> {
+        let new = &self.new;
+        if !new.direct.load(Acquire) {
+            if only_new {
+                // It was there when this began.
+                return Ok(false);
+            }
+            new.remove_old()?;
+        }
+        let keys = new.held.list(None)?;
+        let (inner, outer): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| key.contains('/'));
+        new.send(&inner)?;
+        if only_new && let Some((last, others)) = outer.split_last() {
+            new.send(others)?;
+            let (key, bytes) = (new.key(last)?, new.taken(last)?);
+            if !new.target.write_new(Key::new(&key)?, &[&bytes])? {
+                // What is there belongs to somebody else now.
+                self.committed = true;
+                return Ok(false);
+            }
+        } else {
+            new.send(&outer)?;
+        }
+        self.committed = true;
+        Ok(true)
+    }
+}
+
+impl Staged for Staging {
+    fn store(&self) -> Arc<dyn Store> {
+        self.new.clone()
+    }
+
+    fn commit(mut self: Box<Self>, ask: Option<Ask<'_>>) -> Result<()> {
+        match ask {
+            Some(ask) => waiting::with_ask(ask, || self.finish(false)),
+            None => self.finish(false),
+        }
+        .map(drop)
+    }
+
+    fn commit_new(mut self: Box<Self>) -> Result<bool> {
+        self.finish(true)
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        let new = &self.new;
+        if self.committed || !new.direct.load(Acquire) || new.bytes.load(Relaxed) == 0 {
+            return;
+        }
+        // Nobody reads what has no documents, but it takes room. Where there are some, somebody else
+        // has made them.
+        let prefix = new.prefix.as_deref().map(Key::new).transpose();
+        let entries = prefix.and_then(|prefix| Ok((prefix, new.target.list_dir(prefix)?)));
+        if let Ok((prefix, entries)) = entries
+            && !entries.iter().any(|entry| is_document(&entry.name))
+        {
+            let _ = new.target.delete_prefix(prefix);
+            for entry in entries.iter().filter(|entry| !entry.is_prefix) {
+                let _ = new.key(&entry.name).and_then(|key| new.target.delete(Key::new(&key)?));
+            }
+        }
+    }
+}
+
+fn is_document(key: &str) -> bool {
+    key.rsplit('/').next().is_some_and(|name| DOCUMENTS.contains(&name))
+}
+
+impl New {
+    /// The key of an object on the server.
+    fn key(&self, key: &str) -> Result<String> {
+        let key = match &self.prefix {
+            Some(prefix) => format!("{prefix}/{key}"),
+            None => key.to_owned(),
+        };
+        Key::new(&key)?;
+        Ok(key)
+    }
+
+    /// The key of a prefix on the server.
+    fn prefix(&self, prefix: Option<Key<'_>>) -> Result<Option<String>> {
+        prefix.map_or_else(|| Ok(self.prefix.clone()), |prefix| self.key(prefix.as_str()).map(Some))
+    }
+
+    fn is_direct(&self) -> bool {
+        self.direct.load(Acquire)
+    }
+
+    /// Whether an object of so many bytes goes straight to the server. What is held goes there
+    /// first, once it is too much.
+    fn goes_on(&self, key: Key<'_>, len: u64) -> Result<bool> {
+        if is_document(key.as_str()) {
+            return Ok(false);
+        }
+        let all = self.bytes.fetch_add(len, Relaxed).saturating_add(len);
+        if self.is_direct() {
+            return Ok(true);
+        }
+        if all <= self.target.settings().part.saturating_mul(GATHERED) {
+            return Ok(false);
+        }
+        let name = self.key(BEGINNING)?;
+        let _turn = turn(&self.target, Key::new(&name)?, None)?;
+        if !self.is_direct() {
+            self.remove_old()?;
+            let mut keys = self.held.list(None)?;
+            keys.retain(|key| !is_document(key));
+            self.send(&keys)?;
+            self.direct.store(true, Release);
+        }
+        Ok(true)
+    }
+
+    /// Removes what is in the place: documents first, so that nothing of the rest is read as an
+    /// array.
+    fn remove_old(&self) -> Result<()> {
+        let prefix = self.prefix.as_deref().map(Key::new).transpose()?;
+        let entries = self.target.list_dir(prefix)?;
+        let objects = entries.iter().filter(|entry| !entry.is_prefix);
+        let names = objects.map(|entry| self.key(&entry.name)).collect::<Result<Vec<_>>>()?;
+        let keys = names.iter().map(|name| Key::new(name)).collect::<Result<Vec<_>, StoreError>>()?;
+        self.target.delete_all(&keys, None)?;
+        self.target.delete_prefix(prefix)
+    }
+
+    fn taken(&self, key: &str) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let key = Key::new(key)?;
+        self.held.read_all(key, &mut bytes, usize::MAX)?;
+        self.held.delete(key)?;
+        Ok(bytes)
+    }
+
+    /// Sends objects that are held, many at once.
+    fn send(&self, keys: &[String]) -> Result<()> {
+        let objects = keys.iter().map(|key| {
+            let name = self.key(key)?;
+            Ok((self.target.path(Key::new(&name)?)?, Bytes::from(self.taken(key)?)))
+        });
+        self.target.put_many(objects.collect::<Result<_>>()?)
+    }
+}
+
+impl Store for New {
+    fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
+        if self.held.read_ranges(key, size, ranges)? {
+            return Ok(true);
+        }
+        Ok(self.is_direct() && self.target.read_ranges(Key::new(&self.key(key.as_str())?)?, size, ranges)?)
+    }
+
+    fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
+        match self.held.open(key, size)? {
+            None if self.is_direct() => self.target.open(Key::new(&self.key(key.as_str())?)?, size),
+            opened => Ok(opened),
+        }
+    }
+
+    fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
+        let (mut names, mut others) = (Vec::new(), Vec::new());
+        for (n, Opening { key, next }) in wanted.iter().enumerate() {
+            match self.held.open(*key, None) {
+                Ok(None) if self.is_direct() => match self.key(key.as_str()) {
+                    Ok(name) => {
+                        names.push(name);
+                        others.push((n, *next));
+                    }
+                    Err(error) => each(n, Err(error)),
+                },
+                opened => each(n, opened),
+            }
+        }
+        let openings: Vec<_> = names
+            .iter()
+            .zip(&others)
+            // Names have been checked: none is left out.
+            .filter_map(|(name, (_, next))| Some(Opening { key: Key::new(name).ok()?, next: *next }))
+            .collect();
+        self.target.open_all(&openings, &mut |n, opened| {
+            if let Some((n, _)) = others.get(n) {
+                each(*n, opened);
+            }
+        });
+    }
+
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
+        if self.held.read_all(key, buf, limit)? {
+            return Ok(true);
+        }
+        Ok(self.is_direct() && self.target.read_all(Key::new(&self.key(key.as_str())?)?, buf, limit)?)
+    }
+
+    fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
+        match self.held.size(key)? {
+            None if self.is_direct() => self.target.size(Key::new(&self.key(key.as_str())?)?),
+            size => Ok(size),
+        }
+    }
+
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
+        if self.goes_on(key, parts.iter().map(|part| part.len() as u64).sum())? {
+            self.held.delete(key)?;
+            return self.target.write(Key::new(&self.key(key.as_str())?)?, parts);
+        }
+        self.held.write(key, parts)
+    }
+
+    fn delete(&self, key: Key<'_>) -> Result<bool> {
+        let held = self.held.delete(key)?;
+        let sent = self.is_direct() && self.target.delete(Key::new(&self.key(key.as_str())?)?)?;
+        Ok(held || sent)
+    }
+
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
+        self.held.delete_prefix(prefix)?;
+        if self.is_direct() {
+            let prefix = self.prefix(prefix)?;
+            self.target.delete_prefix(prefix.as_deref().map(Key::new).transpose()?)?;
+        }
+        Ok(())
+    }
+
+    fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
+        let mut entries: BTreeSet<Entry> = self.held.list_dir(prefix)?.into_iter().collect();
+        if self.is_direct() {
+            let prefix = self.prefix(prefix)?;
+            entries.extend(self.target.list_dir(prefix.as_deref().map(Key::new).transpose()?)?);
+        }
+        Ok(entries.into_iter().collect())
+    }
+
+    fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
+        let mut keys: BTreeSet<String> = self.held.list(prefix)?.into_iter().collect();
+        if self.is_direct() {
+            let below = self.prefix(prefix)?;
+            let start = self.prefix.as_ref().map_or(0, |prefix| prefix.len() + 1);
+            let sent = self.target.list(below.as_deref().map(Key::new).transpose()?)?;
+            keys.extend(sent.iter().filter_map(|key| key.get(start..)).map(str::to_owned));
+        }
+        Ok(keys.into_iter().collect())
+    }
+
+    fn lock_id(&self, key: Key<'_>) -> u64 {
+        self.held.lock_id(key)
+    }
+
+    fn waits(&self) -> bool {
+        self.target.waits()
+    }
+
+    fn cost(&self) -> Cost {
+        self.target.cost()
+    }
+
+    fn url(&self) -> String {
+        match &self.prefix {
+            Some(prefix) => format!("{}/{prefix}", self.target.url()),
+            None => self.target.url(),
+        }
+    }
+}
