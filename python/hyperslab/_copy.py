@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from hyperslab import _native
 from hyperslab._array import Array
@@ -63,6 +63,7 @@ def copy(
     skip_unsupported: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> CopyReport:
     """Copy an array or a group with all below it; with other chunks, codecs, order, or in the other format.
 
@@ -100,9 +101,13 @@ def copy(
         Whether arrays that Zarr cannot hold (of HDF5: compound elements, …), and arrays that cannot be read,
         are left out, and told in the report; otherwise the first is an error, before anything is written.
     overwrite : bool, default False
-        Whether an array or group at a destination on disk is replaced.
+        Whether an array or group at a destination on disk or on a server is replaced. On a server the
+        metadata of the old one goes first, if there is more new data than 64 MiB.
     progress : callable, optional
         Called as ``progress("copy" or "verify", bytes_done, bytes_in_all)``.
+    storage_options : mapping, optional
+        Options of the server, for ``source`` and ``dest`` where they are URLs of one (see `open`). Of two
+        servers with different options, open the source first.
 
     Returns
     -------
@@ -126,7 +131,10 @@ def copy(
     >>> hs.open(copied)["a"][:]
     array([1, 2, 3])
     """
-    node = source if isinstance(source, (Array, Group)) else open(source, mode="r")
+    if isinstance(source, (Array, Group)):
+        node = source
+    else:
+        node = open(source, mode="r", storage_options=storage_options if _is_remote(source) else None)
     if zarr_format is None and isinstance(dest, Group):
         zarr_format = dest.zarr_format
     if order not in (None, "C", "F"):
@@ -145,20 +153,26 @@ def copy(
         # A destination in a store is flushed as the store says.
         "fsync": config.fsync if not isinstance(dest, (Store, Group)) else _flushes(dest),
     }
-    target, path = _destination(node, dest, name)
-    if overwrite and not isinstance(target, str):
-        raise InvalidArgumentError("overwrite: only a whole directory can be replaced; delete the node first")
+    target, path = _destination(node, dest, name, storage_options)
+    if overwrite and not isinstance(target, str) and (path or not target.is_far()):
+        raise InvalidArgumentError(
+            "overwrite: only a whole directory or the root of a server can be replaced; delete the node first"
+        )
     facts = _native.copy(node._handle, target, path, wanted, progress)
     return CopyReport(**{**facts, "notes": tuple(facts["notes"]), "skipped": tuple(facts["skipped"])})
 
 
+def _is_remote(place: Any) -> bool:
+    return isinstance(place, str) and _native.takes_storage_options(place)
+
+
 def _destination(
-    node: Array | Group, dest: Group | StoreLike, name: str | None
+    node: Array | Group, dest: Group | StoreLike, name: str | None, options: Mapping[str, Any] | None
 ) -> tuple[str | _native.StoreHandle, str]:
     """Where a copy goes: to a directory of its own, which appears when it is complete, or to a path in a
     store.
     """
-    if isinstance(dest, (str, os.PathLike)) and name is None:
+    if isinstance(dest, (str, os.PathLike)) and name is None and not _is_remote(dest):
         return os.fspath(dest), ""
     if isinstance(dest, Group):
         name = node.basename if name is None else name
@@ -166,7 +180,7 @@ def _destination(
         if not name:
             raise InvalidArgumentError("name: the copy needs one in the group")
     else:
-        store, base = resolve_store(dest)
+        store, base = resolve_store(dest, options if _is_remote(dest) else None)
     if store.read_only:
         raise ReadOnlyError(f"store {store.url} was opened in read-only mode and does not support writing")
     path = "/".join(part for part in f"{base}/{name or ''}".split("/") if part)

@@ -428,7 +428,8 @@ impl Array {
         let appended = self.as_zarr_mut()?.append_with(axis, more, like, ask, |longer, first| {
             let mut indices = vec![Index::ALL; longer.layout().shape().len()];
             if let Some(index) = indices.get_mut(axis) {
-                *index = Index::Slice { start: Some(first as i64), stop: None, step: 1 };
+                let stop = first.saturating_add(more);
+                *index = Index::Slice { start: Some(first as i64), stop: Some(stop as i64), step: 1 };
             }
             write(&longer.clone().into(), &indices).map_err(|error| {
                 failed = Some(error);

@@ -279,6 +279,11 @@ impl StoreHandle {
                 && Key::new("x").is_ok_and(|key| self.store.lock_id(key) == other.store.lock_id(key))
     }
 
+    /// Whether it is on a server.
+    fn is_far(&self, py: Python<'_>) -> PyResult<bool> {
+        self.run(py, |store| Ok(store.cost().at_once > 1))
+    }
+
     /// Whether nothing is stored below a path.
     fn is_empty(&self, py: Python<'_>, path: &str) -> PyResult<bool> {
         self.run(py, |store| {

@@ -137,11 +137,12 @@ impl Store for Machine {
 
     fn swap_out(
         &self,
-        _key: Key<'_>,
-        _expected: Expected<'_>,
+        key: Key<'_>,
+        expected: Expected<'_>,
         _ask: Option<hyperslab_store::Ask<'_>>,
     ) -> Result<bool> {
-        unreachable!("servers do not delete under a condition");
+        assert!(matches!(expected, Expected::Absent), "servers do not delete under a condition");
+        Ok(self.objects.size(key)?.is_none())
     }
 
     fn swaps_out(&self) -> bool {
@@ -268,6 +269,23 @@ fn rows_of_all_machines_stay() {
         values.sort_unstable();
         let expected: Vec<i32> = (0..4).flat_map(|machine| (0..10).map(move |n| 100 * machine + n)).collect();
         assert_eq!(values, expected);
+    }
+}
+
+/// Rows that others append behind ours while we write them, to the same chunk.
+#[test]
+fn rows_behind_ours_stay() {
+    for format in FORMATS {
+        let first = Machine::new();
+        let mut mine = array(&first, format, 0);
+        let (like, other) = (mine.layout().shape().to_vec(), first.other());
+        let appended = mine.append_with(0, 2, &like, None, |longer, from| {
+            append(&mut open(&other), 5)?;
+            set(longer, from, from + 2, 1)
+        });
+        appended.unwrap();
+        assert_eq!(mine.layout().shape(), [2, 3]);
+        assert_eq!(read(&open(&first)), [1, 1, 5, 5, 5]);
     }
 }
 

@@ -253,19 +253,20 @@ pub fn copy_to_store(
             why: "source and destination are one, or one is inside the other".into(),
         });
     }
+    let in_place = path.is_empty() && is_far(store);
     let mut replaces = false;
     for format in [zarr::Format::V2, zarr::Format::V3] {
         match zarr::open(store, &path, Some(format)) {
             Err(zarr::ZarrError::NotFound { .. }) => {}
             Err(error) => return Err(error.into()),
-            Ok(_) if options.overwrite => replaces = true,
+            Ok(_) if options.overwrite && in_place => replaces = true,
             Ok(_) => {
                 return Err(zarr::ZarrError::Exists { what: "array or group", url: store.url(), path }.into());
             }
         }
     }
     let walked = Walked::new(source, None, options)?;
-    if path.is_empty() && is_far(store) {
+    if in_place {
         let occupied = || Error::Copy {
             array: store.url(),
             why: "objects that are no array or group lie there; delete them, or choose another place".into(),
