@@ -1,4 +1,4 @@
-"""Changes of attributes, shapes and rows on a server, by several processes; what creating and copying leave."""
+"""Attributes, shapes and rows on a server, changed by several processes; what creating and copying leave."""
 
 from __future__ import annotations
 
