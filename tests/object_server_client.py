@@ -7,6 +7,7 @@ import http.client
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -41,6 +42,9 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
 
     @property
     def s3_options(self) -> dict[str, str]:
@@ -99,6 +103,24 @@ class Server:
     def log(self) -> list[dict[str, Any]]:
         """The requests since `reset`, in the order in which they came."""
         return self._log()["requests"]
+
+    def asked(self, work: Callable[[], Any], most: int, latency: float = 0.15) -> tuple[int, int, Any]:
+        """Rounds and requests of some work that only reads, and what came of it.
+
+        On a busy machine requests that are made at once may follow one another: where there are more than
+        `most` rounds, it is done again.
+        """
+        self.control(latency=latency)
+        try:
+            for _ in range(5):
+                self.reset()
+                made = work()
+                rounds = self.rounds()
+                if rounds <= most:
+                    break
+            return rounds, len(self.log()), made
+        finally:
+            self.control(latency=0)
 
     def rounds(self) -> int:
         """The longest chain of requests that began after the one before had ended, since `reset`.

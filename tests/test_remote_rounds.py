@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import hyperslab as hs
@@ -10,24 +10,11 @@ import numpy as np
 import pytest
 from object_server_client import Server
 
-# Long enough that requests which do not wait for each other overlap on a busy machine.
-LATENCY = 0.15
-
 
 @pytest.fixture
 def server() -> Iterator[Server]:
     with Server() as server:
         yield server
-
-
-def asked(server: Server, work: Callable[[], Any]) -> tuple[int, int, Any]:
-    """Rounds, requests, and what came of the work."""
-    server.control(latency=LATENCY)
-    server.reset()
-    made = work()
-    found = server.rounds(), len(server.log()), made
-    server.control(latency=0)
-    return found
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
@@ -37,9 +24,9 @@ def test_opening(server: Server, zarr_format: Any) -> None:
     for n in range(30):
         root.create_array(f"a{n:02}", shape=(4,), dtype="i4", attributes={"n": n})
     root.create_group("sub").create_array("b", shape=(4,), dtype="i4")
-    rounds, _, array = asked(server, lambda: hs.open_array(f"{url}/a07", mode="r", storage_options=options))
+    rounds, _, array = server.asked(lambda: hs.open_array(f"{url}/a07", mode="r", storage_options=options), 1)
     assert rounds == 1 and array.attrs["n"] == 7
-    rounds, _, _ = asked(server, lambda: hs.open_array(f"{url}/a07", mode="r", storage_options=options)[:])
+    rounds, _, _ = server.asked(lambda: hs.open_array(f"{url}/a07", mode="r", storage_options=options)[:], 2)
     assert rounds == 2
 
     # A hierarchy: for each level what is there, and what it is; nodes are open then.
@@ -47,10 +34,11 @@ def test_opening(server: Server, zarr_format: Any) -> None:
         found = hs.open_group(url, mode="r", storage_options=options, use_consolidated=False)
         return [node.attrs.get("n", -1) for _, node in found.members(max_depth=None)]
 
-    rounds, _, found = asked(server, walk)
-    assert sorted(found) == [-1, -1, *range(30)]
     # One more for the consolidated metadata that a group of version 2 might have.
-    assert rounds <= 1 + 3 * 2 + (zarr_format == 2)
+    most = 1 + 3 * 2 + (zarr_format == 2)
+    rounds, _, found = server.asked(walk, most)
+    assert sorted(found) == [-1, -1, *range(30)]
+    assert rounds <= most
 
     root.consolidate()
 
@@ -58,7 +46,7 @@ def test_opening(server: Server, zarr_format: Any) -> None:
         found = hs.open_group(url, mode="r", storage_options=options)
         return [array.attrs["n"] for _, array in found.arrays()]
 
-    rounds, _, found = asked(server, consolidated)
+    rounds, _, found = server.asked(consolidated, 1)
     assert rounds == 1 and found == list(range(30))
 
 
@@ -69,9 +57,43 @@ def test_many_chunks(server: Server, compressors: Any) -> None:
     array = hs.create_array(
         url, data=values, chunks=(1, 1000), compressors=compressors, storage_options=options
     )
-    rounds, requests, found = asked(server, lambda: array[:, 7])
+    rounds, requests, found = server.asked(lambda: array[:, 7], 2)
     assert np.array_equal(found, values[:, 7])
     # The first request may stand alone: it makes the connection.
     assert requests == 60 and rounds <= 2
     if compressors is None:
         assert sum(each["sent"] for each in server.log()) == 60 * 4
+
+
+@pytest.mark.parametrize("compressors", [None, "auto"])
+def test_chunks_of_many_shards(server: Server, compressors: Any) -> None:
+    """The indexes of all shards in one round, all chunks in the next; ranges that lie near are joined."""
+    url, options = "s3://bucket/s.zarr", server.s3_options
+    values = np.random.default_rng(0).integers(0, 1000, (200, 400), "i4")
+    hs.create_array(
+        url, data=values, chunks=(10, 10), shards=(10, 400), compressors=compressors, storage_options=options
+    )
+    rng = np.random.default_rng(1)
+    rows, columns = np.arange(200), rng.integers(0, 400, 200)
+
+    def points() -> np.ndarray[Any, Any]:
+        found: np.ndarray[Any, Any] = hs.open_array(url, mode="r", storage_options=options).vindex[
+            rows, columns
+        ]
+        return found
+
+    rounds, requests, found = server.asked(points, 3)
+    assert np.array_equal(found, values[rows, columns])
+    # One round more is the metadata.
+    assert rounds == 3 and requests <= 4 + 20 + 200
+
+
+def test_sparse_arrays_take_few_requests(server: Server) -> None:
+    """Of many chunks that are not there few are asked for: a listing tells which are."""
+    url, options = "s3://bucket/sparse.zarr", server.s3_options
+    array = hs.create_array(url, shape=(2000, 1000), chunks=(1, 1000), dtype="i4", storage_options=options)
+    array[7] = 7
+    array[1234] = 8
+    rounds, requests, found = server.asked(lambda: array[:], 6)
+    assert found[7, 0] == 7 and found[1234, 999] == 8 and found.sum() == 15_000
+    assert rounds <= 6 and requests <= 8 + 2 + 4, (rounds, requests)

@@ -25,6 +25,9 @@ pub(crate) const WORTH_A_PART: usize = if cfg!(test) { 300 } else { 128 << 10 };
 /// Outputs of this size and more are looked at for absent chunks first. Row: `sparse`.
 pub(crate) const SPARSE_FROM: u64 = 4 << 20;
 
+/// Chunks far away that have this many bytes in all are decoded by several threads.
+pub(crate) const SPREAD_FROM: u64 = 8 << 20;
+
 /// Runs are no longer than this, so that memory is bounded, unless a chunk alone is. Row:
 /// `hdf5-read/chunks all`, `shard-cube/all`.
 pub(crate) const LONGEST_RUN: u64 = 1 << 20;

@@ -1,5 +1,6 @@
 //! A selection cut along the chunk grid.
 
+pub(crate) mod ahead;
 pub(crate) mod lot;
 pub(crate) mod mapped;
 pub(crate) mod pick;

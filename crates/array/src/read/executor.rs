@@ -21,6 +21,7 @@ use crate::error::ArrayError;
 use crate::execute::scratch::{Scratch, with_ranges};
 use crate::execute::tasks::{self, Interrupt, memory_error, store_error};
 use crate::layout::locate::{ChunkList, Found, Location};
+use crate::plan::ahead::Ahead;
 use crate::plan::lot::{Alone, FoundChunk, FoundObject, Lot, Run, Step};
 use crate::plan::task::Task;
 use crate::read::chunk::ChunkReader;
@@ -61,8 +62,12 @@ impl<'a> Request<'a> {
                     Lots::Neighbours(..) => {
                         let (mut lot, mut steps) = (Lot::default(), Vec::new());
                         self.find(&lots, number, usize::MAX, scratch, &mut lot)?;
-                        self.steps(&lots, &mut lot, 0, limits.0, &mut |step| steps.push(step));
-                        steps.iter().try_for_each(|step| self.execute(&lot, step, scratch))
+                        self.steps(&lots, &mut lot, 0, limits.0, &mut |step| steps.push((0, step)));
+                        let ahead = Ahead::new(layout, std::slice::from_ref(&lot), &steps);
+                        (steps.iter().enumerate()).try_for_each(|(n, (_, step))| {
+                            ahead.announce_from(n);
+                            self.execute(&lot, step, scratch)
+                        })
                     }
                     _ => self.read_one(number, scratch),
                 }
@@ -72,7 +77,11 @@ impl<'a> Request<'a> {
             let chunks: usize = found.iter().map(Lot::to_read).sum();
             let part = (bytes as u128 * chunks as u128 / self.plan.len().max(1) as u128) as u64;
             let work = tasks::work(layout, chunks, part);
+            let ahead = Ahead::new(layout, found, steps);
+            // Before there are several threads: they would ask for what is not announced yet.
+            ahead.announce_from(0);
             tasks::run_tasks(layout, steps.len(), work, limits, interrupt, &|number, scratch, _| {
+                ahead.announce_from(number);
                 steps.get(number).map_or(Ok(()), |(lot, step)| self.execute(&found[*lot], step, scratch))
             })?;
             Ok(true)

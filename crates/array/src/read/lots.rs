@@ -5,6 +5,7 @@
 //! | objects of their own, or large ranges of one | one task |
 //! | objects of their own, in a store that opens several at once | as many tasks |
 //! | small ranges of an object (a file of HDF5) | some hundreds of tasks, in the order of the plan |
+//! | large ranges of an object far away | as many tasks as the store is asked for at once |
 //! | one large chunk without codecs, cut | all its tasks |
 //! | in shards | the tasks of one shard, or of several where the store opens several at once |
 //!
@@ -44,20 +45,26 @@ impl<'a> Lots<'a> {
         if plan.is_cut() {
             return Ok(Lots::Cut(plan.len()));
         }
-        if plan.len() > 1
-            && layout.locator().shares_objects()
-            && decoded as u64 <= layout.store().cost().range
-        {
+        let (at_once, shares) = (layout.store().cost().at_once, layout.locator().shares_objects());
+        if plan.len() > 1 && shares && decoded as u64 <= layout.store().cost().range {
             let fit = costs::LOT / decoded.max(1);
             let (least, most) = costs::CHUNKS_OF_A_LOT;
             let together = fit.min(plan.len().div_ceil(2 * threads)).clamp(least, most);
             return Ok(Lots::Neighbours(plan.len(), together));
         }
-        let at_once = layout.store().cost().at_once;
-        if at_once > 1 && plan.len() > 1 && !layout.locator().shares_objects() {
+        if at_once > 1 && plan.len() > 1 && shares {
+            let fit = costs::WAITING_BYTES / layout.encoding().chain().max_encoded().max(1);
+            let together = fit.min(plan.len().div_ceil(2 * threads)).clamp(1, at_once);
+            return Ok(Lots::Neighbours(plan.len(), together));
+        }
+        if at_once > 1 && plan.len() > 1 {
             // What has come waits in memory for its turn.
             let fit = costs::WAITING_BYTES / layout.encoding().chain().max_encoded().max(1);
-            return Ok(Lots::Objects(plan.len(), fit.clamp(1, at_once)));
+            // A thread decodes what it has asked for. Little work is left to one: lots that follow one
+            // another would be rounds.
+            let work = (decoded as u64).saturating_mul(plan.len() as u64);
+            let share = if work < costs::SPREAD_FROM { plan.len() } else { plan.len().div_ceil(threads) };
+            return Ok(Lots::Objects(plan.len(), fit.min(share).clamp(1, at_once)));
         }
         Ok(Lots::Single(plan.len()))
     }

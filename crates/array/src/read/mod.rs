@@ -31,7 +31,7 @@ use crate::read::request::{Absent, Request};
 use crate::runtime::memory::Memory;
 use crate::select::Selection;
 use crate::select::view::Target;
-use hyperslab_store::Key;
+use hyperslab_store::{Key, Next, Opening};
 use std::collections::HashSet;
 
 /// Reads a selection into new memory: dense, of the selection's shape, in C order unless `options`
@@ -145,18 +145,33 @@ fn sparse(layout: &ArrayLayout, plan: &Plan, selection: &Selection) -> (bool, Op
     if plan.len() < SAMPLE {
         return (false, None);
     }
-    let absent = Scratch::with(|scratch| {
-        let absent = (0..SAMPLE).filter(|n| {
+    let at_once = layout.store().cost().at_once;
+    // Asking for all of them takes no longer than a look at some.
+    if at_once > 1 && plan.len() <= at_once {
+        return (false, None);
+    }
+    let (mut absent, mut keys) = (0, Vec::new());
+    Scratch::with(|scratch| {
+        for n in 0..SAMPLE {
             plan.task_of(layout, grid, (plan.len() - 1) / (SAMPLE - 1) * n, &mut scratch.task);
             match layout.locate(&scratch.task.chunk, &mut scratch.key) {
-                Ok(Location::Absent) => true,
-                Ok(Location::Object) => tasks::key(layout, &scratch.task, &scratch.key)
-                    .is_ok_and(|key| layout.store().exists(key).is_ok_and(|exists| !exists)),
-                _ => false,
+                Ok(Location::Absent) => absent += 1,
+                Ok(Location::Object) => keys.push(scratch.key.clone()),
+                _ => {}
             }
-        });
-        absent.count()
+        }
     });
+    let opening =
+        keys.iter().filter_map(|key| Some(Opening { key: Key::new(key).ok()?, next: Next::Start(1) }));
+    if at_once > 1 {
+        layout.store().open_all(&opening.collect::<Vec<_>>(), &mut |_, opened| {
+            absent += usize::from(matches!(opened, Ok(None)));
+        });
+    } else {
+        let gone =
+            |Opening { key, .. }: &Opening<'_>| layout.store().exists(*key).is_ok_and(|exists| !exists);
+        absent += opening.filter(gone).count();
+    }
     let sparse = absent > SAMPLE / 2;
     (sparse, if sparse { present(layout, plan.len()) } else { None })
 }

@@ -1,0 +1,82 @@
+//! Announcing what steps read to a store far away, before their turn comes: all of it is on its way
+//! while the first is decoded. What has come waits in memory, so only so many bytes are announced.
+
+use crate::costs;
+use crate::layout::ArrayLayout;
+use crate::plan::lot::{Lot, Step};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What the steps of a round read, and how far that was announced.
+pub(crate) struct Ahead<'a, 's> {
+    lots: &'a [Lot<'s>],
+    steps: &'a [(usize, Step)],
+    /// Bytes of all steps before each; empty for stores that answer at once.
+    before: Vec<u64>,
+    /// Wanted bytes of chunks that are no longer than this are fetched with the whole chunk.
+    short: u64,
+    /// The first step that was not announced.
+    next: AtomicUsize,
+}
+
+impl<'a, 's> Ahead<'a, 's> {
+    pub(crate) fn new(layout: &ArrayLayout, lots: &'a [Lot<'s>], steps: &'a [(usize, Step)]) -> Self {
+        let cost = layout.store().cost();
+        let mut ahead =
+            Ahead { lots, steps, before: Vec::new(), short: cost.request, next: AtomicUsize::new(0) };
+        if cost.at_once > 1 && steps.len() > 1 {
+            let mut bytes = 0u64;
+            ahead.before = Vec::with_capacity(steps.len());
+            for (lot, step) in steps {
+                ahead.before.push(bytes);
+                ahead.ranges(*lot, step, &mut |_, _, len| bytes = bytes.saturating_add(len));
+            }
+        }
+        ahead
+    }
+
+    /// Announces what has not been announced of this step and those behind it, as far as memory
+    /// allows.
+    pub(crate) fn announce_from(&self, number: usize) {
+        let Some(done) = self.before.get(number) else { return };
+        let most = done.saturating_add(costs::WAITING_BYTES as u64);
+        let end = self.before.partition_point(|before| *before < most);
+        let first = self.next.fetch_max(end, Ordering::Relaxed);
+        let Some(steps) = self.steps.get(first..end) else { return };
+        let mut of_object: Vec<(u64, u64)> = Vec::new();
+        let mut last = None;
+        for (lot, step) in steps {
+            self.ranges(*lot, step, &mut |object, offset, len| {
+                if last != Some((*lot, object)) {
+                    self.announce(last, &mut of_object);
+                    last = Some((*lot, object));
+                }
+                of_object.push((offset, len));
+            });
+        }
+        self.announce(last, &mut of_object);
+    }
+
+    fn announce(&self, object: Option<(usize, usize)>, ranges: &mut Vec<(u64, u64)>) {
+        if let Some((lot, object)) = object
+            && let Some(found) = self.lots.get(lot).and_then(|lot| lot.objects.get(object))
+            && let Some(opened) = &found.opened
+        {
+            opened.announce(ranges);
+        }
+        ranges.clear();
+    }
+
+    /// Calls `each` with the object, offset and length of each range that a step reads.
+    fn ranges(&self, lot: usize, step: &Step, each: &mut dyn FnMut(usize, u64, u64)) {
+        let Some(lot) = self.lots.get(lot) else { return };
+        match step {
+            Step::Run(run) => each(run.object, run.offset, run.len),
+            Step::Direct(chunks) => {
+                let chunks = lot.chunks.get(chunks.clone()).unwrap_or_default();
+                let short = chunks.iter().filter(|chunk| chunk.len <= self.short);
+                short.for_each(|chunk| each(chunk.object, chunk.offset, chunk.len));
+            }
+            Step::Alone(_) | Step::Held(_) | Step::Fill(_) => {}
+        }
+    }
+}
