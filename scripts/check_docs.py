@@ -8,6 +8,8 @@ Blocks of one file run one after the other in one empty directory:
     ```rust      must be the same as one of crates/hyperslab/examples/*.rs, which is compiled and run here
 
 Other blocks (```sh and so on) are for reading.
+
+Where examples use `s3://bucket/…`, the object server of the tests is that bucket.
 """
 
 import contextlib
@@ -19,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +63,28 @@ def run_rust(code: str) -> str:
     return "is in none of crates/hyperslab/examples/*.rs"
 
 
+@contextlib.contextmanager
+def bucket() -> Iterator[None]:
+    """A server that the environment leads to, for S3."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    from object_server_client import Server
+
+    with Server() as server:
+        known = {"ENDPOINT_URL": server.url, "REGION": "us-east-1"}
+        secret = {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "secret"}
+        os.environ.update({f"AWS_{name}": value for name, value in (known | secret).items()})
+        yield
+
+
 def check(path: Path) -> tuple[int, list[str]]:
     """Runs all blocks of one file: how many there are, and what is wrong."""
     text = path.read_text()
     problems: list[str] = []
     count = 0
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
+    runs = "".join(code for language, code in FENCE.findall(text) if language in ("python", "console"))
+    server = bucket() if "s3://bucket/" in runs else contextlib.nullcontext()
+    with server, tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
         for block in FENCE.finditer(text):
             language, code = block.groups()
             where = f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, block.start()) + 1}"
