@@ -476,10 +476,19 @@ def resolve_store(store: Any, storage_options: Mapping[str, Any] | None = None) 
         # Not what is around one: wrappers have its attributes, too.
         if type(store).__name__ == "LocalStore":
             return LocalStore(store.root, read_only=bool(store.read_only)), ""
+    from hyperslab._foreign_stores import native_store
     from hyperslab._zarr_store import ZarrStore, is_zarr_store
 
+    native = native_store(store)
+    if native is not None:
+        return native, ""
     if is_zarr_store(store):
         return ZarrStore(store), ""
+    if type(store).__module__.split(".")[0] == "obstore":
+        # What is not made anew goes through zarr-python.
+        from zarr.storage import ObjectStore
+
+        return ZarrStore(ObjectStore(store)), ""
     # Groups and attributes are mappings, too.
     if isinstance(store, MutableMapping) and type(store).__module__.split(".")[0] != "hyperslab":
         return MemoryStore(store), ""
