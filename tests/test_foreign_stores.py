@@ -1,4 +1,4 @@
-"""Stores of obstore, file systems of fsspec, zarr-python's stores of both: made anew where that is possible."""
+"""Stores of obstore, file systems of fsspec, zarr-python's stores of both: made anew where possible."""
 
 from __future__ import annotations
 
