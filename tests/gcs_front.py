@@ -3,7 +3,7 @@
 The `object_store` crate, and so obstore and hyperslab, use only the XML interface. fake-gcs-server knows its
 downloads, deletions and lists, but puts and copies only of the JSON interface: they are translated. The
 parts of an upload are kept here until it is complete, and are then one put. Conditional reads are refused
-here.
+here, and buckets that do not exist are told from objects.
 """
 
 from __future__ import annotations
@@ -88,6 +88,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.put(bucket, key, body)
             case method:
                 status, headers, found = self.ask(method, self.path, body)
+                if status == 404 and self.ask("GET", f"/storage/v1/b/{bucket}")[0] == 404:
+                    found = b"<Error><Code>NoSuchBucket</Code></Error>"
                 if status in (200, 206) and not self.is_wanted(headers.get("etag", "")):
                     status, found = (412 if "if-match" in self.headers else 304), b""
                 self.answer(status, found, **headers)

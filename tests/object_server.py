@@ -69,7 +69,7 @@ class Pace:
 @dataclass
 class Fault:
     """What happens to chosen requests: to those with the given numbers (the first since `reset` is 1), or to
-    the first `times` that match method and key.
+    `times` that match method, bucket and key, after the first `skip` of them.
 
     `do` is one of
     - "reset": the connection is reset, before the request takes effect, or `late`, after that;
@@ -82,7 +82,9 @@ class Fault:
     do: str
     at: list[int] | None = None
     method: str = "[A-Z]+"
+    bucket: str = ".*"
     key: str = ".*"
+    skip: int = 0
     times: int = 1
     late: bool = False
     status: int = 503
@@ -91,11 +93,15 @@ class Fault:
     seconds: float = 0.0
     data: str | None = None
 
-    def takes(self, number: int, method: str, key: str) -> bool:
+    def takes(self, number: int, method: str, bucket: str, key: str) -> bool:
         """Whether this request is one of them."""
         if self.at is not None:
             return number in self.at
-        if self.times == 0 or not re.fullmatch(self.method, method) or not re.fullmatch(self.key, key):
+        patterns = ((self.method, method), (self.bucket, bucket), (self.key, key))
+        if self.times == 0 or not all(re.fullmatch(pattern, text) for pattern, text in patterns):
+            return False
+        if self.skip:
+            self.skip -= 1
             return False
         self.times -= 1
         return True
@@ -255,7 +261,8 @@ class ObjectServer:
         fault = None
         if not quiet:
             self.log.append(entry)
-            fault = next((each for each in self.faults if each.takes(entry["number"], method, key)), None)
+            number = entry["number"]
+            fault = next((each for each in self.faults if each.takes(number, method, bucket, key)), None)
             entry["fault"] = fault and fault.do
         pace = Pace() if quiet else self.pace
         try:
@@ -379,6 +386,8 @@ class ObjectServer:
             self.storage.buckets.pop(bucket, None)
         for bucket in wanted.pop("buckets", []):
             self.storage.buckets.setdefault(bucket, Bucket())
+        for bucket, source in wanted.pop("copy", {}).items():
+            self.storage.buckets[bucket] = self.storage.bucket(source).copy()
         for bucket, directory in wanted.pop("serve", {}).items():
             self.storage.serve(bucket, Path(directory))
         for name, value in wanted.items():

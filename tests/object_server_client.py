@@ -75,8 +75,8 @@ class Server:
     def control(self, **what: Any) -> dict[str, Any]:
         """Changes settings; gives all of them.
 
-        Beside `Pace` and `Settings`: `buckets` to make or to `drop` before, `serve={bucket: directory}`,
-        `faults=[…]`, `clear=True`.
+        Beside `Pace` and `Settings`: `buckets` to make or to `drop` before, `copy={bucket: of another}`,
+        `serve={bucket: directory}`, `faults=[…]`, `clear=True`.
         """
         status, _, body = self.request("POST", "/_control", json.dumps(what).encode())
         found: dict[str, Any] = json.loads(body)

@@ -102,6 +102,12 @@ class Bucket:
         self.objects: dict[str, Object] = {}
         self.keys: list[str] = []
 
+    def copy(self) -> Bucket:
+        """Another one with the same objects."""
+        other = Bucket()
+        other.objects, other.keys = self.objects.copy(), self.keys.copy()
+        return other
+
     def put(self, key: str, object: Object) -> None:
         if key not in self.objects:
             bisect.insort(self.keys, key)

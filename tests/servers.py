@@ -5,8 +5,8 @@ HYPERSLAB_NEED_SERVERS is set, as in continuous integration. For tests in other 
 
     python tests/servers.py moto
 
-prints a line of JSON (``url``, and ``options`` under the names of the `object_store` crate) and serves until
-its standard input ends. There is one bucket (or container), ``bucket``; of nginx, the folder that is served.
+prints a line of JSON (``url``, ``options`` under the names of the `object_store` crate, ``folder``) and serves
+until its standard input ends; or it prints an empty object, if the server is not installed. There is one bucket (or container), ``bucket``; of nginx, the folder that is served.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from gcs_front import front
 
@@ -224,9 +226,32 @@ def running_or_skipped(name: str) -> Iterator[Running]:
         yield server
 
 
+@contextmanager
+def started() -> Iterator[Callable[[str], Running]]:
+    """Gives servers by their names, started when they are first asked for; all end with the block."""
+    with ExitStack() as stack:
+        yield cache(lambda name: stack.enter_context(running_or_skipped(name)))
+
+
+def obstore_of(name: str, server: Running, prefix: str = "") -> Any:
+    """What obstore reaches of a server: the bucket, or a part of it."""
+    from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
+
+    options = dict(server.options)
+    client: Any = {"allow_http": options.pop("allow_http") == "true"}
+    if name == "nginx":
+        return HTTPStore(f"{server.url}/{prefix}", client_options=client)
+    kinds: dict[str, Any] = {"moto": S3Store, "azurite": AzureStore, "fake-gcs-server": GCSStore}
+    return kinds[name]("bucket", prefix=prefix or None, config=options, client_options=client)
+
+
 def main() -> None:
     """Starts the server that the command line names."""
-    with running(sys.argv[1]) as server:
+    name = sys.argv[1]
+    if not KINDS[name].program.exists():
+        print("{}")
+        return
+    with running(name) as server:
         found = {"url": server.url, "options": server.options, "folder": str(server.folder)}
         print(json.dumps(found), flush=True)
         sys.stdin.read()

@@ -20,7 +20,7 @@ No lost update was seen on any of the first three: eight threads that add to one
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -28,43 +28,26 @@ import numpy as np
 import obstore
 import pytest
 from obstore.exceptions import AlreadyExistsError, NotModifiedError, PreconditionError
-from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
-from servers import KINDS, Running, running_or_skipped
+from obstore.store import AzureStore, HTTPStore
+from servers import KINDS, Running, obstore_of, started
 
 WRITABLE = ("moto", "azurite", "fake-gcs-server")
 
 
 @pytest.fixture(scope="module")
-def started() -> Iterator[dict[str, Any]]:
-    """Servers that run already."""
-    found: dict[str, Any] = {}
-    yield found
-    for block, _ in found.values():
-        block.__exit__(None, None, None)
+def start() -> Iterator[Callable[[str], Running]]:
+    with started() as start:
+        yield start
 
 
 @pytest.fixture
-def server(request: pytest.FixtureRequest, started: dict[str, Any]) -> Running:
-    name = request.param
-    if name not in started:
-        block = running_or_skipped(name)
-        started[name] = block, block.__enter__()
-    return started[name][1]
+def server(request: pytest.FixtureRequest, start: Callable[[str], Running]) -> Running:
+    return start(request.param)
 
 
 @pytest.fixture
 def store(request: pytest.FixtureRequest, server: Running) -> Any:
-    name = request.node.callspec.params["server"]
-    options = dict(server.options)
-    client: Any = {"allow_http": options.pop("allow_http") == "true"}
-    match name:
-        case "moto":
-            return S3Store("bucket", config=options, client_options=client)
-        case "azurite":
-            return AzureStore("bucket", config=options, client_options=client)
-        case "fake-gcs-server":
-            return GCSStore("bucket", config=options, client_options=client)
-    return HTTPStore(server.url, client_options=client)
+    return obstore_of(request.node.callspec.params["server"], server)
 
 
 def put(server: Running, store: Any, key: str, data: bytes) -> None:

@@ -139,7 +139,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// How often a body that was cut short is asked for from its start.
+/// How often at most a body that was cut short is asked for from its start.
 const AGAIN: usize = 3;
 
 impl Client {
@@ -226,18 +226,25 @@ impl Client {
                 let contents = self.head(path).await?;
                 Ok(Fetched { range: 0..0, contents, pieces: Vec::new() })
             }
-            wanted => match self.get_once(path, &wanted, of).await {
-                Err(Failure::NoRanges) => self.get_cut(path, wanted, of).await,
-                // An object without bytes has no range that a server could give.
-                Err(Failure::BeyondEnd) => {
+            wanted => {
+                for _ in 0..=AGAIN {
+                    match self.get_once(path, &wanted, of).await {
+                        Err(Failure::NoRanges) => return self.get_cut(path, wanted, of).await,
+                        Err(Failure::BeyondEnd) => {}
+                        result => return result,
+                    }
+                    // No byte of the range is there: the object is as short as that, or was.
                     let contents = self.head(path).await?;
-                    match contents.size {
-                        0 => Ok(Fetched { range: 0..0, contents, pieces: Vec::new() }),
-                        size => Ok(Fetched { range: size..size, contents, pieces: Vec::new() }),
+                    if of.is_some_and(|of| !of.is(&contents)) {
+                        break;
+                    }
+                    let end = contents.size;
+                    if end == 0 || matches!(&wanted, Wanted::Bounded(range) if range.start >= end) {
+                        return Ok(Fetched { range: end..end, contents, pieces: Vec::new() });
                     }
                 }
-                result => result,
-            },
+                Err(Failure::Condition)
+            }
         }
     }
 

@@ -38,6 +38,12 @@ impl Failure {
         ];
         matches!(self, Failure::Other(cause) if cause.status.is_none() && ended.contains(&cause.kind))
     }
+
+    /// Whether nobody knows what became of the request.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        let late = matches!(self, Failure::Other(cause) if cause.kind == ErrorKind::TimedOut && cause.status.is_none());
+        late || self.is_transient()
+    }
 }
 
 /// What is known of a failure. Without secrets of lower layers.
@@ -222,6 +228,10 @@ pub(crate) fn failure(error: &object_store::Error, trace: &Trace, anonymous: boo
             }
             if text.starts_with("Received non-partial response") {
                 return Failure::NoRanges;
+            }
+            // How some servers answer for an object without bytes.
+            if text.contains("\"bytes 0--1/0\"") {
+                return Failure::BeyondEnd;
             }
             // Memory in the place of a server, in tests.
             if text.contains("range started at") || text.contains("but object was only") {

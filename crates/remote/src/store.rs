@@ -160,6 +160,9 @@ impl RemoteStore {
         let plain = |kind, why: &str| Refusal::new(operation, key, self.url(), kind, why.into());
         let refusal = match failure {
             Failure::Condition => return StoreError::Changed { key: key.to_owned(), url: self.url() },
+            Failure::Missing if operation == Operation::Write => {
+                plain(ErrorKind::NotFound, "there is no such bucket, or no such upload any more")
+            }
             Failure::Missing => plain(ErrorKind::NotFound, "there is no such object"),
             Failure::BeyondEnd => {
                 plain(ErrorKind::UnexpectedEof, "the server says that the range is behind the end")

@@ -27,7 +27,7 @@ use object_store::{
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Called with the URL of a store that cannot replace objects under a condition.
 static UNCONDITIONAL: Lazy<fn(&str)> = Lazy::new();
@@ -246,9 +246,11 @@ async fn put_whole(
     (result.map(|_| ()), sent)
 }
 
-/// Writes under a condition. `false`: it is not met.
+/// Writes under a condition. `false`: it is not met. What nobody answered is sent again: the
+/// condition sees to it that it is done once.
 async fn put_if(client: &Client, path: &Path, bytes: Bytes, condition: &Condition) -> Result<bool, Failure> {
-    let mut busy = 0;
+    let end = Instant::now() + client.settings.deadline_of(bytes.len() as u64);
+    let (mut busy, mut lost) = (0, 0);
     loop {
         let mode = match condition {
             Condition::Absent => PutMode::Create,
@@ -257,7 +259,9 @@ async fn put_if(client: &Client, path: &Path, bytes: Bytes, condition: &Conditio
         let (result, sent) = put_whole(client, path, bytes.clone(), mode).await;
         match result {
             Ok(()) => return Ok(true),
-            Err(Failure::Condition | Failure::Missing) if sent > 1 => {
+            // Nothing is missing where nothing is expected, except the bucket.
+            Err(Failure::Missing) if matches!(condition, Condition::Absent) => return Err(Failure::Missing),
+            Err(Failure::Condition | Failure::Missing) if sent > 1 || lost > 0 => {
                 return is_stored(client, path, &bytes).await;
             }
             Err(Failure::Condition | Failure::Missing) => return Ok(false),
@@ -265,6 +269,12 @@ async fn put_if(client: &Client, path: &Path, bytes: Bytes, condition: &Conditio
             Err(Failure::Other(cause)) if cause.status == Some(409) && busy < BUSY => {
                 busy += 1;
                 tokio::time::sleep(Duration::from_millis(20 << busy)).await;
+            }
+            Err(failure)
+                if failure.is_unanswered() && lost < client.settings.retries && Instant::now() < end =>
+            {
+                tokio::time::sleep(Duration::from_millis(50 << lost.min(6))).await;
+                lost += 1;
             }
             Err(failure) => return Err(failure),
         }
@@ -307,8 +317,8 @@ impl Drop for Upload {
 
 /// Writes an object in parts.
 async fn put_parts(client: &Arc<Client>, path: &Path, bytes: Bytes) -> Result<(), Failure> {
-    let begin = client.store.put_multipart_opts(path, PutMultipartOptions::default());
-    let upload = client.request(0, begin).await?;
+    let begin = || client.store.put_multipart_opts(path, PutMultipartOptions::default());
+    let upload = client.again(|| client.request(0, begin())).await?;
     let mut upload = Upload { client: client.clone(), upload: Some(upload) };
     // At most 10 000 parts, all of one size.
     let len = usize::try_from(client.settings.part).unwrap_or(usize::MAX).max(bytes.len().div_ceil(10_000));

@@ -25,6 +25,8 @@ pub enum Fault {
     Slow(Duration),
     /// The object is replaced before the answer is made.
     Change,
+    /// The object is replaced by one twice as long before the answer is made.
+    Grow,
     /// The request is done, but the connection ends before the answer.
     Lost,
 }
@@ -229,6 +231,12 @@ fn answer(
             let old = state.objects.lock().unwrap().get(&path).map(|(bytes, _)| bytes.clone());
             if let Some(mut bytes) = old {
                 bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
+                state.put(&path, bytes);
+            }
+        }
+        Some(Fault::Grow) => {
+            let old = state.objects.lock().unwrap().get(&path).map(|(bytes, _)| bytes.repeat(2));
+            if let Some(bytes) = old {
                 state.put(&path, bytes);
             }
         }
