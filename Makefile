@@ -55,7 +55,7 @@ lint-python: $(WHEEL_STAMP)
 	$(STEP) 'Python: mypy' "$$venv/bin/mypy" --python-executable "$$venv/bin/python"; \
 	$(STEP) 'Python: pyright' "$$venv/bin/pyright" --pythonpath "$$venv/bin/python"
 
-test-rust: tools ## Run the Rust tests and documentation tests
+test-rust: tools test-servers ## Run the Rust tests and documentation tests
 	@$(with_rust) $(STEP) 'Rust: tests' $(CARGO) test $(CARGO_FLAGS) --workspace --quiet
 
 test-python: $(WHEEL_STAMP) test-servers ## Run the Python tests on the newest and the oldest Python (TESTS="-k name" chooses)

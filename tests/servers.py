@@ -5,8 +5,9 @@ HYPERSLAB_NEED_SERVERS is set, as in continuous integration. For tests in other 
 
     python tests/servers.py moto
 
-prints a line of JSON (``url``, ``options`` under the names of the `object_store` crate, ``folder``) and serves
-until its standard input ends; or it prints an empty object, if the server is not installed. There is one bucket (or container), ``bucket``; of nginx, the folder that is served.
+prints a line of JSON (``url``, ``options`` under the names of the `object_store` crate, ``folder``) and
+serves until its standard input ends; of a server that is not installed, an empty object. There is one bucket
+(or container), ``bucket``; of nginx, the folder that is served.
 """
 
 from __future__ import annotations

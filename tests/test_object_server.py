@@ -470,6 +470,12 @@ def test_faults(server: Server) -> None:
     assert server.request("GET", "/bucket/key")[0] == 200
     assert [each["fault"] for each in server.log()] == [None, "status", "status", None]
 
+    server.control(
+        buckets=["b1"], copy={"b2": "bucket"}, faults=[{"do": "status", "bucket": "b2", "skip": 1}]
+    )
+    found = [server.request("GET", f"/{bucket}/key")[0] for bucket in ("b1", "b2", "b2", "b2")]
+    assert found == [404, 200, 503, 200]
+
     server.fault("cut", method="GET", after=4)
     with socket.create_connection(("127.0.0.1", int(server.url.rsplit(":", 1)[1])), timeout=10) as raw:
         raw.sendall(b"GET /bucket/key HTTP/1.1\r\nhost: x\r\n\r\n")

@@ -151,7 +151,9 @@ def test_names(there: Place) -> None:
     found = hs.open_group(url, mode="r", storage_options=options)
     assert sorted(found) == sorted(names)
     for n, name in enumerate(names):
-        assert hs.open_array(f"{url}/{name}", mode="r", storage_options=options)[:].tolist() == [*range(n + 1)]
+        assert hs.open_array(f"{url}/{name}", mode="r", storage_options=options)[:].tolist() == [
+            *range(n + 1)
+        ]
         del root[name]
     assert sorted(root) == [] and there.keys("ä b.zarr") == ["zarr.json"]
 

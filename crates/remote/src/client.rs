@@ -185,7 +185,7 @@ impl Client {
         &self,
         work: impl Fn() -> F,
     ) -> Result<T, Failure> {
-        for again in 0..AGAIN {
+        for again in 0..AGAIN.min(self.settings.retries) {
             match work().await {
                 Err(failure) if failure.is_transient() => {
                     tokio::time::sleep(Duration::from_millis(50 << again)).await;
@@ -283,7 +283,7 @@ impl Client {
         wanted: &Wanted,
         of: Option<&Contents>,
     ) -> Result<Fetched, Failure> {
-        let mut again = 0;
+        let (mut again, most) = (0, AGAIN.min(self.settings.retries));
         loop {
             let range = match wanted {
                 Wanted::All | Wanted::AtMost(_) => None,
@@ -314,7 +314,7 @@ impl Client {
             let answer = match body.await {
                 Ok(answer) => answer,
                 // A body without a version of its own is not resumed by the layer below.
-                Err(failure) if again < AGAIN && failure.is_transient() => {
+                Err(failure) if again < most && failure.is_transient() => {
                     again += 1;
                     tokio::time::sleep(Duration::from_millis(50 << again)).await;
                     continue;
@@ -326,7 +326,7 @@ impl Client {
             }
             // Cut short, and nobody noticed.
             again += 1;
-            if again > AGAIN {
+            if again > most {
                 let why = "the server sent fewer bytes than it said";
                 return Err(Failure::Other(Cause::new(ErrorKind::UnexpectedEof, why)));
             }
