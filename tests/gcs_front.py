@@ -88,8 +88,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.put(bucket, key, body)
             case method:
                 status, headers, found = self.ask(method, self.path, body)
-                if status == 404 and self.ask("GET", f"/storage/v1/b/{bucket}")[0] == 404:
-                    found = b"<Error><Code>NoSuchBucket</Code></Error>"
+                if status in (404, 500) and self.ask("GET", f"/storage/v1/b/{bucket}")[0] == 404:
+                    status, found = 404, b"<Error><Code>NoSuchBucket</Code></Error>"
                 if status in (200, 206) and not self.is_wanted(headers.get("etag", "")):
                     status, found = (412 if "if-match" in self.headers else 304), b""
                 self.answer(status, found, **headers)

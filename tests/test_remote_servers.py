@@ -7,6 +7,8 @@ crates/remote/tests/real_servers.rs.
 from __future__ import annotations
 
 import multiprocessing
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -263,12 +265,36 @@ def test_copies(
     assert report.arrays == 2
     with pytest.raises(hs.errors.ContainsArrayError):
         hs.copy(source, other.store("copy.zarr"))
-    hs.copy(source, other.store("copy2.zarr"), chunks=(50, 60), shards=None, zarr_format=2)
-    hs.copy(other.store("copy2.zarr"), tmp_path / "back.zarr", verify=True)
+    # In the other format, and in the place of what is there.
+    wanted: Any = {"chunks": (50, 60), "shards": None, "zarr_format": 2}
+    hs.copy(source, f"{other.url}/copy.zarr", overwrite=True, storage_options=other.options, **wanted)
+    assert not [key for key in other.keys("copy.zarr") if key.endswith("zarr.json")]
+    hs.copy(other.store("copy.zarr"), tmp_path / "back.zarr", verify=True)
     found = hs.open_group(tmp_path / "back.zarr", mode="r")
     assert found.attrs["a"] == 1 and found["sub/s"].attrs["b"] == 2
     for name in ("v", "sub/s"):
         assert np.array_equal(found[name][:], VALUES) and found[name].chunks == (50, 60)
+
+
+def test_commands_on_a_web_server(start: Callable[[str], Running], tmp_path: Path) -> None:
+    """It lists nothing: what is there is told by consolidated metadata."""
+    server = start("nginx")
+    made = hs.create_group(server.folder / "commands.zarr")
+    made.create_array("v", data=VALUES, chunks=(64, 64))
+    made.create_group("sub").create_array("text", data=np.array(["a", "ü"], "T"))
+    made.consolidate()
+
+    def run(*arguments: Any) -> str:
+        command = [sys.executable, "-m", "hyperslab", *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    url = f"{server.url}/commands.zarr"
+    assert "(200, 300)" in run("tree", url)
+    run("copy", url, tmp_path / "copy.zarr")
+    found = hs.open_group(tmp_path / "copy.zarr", mode="r")
+    assert np.array_equal(found["v"][:], VALUES) and list(found["sub/text"][:]) == ["a", "ü"]
 
 
 def _add(url: str, options: dict[str, str], writer: int) -> None:

@@ -34,7 +34,7 @@ class CopyReport:
     bytes: int
     """Bytes of all elements in memory."""
     stored_before: int
-    """Bytes of the source's chunks."""
+    """Bytes of the source's chunks; 0 where its store does not list them, as web servers do not."""
     stored_after: int
     """Bytes of the copy's chunks."""
     seconds: float

@@ -106,7 +106,10 @@ fn rows(group: &Group, depth: Option<usize>, ask: Ask<'_>) -> Result<Vec<Line>, 
 
 fn cells(opened: Result<Node, Error>, ask: Ask<'_>) -> Result<Cells, Error> {
     let facts = |array: &Array| -> Result<[String; 5], Error> {
-        let (_, bytes) = array.chunks_stored(Some(ask))?;
+        let stored = match array.store().lists() {
+            true => text::bytes(array.chunks_stored(Some(ask))?.1),
+            false => "-".into(),
+        };
         let codecs = array.codec_names();
         let chunks = text::shape(array.chunk_shape());
         let chunks = match array.shard_shape() {
@@ -122,7 +125,7 @@ fn cells(opened: Result<Node, Error>, ask: Ask<'_>) -> Result<Cells, Error> {
             text::element_type(array),
             chunks,
             if codecs.is_empty() { "-".into() } else { codecs.join(" ") },
-            text::bytes(bytes),
+            stored,
         ])
     };
     let facts = opened.and_then(|node| match node {

@@ -469,6 +469,10 @@ impl Store for RemoteStore {
         false
     }
 
+    fn lists(&self) -> bool {
+        self.abilities().lists
+    }
+
     fn is_shared(&self) -> bool {
         true
     }

@@ -19,6 +19,10 @@ mod writes;
 
 use crate::{Key, Opened, RangeRead, Result, Store};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// When a check of many rounds has seen enough: servers take some milliseconds for each round.
+const ENOUGH: Duration = Duration::from_secs(2);
 
 /// Makes a store that has an object of this key and these bytes.
 type Make<'m> = &'m dyn Fn(&str, &[u8]) -> Arc<dyn Store>;

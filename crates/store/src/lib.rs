@@ -381,6 +381,12 @@ pub trait Store: Send + Sync + Debug {
         true
     }
 
+    /// Whether it can tell what keys it has. Plain web servers cannot: [`Store::list`] and
+    /// [`Store::list_dir`] are errors there.
+    fn lists(&self) -> bool {
+        true
+    }
+
     /// Whether other processes may change its objects, so that [`Store::swap`] has a meaning.
     fn is_shared(&self) -> bool {
         false

@@ -168,7 +168,7 @@ pub struct CopyReport {
     /// Bytes of all elements in memory (of variable length: with those of the values that were
     /// copied).
     pub bytes: u64,
-    /// Bytes of the source's chunks.
+    /// Bytes of the source's chunks; 0 where its store does not list them, as web servers do not.
     pub stored_before: u64,
     /// Bytes of the copy's chunks.
     pub stored_after: u64,
@@ -363,8 +363,11 @@ impl<'o> Walked<'o> {
     /// The group, and all below it.
     fn add_group(&mut self, group: &Group, room: Option<Room>) -> Result<()> {
         self.consolidated = group.is_consolidated();
-        // Consolidated metadata is a copy that may be out of date: what is stored counts.
-        let group = group.node().as_stored()?.unwrap_or_else(|| group.clone());
+        // Consolidated metadata is a copy that may be out of date: what is stored counts, where the
+        // store can tell that.
+        let lists = group.store().lists();
+        let stored = if lists { group.node().as_stored()? } else { None };
+        let group = stored.unwrap_or_else(|| group.clone());
         let attributes = group.node().copied_attributes(&mut self.copying("/"))?;
         self.groups.push((String::new(), attributes));
         let options = self.options;
@@ -444,7 +447,7 @@ impl<'o> Walked<'o> {
         let mut jobs = Vec::new();
         for (path, array, spec) in self.arrays.drain(..) {
             options.check()?;
-            let (_, bytes) = array.chunks_stored(ask)?;
+            let (_, bytes) = stored(&array, ask)?;
             self.report.stored_before = self.report.stored_before.saturating_add(bytes);
             let copied =
                 zarr::Array::create_with(store.clone(), &zarr::join(base, &path), spec, how(&path), ask)?;
@@ -483,11 +486,17 @@ impl<'o> Walked<'o> {
         self.report.block_bytes = transfer.block_bytes();
         self.report.bytes = self.report.bytes.saturating_add(transfer.value_bytes());
         for job in &jobs {
-            let (_, bytes) = job.target.chunks_stored(ask)?;
+            let (_, bytes) = stored(&job.target, ask)?;
             self.report.stored_after = self.report.stored_after.saturating_add(bytes);
         }
         Ok(self.report)
     }
+}
+
+/// The number of objects of an array that are stored, and their bytes; nothing where the store does
+/// not tell.
+fn stored(array: &Array, ask: Option<Ask<'_>>) -> Result<(u64, u64)> {
+    if array.store().lists() { array.chunks_stored(ask) } else { Ok((0, 0)) }
 }
 
 fn open(group: &Group, below: &Below) -> Result<Node> {

@@ -42,7 +42,7 @@ pub(super) fn kind(kind: Option<VlenKind>, name: &str, format: Format) -> Result
 pub(super) fn element_bytes(array: &Array, ask: Option<Ask<'_>>) -> Result<u64> {
     let object = array.layout().object_grid().chunk_shape();
     let stored = array.node().stored_objects(ask)?;
-    let (objects, bytes) = array.chunks_stored(ask)?;
+    let (objects, bytes) = super::stored(array, ask)?;
     let per_object = element_count(object).unwrap_or(u64::MAX).max(1);
     let as_stored = bytes.checked_div(objects).unwrap_or(0) / per_object;
     let at = match &stored {

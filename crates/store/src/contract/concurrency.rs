@@ -1,10 +1,11 @@
 //! Readers, writers and deleters at the same time.
 
 use super::replacements::{begin, open};
-use super::{bytes_of, get, key, keys, put};
+use super::{ENOUGH, bytes_of, get, key, keys, put};
 use crate::{Store, StoreError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Instant;
 
 /// A value that shows if it is whole: its length follows from its first byte, and all bytes are
 /// equal.
@@ -21,7 +22,7 @@ fn assert_uniform(value: &[u8]) {
 /// do not meet.
 pub(super) fn concurrent_replacement(store: &dyn Store, flat: bool) {
     put(store, "c/x", &uniform(0));
-    let (done, reads) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (done, reads, begun) = (AtomicBool::new(false), AtomicU64::new(0), Instant::now());
     thread::scope(|scope| {
         for reader in 0..4 {
             let (done, reads) = (&done, &reads);
@@ -54,7 +55,7 @@ pub(super) fn concurrent_replacement(store: &dyn Store, flat: bool) {
         }
         let writers: [_; 3] = std::array::from_fn(|writer| {
             scope.spawn(move || {
-                for i in 0..200 {
+                for i in (0..200).take_while(|_| begun.elapsed() < ENOUGH) {
                     let value = uniform((i * 37 % 256) as u8);
                     if writer == 0 {
                         let (head, tail) = value.split_at(value.len() / 2);
@@ -104,11 +105,14 @@ pub(super) fn concurrent_writers(store: &dyn Store) {
 
 /// Prefixes that come and go under the writers: no write fails and none is lost.
 pub(super) fn concurrent_creation_and_deletion(store: &dyn Store) {
+    let begun = Instant::now();
+    let is_early = || begun.elapsed() < ENOUGH;
     thread::scope(|scope| {
         for writer in 0..3 {
+            let is_early = &is_early;
             scope.spawn(move || {
                 let name = format!("a/b/c/{writer}");
-                for round in 0..150u8 {
+                for round in (0..150u8).take_while(|_| is_early()) {
                     put(store, &name, &[round]);
                     assert_eq!(get(store, &name).unwrap(), [round]);
                     assert!(store.delete(key(&name)).unwrap());
@@ -117,7 +121,7 @@ pub(super) fn concurrent_creation_and_deletion(store: &dyn Store) {
             });
         }
         scope.spawn(|| {
-            for _ in 0..100 {
+            for _ in (0..100).take_while(|_| is_early()) {
                 put(store, "a/gone/x/y", b"");
                 put(store, "a/gone/z", b"");
                 store.delete_prefix(Some(key("a/gone"))).unwrap();

@@ -1,9 +1,10 @@
 //! Opened objects and stamps.
 
-use super::{bytes_of, key, put};
+use super::{ENOUGH, bytes_of, key, put};
 use crate::{RangeRead, Stamp, Store, StoreError};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Instant;
 
 /// What is open keeps its contents, whatever happens to the key.
 pub(super) fn opened_objects(store: &dyn Store) {
@@ -70,7 +71,8 @@ pub(super) fn stamps(store: &dyn Store, other: &dyn Store) {
     // Faster than any clock ticks, in one store and in two, the same bytes and others, with
     // deletions.
     let mut given: Vec<(Vec<u8>, Stamp)> = Vec::new();
-    for round in 0..400u32 {
+    let begun = Instant::now();
+    for round in (0..400u32).take_while(|_| begun.elapsed() < ENOUGH) {
         let (at, name) =
             (if round % 3 == 0 { other } else { store }, if round % 5 == 0 { "s/y" } else { "s/x" });
         let value = [(round / 2) as u8];
@@ -96,18 +98,21 @@ pub(super) fn stamps(store: &dyn Store, other: &dyn Store) {
 /// stamp.
 pub(super) fn stamps_during_replacement(store: &dyn Store) {
     put(store, "s/x", &0u32.to_le_bytes());
-    let written = AtomicU64::new(0);
+    let (written, done) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
-            for round in 1..=2000u32 {
+            let begun = Instant::now();
+            for round in (1..=2000u32).take_while(|_| begun.elapsed() < ENOUGH) {
                 put(store, "s/x", &round.to_le_bytes());
                 written.store(round.into(), Ordering::SeqCst);
             }
+            done.store(true, Ordering::SeqCst);
         });
         for _ in 0..2 {
             scope.spawn(|| {
                 let mut kept: Option<(Vec<u8>, Stamp)> = None;
                 loop {
+                    let last = done.load(Ordering::SeqCst);
                     let least = written.load(Ordering::SeqCst);
                     let now = store.stamp(key("s/x")).unwrap();
                     let bytes = match &kept {
@@ -123,7 +128,7 @@ pub(super) fn stamps_during_replacement(store: &dyn Store) {
                     };
                     let value = u32::from_le_bytes(bytes.try_into().unwrap());
                     assert!(u64::from(value) >= least, "{value}, after {least} was written");
-                    if least == 2000 {
+                    if last {
                         break;
                     }
                 }
