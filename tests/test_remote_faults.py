@@ -35,7 +35,7 @@ PART = np.s_[3:25, 2:28:3]
 # Long enough to be listed before it is read.
 SPARSE = np.zeros(2_000_000, "i4")
 SPARSE[::500_000] = 1, 2, 3, 4
-LONG = np.random.default_rng(0).integers(0, 255, 11_000_000, dtype="u1")
+LONG = np.random.default_rng(0).integers(0, 255, 6_000_000, dtype="u1")
 
 
 @dataclass

@@ -299,7 +299,7 @@ def test_commands_on_a_web_server(start: Callable[[str], Running], tmp_path: Pat
 
 def _add(url: str, options: dict[str, str], writer: int) -> None:
     array = hs.open_array(url, mode="r+", storage_options=options)
-    for n in range(writer, 30, 3):
+    for n in range(writer, 30, 2):
         array[n] = n + 1
 
 
@@ -307,7 +307,7 @@ def test_processes_that_write_to_one_shard_lose_nothing(there: Place) -> None:
     url, options = f"{there.url}/n.zarr", there.options
     hs.create_array(url, shape=(30,), dtype="i4", chunks=(10,), shards=(30,), storage_options=options)
     context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=_add, args=(url, options, n)) for n in range(3)]
+    writers = [context.Process(target=_add, args=(url, options, n)) for n in range(2)]
     for writer in writers:
         writer.start()
     for writer in writers:
