@@ -8,10 +8,10 @@
 //! dropped ([`Source::forget`]).
 
 use crate::cursor::to_usize;
-use crate::{Cursor, Hdf5Error, ParseError, Parsed, Result, Sizes, interrupt};
+use crate::{Bytes, Cursor, Hdf5Error, ParseError, Parsed, Result, Sizes, interrupt, rehearsal};
 use hyperslab_store::fork::{Mutex, MutexGuard};
 use hyperslab_store::{Key, RangeRead, Store, StoreError};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,7 +30,11 @@ const BATCH: u64 = 16 << 20;
 const GAP: u64 = 8 << 10;
 
 /// Reads between two checks for an interrupt: on a network disk that takes 10 ms for each, 160 ms.
+/// (A store far away makes many at once, and looks for interrupts itself.)
 const RUNS: usize = 16;
+
+/// Pages that are fetched because they will probably be wanted: at least, and at most (16 MiB).
+const FORESEEN: (usize, usize) = (8, 256);
 
 /// A file in a store, and the pages of it that have been read.
 #[derive(Debug)]
@@ -43,6 +47,8 @@ pub struct Source {
     base: u64,
     sizes: Sizes,
     verify: bool,
+    /// Whether many reads together take about the time of one: the store is a server.
+    far: bool,
     /// Bytes that replace bytes of the file: where they begin in the file, and the bytes. Sorted.
     instead: Vec<(u64, Bytes)>,
     /// Gated: never held while bytes are fetched.
@@ -59,36 +65,6 @@ struct Pages {
     ranges: Vec<(u64, usize)>,
 }
 
-/// Some bytes of a file: a part of a page that is kept, or bytes of their own.
-#[derive(Clone, Debug)]
-pub struct Bytes {
-    whole: Arc<[u8]>,
-    range: std::ops::Range<usize>,
-}
-
-impl std::ops::Deref for Bytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        self.whole.get(self.range.clone()).unwrap_or_default()
-    }
-}
-
-impl Bytes {
-    /// A part of these bytes; what is out of bounds is left out.
-    pub fn slice(&self, range: std::ops::Range<usize>) -> Bytes {
-        let start = self.range.start.saturating_add(range.start).min(self.range.end);
-        let end = self.range.start.saturating_add(range.end).clamp(start, self.range.end);
-        Bytes { whole: self.whole.clone(), range: start..end }
-    }
-}
-
-impl From<Vec<u8>> for Bytes {
-    fn from(bytes: Vec<u8>) -> Self {
-        Bytes { range: 0..bytes.len(), whole: bytes.into() }
-    }
-}
-
 impl Source {
     /// The object `key` with address 0 at `base`. Fails with [`Hdf5Error::NotHdf5`] if missing.
     pub fn new(store: Arc<dyn Store>, key: &str, base: u64) -> Result<Self> {
@@ -97,6 +73,7 @@ impl Source {
             why: "it does not exist".into(),
         })?;
         Ok(Source {
+            far: store.cost().at_once > 1,
             store,
             key: key.into(),
             size: size.into(),
@@ -150,6 +127,12 @@ impl Source {
     /// The object's key.
     pub fn key(&self) -> &str {
         &self.key
+    }
+
+    /// Whether many reads together take about the time of one, so that it pays to know early what will
+    /// be read.
+    pub(crate) fn is_far(&self) -> bool {
+        self.far
     }
 
     /// Bytes of the whole file.
@@ -357,7 +340,7 @@ impl Source {
             ranges.push(RangeRead { offset: start, buf });
             free = later;
         }
-        for some in ranges.chunks_mut(RUNS) {
+        for some in ranges.chunks_mut(self.runs()) {
             self.go_on()?;
             self.fetch_ranges(some)?;
         }
@@ -373,7 +356,7 @@ impl Source {
         if first == last {
             let page = self.page(first)?;
             let skip = first * PAGE;
-            return Ok(Bytes { whole: page, range: to_usize(start - skip)..to_usize(end - skip) });
+            return Ok(Bytes::of(page, to_usize(start - skip)..to_usize(end - skip)));
         }
         // Large structures are not kept twice.
         let mut bytes = Vec::new();
@@ -381,9 +364,12 @@ impl Source {
         bytes.try_reserve_exact(to_usize(len)).map_err(failed)?;
         if last - first >= 4 {
             bytes.resize(to_usize(len), 0);
-            self.fetch(start, &mut bytes)?;
+            if !self.far || !self.copy_kept(start, &mut bytes) {
+                self.fetch(start, &mut bytes)?;
+            }
             return Ok(bytes.into());
         }
+        self.announce(&[(address, len)])?;
         for number in first..=last {
             let page = self.page(number)?;
             let skip = number * PAGE;
@@ -430,35 +416,68 @@ impl Source {
         true
     }
 
+    /// As [`Source::prefetch`] if the store is far. Else nothing: what is not read costs more than
+    /// another read.
+    pub(crate) fn announce(&self, structures: &[(u64, u64)]) -> Result<()> {
+        if self.far { self.prefetch(structures) } else { Ok(()) }
+    }
+
     /// Fetches the pages of many `(address, length)` at once. Ignores ranges out of bounds.
     pub fn prefetch(&self, structures: &[(u64, u64)]) -> Result<()> {
+        let ranges = structures.iter().map(|(address, len)| (address.saturating_add(self.base), *len));
+        self.fetch_pages(&ranges.collect::<Vec<_>>(), to_usize(KEPT / PAGE / 2)).map(drop)
+    }
+
+    /// Fetches the first `most` missing pages of ranges of the file. Returns how many there were.
+    pub(crate) fn fetch_pages(&self, ranges: &[(u64, u64)], most: usize) -> Result<usize> {
         let mut wanted: Vec<u64> = Vec::new();
-        for (address, len) in structures {
-            let start = address.saturating_add(self.base);
-            let end = start.saturating_add((*len).max(1)).min(self.size());
-            if start < end {
-                wanted.extend(start / PAGE..=(end - 1) / PAGE);
+        {
+            let (pages, mut seen) = (self.lock(), HashSet::new());
+            for (start, len) in ranges {
+                let end = start.saturating_add((*len).max(1)).min(self.size());
+                if *start < end {
+                    let numbers = (start / PAGE..=(end - 1) / PAGE).take(most);
+                    wanted.extend(numbers.filter(|n| !pages.found.contains_key(n) && seen.insert(*n)));
+                }
+                if wanted.len() >= most {
+                    break;
+                }
             }
         }
+        wanted.truncate(most);
         wanted.sort_unstable();
-        wanted.dedup();
-        wanted.truncate(to_usize(KEPT / PAGE / 2));
-        let pages = self.lock();
-        wanted.retain(|number| !pages.found.contains_key(number));
-        drop(pages);
         // Neighbours are one read.
+        let mut reads: Vec<(u64, Vec<u8>)> = Vec::new();
         for run in wanted.chunk_by(|a, b| a + 1 == *b) {
             let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
             let start = first * PAGE;
             let len = ((last + 1) * PAGE).min(self.size()).saturating_sub(start);
-            let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
-            self.fetch(start, &mut bytes)?;
-            let parts = bytes.chunks(to_usize(PAGE));
-            for (number, part) in run.iter().zip(parts) {
-                self.keep(*number, part.into());
+            reads.push((*first, vec![0; usize::try_from(len).unwrap_or(0)]));
+        }
+        for some in reads.chunks_mut(self.runs()) {
+            self.go_on()?;
+            let ranges = some.iter_mut().map(|(first, buf)| RangeRead { offset: *first * PAGE, buf });
+            self.fetch_ranges(&mut ranges.collect::<Vec<_>>())?;
+        }
+        self.make_room(wanted.len());
+        for (first, bytes) in reads {
+            for (number, part) in (first..).zip(bytes.chunks(to_usize(PAGE))) {
+                self.keep(number, part.into());
             }
         }
-        Ok(())
+        Ok(wanted.len())
+    }
+
+    /// How many ranges are read together.
+    fn runs(&self) -> usize {
+        if self.far { usize::MAX } else { RUNS }
+    }
+
+    /// How many pages may be fetched because they will probably be wanted: as many as come in the
+    /// time of some requests.
+    pub(crate) fn foreseen(&self) -> usize {
+        let (least, most) = FORESEEN;
+        to_usize(self.store.cost().request.saturating_mul(16) / PAGE).clamp(least, most)
     }
 
     fn page(&self, number: u64) -> Result<Arc<[u8]>> {
@@ -474,12 +493,17 @@ impl Source {
         Ok(page)
     }
 
-    fn keep(&self, number: u64, page: Arc<[u8]>) {
+    /// Drops all pages if there is no room for so many more.
+    fn make_room(&self, more: usize) {
         let mut pages = self.lock();
-        let full = pages.found.len() as u64 >= KEPT / PAGE;
+        let full = pages.found.len().saturating_add(more) as u64 > KEPT / PAGE;
         let dropped = if full { std::mem::take(&mut pages.found) } else { HashMap::new() };
-        pages.found.insert(number, page);
         drop((pages, dropped));
+    }
+
+    fn keep(&self, number: u64, page: Arc<[u8]>) {
+        self.make_room(1);
+        self.lock().found.insert(number, page);
     }
 
     /// Reads bytes of the file, wherever the base is.
@@ -488,6 +512,9 @@ impl Source {
     }
 
     fn fetch_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
+        if self.far && rehearsal::note(self, ranges) {
+            return Err(Hdf5Error::Interrupted { file: self.name() });
+        }
         {
             let mut pages = self.lock();
             pages.reads += 1;

@@ -23,17 +23,9 @@ fn tree(sizes: Sizes) -> Tree {
 
 /// All links, in the order of their names.
 pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<Link>> {
-    let (heap, tree) = (LocalHeap::read(source, heap)?, tree(source.sizes()));
-    let mut nodes = Vec::new();
-    tree.walk(source, btree, &mut |entries| {
-        while !entries.is_empty() {
-            entries.skip(tree.key)?;
-            nodes.push((entries.defined(STRUCTURE)?, GUESS));
-        }
-        Ok(())
-    })?;
-    // Object headers lie near, and are wanted next.
-    source.prefetch(&nodes)?;
+    // Neither leads to the other.
+    source.foresee(|| drop((LocalHeap::read(source, heap), nodes(source, btree))))?;
+    let (heap, nodes) = (LocalHeap::read(source, heap)?, nodes(source, btree)?);
     let mut visited = Visited::new(source);
     let mut links = Vec::new();
     for (address, guess) in nodes {
@@ -52,8 +44,26 @@ pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<Link>> {
     Ok(links)
 }
 
+/// Where all nodes are, and bytes to fetch of each. They are fetched.
+fn nodes(source: &Source, btree: u64) -> Result<Vec<(u64, u64)>> {
+    let (mut nodes, tree) = (Vec::new(), tree(source.sizes()));
+    tree.walk(source, btree, &mut |entries| {
+        while !entries.is_empty() {
+            entries.skip(tree.key)?;
+            nodes.push((entries.defined(STRUCTURE)?, GUESS));
+        }
+        Ok(())
+    })?;
+    // Object headers lie near, and are wanted next.
+    source.prefetch(&nodes)?;
+    Ok(nodes)
+}
+
 /// The link of a name: down the tree, without reading the rest of it.
 pub fn find(source: &Source, btree: u64, heap: u64, name: &str) -> Result<Option<Link>> {
+    // The root of the tree does not need the names to be found.
+    let root = || tree(source.sizes()).descend(source, btree, &mut |_| Ok(None));
+    source.foresee(|| drop((LocalHeap::read(source, heap), root())))?;
     let names = LocalHeap::read(source, heap)?;
     let choose = &mut |node: &Node<'_>| choose(node, &names, name.as_bytes());
     let found = tree(source.sizes()).descend(source, btree, choose)?;
