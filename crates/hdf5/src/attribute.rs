@@ -4,6 +4,7 @@
 use crate::dataspace::Dataspace;
 use crate::datatype::Datatype;
 use crate::element::Element;
+use crate::heaps::ALL_BLOCKS;
 use crate::messages::attribute::{AttributeInfo, AttributeParts, NameRecord};
 use crate::messages::shared::Shared;
 use crate::messages::{self, Message};
@@ -131,7 +132,10 @@ fn dense(file: &File, heap: u64, names: u64, found: &mut Vec<(u32, Attribute)>) 
         Ok::<_, Hdf5Error>(records)
     };
     // Neither leads to the other.
-    source.foresee(|| drop((file.heap(heap), read_names())))?;
+    source.foresee(|| {
+        drop(file.heap(heap).map(|heap| heap.visit(source, ALL_BLOCKS)));
+        drop(read_names());
+    })?;
     let at = heap;
     let (records, heap) = (read_names()?, file.heap(heap)?);
     let read = |record: &NameRecord| {

@@ -127,3 +127,120 @@ fn behind(attribute: &Attribute) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Levels, MOST, TOGETHER};
+    use crate::testing::{
+        Builder, FarStore, attribute, changes, contiguous, dataset, elements, hard, link_info, store,
+    };
+    use crate::{File, FileOptions, Group, Node, Result};
+    use std::sync::Arc;
+
+    /// A tree of groups of `width` members, `depth` levels of them, and datasets at the end. What
+    /// belongs together is `gap` bytes from everything else.
+    fn tree(builder: &mut Builder, width: u64, depth: u32, gap: usize) -> u64 {
+        let here: Vec<_> = (0..width)
+            .map(|n| match depth {
+                0 => {
+                    builder.put(&vec![0; gap]);
+                    let raw = builder.put(&[1, 0, 2, 0, n as u8, 0]);
+                    let messages = [dataset(&[3], contiguous(raw, 6)), vec![attribute()]].concat();
+                    hard(&format!("d{n}"), builder.header(&messages))
+                }
+                _ => hard(&format!("g{n}"), tree(builder, width, depth - 1, gap)),
+            })
+            .collect();
+        builder.put(&vec![0; gap]);
+        builder.header(&[&[link_info(false), attribute()], &here[..]].concat())
+    }
+
+    fn example(width: u64, depth: u32, gap: usize) -> Vec<u8> {
+        let mut builder = Builder::new();
+        let root = tree(&mut builder, width, depth, gap);
+        builder.finish(root, 2, 0)
+    }
+
+    fn open_far(bytes: &[u8]) -> Result<(File, Arc<FarStore>)> {
+        let far = FarStore::new(bytes);
+        Ok((File::open(far.clone(), "f", FileOptions::default())?, far))
+    }
+
+    /// All objects below a group, with their attributes, elements of datasets too.
+    fn walk(group: &Group) -> Result<Vec<String>> {
+        let mut found = vec![format!("{} {}", group.path(), group.attributes()?.len())];
+        for link in group.links()? {
+            match group.child(&link.name)? {
+                Node::Group(group) => found.extend(walk(&group)?),
+                Node::Dataset(dataset) => {
+                    let attributes = dataset.attributes()?.len();
+                    let shape = dataset.dataspace().shape().to_vec();
+                    found.push(format!("{} {attributes} {shape:?}", dataset.path()));
+                }
+                Node::Datatype(datatype) => found.push(datatype.path),
+            }
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn a_walk_takes_rounds_for_levels_not_for_objects() {
+        let bytes = example(4, 2, 100_000);
+        let near = File::open(store("f", &bytes), "f", FileOptions::default()).unwrap();
+        let expected = walk(&near.root().unwrap()).unwrap();
+        assert_eq!(expected.len(), 1 + 4 + 16 + 64);
+        let (file, far) = open_far(&bytes).unwrap();
+        // The signature, and the first page.
+        assert_eq!(far.take_rounds(), 2);
+        assert_eq!(walk(&file.root().unwrap()).unwrap(), expected);
+        // The root, groups, groups in them, datasets.
+        assert_eq!(far.take_rounds(), 4);
+        assert_eq!(walk(&file.root().unwrap()).unwrap(), expected);
+        assert_eq!(far.take_rounds(), 0);
+    }
+
+    #[test]
+    fn one_object_takes_only_its_own_rounds() {
+        let bytes = example(30, 0, 100_000);
+        let (file, far) = open_far(&bytes).unwrap();
+        let Node::Dataset(dataset) = file.node("d7").unwrap() else { panic!("no dataset") };
+        assert_eq!(dataset.attributes().unwrap().len(), 1);
+        // Signature, superblock, root, dataset.
+        assert_eq!(far.take_rounds(), 4);
+        let found = elements(&dataset.layout().unwrap()).unwrap();
+        assert_eq!((found, far.take_rounds()), (vec![1, 0, 2, 0, 7, 0], 1));
+        // Listed, the others come together.
+        let links = file.root().unwrap().links().unwrap();
+        assert_eq!((links.len(), far.take_rounds()), (30, 0));
+        assert!(file.node("d20").is_ok() && file.node("d3").is_ok());
+        assert_eq!(far.take_rounds(), 1);
+    }
+
+    /// Whatever is damaged: as it is read near, it is read far away, or is an error.
+    #[test]
+    fn any_bytes() {
+        let bytes = example(2, 1, 0);
+        for (at, changed) in changes(&bytes, |byte| [0, 0xff, byte ^ 1, byte ^ 0x80, byte.wrapping_add(1)]) {
+            for verify in [true, false] {
+                let options = || FileOptions { verify, ..FileOptions::default() };
+                let near = File::open(store("f", &changed), "f", options()).and_then(|file| walk(&file.root()?));
+                let far = File::open(FarStore::new(&changed), "f", options()).and_then(|file| walk(&file.root()?));
+                match (near, far) {
+                    (Ok(near), Ok(far)) => assert_eq!(near, far, "byte {at}"),
+                    (near, far) => assert_eq!(near.is_err(), far.is_err(), "byte {at}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn levels_are_bounded() {
+        let mut levels = Levels::default();
+        levels.add((0..5000).collect());
+        let around = levels.around(3000);
+        assert_eq!((around.len(), around[0], around[1]), (TOGETHER, 3000, 2048));
+        assert_eq!(levels.around(7000), [7000]);
+        levels.add((10_000..10_000 + 2 * MOST as u64).collect());
+        assert_eq!((levels.0.len(), levels.around(3000)), (MOST, vec![3000]));
+    }
+}

@@ -5,6 +5,7 @@
 //! version 2 B-trees to find them by.
 
 use crate::checksum::lookup3;
+use crate::heaps::{ALL_BLOCKS, FEW_BLOCKS};
 use crate::messages::link;
 use crate::trees::{btree2, symbol_table};
 use crate::{Attribute, Cursor, File, Hdf5Error, Node, Purpose, Result, Source};
@@ -111,7 +112,10 @@ impl Group {
             Storage::Compact { tracked } => (self.compact()?, tracked),
             Storage::Dense { tracked, heap, names } => {
                 // Neither leads to the other.
-                source.foresee(|| drop((self.file.heap(heap), ids(source, names))))?;
+                source.foresee(|| {
+                    drop(self.file.heap(heap).map(|heap| heap.visit(source, ALL_BLOCKS)));
+                    drop(ids(source, names));
+                })?;
                 (self.dense(heap, &ids(source, names)?)?, tracked)
             }
         };
@@ -151,7 +155,10 @@ impl Group {
                     Ok::<_, Hdf5Error>(ids)
                 };
                 // Neither leads to the other.
-                source.foresee(|| drop((self.file.heap(heap), find())))?;
+                source.foresee(|| {
+                    drop(self.file.heap(heap).map(|heap| heap.visit(source, FEW_BLOCKS)));
+                    drop(find());
+                })?;
                 self.dense(heap, &find()?).map(named)
             }
         }

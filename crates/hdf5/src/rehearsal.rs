@@ -90,3 +90,90 @@ impl Source {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{is_on, note};
+    use crate::testing::{FarStore, says, source};
+    use crate::{Result, Source};
+    use std::cell::Cell;
+    use std::sync::Arc;
+
+    /// Numbers at 0, 8, … that are addresses of numbers, 1 MB from each other; after `steps`, 0.
+    fn chains(count: u64, steps: u64) -> Vec<u8> {
+        let at = |chain: u64, step: u64| (step * count + chain) << 20;
+        let mut bytes = vec![0; at(0, steps + 1) as usize];
+        for chain in 0..count {
+            let place = |step| if step == 0 { (8 * chain) as usize } else { at(chain, step) as usize };
+            for step in 0..steps {
+                bytes[place(step)..place(step) + 8].copy_from_slice(&at(chain, step + 1).to_le_bytes());
+            }
+        }
+        bytes
+    }
+
+    fn follow(source: &Source, chain: u64) -> Result<u64> {
+        let (mut at, mut steps) = (8 * chain, 0);
+        loop {
+            match source.parse("number", at, 8, |cursor| cursor.u64())? {
+                0 => return Ok(steps),
+                next => (at, steps) = (next, steps + 1),
+            }
+        }
+    }
+
+    #[test]
+    fn many_chains_take_the_rounds_of_one() {
+        let store = FarStore::new(&chains(20, 3));
+        let source = Source::new(store.clone(), "f", 0).unwrap();
+        source.foresee(|| (0..20).for_each(|chain| drop(follow(&source, chain)))).unwrap();
+        assert_eq!(store.take_rounds(), 4);
+        assert!((0..20).all(|chain| follow(&source, chain).unwrap() == 3));
+        source.foresee(|| (0..20).for_each(|chain| drop(follow(&source, chain)))).unwrap();
+        assert_eq!(store.take_rounds(), 0);
+    }
+
+    #[test]
+    fn near_stores_are_not_asked() {
+        let near = source(&chains(2, 1));
+        near.foresee(|| panic!("not rehearsed")).unwrap();
+        near.announce(&[(0, 8)]).unwrap();
+        assert_eq!(near.reads(), 0);
+    }
+
+    #[test]
+    fn rounds_and_pages_are_bounded() {
+        let long = FarStore::new(&chains(1, 40));
+        let source = Source::new(long.clone(), "f", 0).unwrap();
+        source.foresee(|| drop(follow(&source, 0))).unwrap();
+        assert_eq!(long.take_rounds(), super::ROUNDS);
+        assert_eq!(follow(&source, 0).unwrap(), 40);
+        // One page more than may be foreseen.
+        let wide = FarStore::new(&vec![0; 20 << 20]);
+        let source = Source::new(wide.clone(), "f", 0).unwrap();
+        let all = || (0..257).for_each(|page| drop(source.read("x", page << 16, 1)));
+        source.foresee(all).unwrap();
+        assert_eq!(wide.take_rounds(), 1);
+        all();
+        assert_eq!(wide.take_rounds(), 1);
+    }
+
+    #[test]
+    fn rehearsals_read_nothing_and_end() {
+        let (here, there) = (FarStore::new(&[1; 100]), FarStore::new(&[2; 100]));
+        let [this, other] = [&here, &there].map(|store| Source::new(Arc::clone(store) as _, "f", 0).unwrap());
+        let inner = Cell::new(0);
+        let noted = this.rehearse(|| {
+            says(this.read("x", 5, 1).unwrap_err(), "interrupted");
+            // What is in another file is neither read nor noted.
+            assert!(other.read("x", 5, 1).is_err());
+            this.foresee(|| inner.set(inner.get() + 1)).unwrap();
+        });
+        assert_eq!((noted, inner.get(), here.take_rounds() + there.take_rounds()), (vec![(0, 100)], 1, 0));
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            this.rehearse(|| panic!("in a parser"));
+        }));
+        assert!(panicked.is_err() && !is_on() && !note(&this, &[]));
+        assert_eq!(*this.read("x", 5, 1).unwrap(), [1]);
+    }
+}

@@ -1,7 +1,7 @@
 //! An object that stays open, in blocks: for files of HDF5 and NetCDF.
 //!
-//! Their metadata are many small structures, most of them near each other. So small reads bring
-//! blocks of 64 KiB, which are kept; reads that follow each other bring more and more at once, up to
+//! Their metadata are many small structures, most of them near each other, many near the start. So
+//! the first read brings up to 1 MiB, and small reads bring blocks of 64 KiB, which are kept; reads that follow each other bring more and more at once, up to
 //! 1 MiB. Long reads (chunks of data) and what was announced go past the blocks.
 //!
 //! All reads are of the contents that the object had when it was opened: when somebody replaces it,
@@ -21,6 +21,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Bytes of a block. One comes in about the time of a request to the nearest server.
 const BLOCK: u64 = 64 << 10;
+
+/// Most bytes of the first read. It brings what comes in half the time of a request, since most files
+/// have the metadata of their root group there, and many all metadata: of 11 files of 100 variables,
+/// 512 KiB instead of 64 KiB saved 4 a round, 1 MiB no more. (The ends of these files saved none.)
+const MOST_FIRST: u64 = 1 << 20;
 
 /// Most blocks that are fetched for one small read.
 const MOST_AHEAD: u64 = 16;
@@ -63,7 +68,8 @@ pub(crate) fn hold(store: &RemoteStore, key: Key<'_>) -> Result<Option<HeldObjec
 
 impl HeldStore {
     fn open_object(store: &RemoteStore, key: Key<'_>) -> Result<Option<HeldStore>> {
-        let Some(opened) = store.open_next(key, None, Wanted::Bounded(0..BLOCK))? else { return Ok(None) };
+        let first = (store.0.process.meter.request() / 2).clamp(BLOCK, MOST_FIRST);
+        let Some(opened) = store.open_next(key, None, Wanted::Bounded(0..first))? else { return Ok(None) };
         let (key, blocks) = (key.as_str().to_owned(), Mutex::new(Blocks { ahead: 1, ..Blocks::default() }));
         Ok(Some(HeldStore { store: store.clone(), key, opened, blocks, closed: AtomicBool::new(false) }))
     }

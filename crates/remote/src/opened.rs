@@ -64,8 +64,10 @@ impl RemoteOpened {
     fn start(&self, wanted: impl Iterator<Item = Range<u64>>, pieces: &[Arc<Piece>]) -> Vec<Arc<Piece>> {
         let have: Vec<Range<u64>> = pieces.iter().map(|piece| piece.range.clone()).collect();
         let missing: Vec<Range<u64>> = wanted.flat_map(|range| ranges::missing(range, &have)).collect();
-        let gap = self.store.0.process.meter.request();
-        let requests = ranges::requests(missing.into_iter(), gap, self.store.settings().largest);
+        let settings = self.store.settings();
+        let most = self.store.0.process.meter.request();
+        let gap = settings.gap.unwrap_or_else(|| ranges::gap(&missing, settings.concurrency, most));
+        let requests = ranges::requests(missing.into_iter(), gap, settings.largest);
         let start = |range: Range<u64>| {
             let of = Some(self.contents.clone());
             let fetching = self.store.fetch(self.path.clone(), Wanted::Bounded(range.clone()), of);

@@ -21,6 +21,28 @@ pub(crate) fn requests(wanted: impl Iterator<Item = Range<u64>>, gap: u64, large
     joined.into_iter().flat_map(|range| split(range, largest.max(1))).collect()
 }
 
+/// How far apart ranges may lie to be one request, where so many requests (`at_once`) take the time
+/// of one: a sixteenth of what is read in that time (`most`); more, up to `most`, if there are more
+/// ranges than that.
+pub(crate) fn gap(wanted: &[Range<u64>], at_once: usize, most: u64) -> u64 {
+    let least = most / 16;
+    if wanted.len() <= at_once {
+        return least;
+    }
+    let mut sorted: Vec<&Range<u64>> = wanted.iter().filter(|range| !range.is_empty()).collect();
+    sorted.sort_unstable_by_key(|range| range.start);
+    let mut gaps: Vec<u64> = Vec::with_capacity(sorted.len());
+    let mut end = u64::MAX;
+    for range in sorted {
+        gaps.push(range.start.saturating_sub(end));
+        end = if end == u64::MAX { range.end } else { end.max(range.end) };
+    }
+    gaps.sort_unstable();
+    // With the smallest gaps joined, `at_once` requests are left.
+    let joined = gaps.len().saturating_sub(at_once);
+    gaps.get(joined).map_or(least, |gap| gap.saturating_add(1)).clamp(least, most)
+}
+
 /// Equal parts of a range, of at most `largest` bytes.
 fn split(range: Range<u64>, largest: u64) -> impl Iterator<Item = Range<u64>> {
     let len = range.end - range.start;

@@ -21,6 +21,10 @@ use std::collections::HashMap;
 const HEADER: &str = "fractal heap header";
 const OBJECT: &str = "fractal heap object";
 
+/// Blocks of a heap that are fetched together, for who wants all objects, and for who wants one.
+pub(crate) const ALL_BLOCKS: usize = 1024;
+pub(crate) const FEW_BLOCKS: usize = 16;
+
 /// An object with filters is no larger decoded than this.
 const LARGEST: u64 = 1 << 30;
 
