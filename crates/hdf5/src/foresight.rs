@@ -11,12 +11,16 @@ use crate::group::{Group, Link, LinkTarget};
 use crate::rehearsal;
 use crate::vlen;
 use crate::{Attribute, File, Result};
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Objects that are looked at together.
 const TOGETHER: usize = 1024;
+
+/// How long parsers may run ahead. It takes some milliseconds, but objects of damaged files
+/// may overlap, so that each of them is as long as the file.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Objects of which is known with which others they were listed.
 const MOST: usize = 1 << 18;
@@ -55,7 +59,10 @@ impl File {
             return Ok(());
         }
         let around = self.inner.levels.lock().around(address);
-        source.foresee(|| around.iter().for_each(|address| work(*address)))
+        source.foresee(|| {
+            let begun = Instant::now();
+            around.iter().take_while(|_| begun.elapsed() < PATIENCE).for_each(|address| work(*address));
+        })
     }
 
     /// Before an object is opened.
@@ -85,18 +92,19 @@ impl File {
         let mut level = hard(links);
         let around = {
             let levels = self.inner.levels.lock();
-            if level.first().is_none_or(|first| levels.0.contains_key(first)) {
+            if level.iter().all(|address| levels.0.contains_key(address)) {
                 return;
             }
             levels.around(address)
         };
-        let others = RefCell::new(Vec::new());
-        let look = || {
-            let below = around.iter().skip(1).filter_map(|address| self.below(*address).ok());
-            below.take_while(|_| others.borrow().len() < MOST).for_each(|below| others.borrow_mut().extend(below));
-        };
-        self.source().rehearse(look);
-        level.extend(others.into_inner());
+        let begun = Instant::now();
+        self.source().rehearse(|| {
+            for other in around.iter().skip(1) {
+                if level.len() < MOST && begun.elapsed() < PATIENCE {
+                    level.extend(self.below(*other).unwrap_or_default());
+                }
+            }
+        });
         self.inner.levels.lock().add(level);
     }
 
@@ -110,7 +118,8 @@ impl File {
 }
 
 fn hard(links: &[Link]) -> Vec<u64> {
-    let address = |link: &Link| if let LinkTarget::Hard(address) = link.target { Some(address) } else { None };
+    let address =
+        |link: &Link| if let LinkTarget::Hard(address) = link.target { Some(address) } else { None };
     links.iter().filter_map(address).collect()
 }
 
@@ -223,8 +232,10 @@ mod tests {
         for (at, changed) in changes(&bytes, |byte| [0, 0xff, byte ^ 1, byte ^ 0x80, byte.wrapping_add(1)]) {
             for verify in [true, false] {
                 let options = || FileOptions { verify, ..FileOptions::default() };
-                let near = File::open(store("f", &changed), "f", options()).and_then(|file| walk(&file.root()?));
-                let far = File::open(FarStore::new(&changed), "f", options()).and_then(|file| walk(&file.root()?));
+                let near =
+                    File::open(store("f", &changed), "f", options()).and_then(|file| walk(&file.root()?));
+                let far =
+                    File::open(FarStore::new(&changed), "f", options()).and_then(|file| walk(&file.root()?));
                 match (near, far) {
                     (Ok(near), Ok(far)) => assert_eq!(near, far, "byte {at}"),
                     (near, far) => assert_eq!(near.is_err(), far.is_err(), "byte {at}"),

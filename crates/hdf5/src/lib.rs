@@ -39,6 +39,7 @@ mod heaps;
 pub mod index;
 mod interrupt;
 mod kept;
+mod many;
 mod members;
 mod messages;
 mod number;

@@ -21,13 +21,7 @@ const PAGE: u64 = 64 << 10;
 const KEPT: u64 = 32 << 20;
 
 /// No structure of metadata is larger than this. (A chunk index or a heap is many structures.)
-const LARGEST: u64 = 1 << 30;
-
-/// Bytes of a batch of structures that are read once, and may lie far apart.
-const BATCH: u64 = 16 << 20;
-
-/// Structures with a smaller gap are one read: skipping the gap costs less than a second read.
-const GAP: u64 = 8 << 10;
+pub(crate) const LARGEST: u64 = 1 << 30;
 
 /// Reads between two checks for an interrupt: on a network disk that takes 10 ms for each, 160 ms.
 /// (A store far away makes many at once, and looks for interrupts itself.)
@@ -56,13 +50,20 @@ pub struct Source {
 }
 
 #[derive(Debug, Default)]
-struct Pages {
+pub(crate) struct Pages {
     found: HashMap<u64, Arc<[u8]>>,
     /// How many reads of the store there were.
     reads: u64,
     /// The ranges that were read: where each begins, and its bytes.
     #[cfg(test)]
     ranges: Vec<(u64, usize)>,
+}
+
+impl Pages {
+    /// Whether all pages with these bytes of the file, one at least, are there.
+    pub(crate) fn have(&self, start: u64, end: u64) -> bool {
+        (start / PAGE..=(end - 1) / PAGE).all(|number| self.found.contains_key(&number))
+    }
 }
 
 impl Source {
@@ -236,115 +237,13 @@ impl Source {
     }
 
     /// A cursor over the first bytes of a structure.
-    fn first<'b>(&self, bytes: &'b [u8], address: u64) -> Cursor<'b> {
+    pub(crate) fn first<'b>(&self, bytes: &'b [u8], address: u64) -> Cursor<'b> {
         Cursor::new(bytes, address, self.sizes).verifying(self.verify)
     }
 
     /// Errors where somebody wants that the work stops.
     pub(crate) fn go_on(&self) -> Result<()> {
         if interrupt::is_wanted() { Err(Hdf5Error::Interrupted { file: self.name() }) } else { Ok(()) }
-    }
-
-    /// As [`Source::parse`] for many addresses and guesses; `parse` gets the place in the list too.
-    /// Fetches them together, and keeps no pages: they are read once.
-    ///
-    /// `parse` may be called twice: it must have no effect until it has all bytes.
-    pub fn parse_many(
-        &self,
-        structure: &'static str,
-        places: &[(u64, u64)],
-        mut parse: impl FnMut(usize, &mut Cursor<'_>) -> Parsed<()>,
-    ) -> Result<()> {
-        let (mut rest, mut place) = (places, 0);
-        let mut buffer = Vec::new();
-        while !rest.is_empty() {
-            let mut total = 0u64;
-            let fits = |(_, guess): &&(u64, u64)| {
-                let first = total == 0;
-                total = total.saturating_add(*guess).saturating_add(GAP);
-                first || total <= BATCH
-            };
-            let (batch, later) = rest.split_at(rest.iter().take_while(fits).count());
-            let found = self.fetch_many(batch, &mut buffer)?;
-            for ((address, guess), found) in batch.iter().zip(found) {
-                self.go_on()?;
-                let there = buffer.get(found).unwrap_or_default();
-                match parse(place, &mut self.first(there, *address)) {
-                    // Not fetched because its pages are there, or longer than was guessed.
-                    Err(ParseError::Need(needed)) => {
-                        let guess = to_usize(needed.max(*guess));
-                        self.parse(structure, *address, guess, |cursor| parse(place, cursor))?;
-                    }
-                    answer => answer.map_err(|why| self.wrong(structure, *address, why))?,
-                }
-                place += 1;
-            }
-            rest = later;
-        }
-        Ok(())
-    }
-
-    /// Fetches many structures (address, length) in one request. Returns their places in `buffer`,
-    /// which are empty if all pages are in memory, or if they are out of bounds.
-    fn fetch_many(&self, places: &[(u64, u64)], buffer: &mut Vec<u8>) -> Result<Vec<std::ops::Range<usize>>> {
-        let mut found = vec![0..0; places.len()];
-        let mut wanted = Vec::new();
-        {
-            let pages = self.lock();
-            for (place, (address, len)) in places.iter().enumerate() {
-                let start = address.saturating_add(self.base);
-                let end = start.saturating_add(*len).min(self.size());
-                let there = |start, end: u64| {
-                    (start / PAGE..=(end - 1) / PAGE).all(|number| pages.found.contains_key(&number))
-                };
-                if start < end && end - start <= LARGEST && !there(start, end) {
-                    wanted.push((start, end, place));
-                }
-            }
-        }
-        if !wanted.is_sorted() {
-            wanted.sort_unstable();
-        }
-        // Runs of structures that are one read: where each begins and ends in the file.
-        let mut runs: Vec<(u64, u64)> = Vec::new();
-        let mut total = 0;
-        for (start, end, place) in wanted {
-            match runs.last_mut() {
-                Some((_, last)) if start <= last.saturating_add(GAP) => {
-                    total += end.saturating_sub(*last);
-                    *last = end.max(*last);
-                }
-                _ => {
-                    runs.push((start, end));
-                    total += end - start;
-                }
-            }
-            // Counted back from the end of the run's bytes so far.
-            let run_end = runs.last().map_or(end, |run| run.1);
-            let (back, len) = (to_usize(run_end - start), to_usize(end - start));
-            if let Some(found) = found.get_mut(place) {
-                let from = to_usize(total) - back;
-                *found = from..from + len;
-            }
-        }
-        if runs.is_empty() {
-            return Ok(found);
-        }
-        let failed = |_| self.invalid(format!("no memory for {total} bytes of metadata"));
-        buffer.try_reserve(to_usize(total).saturating_sub(buffer.len())).map_err(failed)?;
-        buffer.resize(to_usize(total), 0);
-        let mut ranges = Vec::with_capacity(runs.len());
-        let mut free = buffer.as_mut_slice();
-        for (start, end) in runs {
-            let (buf, later) = free.split_at_mut(to_usize(end - start));
-            ranges.push(RangeRead { offset: start, buf });
-            free = later;
-        }
-        for some in ranges.chunks_mut(self.runs()) {
-            self.go_on()?;
-            self.fetch_ranges(some)?;
-        }
-        Ok(found)
     }
 
     /// The `len` bytes at `address`.
@@ -469,7 +368,7 @@ impl Source {
     }
 
     /// How many ranges are read together.
-    fn runs(&self) -> usize {
+    pub(crate) fn runs(&self) -> usize {
         if self.far { usize::MAX } else { RUNS }
     }
 
@@ -511,7 +410,7 @@ impl Source {
         self.fetch_ranges(&mut [RangeRead { offset, buf }])
     }
 
-    fn fetch_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
+    pub(crate) fn fetch_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
         if self.far && rehearsal::note(self, ranges) {
             return Err(Hdf5Error::Interrupted { file: self.name() });
         }
@@ -552,7 +451,7 @@ impl Source {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Pages> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Pages> {
         self.pages.lock()
     }
 }

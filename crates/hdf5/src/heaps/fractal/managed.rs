@@ -19,7 +19,6 @@ const INDIRECT: &str = "fractal heap indirect block";
 /// Bytes of blocks that are kept for each heap.
 const KEPT: usize = 8 << 20;
 
-
 /// A block of the table: where it is, and what it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeapBlock {
@@ -84,10 +83,14 @@ impl FractalHeap {
     }
 
     fn visit_block(&self, source: &Source, block: HeapBlock, left: &mut usize) {
-        let (Ok(bytes), BlockKind::Indirect { rows }) = (self.block(source, block), block.kind) else { return };
+        let (Ok(bytes), BlockKind::Indirect { rows }) = (self.block(source, block), block.kind) else {
+            return;
+        };
         let mut start = 0u64;
         // Blocks that are farther down have fewer rows: this ends.
-        while let Some(size) = self.table.place(start).and_then(|(row, ..)| self.table.size(row).filter(|_| row < rows)) {
+        while let Some(size) =
+            self.table.place(start).and_then(|(row, ..)| self.table.size(row).filter(|_| row < rows))
+        {
             let Some(fewer) = left.checked_sub(1) else { return };
             *left = fewer;
             if let Some(child) = self.entry(&bytes, block, rows, block.offset.saturating_add(start)) {
