@@ -99,6 +99,13 @@ impl HeldStore {
         Ok(())
     }
 
+    /// Whether blocks have all of a range.
+    fn has_blocks(&self, offset: u64, len: u64) -> bool {
+        let blocks = self.blocks.lock();
+        let last = offset.saturating_add(len.saturating_sub(1)) / BLOCK;
+        len <= SMALL && (offset / BLOCK..=last).all(|n| blocks.here.contains_key(&n))
+    }
+
     /// Fetches the blocks that are missing.
     fn bring(&self, ranges: &[RangeRead<'_>]) -> Result<()> {
         let size = self.opened.size();
@@ -171,37 +178,43 @@ impl HeldStore {
     }
 }
 
-/// The object, for the time of several reads.
+/// The object, for the time of several reads. What was announced goes with it.
 #[derive(Debug)]
-struct HeldOpened<'s>(&'s HeldStore);
+struct HeldOpened<'s> {
+    held: &'s HeldStore,
+    opened: RemoteOpened,
+}
 
 impl Opened for HeldOpened<'_> {
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
-        self.0.read(ranges)
+        let announced = ranges.iter().all(|range| self.opened.has(range.offset, range.buf.len() as u64));
+        if !announced {
+            return self.held.read(ranges);
+        }
+        self.held.check_open()?;
+        self.opened.read_ranges(ranges)
     }
 
     fn announce(&self, ranges: &[(u64, u64)]) {
-        // Small ones come in blocks.
-        let long: u64 = ranges.iter().map(|(_, len)| *len).fold(0, u64::saturating_add);
-        if long > SMALL {
-            self.0.opened.announce(ranges);
-        }
+        let missing = |(offset, len): &&(u64, u64)| !self.held.has_blocks(*offset, *len);
+        let missing: Vec<(u64, u64)> = ranges.iter().filter(missing).copied().collect();
+        self.opened.announce(&missing);
     }
 
     fn size(&self) -> u64 {
-        self.0.opened.size()
+        self.opened.size()
     }
 
     fn stamp(&self) -> Option<Stamp> {
-        self.0.opened.stamp()
+        self.opened.stamp()
     }
 
     fn vouched(&self) -> Option<Stamp> {
-        self.0.opened.vouched()
+        self.opened.vouched()
     }
 
     fn version(&self) -> Option<Version<'_>> {
-        self.0.opened.version()
+        self.opened.version()
     }
 }
 
@@ -234,7 +247,7 @@ impl Store for HeldStore {
         }
         self.check_open()?;
         self.store.check_size(&self.key, size, self.opened.size())?;
-        Ok(Some(Box::new(HeldOpened(self))))
+        Ok(Some(Box::new(HeldOpened { held: self, opened: self.opened.again() })))
     }
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
@@ -313,6 +326,29 @@ mod tests {
             store.write(Key::new(name).unwrap(), &[bytes]).unwrap();
             Box::new(HeldStore::open_object(&store, Key::new(name).unwrap()).unwrap().unwrap())
         });
+    }
+
+    #[test]
+    fn what_is_announced_is_read_once_and_goes() {
+        let store = in_memory();
+        let key = Key::new("x").unwrap();
+        let bytes: Vec<u8> = (0..20_000_000u32).map(|n| (n.wrapping_mul(0x9E37_79B1) >> 13) as u8).collect();
+        store.write(key, &[&bytes]).unwrap();
+        let (held, _) = store.hold(key).unwrap().unwrap();
+        let wanted: Vec<(u64, u64)> = (0..40).map(|n| (n * 499_000 + 7, 5000)).collect();
+        let opened = held.open(key, None).unwrap().unwrap();
+        opened.announce(&wanted);
+        opened.announce(&[(u64::MAX, 9), (5, u64::MAX), (19_999_999, 1), (19_999_999, 2), (3, 0)]);
+        for (offset, len) in wanted {
+            let mut buf = vec![0; len as usize];
+            opened.read_ranges(&mut [RangeRead { offset, buf: &mut buf }]).unwrap();
+            assert!(buf == bytes[offset as usize..][..len as usize], "{offset}");
+        }
+        let late = opened.read_ranges(&mut [RangeRead { offset: 19_999_999, buf: &mut [0; 2] }]);
+        assert!(matches!(late, Err(StoreError::OutOfRange { .. })), "{late:?}");
+        held.close();
+        let late = opened.read_ranges(&mut [RangeRead { offset: 19_999_999, buf: &mut [0] }]);
+        assert!(matches!(late, Err(StoreError::Closed { .. })), "{late:?}");
     }
 
     #[test]

@@ -60,6 +60,19 @@ impl RemoteOpened {
         RemoteOpened { store, key: key.to_owned(), path, contents, pieces }
     }
 
+    /// The same contents, with what came when they were opened.
+    pub(crate) fn again(&self) -> RemoteOpened {
+        let pieces = self.pieces().into_iter().filter(|piece| piece.kept).collect();
+        let (store, contents) = (self.store.clone(), self.contents.clone());
+        RemoteOpened {
+            store,
+            key: self.key.clone(),
+            path: self.path.clone(),
+            contents,
+            pieces: Mutex::new(pieces),
+        }
+    }
+
     /// Starts requests for what of `wanted` is not among `pieces`.
     fn start(&self, wanted: impl Iterator<Item = Range<u64>>, pieces: &[Arc<Piece>]) -> Vec<Arc<Piece>> {
         let have: Vec<Range<u64>> = pieces.iter().map(|piece| piece.range.clone()).collect();
