@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def write(path: Path, groups: int = 0, **how: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("files")
     for kind, how in KINDS.items():
         write(folder / f"{kind}.h5", **how)
@@ -70,15 +71,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     write(folder / "groups-late.h5", groups=10, libver="latest")
     (folder / "no ending").write_bytes((folder / "old.h5").read_bytes())
     (folder / "text").write_bytes(b"no file of HDF5")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[Server]:
     with Server() as server:
-        server.folder = folder  # type: ignore[attr-defined]
         server.control(serve={"files": str(folder)})
         yield server
-
-
-@pytest.fixture
-def path(server: Server) -> Path:
-    return server.folder  # type: ignore[attr-defined, no-any-return]
 
 
 def asked(server: Server, work: Callable[[], Any]) -> tuple[int, Any]:
@@ -98,31 +98,30 @@ def plain(attributes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rounds_of_many_variables(server: Server, path: Path, kind: str) -> None:
+def test_rounds_of_many_variables(server: Server, folder: Path, kind: str) -> None:
     url, options = f"s3://files/{kind}.h5", server.s3_options
     most = ROUNDS[kind]
-    with h5py.File(path / f"{kind}.h5") as file:
+    with h5py.File(folder / f"{kind}.h5") as file:
         attributes = {name: plain(each.attrs) for name, each in file.items()}
         plane = file["v17"][2]
 
+    def opened() -> Any:
+        return hs.open_group(url, mode="r", storage_options=options)
+
     def all_attributes_and_a_plane() -> tuple[dict[str, Any], Any]:
-        found = hs.open_group(url, mode="r", storage_options=options)
+        found = opened()
         return {name: plain(array.attrs) for name, array in found.arrays()}, found["v17"][2]
 
     rounds, found = asked(server, all_attributes_and_a_plane)
     assert found[0] == attributes and np.array_equal(found[1], plane)
     assert rounds <= most[0], server.requests()
 
-    def a_plane() -> Any:
-        return hs.open_group(url, mode="r", storage_options=options)["v17"][2]
-
-    rounds, found = asked(server, a_plane)
+    rounds, found = asked(server, lambda: opened()["v17"][2])
     assert np.array_equal(found, plane)
     assert rounds <= most[1], server.requests()
 
     def dimensions() -> list[Any]:
-        found = hs.open_group(url, mode="r", storage_options=options)
-        return [array.dimension_names for name, array in found.arrays() if name.startswith("v")]
+        return [array.dimension_names for name, array in opened().arrays() if name.startswith("v")]
 
     rounds, found = asked(server, dimensions)
     assert found == [("t", "y", "x")] * COUNT
@@ -130,10 +129,10 @@ def test_rounds_of_many_variables(server: Server, path: Path, kind: str) -> None
 
 
 @pytest.mark.parametrize("kind", ["groups", "groups-late"])
-def test_hierarchies_take_rounds_for_levels(server: Server, path: Path, kind: str) -> None:
+def test_hierarchies_take_rounds_for_levels(server: Server, folder: Path, kind: str) -> None:
     url, options = f"s3://files/{kind}.h5", server.s3_options
     expected: dict[str, Any] = {}
-    with h5py.File(path / f"{kind}.h5") as file:
+    with h5py.File(folder / f"{kind}.h5") as file:
         file.visititems(lambda name, node: expected.update({name: plain(node.attrs)}))
 
     def walk() -> dict[str, Any]:
@@ -179,3 +178,26 @@ def test_files_whose_names_end_in_any_way(server: Server) -> None:
     for name in ("text", "nothing"):
         with pytest.raises(hs.errors.NodeNotFoundError):
             hs.open(f"s3://files/{name}", mode="r", storage_options=options)
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"compression": "gzip", "compression_opts": 1}, {"dtype": ">i4"}, {"shuffle": True}]
+)
+@pytest.mark.parametrize("width", [10_000, 300_000])
+def test_many_chunks_come_together(server: Server, tmp_path: Path, width: int, how: dict[str, Any]) -> None:
+    """Small chunks and large ones, of which all or a part is wanted."""
+    values = np.arange(20 * width, dtype="i4").reshape(20, width) * 7
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("a", data=values, chunks=(1, width), **{"dtype": "i4", **how})
+    server.put("bucket", "x.h5", (tmp_path / "x.h5").read_bytes())
+    array = hs.open_array("s3://bucket/x.h5/a", mode="r", storage_options=server.s3_options)
+    # Reads the index.
+    assert array[0, 0] == 0
+    size = (tmp_path / "x.h5").stat().st_size
+    selections: list[Any] = [np.s_[:, 77], np.s_[::3, 5:5000:9], np.s_[::-1]]
+    for selection in selections:
+        rounds, found = asked(server, partial(array.__getitem__, selection))
+        assert np.array_equal(found, values[selection])
+        # The first request may stand alone: it makes the connection.
+        assert rounds <= 2, server.requests()
+        assert sum(each["sent"] for each in server.log()) <= size + 1000
