@@ -22,10 +22,10 @@ pub(crate) fn requests(wanted: impl Iterator<Item = Range<u64>>, gap: u64, large
 }
 
 /// How far apart ranges may lie to be one request, where so many requests (`at_once`) take the time
-/// of one: a sixteenth of what is read in that time (`most`); more, up to `most`, if there are more
+/// of one: a sixty-fourth of what is read in that time (`most`); more, up to `most`, if there are more
 /// ranges than that.
 pub(crate) fn gap(wanted: &[Range<u64>], at_once: usize, most: u64) -> u64 {
-    let least = most / 16;
+    let least = most / 64;
     if wanted.len() <= at_once {
         return least;
     }
@@ -83,14 +83,14 @@ mod tests {
     fn as_many_requests_as_go_together() {
         let wanted = [0..10, 30..40, 100..110, 1000..1010, 35..45];
         // Each by itself, but for what is much nearer than a request is long.
-        assert_eq!(gap(&wanted, 5, 320), 20);
-        assert_eq!(requests(wanted.iter().cloned(), gap(&wanted, 5, 320), 999).len(), 4);
+        assert_eq!(gap(&wanted, 5, 1280), 20);
+        assert_eq!(requests(wanted.iter().cloned(), gap(&wanted, 5, 1280), 999).len(), 4);
         for (at_once, most, expected) in [(3, 320, 3), (2, 320, 2), (1, 2000, 1), (1, 320, 2)] {
             let gap = gap(&wanted, at_once, most);
             let found = requests(wanted.iter().cloned(), gap, 9999);
             assert_eq!(found.len(), expected, "{at_once} of {most}: {gap}, {found:?}");
         }
-        assert_eq!((gap(&[], 1, 32), gap(&[5..6], 1, 32), gap(&[5..6, 9..9], 1, 32)), (2, 2, 2));
+        assert_eq!((gap(&[], 1, 128), gap(&[5..6], 1, 128), gap(&[5..6, 9..9], 1, 128)), (2, 2, 2));
     }
 
     #[test]
