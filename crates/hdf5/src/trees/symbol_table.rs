@@ -73,7 +73,7 @@ pub fn find(source: &Source, btree: u64, heap: u64, name: &str) -> Result<Option
             let mut found = None;
             node(cursor, &names, |stored, entry| {
                 if stored == name.as_bytes() {
-                    below = group_below(&mut entry.clone())?;
+                    below = group_below(&mut entry.clone()).unwrap_or_default();
                     found = Some(link(stored, entry, &names)?);
                 }
                 Ok(found.is_none())
