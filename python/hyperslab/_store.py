@@ -225,6 +225,9 @@ class FileStore(Store):
 
         self._options = flat_options(storage_options)
         handle, inside = _native.StoreHandle.reach(location_of(path), False, self._options)
+        if not (handle.is_file or inside):
+            # The name of an object on a server may end in any way.
+            handle, inside = handle.file_at("") or (handle, inside)
         if inside or not handle.is_file:
             raise NodeNotFoundError(f"there is no HDF5 or NetCDF file '{_native.shown(location_of(path))}'")
         self._native, self._read_only = handle, True

@@ -4,6 +4,7 @@
 use crate::dataspace::Dataspace;
 use crate::datatype::Datatype;
 use crate::element::Element;
+use crate::heaps::ALL_BLOCKS;
 use crate::messages::attribute::{AttributeInfo, AttributeParts, NameRecord};
 use crate::messages::shared::Shared;
 use crate::messages::{self, Message};
@@ -101,7 +102,10 @@ impl Attribute {
 /// All attributes, by name, or by creation order if the object keeps it (as h5py).
 pub(crate) fn all(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>> {
     let mut found: Vec<(u32, Attribute)> = Vec::new();
-    for message in header.messages(messages::attribute::KIND) {
+    // Parts of messages may be shared, each somewhere else.
+    let messages = || header.messages(messages::attribute::KIND);
+    file.source().foresee(|| messages().for_each(|message| drop(Attribute::of(file, message))))?;
+    for message in messages() {
         found.push((message.creation.unwrap_or_default().into(), Attribute::of(file, message)?));
     }
     let info = file.message(header, messages::attribute::INFO_KIND, AttributeInfo::parse)?;
@@ -119,21 +123,33 @@ pub(crate) fn all(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>> 
 /// Adds those in the fractal heap at `heap`, with their creation orders.
 fn dense(file: &File, heap: u64, names: u64, found: &mut Vec<(u32, Attribute)>) -> Result<()> {
     let source = file.source();
-    let mut records = Vec::new();
-    btree2::records(source, names, NameRecord::KIND, &mut |record| {
-        records.push(NameRecord::parse(record)?);
-        Ok(())
+    let read_names = || {
+        let mut records = Vec::new();
+        btree2::records(source, names, NameRecord::KIND, &mut |record| {
+            records.push(NameRecord::parse(record)?);
+            Ok(())
+        })?;
+        Ok::<_, Hdf5Error>(records)
+    };
+    // Neither leads to the other.
+    source.foresee(|| {
+        drop(file.heap(heap).map(|heap| heap.visit(source, ALL_BLOCKS)));
+        drop(read_names());
     })?;
     let at = heap;
-    let heap = file.heap(heap)?;
-    for record in records {
+    let (records, heap) = (read_names()?, file.heap(heap)?);
+    let read = |record: &NameRecord| {
         let message = if record.shared {
             file.shared(messages::attribute::KIND, &Shared::Heap(record.id.to_vec()))?
         } else {
             let data = heap.get(source, &record.id)?;
             Message { kind: messages::attribute::KIND, flags: 0, creation: None, address: at, data }
         };
-        found.push((record.creation, Attribute::of(file, &message)?));
+        Attribute::of(file, &message)
+    };
+    source.foresee(|| records.iter().for_each(|record| drop(read(record))))?;
+    for record in &records {
+        found.push((record.creation, read(record)?));
     }
     Ok(())
 }

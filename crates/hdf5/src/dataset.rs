@@ -143,7 +143,10 @@ impl Dataset {
 
     /// Its attributes, sorted by name (by creation order where that is kept).
     pub fn attributes(&self) -> Result<Vec<Attribute>> {
-        let attributes = || crate::attribute::all(&self.file, &*self.file.header(self.address)?);
+        let attributes = || {
+            self.file.foresee_attributes(self.address)?;
+            crate::attribute::all(&self.file, &*self.file.header(self.address)?)
+        };
         self.file.again(attributes).map_err(|error| self.within(error))
     }
 

@@ -5,9 +5,10 @@
 //! version 2 B-trees to find them by.
 
 use crate::checksum::lookup3;
+use crate::heaps::{ALL_BLOCKS, FEW_BLOCKS};
 use crate::messages::link;
 use crate::trees::{btree2, symbol_table};
-use crate::{Attribute, Cursor, File, Hdf5Error, Node, Purpose, Result};
+use crate::{Attribute, Cursor, File, Hdf5Error, Node, Purpose, Result, Source};
 use std::cmp::Ordering;
 
 /// Soft and external links that are followed on the way to one object. More are a circle.
@@ -105,24 +106,24 @@ impl Group {
 
     fn all_links(&self) -> Result<Vec<Link>> {
         let source = self.file.source();
+        self.file.foresee_links(self.address)?;
         let (mut links, tracked) = match self.storage()? {
             Storage::SymbolTable(table) => (symbol_table::entries(source, table.btree, table.heap)?, false),
             Storage::Compact { tracked } => (self.compact()?, tracked),
             Storage::Dense { tracked, heap, names } => {
-                let mut ids = Vec::new();
-                btree2::records(source, names, NAME_RECORD, &mut |record| {
-                    // The hash of the name.
-                    record.skip(4)?;
-                    ids.push(record.rest().to_vec());
-                    Ok(())
+                // Neither leads to the other.
+                source.foresee(|| {
+                    drop(self.file.heap(heap).map(|heap| heap.visit(source, ALL_BLOCKS)));
+                    drop(ids(source, names));
                 })?;
-                (self.dense(heap, &ids)?, tracked)
+                (self.dense(heap, &ids(source, names)?)?, tracked)
             }
         };
         match tracked {
             true => links.sort_by_key(|link| link.creation_order),
             false => links.sort_by(|a, b| a.name.cmp(&b.name)),
         }
+        self.file.note_listed(self.address, &links);
         Ok(links)
     }
 
@@ -143,14 +144,22 @@ impl Group {
             Storage::Compact { .. } => self.compact().map(named),
             Storage::Dense { heap, names, .. } => {
                 let hash = lookup3(name.as_bytes());
-                let mut ids = Vec::new();
-                let mut compare = |record: &mut Cursor<'_>| Ok::<Ordering, _>(record.u32()?.cmp(&hash));
-                btree2::find(source, names, NAME_RECORD, &mut compare, &mut |record| {
-                    record.skip(4)?;
-                    ids.push(record.rest().to_vec());
-                    Ok(())
+                let find = || {
+                    let mut ids = Vec::new();
+                    let mut compare = |record: &mut Cursor<'_>| Ok::<Ordering, _>(record.u32()?.cmp(&hash));
+                    btree2::find(source, names, NAME_RECORD, &mut compare, &mut |record| {
+                        record.skip(4)?;
+                        ids.push(record.rest().to_vec());
+                        Ok(())
+                    })?;
+                    Ok::<_, Hdf5Error>(ids)
+                };
+                // Neither leads to the other.
+                source.foresee(|| {
+                    drop(self.file.heap(heap).map(|heap| heap.visit(source, FEW_BLOCKS)));
+                    drop(find());
                 })?;
-                self.dense(heap, &ids).map(named)
+                self.dense(heap, &find()?).map(named)
             }
         }
     }
@@ -180,6 +189,7 @@ impl Group {
         let source = self.file.source();
         let at = heap;
         let heap = self.file.heap(heap)?;
+        source.foresee(|| ids.iter().for_each(|id| drop(heap.get(source, id))))?;
         let link = |id: &Vec<u8>| {
             source.go_on()?;
             let bytes = heap.get(source, id)?;
@@ -242,13 +252,28 @@ impl Group {
 
     /// Its attributes, sorted by name (by creation order where that is kept).
     pub fn attributes(&self) -> Result<Vec<Attribute>> {
-        let attributes = || crate::attribute::all(&self.file, &*self.file.header(self.address)?);
+        let attributes = || {
+            self.file.foresee_attributes(self.address)?;
+            crate::attribute::all(&self.file, &*self.file.header(self.address)?)
+        };
         self.file.again(attributes).map_err(|error| self.within(error))
     }
 
     fn within(&self, error: Hdf5Error) -> Hdf5Error {
         error.within(&format!("/{}", self.path))
     }
+}
+
+/// The heap ids of all links that the B-tree at `names` has.
+fn ids(source: &Source, names: u64) -> Result<Vec<Vec<u8>>> {
+    let mut ids = Vec::new();
+    btree2::records(source, names, NAME_RECORD, &mut |record| {
+        // The hash of the name.
+        record.skip(4)?;
+        ids.push(record.rest().to_vec());
+        Ok(())
+    })?;
+    Ok(ids)
 }
 
 #[cfg(test)]

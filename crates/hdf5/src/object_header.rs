@@ -59,6 +59,7 @@ impl ObjectHeader {
         let mut waiting =
             VecDeque::from(header.block(&prefix, &bytes, source.cursor(&bytes, start)).map_err(fail)?);
         let mut seen = HashSet::from([start]);
+        source.announce(waiting.make_contiguous())?;
         while let Some((address, len)) = waiting.pop_front() {
             let fail = |why| source.wrong("object header continuation block", address, why);
             header.bytes = header.bytes.saturating_add(len);

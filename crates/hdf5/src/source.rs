@@ -8,10 +8,10 @@
 //! dropped ([`Source::forget`]).
 
 use crate::cursor::to_usize;
-use crate::{Cursor, Hdf5Error, ParseError, Parsed, Result, Sizes, interrupt};
+use crate::{Bytes, Cursor, Hdf5Error, ParseError, Parsed, Result, Sizes, interrupt, rehearsal};
 use hyperslab_store::fork::{Mutex, MutexGuard};
 use hyperslab_store::{Key, RangeRead, Store, StoreError};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,16 +21,14 @@ const PAGE: u64 = 64 << 10;
 const KEPT: u64 = 32 << 20;
 
 /// No structure of metadata is larger than this. (A chunk index or a heap is many structures.)
-const LARGEST: u64 = 1 << 30;
-
-/// Bytes of a batch of structures that are read once, and may lie far apart.
-const BATCH: u64 = 16 << 20;
-
-/// Structures with a smaller gap are one read: skipping the gap costs less than a second read.
-const GAP: u64 = 8 << 10;
+pub(crate) const LARGEST: u64 = 1 << 30;
 
 /// Reads between two checks for an interrupt: on a network disk that takes 10 ms for each, 160 ms.
+/// (A store far away makes many at once, and looks for interrupts itself.)
 const RUNS: usize = 16;
+
+/// Pages that are fetched because they will probably be wanted: at least, and at most (16 MiB).
+const FORESEEN: (usize, usize) = (8, 256);
 
 /// A file in a store, and the pages of it that have been read.
 #[derive(Debug)]
@@ -43,6 +41,8 @@ pub struct Source {
     base: u64,
     sizes: Sizes,
     verify: bool,
+    /// Whether many reads together take about the time of one: the store is a server.
+    far: bool,
     /// Bytes that replace bytes of the file: where they begin in the file, and the bytes. Sorted.
     instead: Vec<(u64, Bytes)>,
     /// Gated: never held while bytes are fetched.
@@ -50,7 +50,7 @@ pub struct Source {
 }
 
 #[derive(Debug, Default)]
-struct Pages {
+pub(crate) struct Pages {
     found: HashMap<u64, Arc<[u8]>>,
     /// How many reads of the store there were.
     reads: u64,
@@ -59,33 +59,10 @@ struct Pages {
     ranges: Vec<(u64, usize)>,
 }
 
-/// Some bytes of a file: a part of a page that is kept, or bytes of their own.
-#[derive(Clone, Debug)]
-pub struct Bytes {
-    whole: Arc<[u8]>,
-    range: std::ops::Range<usize>,
-}
-
-impl std::ops::Deref for Bytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        self.whole.get(self.range.clone()).unwrap_or_default()
-    }
-}
-
-impl Bytes {
-    /// A part of these bytes; what is out of bounds is left out.
-    pub fn slice(&self, range: std::ops::Range<usize>) -> Bytes {
-        let start = self.range.start.saturating_add(range.start).min(self.range.end);
-        let end = self.range.start.saturating_add(range.end).clamp(start, self.range.end);
-        Bytes { whole: self.whole.clone(), range: start..end }
-    }
-}
-
-impl From<Vec<u8>> for Bytes {
-    fn from(bytes: Vec<u8>) -> Self {
-        Bytes { range: 0..bytes.len(), whole: bytes.into() }
+impl Pages {
+    /// Whether all pages with these bytes of the file, one at least, are there.
+    pub(crate) fn have(&self, start: u64, end: u64) -> bool {
+        (start / PAGE..=(end - 1) / PAGE).all(|number| self.found.contains_key(&number))
     }
 }
 
@@ -97,6 +74,7 @@ impl Source {
             why: "it does not exist".into(),
         })?;
         Ok(Source {
+            far: store.cost().at_once > 1,
             store,
             key: key.into(),
             size: size.into(),
@@ -150,6 +128,12 @@ impl Source {
     /// The object's key.
     pub fn key(&self) -> &str {
         &self.key
+    }
+
+    /// Whether many reads together take about the time of one, so that it pays to know early what will
+    /// be read.
+    pub(crate) fn is_far(&self) -> bool {
+        self.far
     }
 
     /// Bytes of the whole file.
@@ -253,115 +237,13 @@ impl Source {
     }
 
     /// A cursor over the first bytes of a structure.
-    fn first<'b>(&self, bytes: &'b [u8], address: u64) -> Cursor<'b> {
+    pub(crate) fn first<'b>(&self, bytes: &'b [u8], address: u64) -> Cursor<'b> {
         Cursor::new(bytes, address, self.sizes).verifying(self.verify)
     }
 
     /// Errors where somebody wants that the work stops.
     pub(crate) fn go_on(&self) -> Result<()> {
         if interrupt::is_wanted() { Err(Hdf5Error::Interrupted { file: self.name() }) } else { Ok(()) }
-    }
-
-    /// As [`Source::parse`] for many addresses and guesses; `parse` gets the place in the list too.
-    /// Fetches them together, and keeps no pages: they are read once.
-    ///
-    /// `parse` may be called twice: it must have no effect until it has all bytes.
-    pub fn parse_many(
-        &self,
-        structure: &'static str,
-        places: &[(u64, u64)],
-        mut parse: impl FnMut(usize, &mut Cursor<'_>) -> Parsed<()>,
-    ) -> Result<()> {
-        let (mut rest, mut place) = (places, 0);
-        let mut buffer = Vec::new();
-        while !rest.is_empty() {
-            let mut total = 0u64;
-            let fits = |(_, guess): &&(u64, u64)| {
-                let first = total == 0;
-                total = total.saturating_add(*guess).saturating_add(GAP);
-                first || total <= BATCH
-            };
-            let (batch, later) = rest.split_at(rest.iter().take_while(fits).count());
-            let found = self.fetch_many(batch, &mut buffer)?;
-            for ((address, guess), found) in batch.iter().zip(found) {
-                self.go_on()?;
-                let there = buffer.get(found).unwrap_or_default();
-                match parse(place, &mut self.first(there, *address)) {
-                    // Not fetched because its pages are there, or longer than was guessed.
-                    Err(ParseError::Need(needed)) => {
-                        let guess = to_usize(needed.max(*guess));
-                        self.parse(structure, *address, guess, |cursor| parse(place, cursor))?;
-                    }
-                    answer => answer.map_err(|why| self.wrong(structure, *address, why))?,
-                }
-                place += 1;
-            }
-            rest = later;
-        }
-        Ok(())
-    }
-
-    /// Fetches many structures (address, length) in one request. Returns their places in `buffer`,
-    /// which are empty if all pages are in memory, or if they are out of bounds.
-    fn fetch_many(&self, places: &[(u64, u64)], buffer: &mut Vec<u8>) -> Result<Vec<std::ops::Range<usize>>> {
-        let mut found = vec![0..0; places.len()];
-        let mut wanted = Vec::new();
-        {
-            let pages = self.lock();
-            for (place, (address, len)) in places.iter().enumerate() {
-                let start = address.saturating_add(self.base);
-                let end = start.saturating_add(*len).min(self.size());
-                let there = |start, end: u64| {
-                    (start / PAGE..=(end - 1) / PAGE).all(|number| pages.found.contains_key(&number))
-                };
-                if start < end && end - start <= LARGEST && !there(start, end) {
-                    wanted.push((start, end, place));
-                }
-            }
-        }
-        if !wanted.is_sorted() {
-            wanted.sort_unstable();
-        }
-        // Runs of structures that are one read: where each begins and ends in the file.
-        let mut runs: Vec<(u64, u64)> = Vec::new();
-        let mut total = 0;
-        for (start, end, place) in wanted {
-            match runs.last_mut() {
-                Some((_, last)) if start <= last.saturating_add(GAP) => {
-                    total += end.saturating_sub(*last);
-                    *last = end.max(*last);
-                }
-                _ => {
-                    runs.push((start, end));
-                    total += end - start;
-                }
-            }
-            // Counted back from the end of the run's bytes so far.
-            let run_end = runs.last().map_or(end, |run| run.1);
-            let (back, len) = (to_usize(run_end - start), to_usize(end - start));
-            if let Some(found) = found.get_mut(place) {
-                let from = to_usize(total) - back;
-                *found = from..from + len;
-            }
-        }
-        if runs.is_empty() {
-            return Ok(found);
-        }
-        let failed = |_| self.invalid(format!("no memory for {total} bytes of metadata"));
-        buffer.try_reserve(to_usize(total).saturating_sub(buffer.len())).map_err(failed)?;
-        buffer.resize(to_usize(total), 0);
-        let mut ranges = Vec::with_capacity(runs.len());
-        let mut free = buffer.as_mut_slice();
-        for (start, end) in runs {
-            let (buf, later) = free.split_at_mut(to_usize(end - start));
-            ranges.push(RangeRead { offset: start, buf });
-            free = later;
-        }
-        for some in ranges.chunks_mut(RUNS) {
-            self.go_on()?;
-            self.fetch_ranges(some)?;
-        }
-        Ok(found)
     }
 
     /// The `len` bytes at `address`.
@@ -373,7 +255,7 @@ impl Source {
         if first == last {
             let page = self.page(first)?;
             let skip = first * PAGE;
-            return Ok(Bytes { whole: page, range: to_usize(start - skip)..to_usize(end - skip) });
+            return Ok(Bytes::of(page, to_usize(start - skip)..to_usize(end - skip)));
         }
         // Large structures are not kept twice.
         let mut bytes = Vec::new();
@@ -381,9 +263,12 @@ impl Source {
         bytes.try_reserve_exact(to_usize(len)).map_err(failed)?;
         if last - first >= 4 {
             bytes.resize(to_usize(len), 0);
-            self.fetch(start, &mut bytes)?;
+            if !self.far || !self.copy_kept(start, &mut bytes) {
+                self.fetch(start, &mut bytes)?;
+            }
             return Ok(bytes.into());
         }
+        self.announce(&[(address, len)])?;
         for number in first..=last {
             let page = self.page(number)?;
             let skip = number * PAGE;
@@ -430,35 +315,68 @@ impl Source {
         true
     }
 
+    /// As [`Source::prefetch`] if the store is far. Else nothing: what is not read costs more than
+    /// another read.
+    pub(crate) fn announce(&self, structures: &[(u64, u64)]) -> Result<()> {
+        if self.far { self.prefetch(structures) } else { Ok(()) }
+    }
+
     /// Fetches the pages of many `(address, length)` at once. Ignores ranges out of bounds.
     pub fn prefetch(&self, structures: &[(u64, u64)]) -> Result<()> {
+        let ranges = structures.iter().map(|(address, len)| (address.saturating_add(self.base), *len));
+        self.fetch_pages(&ranges.collect::<Vec<_>>(), to_usize(KEPT / PAGE / 2)).map(drop)
+    }
+
+    /// Fetches the first `most` missing pages of ranges of the file. Returns how many there were.
+    pub(crate) fn fetch_pages(&self, ranges: &[(u64, u64)], most: usize) -> Result<usize> {
         let mut wanted: Vec<u64> = Vec::new();
-        for (address, len) in structures {
-            let start = address.saturating_add(self.base);
-            let end = start.saturating_add((*len).max(1)).min(self.size());
-            if start < end {
-                wanted.extend(start / PAGE..=(end - 1) / PAGE);
+        {
+            let (pages, mut seen) = (self.lock(), HashSet::new());
+            for (start, len) in ranges {
+                let end = start.saturating_add((*len).max(1)).min(self.size());
+                if *start < end {
+                    let numbers = (start / PAGE..=(end - 1) / PAGE).take(most);
+                    wanted.extend(numbers.filter(|n| !pages.found.contains_key(n) && seen.insert(*n)));
+                }
+                if wanted.len() >= most {
+                    break;
+                }
             }
         }
+        wanted.truncate(most);
         wanted.sort_unstable();
-        wanted.dedup();
-        wanted.truncate(to_usize(KEPT / PAGE / 2));
-        let pages = self.lock();
-        wanted.retain(|number| !pages.found.contains_key(number));
-        drop(pages);
         // Neighbours are one read.
+        let mut reads: Vec<(u64, Vec<u8>)> = Vec::new();
         for run in wanted.chunk_by(|a, b| a + 1 == *b) {
             let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
             let start = first * PAGE;
             let len = ((last + 1) * PAGE).min(self.size()).saturating_sub(start);
-            let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
-            self.fetch(start, &mut bytes)?;
-            let parts = bytes.chunks(to_usize(PAGE));
-            for (number, part) in run.iter().zip(parts) {
-                self.keep(*number, part.into());
+            reads.push((*first, vec![0; usize::try_from(len).unwrap_or(0)]));
+        }
+        for some in reads.chunks_mut(self.runs()) {
+            self.go_on()?;
+            let ranges = some.iter_mut().map(|(first, buf)| RangeRead { offset: *first * PAGE, buf });
+            self.fetch_ranges(&mut ranges.collect::<Vec<_>>())?;
+        }
+        self.make_room(wanted.len());
+        for (first, bytes) in reads {
+            for (number, part) in (first..).zip(bytes.chunks(to_usize(PAGE))) {
+                self.keep(number, part.into());
             }
         }
-        Ok(())
+        Ok(wanted.len())
+    }
+
+    /// How many ranges are read together.
+    pub(crate) fn runs(&self) -> usize {
+        if self.far { usize::MAX } else { RUNS }
+    }
+
+    /// How many pages may be fetched because they will probably be wanted: as many as come in the
+    /// time of some requests.
+    pub(crate) fn foreseen(&self) -> usize {
+        let (least, most) = FORESEEN;
+        to_usize(self.store.cost().request.saturating_mul(16) / PAGE).clamp(least, most)
     }
 
     fn page(&self, number: u64) -> Result<Arc<[u8]>> {
@@ -474,12 +392,17 @@ impl Source {
         Ok(page)
     }
 
-    fn keep(&self, number: u64, page: Arc<[u8]>) {
+    /// Drops all pages if there is no room for so many more.
+    fn make_room(&self, more: usize) {
         let mut pages = self.lock();
-        let full = pages.found.len() as u64 >= KEPT / PAGE;
+        let full = pages.found.len().saturating_add(more) as u64 > KEPT / PAGE;
         let dropped = if full { std::mem::take(&mut pages.found) } else { HashMap::new() };
-        pages.found.insert(number, page);
         drop((pages, dropped));
+    }
+
+    fn keep(&self, number: u64, page: Arc<[u8]>) {
+        self.make_room(1);
+        self.lock().found.insert(number, page);
     }
 
     /// Reads bytes of the file, wherever the base is.
@@ -487,7 +410,10 @@ impl Source {
         self.fetch_ranges(&mut [RangeRead { offset, buf }])
     }
 
-    fn fetch_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
+    pub(crate) fn fetch_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
+        if self.far && rehearsal::note(self, ranges) {
+            return Err(Hdf5Error::Interrupted { file: self.name() });
+        }
         {
             let mut pages = self.lock();
             pages.reads += 1;
@@ -525,7 +451,7 @@ impl Source {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Pages> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Pages> {
         self.pages.lock()
     }
 }

@@ -5,7 +5,7 @@ use crate::element::Element;
 use crate::{Cursor, Dataset, File, FileOptions, FoundFile, Hdf5Error, Node, OtherFiles, Purpose, Result};
 use crate::{Parsed, Sizes, Source, messages};
 use hyperslab_array::{ArrayError, ArrayLayout, ReadOptions, Selection, read};
-use hyperslab_store::{Key, MemoryStore, Store};
+use hyperslab_store::{Cost, Key, MemoryStore, Opened, RangeRead, Store};
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -171,5 +171,67 @@ impl OtherFiles for Others {
         }
         let found = self.store.exists(Key::new(name)?)?;
         Ok(found.then(|| (self.store.clone() as Arc<dyn Store>, name.into())))
+    }
+}
+
+/// A store far away: many reads at once take the time of one.
+#[derive(Debug, Default)]
+pub(crate) struct FarStore {
+    store: MemoryStore,
+    /// How often something was read.
+    pub rounds: AtomicUsize,
+}
+
+impl FarStore {
+    pub fn new(bytes: &[u8]) -> Arc<FarStore> {
+        let store = FarStore::default();
+        store.store.write(Key::new("f").unwrap(), &[bytes]).unwrap();
+        Arc::new(store)
+    }
+
+    /// How often something was read since this was last asked.
+    pub fn take_rounds(&self) -> usize {
+        self.rounds.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl Store for FarStore {
+    fn read_ranges(
+        &self,
+        key: Key<'_>,
+        size: Option<u64>,
+        ranges: &mut [RangeRead<'_>],
+    ) -> hyperslab_store::Result<bool> {
+        self.rounds.fetch_add(1, Ordering::Relaxed);
+        self.store.read_ranges(key, size, ranges)
+    }
+
+    fn open<'s>(
+        &'s self,
+        key: Key<'_>,
+        size: Option<u64>,
+    ) -> hyperslab_store::Result<Option<Box<dyn Opened + 's>>> {
+        self.rounds.fetch_add(1, Ordering::Relaxed);
+        self.store.open(key, size)
+    }
+
+    fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> hyperslab_store::Result<bool> {
+        self.store.read_all(key, buf, limit)
+    }
+
+    fn size(&self, key: Key<'_>) -> hyperslab_store::Result<Option<u64>> {
+        self.store.size(key)
+    }
+
+    fn lock_id(&self, key: Key<'_>) -> u64 {
+        self.store.lock_id(key)
+    }
+
+    fn cost(&self) -> Cost {
+        Cost { request: 1 << 20, range: 1 << 20, at_once: 64 }
+    }
+
+    fn url(&self) -> String {
+        self.store.url()
     }
 }

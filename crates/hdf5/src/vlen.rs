@@ -83,6 +83,14 @@ pub fn resolve(
     Ok(found.finish(Dims::from_elem(count as u64, 1)))
 }
 
+/// Addresses of the heap collections with the elements in `memory`, which follow each other.
+pub(crate) fn collections(file: &File, element: &Element, memory: &[u8]) -> Vec<u64> {
+    let (size, sizes) = (element.size.max(1), file.sizes());
+    let found = ids::ids(memory, (0, size, size), memory.len() / size, sizes);
+    let collections = found.iter().flat_map(|ids| ids.iter()).filter_map(ids::taken_apart);
+    collections.filter(|(len, ..)| *len > 0).map(|(_, address, _)| address).collect()
+}
+
 /// `count` elements of `size` bytes, `stride` apart from `offset` on. `None`: not all are there.
 pub(crate) fn strided(
     memory: &[u8],

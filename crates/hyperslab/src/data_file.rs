@@ -37,6 +37,10 @@ impl DataFile {
     /// The file that a path in a store leads to or into, and the path in that file. `None`: no
     /// object is there, or it is of another format.
     pub fn find(store: &Arc<dyn Store>, path: &str) -> Result<Option<(DataFile, String)>> {
+        if path.is_empty() {
+            let Some((store, key)) = store.hold_root()? else { return Ok(None) };
+            return Ok(Self::open_object(&store, &key)?.map(|file| (file, String::new())));
+        }
         let mut above = path;
         while !above.is_empty() {
             // What no key can be leads to no object.

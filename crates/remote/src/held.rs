@@ -1,7 +1,7 @@
 //! An object that stays open, in blocks: for files of HDF5 and NetCDF.
 //!
-//! Their metadata are many small structures, most of them near each other. So small reads bring
-//! blocks of 64 KiB, which are kept; reads that follow each other bring more and more at once, up to
+//! Their metadata are many small structures, most of them near each other, many near the start. So
+//! the first read brings up to 1 MiB, and small reads bring blocks of 64 KiB, which are kept; reads that follow each other bring more and more at once, up to
 //! 1 MiB. Long reads (chunks of data) and what was announced go past the blocks.
 //!
 //! All reads are of the contents that the object had when it was opened: when somebody replaces it,
@@ -21,6 +21,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Bytes of a block. One comes in about the time of a request to the nearest server.
 const BLOCK: u64 = 64 << 10;
+
+/// Most bytes of the first read. It brings what comes in half the time of a request, since most files
+/// have the metadata of their root group there, and many all metadata: of 11 files of 100 variables,
+/// 512 KiB instead of 64 KiB saved 4 a round, 1 MiB no more. (The ends of these files saved none.)
+const MOST_FIRST: u64 = 1 << 20;
 
 /// Most blocks that are fetched for one small read.
 const MOST_AHEAD: u64 = 16;
@@ -63,7 +68,8 @@ pub(crate) fn hold(store: &RemoteStore, key: Key<'_>) -> Result<Option<HeldObjec
 
 impl HeldStore {
     fn open_object(store: &RemoteStore, key: Key<'_>) -> Result<Option<HeldStore>> {
-        let Some(opened) = store.open_next(key, None, Wanted::Bounded(0..BLOCK))? else { return Ok(None) };
+        let first = (store.0.process.meter.request() / 2).clamp(BLOCK, MOST_FIRST);
+        let Some(opened) = store.open_next(key, None, Wanted::Bounded(0..first))? else { return Ok(None) };
         let (key, blocks) = (key.as_str().to_owned(), Mutex::new(Blocks { ahead: 1, ..Blocks::default() }));
         Ok(Some(HeldStore { store: store.clone(), key, opened, blocks, closed: AtomicBool::new(false) }))
     }
@@ -91,6 +97,13 @@ impl HeldStore {
             self.copy(range)?;
         }
         Ok(())
+    }
+
+    /// Whether blocks have all of a range.
+    fn has_blocks(&self, offset: u64, len: u64) -> bool {
+        let blocks = self.blocks.lock();
+        let last = offset.saturating_add(len.saturating_sub(1)) / BLOCK;
+        len <= SMALL && (offset / BLOCK..=last).all(|n| blocks.here.contains_key(&n))
     }
 
     /// Fetches the blocks that are missing.
@@ -165,37 +178,43 @@ impl HeldStore {
     }
 }
 
-/// The object, for the time of several reads.
+/// The object, for the time of several reads. What was announced goes with it.
 #[derive(Debug)]
-struct HeldOpened<'s>(&'s HeldStore);
+struct HeldOpened<'s> {
+    held: &'s HeldStore,
+    opened: RemoteOpened,
+}
 
 impl Opened for HeldOpened<'_> {
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
-        self.0.read(ranges)
+        let announced = ranges.iter().all(|range| self.opened.has(range.offset, range.buf.len() as u64));
+        if !announced {
+            return self.held.read(ranges);
+        }
+        self.held.check_open()?;
+        self.opened.read_ranges(ranges)
     }
 
     fn announce(&self, ranges: &[(u64, u64)]) {
-        // Small ones come in blocks.
-        let long: u64 = ranges.iter().map(|(_, len)| *len).fold(0, u64::saturating_add);
-        if long > SMALL {
-            self.0.opened.announce(ranges);
-        }
+        let missing = |(offset, len): &&(u64, u64)| !self.held.has_blocks(*offset, *len);
+        let missing: Vec<(u64, u64)> = ranges.iter().filter(missing).copied().collect();
+        self.opened.announce(&missing);
     }
 
     fn size(&self) -> u64 {
-        self.0.opened.size()
+        self.opened.size()
     }
 
     fn stamp(&self) -> Option<Stamp> {
-        self.0.opened.stamp()
+        self.opened.stamp()
     }
 
     fn vouched(&self) -> Option<Stamp> {
-        self.0.opened.vouched()
+        self.opened.vouched()
     }
 
     fn version(&self) -> Option<Version<'_>> {
-        self.0.opened.version()
+        self.opened.version()
     }
 }
 
@@ -228,7 +247,7 @@ impl Store for HeldStore {
         }
         self.check_open()?;
         self.store.check_size(&self.key, size, self.opened.size())?;
-        Ok(Some(Box::new(HeldOpened(self))))
+        Ok(Some(Box::new(HeldOpened { held: self, opened: self.opened.again() })))
     }
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
@@ -307,6 +326,29 @@ mod tests {
             store.write(Key::new(name).unwrap(), &[bytes]).unwrap();
             Box::new(HeldStore::open_object(&store, Key::new(name).unwrap()).unwrap().unwrap())
         });
+    }
+
+    #[test]
+    fn what_is_announced_is_read_once_and_goes() {
+        let store = in_memory();
+        let key = Key::new("x").unwrap();
+        let bytes: Vec<u8> = (0..20_000_000u32).map(|n| (n.wrapping_mul(0x9E37_79B1) >> 13) as u8).collect();
+        store.write(key, &[&bytes]).unwrap();
+        let (held, _) = store.hold(key).unwrap().unwrap();
+        let wanted: Vec<(u64, u64)> = (0..40).map(|n| (n * 499_000 + 7, 5000)).collect();
+        let opened = held.open(key, None).unwrap().unwrap();
+        opened.announce(&wanted);
+        opened.announce(&[(u64::MAX, 9), (5, u64::MAX), (19_999_999, 1), (19_999_999, 2), (3, 0)]);
+        for (offset, len) in wanted {
+            let mut buf = vec![0; len as usize];
+            opened.read_ranges(&mut [RangeRead { offset, buf: &mut buf }]).unwrap();
+            assert!(buf == bytes[offset as usize..][..len as usize], "{offset}");
+        }
+        let late = opened.read_ranges(&mut [RangeRead { offset: 19_999_999, buf: &mut [0; 2] }]);
+        assert!(matches!(late, Err(StoreError::OutOfRange { .. })), "{late:?}");
+        held.close();
+        let late = opened.read_ranges(&mut [RangeRead { offset: 19_999_999, buf: &mut [0] }]);
+        assert!(matches!(late, Err(StoreError::Closed { .. })), "{late:?}");
     }
 
     #[test]

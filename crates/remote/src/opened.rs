@@ -60,12 +60,27 @@ impl RemoteOpened {
         RemoteOpened { store, key: key.to_owned(), path, contents, pieces }
     }
 
+    /// The same contents, with what came when they were opened.
+    pub(crate) fn again(&self) -> RemoteOpened {
+        let pieces = self.pieces().into_iter().filter(|piece| piece.kept).collect();
+        let (store, contents) = (self.store.clone(), self.contents.clone());
+        RemoteOpened {
+            store,
+            key: self.key.clone(),
+            path: self.path.clone(),
+            contents,
+            pieces: Mutex::new(pieces),
+        }
+    }
+
     /// Starts requests for what of `wanted` is not among `pieces`.
     fn start(&self, wanted: impl Iterator<Item = Range<u64>>, pieces: &[Arc<Piece>]) -> Vec<Arc<Piece>> {
         let have: Vec<Range<u64>> = pieces.iter().map(|piece| piece.range.clone()).collect();
         let missing: Vec<Range<u64>> = wanted.flat_map(|range| ranges::missing(range, &have)).collect();
-        let gap = self.store.0.process.meter.request();
-        let requests = ranges::requests(missing.into_iter(), gap, self.store.settings().largest);
+        let settings = self.store.settings();
+        let most = self.store.0.process.meter.request();
+        let gap = settings.gap.unwrap_or_else(|| ranges::gap(&missing, settings.concurrency, most));
+        let requests = ranges::requests(missing.into_iter(), gap, settings.largest);
         let start = |range: Range<u64>| {
             let of = Some(self.contents.clone());
             let fetching = self.store.fetch(self.path.clone(), Wanted::Bounded(range.clone()), of);

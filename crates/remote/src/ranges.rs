@@ -21,6 +21,29 @@ pub(crate) fn requests(wanted: impl Iterator<Item = Range<u64>>, gap: u64, large
     joined.into_iter().flat_map(|range| split(range, largest.max(1))).collect()
 }
 
+/// How far apart ranges may lie to be one request, where so many requests (`at_once`) take the time
+/// of one: a sixty-fourth of what is read in that time (`most`); more, up to `most`, if there are more
+/// ranges than that.
+pub(crate) fn gap(wanted: &[Range<u64>], at_once: usize, most: u64) -> u64 {
+    let least = most / 64;
+    if wanted.len() <= at_once {
+        return least;
+    }
+    let mut sorted: Vec<&Range<u64>> = wanted.iter().filter(|range| !range.is_empty()).collect();
+    sorted.sort_unstable_by_key(|range| range.start);
+    let mut end = 0;
+    let mut before: Vec<u64> = Vec::with_capacity(sorted.len());
+    for range in sorted {
+        before.push(range.start.saturating_sub(end));
+        end = range.end.max(end);
+    }
+    // The smallest gaps are joined, so that `at_once` requests are left. None is before the first.
+    let mut gaps = before.split_off(before.len().min(1));
+    gaps.sort_unstable();
+    let last = gaps.len().checked_sub(at_once).and_then(|last| gaps.get(last));
+    last.map_or(least, |gap| gap.saturating_add(1)).clamp(least, most)
+}
+
 /// Equal parts of a range, of at most `largest` bytes.
 fn split(range: Range<u64>, largest: u64) -> impl Iterator<Item = Range<u64>> {
     let len = range.end - range.start;
@@ -54,7 +77,21 @@ pub(crate) fn missing(range: Range<u64>, have: &[Range<u64>]) -> Vec<Range<u64>>
 #[cfg(test)]
 #[expect(clippy::single_range_in_vec_init, reason = "lists of ranges")]
 mod tests {
-    use super::{missing, requests};
+    use super::{gap, missing, requests};
+
+    #[test]
+    fn as_many_requests_as_go_together() {
+        let wanted = [0..10, 30..40, 100..110, 1000..1010, 35..45];
+        // Each by itself, but for what is much nearer than a request is long.
+        assert_eq!(gap(&wanted, 5, 1280), 20);
+        assert_eq!(requests(wanted.iter().cloned(), gap(&wanted, 5, 1280), 999).len(), 4);
+        for (at_once, most, expected) in [(3, 320, 3), (2, 320, 2), (1, 2000, 1), (1, 320, 2)] {
+            let gap = gap(&wanted, at_once, most);
+            let found = requests(wanted.iter().cloned(), gap, 9999);
+            assert_eq!(found.len(), expected, "{at_once} of {most}: {gap}, {found:?}");
+        }
+        assert_eq!((gap(&[], 1, 128), gap(&[5..6], 1, 128), gap(&[5..6, 9..9], 1, 128)), (2, 2, 2));
+    }
 
     #[test]
     fn near_ranges_are_joined_and_long_ones_split() {

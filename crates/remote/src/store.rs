@@ -43,7 +43,7 @@ pub(crate) struct Inner {
     pub(crate) prefix: String,
     /// The bucket, different for different servers.
     pub(crate) identity: String,
-    pub(crate) process: PerProcess,
+    pub(crate) process: Arc<PerProcess>,
     pub(crate) secrets: Secrets,
     /// Whether it was told that changes are made without conditions.
     pub(crate) warned: AtomicBool,
@@ -77,9 +77,24 @@ impl RemoteStore {
         abilities: Abilities,
     ) -> Self {
         let Names { url, prefix, identity, secrets } = names;
-        let process = PerProcess::new(connect, settings, abilities);
+        let process = Arc::new(PerProcess::new(connect, settings, abilities));
         let warned = AtomicBool::new(false);
         RemoteStore(Arc::new(Inner { url, prefix, identity, process, secrets, warned }))
+    }
+
+    /// The store that the root of this one is in, and its name there. `None`: the root is a bucket.
+    fn above(&self) -> Option<(RemoteStore, &str)> {
+        let inner = &self.0;
+        let (prefix, name) = inner.prefix.rsplit_once('/').unwrap_or(("", &inner.prefix));
+        let above = Inner {
+            url: inner.url.rsplit_once('/')?.0.to_owned(),
+            prefix: prefix.to_owned(),
+            identity: inner.identity.clone(),
+            process: inner.process.clone(),
+            secrets: inner.secrets.clone(),
+            warned: AtomicBool::new(false),
+        };
+        (!name.is_empty()).then_some((RemoteStore(Arc::new(above)), name))
     }
 
     /// The name of an object in its bucket.
@@ -538,6 +553,12 @@ impl Store for RemoteStore {
 
     fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
         crate::held::hold(self, key)
+    }
+
+    fn hold_root(&self) -> Result<Option<HeldObject>> {
+        let Some((above, name)) = self.above() else { return Ok(None) };
+        // What no key can be is no object.
+        Key::new(name).map_or(Ok(None), |key| crate::held::hold(&above, key))
     }
 
     fn waits(&self) -> bool {

@@ -549,6 +549,12 @@ pub trait Store: Send + Sync + Debug {
         Ok(None)
     }
 
+    /// As [`Store::hold`], of an object that has the name of the root: to a server, what lies below a
+    /// name says nothing of an object of that name. `None`, the default: a root is no object.
+    fn hold_root(&self) -> Result<Option<HeldObject>> {
+        Ok(None)
+    }
+
     /// Whether writers mostly wait, and readers may wait, for a disk or a network, so that more of
     /// them than cores get more done.
     fn waits(&self) -> bool {

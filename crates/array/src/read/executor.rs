@@ -140,6 +140,14 @@ impl<'a> Request<'a> {
         let (identity, cost) = (self.layout.encoding().chain().is_identity(), self.layout.store().cost());
         let fill = !self.absent.filled;
         match lots {
+            // Only what is wanted, all of an object in one call, which joins what is near.
+            Lots::Neighbours(..) if cost.at_once > 1 && identity => {
+                lot.steps((u64::MAX, u64::MAX), true, fill, each);
+            }
+            // Runs are asked for together: few gaps are worth reading.
+            Lots::Neighbours(..) if cost.at_once > 1 => {
+                lot.steps((cost.request / costs::GAPS_FAR_AWAY, costs::LONGEST_RUN), false, fill, each);
+            }
             Lots::Neighbours(..) => {
                 let gap = cost.request.min(cost.range);
                 lot.steps((gap, costs::LONGEST_RUN), false, fill, each);
@@ -609,6 +617,16 @@ impl<'a> Request<'a> {
         }
         let opened: Option<&dyn Opened> = Some(&**opened);
         let others = if direct { &others } else { chunks };
+        if layout.store().cost().at_once > 1 {
+            let mut needed = Vec::new();
+            for chunk in others {
+                self.plan.task(layout, chunk.number, &mut scratch.task);
+                needed.extend(self.decide(location(chunk), scratch, |reader, scratch| {
+                    Ok((reader.strategy.ranges)(reader, &scratch.task, (chunk.offset, chunk.len)))
+                })?);
+            }
+            opened.iter().for_each(|opened| opened.announce(&needed));
+        }
         others.iter().try_for_each(|chunk| {
             self.plan.task(layout, chunk.number, &mut scratch.task);
             self.read_alone(Stored { location: location(chunk), opened }, scratch)

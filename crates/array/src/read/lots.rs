@@ -49,12 +49,8 @@ impl<'a> Lots<'a> {
         if plan.len() > 1 && shares && decoded as u64 <= layout.store().cost().range {
             let fit = costs::LOT / decoded.max(1);
             let (least, most) = costs::CHUNKS_OF_A_LOT;
+            let least = least.max(at_once.min(most));
             let together = fit.min(plan.len().div_ceil(2 * threads)).clamp(least, most);
-            return Ok(Lots::Neighbours(plan.len(), together));
-        }
-        if at_once > 1 && plan.len() > 1 && shares {
-            let fit = costs::WAITING_BYTES / layout.encoding().chain().max_encoded().max(1);
-            let together = fit.min(plan.len().div_ceil(2 * threads)).clamp(1, at_once);
             return Ok(Lots::Neighbours(plan.len(), together));
         }
         if at_once > 1 && plan.len() > 1 {
@@ -64,7 +60,11 @@ impl<'a> Lots<'a> {
             // another would be rounds.
             let work = (decoded as u64).saturating_mul(plan.len() as u64);
             let share = if work < costs::SPREAD_FROM { plan.len() } else { plan.len().div_ceil(threads) };
-            return Ok(Lots::Objects(plan.len(), fit.min(share).clamp(1, at_once)));
+            let together = fit.min(share).clamp(1, at_once);
+            return Ok(match shares {
+                true => Lots::Neighbours(plan.len(), together),
+                false => Lots::Objects(plan.len(), together),
+            });
         }
         Ok(Lots::Single(plan.len()))
     }

@@ -8,6 +8,7 @@ mod numbers;
 mod object_error;
 
 pub use fractal::FractalHeap;
+pub(crate) use fractal::{ALL_BLOCKS, FEW_BLOCKS};
 pub use global::{Collection, Object};
 pub(crate) use global::{LINE, Open, SMALLEST, WHOLE};
 pub use local::LocalHeap;

@@ -150,6 +150,7 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
     })?;
 
     let places: Vec<(u64, u64)> = secondary.iter().map(|(.., place)| *place).collect();
+    source.announce(&[&places[..], &found.places].concat())?;
     source.parse_many(SECONDARY, &places, |number, cursor| {
         let Some((block, bitmap, pointers, (at, len))) = secondary.get(number) else { return Ok(()) };
         let start = cursor.position();

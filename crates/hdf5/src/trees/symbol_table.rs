@@ -23,17 +23,9 @@ fn tree(sizes: Sizes) -> Tree {
 
 /// All links, in the order of their names.
 pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<Link>> {
-    let (heap, tree) = (LocalHeap::read(source, heap)?, tree(source.sizes()));
-    let mut nodes = Vec::new();
-    tree.walk(source, btree, &mut |entries| {
-        while !entries.is_empty() {
-            entries.skip(tree.key)?;
-            nodes.push((entries.defined(STRUCTURE)?, GUESS));
-        }
-        Ok(())
-    })?;
-    // Object headers lie near, and are wanted next.
-    source.prefetch(&nodes)?;
+    // Neither leads to the other.
+    source.foresee(|| drop((LocalHeap::read(source, heap), nodes(source, btree))))?;
+    let (heap, nodes) = (LocalHeap::read(source, heap)?, nodes(source, btree)?);
     let mut visited = Visited::new(source);
     let mut links = Vec::new();
     for (address, guess) in nodes {
@@ -52,23 +44,44 @@ pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<Link>> {
     Ok(links)
 }
 
+/// Where all nodes are, and bytes to fetch of each. They are fetched.
+fn nodes(source: &Source, btree: u64) -> Result<Vec<(u64, u64)>> {
+    let (mut nodes, tree) = (Vec::new(), tree(source.sizes()));
+    tree.walk(source, btree, &mut |entries| {
+        while !entries.is_empty() {
+            entries.skip(tree.key)?;
+            nodes.push((entries.defined(STRUCTURE)?, GUESS));
+        }
+        Ok(())
+    })?;
+    // Object headers lie near, and are wanted next.
+    source.prefetch(&nodes)?;
+    Ok(nodes)
+}
+
 /// The link of a name: down the tree, without reading the rest of it.
 pub fn find(source: &Source, btree: u64, heap: u64, name: &str) -> Result<Option<Link>> {
+    // The root of the tree does not need the names to be found.
+    let root = || tree(source.sizes()).descend(source, btree, &mut |_| Ok(None));
+    source.foresee(|| drop((LocalHeap::read(source, heap), root())))?;
     let names = LocalHeap::read(source, heap)?;
     let choose = &mut |node: &Node<'_>| choose(node, &names, name.as_bytes());
     let found = tree(source.sizes()).descend(source, btree, choose)?;
-    let mut link_found = None;
+    let (mut link_found, mut below) = (None, Vec::new());
     if let Some(address) = found {
         link_found = source.parse(STRUCTURE, address, to_usize(GUESS), |cursor| {
             let mut found = None;
             node(cursor, &names, |stored, entry| {
                 if stored == name.as_bytes() {
+                    below = group_below(&mut entry.clone()).unwrap_or_default();
                     found = Some(link(stored, entry, &names)?);
                 }
                 Ok(found.is_none())
             })?;
             Ok(found)
         })?;
+        // The way goes on through that group.
+        source.announce(&below)?;
     }
     // Bytes that are not UTF-8 are not shown as they are stored and sorted.
     if link_found.is_none() && name.contains(r"\x") {
@@ -134,6 +147,19 @@ fn link(name: &[u8], entry: &mut Cursor<'_>, heap: &LocalHeap) -> Parsed<Link> {
         _ => return Err(entry.corrupt(format!("the link '{name}' has no address"))),
     };
     Ok(Link { name, target, creation_order: None })
+}
+
+/// Where header, B-tree and heap of a group are, if an entry leads to one and says so.
+fn group_below(entry: &mut Cursor<'_>) -> Parsed<Vec<(u64, u64)>> {
+    /// The cache type of groups: the scratch pad has the addresses of B-tree and heap.
+    const GROUP: u32 = 1;
+    let header = entry.offset()?;
+    if entry.u32()? != GROUP {
+        return Ok(Vec::new());
+    }
+    entry.skip(4)?;
+    let places = [header, entry.offset()?, entry.offset()?];
+    Ok(places.into_iter().flatten().map(|address| (address, 1)).collect())
 }
 
 #[cfg(test)]

@@ -75,6 +75,32 @@ impl FractalHeap {
         }
     }
 
+    /// Reads blocks from the root down, `most` of those below it, as they are probably wanted soon.
+    pub(crate) fn visit(&self, source: &Source, most: usize) {
+        if let Some(root) = self.root {
+            self.visit_block(source, root, &mut { most });
+        }
+    }
+
+    fn visit_block(&self, source: &Source, block: HeapBlock, left: &mut usize) {
+        let (Ok(bytes), BlockKind::Indirect { rows }) = (self.block(source, block), block.kind) else {
+            return;
+        };
+        let mut start = 0u64;
+        // Blocks that are farther down have fewer rows: this ends.
+        while let Some(size) =
+            self.table.place(start).and_then(|(row, ..)| self.table.size(row).filter(|_| row < rows))
+        {
+            let Some(fewer) = left.checked_sub(1) else { return };
+            *left = fewer;
+            if let Some(child) = self.entry(&bytes, block, rows, block.offset.saturating_add(start)) {
+                self.visit_block(source, child, left);
+            }
+            let Some(next) = start.checked_add(size) else { return };
+            start = next;
+        }
+    }
+
     /// Bytes of signature, version, address of the heap, offset of the block.
     fn block_head(&self) -> usize {
         5 + usize::from(self.sizes.offset) + self.offset_len

@@ -21,6 +21,10 @@ use std::collections::HashMap;
 const HEADER: &str = "fractal heap header";
 const OBJECT: &str = "fractal heap object";
 
+/// Blocks of a heap that are fetched together, for who wants all objects, and for who wants one.
+pub(crate) const ALL_BLOCKS: usize = 1024;
+pub(crate) const FEW_BLOCKS: usize = 16;
+
 /// An object with filters is no larger decoded than this.
 const LARGEST: u64 = 1 << 30;
 
@@ -284,6 +288,18 @@ mod tests {
     }
 
     #[test]
+    fn visits_as_many_blocks_as_told() {
+        let source = source(&nested());
+        let visited = |most| {
+            let heap = FractalHeap::read(&source, HEAP).unwrap();
+            heap.visit(&source, most);
+            heap.blocks.lock().len()
+        };
+        // Eight places in the root, of which five have a block; four in the other indirect block.
+        assert_eq!([0, 1, 4, 8, 10, ALL_BLOCKS].map(visited), [1, 2, 3, 5, 6, 6]);
+    }
+
+    #[test]
     fn a_root_that_is_direct() {
         let source = source(&file(&[(HEAP, header(4, 0, 300, 0)), (300, direct(0, 64, b"only"))]));
         let heap = FractalHeap::read(&source, HEAP).unwrap();
@@ -379,6 +395,7 @@ mod tests {
                 for id in [id(852, 4), id(20, 5), [0x20, 1, 2, 3], [0x10, 1, 2, 3]] {
                     let _ = heap.get(source, &id);
                 }
+                heap.visit(source, ALL_BLOCKS);
             }
         });
     }

@@ -1,0 +1,179 @@
+//! Rehearsals: what will be read is found out before it is read, for stores far away.
+//!
+//! Structures lead to others, so reads of metadata follow one another. On a server each of them takes
+//! as long as a hundred together. A rehearsal runs parsers on what is in memory:
+//!
+//! 1. A parser that needs more ends with an error, and the range that it needed is noted.
+//! 2. What many parsers needed is fetched together, in one round.
+//! 3. They run again, and get one structure farther. So many objects take as many rounds as the
+//!    longest chain of structures in one of them.
+//!
+//! Parsers do not know of it: [`Source`] asks [`note`] where it would read from the store.
+
+use crate::{Result, Source};
+use hyperslab_store::RangeRead;
+use std::cell::RefCell;
+
+/// Rounds of one [`Source::foresee`]. Longer chains of structures are damaged files, or few objects:
+/// they are read as everywhere.
+const ROUNDS: usize = 8;
+
+/// A range of the file: offset and bytes.
+pub(crate) type Noted = (u64, u64);
+
+/// The rehearsal of a thread.
+struct Rehearsal {
+    /// Tells the file from others: where its [`Source`] is in memory.
+    source: usize,
+    noted: Vec<Noted>,
+}
+
+thread_local! {
+    static REHEARSAL: RefCell<Option<Rehearsal>> = const { RefCell::new(None) };
+}
+
+/// Ends the rehearsal, also where a parser panics.
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        REHEARSAL.set(None);
+    }
+}
+
+/// Whether this thread rehearses.
+pub(crate) fn is_on() -> bool {
+    REHEARSAL.with_borrow(Option::is_some)
+}
+
+/// Notes what would be read. `false`: this is no rehearsal, read it.
+pub(crate) fn note(source: &Source, ranges: &[RangeRead<'_>]) -> bool {
+    REHEARSAL.with_borrow_mut(|rehearsal| {
+        let Some(rehearsal) = rehearsal else { return false };
+        if rehearsal.source == std::ptr::from_ref(source).addr() {
+            rehearsal.noted.extend(ranges.iter().map(|range| (range.offset, range.buf.len() as u64)));
+        }
+        true
+    })
+}
+
+impl Source {
+    /// Runs `work` without reading. Returns the ranges that it would have read.
+    pub(crate) fn rehearse(&self, work: impl FnOnce()) -> Vec<Noted> {
+        let source = std::ptr::from_ref(self).addr();
+        REHEARSAL.set(Some(Rehearsal { source, noted: Vec::new() }));
+        let _end = End;
+        work();
+        REHEARSAL.take().map(|rehearsal| rehearsal.noted).unwrap_or_default()
+    }
+
+    /// Fetches what `work` will read, in few rounds, so that it finds nearly all of that in memory.
+    /// `work` runs several times; its errors mean nothing. Parts of it that do not need each other
+    /// should not stop at each other's errors. Does nothing if the store is near.
+    pub(crate) fn foresee(&self, mut work: impl FnMut()) -> Result<()> {
+        if !self.is_far() {
+            return Ok(());
+        }
+        if is_on() {
+            work();
+            return Ok(());
+        }
+        let mut left = self.foreseen();
+        for _ in 0..ROUNDS {
+            let noted = self.rehearse(&mut work);
+            let fetched = self.fetch_pages(&noted, left)?;
+            left = left.saturating_sub(fetched);
+            if fetched == 0 || left == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_on, note};
+    use crate::testing::{FarStore, says, source};
+    use crate::{Result, Source};
+    use std::cell::Cell;
+    use std::sync::Arc;
+
+    /// Numbers at 0, 8, … that are addresses of numbers, 1 MB from each other; after `steps`, 0.
+    fn chains(count: u64, steps: u64) -> Vec<u8> {
+        let at = |chain: u64, step: u64| (step * count + chain) << 20;
+        let mut bytes = vec![0; at(0, steps + 1) as usize];
+        for chain in 0..count {
+            let place = |step| if step == 0 { (8 * chain) as usize } else { at(chain, step) as usize };
+            for step in 0..steps {
+                bytes[place(step)..place(step) + 8].copy_from_slice(&at(chain, step + 1).to_le_bytes());
+            }
+        }
+        bytes
+    }
+
+    fn follow(source: &Source, chain: u64) -> Result<u64> {
+        let (mut at, mut steps) = (8 * chain, 0);
+        loop {
+            match source.parse("number", at, 8, |cursor| cursor.u64())? {
+                0 => return Ok(steps),
+                next => (at, steps) = (next, steps + 1),
+            }
+        }
+    }
+
+    #[test]
+    fn many_chains_take_the_rounds_of_one() {
+        let store = FarStore::new(&chains(20, 3));
+        let source = Source::new(store.clone(), "f", 0).unwrap();
+        source.foresee(|| (0..20).for_each(|chain| drop(follow(&source, chain)))).unwrap();
+        assert_eq!(store.take_rounds(), 4);
+        assert!((0..20).all(|chain| follow(&source, chain).unwrap() == 3));
+        source.foresee(|| (0..20).for_each(|chain| drop(follow(&source, chain)))).unwrap();
+        assert_eq!(store.take_rounds(), 0);
+    }
+
+    #[test]
+    fn near_stores_are_not_asked() {
+        let near = source(&chains(2, 1));
+        near.foresee(|| panic!("not rehearsed")).unwrap();
+        near.announce(&[(0, 8)]).unwrap();
+        assert_eq!(near.reads(), 0);
+    }
+
+    #[test]
+    fn rounds_and_pages_are_bounded() {
+        let long = FarStore::new(&chains(1, 40));
+        let source = Source::new(long.clone(), "f", 0).unwrap();
+        source.foresee(|| drop(follow(&source, 0))).unwrap();
+        assert_eq!(long.take_rounds(), super::ROUNDS);
+        assert_eq!(follow(&source, 0).unwrap(), 40);
+        // One page more than may be foreseen.
+        let wide = FarStore::new(&vec![0; 20 << 20]);
+        let source = Source::new(wide.clone(), "f", 0).unwrap();
+        let all = || (0..257).for_each(|page| drop(source.read("x", page << 16, 1)));
+        source.foresee(all).unwrap();
+        assert_eq!(wide.take_rounds(), 1);
+        all();
+        assert_eq!(wide.take_rounds(), 1);
+    }
+
+    #[test]
+    fn rehearsals_read_nothing_and_end() {
+        let (here, there) = (FarStore::new(&[1; 100]), FarStore::new(&[2; 100]));
+        let [this, other] = [&here, &there].map(|store| Source::new(Arc::clone(store) as _, "f", 0).unwrap());
+        let inner = Cell::new(0);
+        let noted = this.rehearse(|| {
+            says(this.read("x", 5, 1).unwrap_err(), "interrupted");
+            // What is in another file is neither read nor noted.
+            assert!(other.read("x", 5, 1).is_err());
+            this.foresee(|| inner.set(inner.get() + 1)).unwrap();
+        });
+        assert_eq!((noted, inner.get(), here.take_rounds() + there.take_rounds()), (vec![(0, 100)], 1, 0));
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            this.rehearse(|| panic!("in a parser"));
+        }));
+        assert!(panicked.is_err() && !is_on() && !note(&this, &[]));
+        assert_eq!(*this.read("x", 5, 1).unwrap(), [1]);
+    }
+}
