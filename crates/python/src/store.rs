@@ -355,17 +355,22 @@ pub(crate) fn shown(location: &str) -> String {
 pub(crate) fn prepare_remote() {
     hyperslab::store::waiting::ask_with(crate::engine::ask_in_file);
     remote::on_unconditional(|url| {
-        Python::attach(|py| {
-            let text = format!(
-                "{url}: the server cannot replace an object under the condition that nobody else has changed it. \
-                 Changes that other machines make to the same chunks at the same time may be lost; with \
-                 storage_options={{\"unconditional\": \"refuse\"}} such changes are errors"
-            );
-            let Ok(text) = CString::new(text) else { return };
-            let category = py.get_type::<PyRuntimeWarning>();
-            if let Err(error) = PyErr::warn(py, &category, &text, 1) {
-                error.write_unraisable(py, None);
-            }
-        });
+        warn(&format!(
+            "{url}: the server cannot replace an object under the condition that nobody else has changed it. Changes \
+             that other machines make to the same chunks at the same time may be lost; with \
+             storage_options={{\"unconditional\": \"refuse\"}} such changes are errors"
+        ));
+    });
+    remote::on_cache_failure(warn);
+}
+
+/// A `RuntimeWarning`.
+fn warn(text: &str) {
+    Python::attach(|py| {
+        let Ok(text) = CString::new(text) else { return };
+        let category = py.get_type::<PyRuntimeWarning>();
+        if let Err(error) = PyErr::warn(py, &category, &text, 1) {
+            error.write_unraisable(py, None);
+        }
     });
 }

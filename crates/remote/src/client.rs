@@ -124,6 +124,16 @@ pub(crate) enum Wanted {
     Suffix(u64),
 }
 
+/// Which contents of an object are wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Which<'c> {
+    Any,
+    /// These: others are [`Failure::Condition`].
+    Only(&'c Contents),
+    /// Others: these are [`Failure::Unchanged`].
+    Unless(&'c Contents),
+}
+
 /// A client of one process.
 pub(crate) struct Client {
     pub(crate) store: Arc<dyn ObjectStore>,
@@ -204,17 +214,19 @@ impl Client {
         Ok(Contents::new(&meta))
     }
 
-    /// Bytes of an object; only of the contents `of`, if these are given. A range is cut where the
-    /// object ends.
+    /// Bytes of an object. A range is cut where the object ends.
     pub(crate) async fn get(
         &self,
         path: &Path,
         wanted: Wanted,
-        of: Option<&Contents>,
+        which: Which<'_>,
     ) -> Result<Fetched, Failure> {
         match wanted {
             Wanted::Suffix(len) if !self.abilities.suffixes => {
                 let contents = self.head(path).await?;
+                if matches!(which, Which::Unless(known) if known.is(&contents)) {
+                    return Err(Failure::Unchanged);
+                }
                 let range = contents.size.saturating_sub(len)..contents.size;
                 self.get_range(path, range, &contents).await
             }
@@ -228,14 +240,14 @@ impl Client {
             }
             wanted => {
                 for _ in 0..=AGAIN {
-                    match self.get_once(path, &wanted, of).await {
-                        Err(Failure::NoRanges) => return self.get_cut(path, wanted, of).await,
+                    match self.get_once(path, &wanted, which).await {
+                        Err(Failure::NoRanges) => return self.get_cut(path, wanted, which).await,
                         Err(Failure::BeyondEnd) => {}
                         result => return result,
                     }
                     // No byte of the range is there: the object is as short as that, or was.
                     let contents = self.head(path).await?;
-                    if of.is_some_and(|of| !of.is(&contents)) {
+                    if matches!(which, Which::Only(of) if !of.is(&contents)) {
                         break;
                     }
                     let end = contents.size;
@@ -257,12 +269,12 @@ impl Client {
         if range.is_empty() {
             return Ok(Fetched { range, contents: contents.clone(), pieces: Vec::new() });
         }
-        self.get_once(path, &Wanted::Bounded(range), Some(contents)).await
+        self.get_once(path, &Wanted::Bounded(range), Which::Only(contents)).await
     }
 
     /// A range of a server that only gives whole objects.
-    async fn get_cut(&self, path: &Path, wanted: Wanted, of: Option<&Contents>) -> Result<Fetched, Failure> {
-        let mut all = self.get_once(path, &Wanted::All, of).await?;
+    async fn get_cut(&self, path: &Path, wanted: Wanted, which: Which<'_>) -> Result<Fetched, Failure> {
+        let mut all = self.get_once(path, &Wanted::All, which).await?;
         let size = all.contents.size;
         let range = match wanted {
             Wanted::All | Wanted::AtMost(_) => 0..size,
@@ -277,12 +289,7 @@ impl Client {
         Ok(all)
     }
 
-    async fn get_once(
-        &self,
-        path: &Path,
-        wanted: &Wanted,
-        of: Option<&Contents>,
-    ) -> Result<Fetched, Failure> {
+    async fn get_once(&self, path: &Path, wanted: &Wanted, which: Which<'_>) -> Result<Fetched, Failure> {
         let (mut again, most) = (0, AGAIN.min(self.settings.retries));
         loop {
             let range = match wanted {
@@ -290,15 +297,20 @@ impl Client {
                 Wanted::Bounded(range) => Some(GetRange::Bounded(range.clone())),
                 Wanted::Suffix(len) => Some(GetRange::Suffix(*len)),
             };
-            let if_match = of.and_then(Contents::strong).map(str::to_owned);
-            let options = GetOptions { range, if_match, ..GetOptions::default() };
+            let tag = |contents: &Contents| contents.strong().map(str::to_owned);
+            let (if_match, if_none_match) = match which {
+                Which::Any => (None, None),
+                Which::Only(of) => (tag(of), None),
+                Which::Unless(known) => (None, tag(known)),
+            };
+            let options = GetOptions { range, if_match, if_none_match, ..GetOptions::default() };
             let body = async {
                 let _permit = self.permits.acquire().await;
                 let begun = Instant::now();
                 let result = self.watched(0, self.store.get_opts(path, options)).await.0?;
                 let answered = begun.elapsed();
                 let contents = Contents::new(&result.meta);
-                if of.is_some_and(|of| !of.is(&contents)) {
+                if matches!(which, Which::Only(of) if !of.is(&contents)) {
                     return Err(Failure::Condition);
                 }
                 if matches!(wanted, Wanted::AtMost(most) if contents.size > *most) {

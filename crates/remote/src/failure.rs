@@ -17,6 +17,8 @@ pub(crate) enum Failure {
     Missing,
     /// It is not the version that was asked for; or there is an object where none was expected.
     Condition,
+    /// It is the version that is known.
+    Unchanged,
     /// The range begins behind the end.
     BeyondEnd,
     /// The server answers with all of an object where a range was asked for.
@@ -175,6 +177,7 @@ pub(crate) fn failure(error: &object_store::Error, trace: &Trace, anonymous: boo
     let by_status = match status {
         Some(404) if !no_bucket => return Failure::Missing,
         Some(412) => return Failure::Condition,
+        Some(304) => return Failure::Unchanged,
         Some(416) => return Failure::BeyondEnd,
         Some(status) => {
             let (kind, what) = match status {
@@ -205,6 +208,7 @@ pub(crate) fn failure(error: &object_store::Error, trace: &Trace, anonymous: boo
     }
     match error {
         object_store::Error::NotFound { .. } => Failure::Missing,
+        object_store::Error::NotModified { .. } => Failure::Unchanged,
         object_store::Error::Precondition { .. } | object_store::Error::AlreadyExists { .. } => {
             Failure::Condition
         }

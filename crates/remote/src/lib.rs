@@ -10,6 +10,7 @@
 //! | `held` | an object that stays open, in blocks |
 //! | `write`, `list` | the methods that change and list |
 //! | `ranges` | which requests bring which ranges |
+//! | `cache` | what was read, kept in memory or on disk |
 //! | `client` | one server: permits, deadlines, retries of bodies |
 //! | `transport` | HTTP, and what it notes for errors |
 //! | `connect` | from a URL and options to clients |
@@ -21,6 +22,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
+mod cache;
 mod client;
 mod connect;
 mod environment;
@@ -42,6 +44,7 @@ mod testing;
 mod transport;
 mod write;
 
+pub use cache::{Check, Keep, on_cache_failure};
 pub use location::{Provider, SCHEMES, has_secret, shown, with_secret_of};
 pub use options::{OptionsError, is_secret};
 pub use settings::{Settings, Unconditional};

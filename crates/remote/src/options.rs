@@ -5,6 +5,7 @@
 //! understood; a nested mapping comes with dots (`client_kwargs.region_name`). An unknown name is an
 //! error that tells the nearest ones.
 
+use crate::cache::{Check, Keep};
 use crate::location::Provider;
 use crate::settings::{Settings, Unconditional};
 use object_store::ClientConfigKey;
@@ -13,6 +14,7 @@ use object_store::azure::AzureConfigKey;
 use object_store::gcp::GoogleConfigKey;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Why a store cannot be made. Its text has no secrets.
@@ -70,9 +72,12 @@ const AZURE: [(&str, &str); 6] = [
 ];
 
 /// What is understood for every provider, beside [`OWN`].
-const SHARED: [&str; 11] = [
+const SHARED: [&str; 14] = [
     "allow_http",
     "allow_invalid_certificates",
+    "cache",
+    "cache_check",
+    "cache_size",
     "concurrency",
     "coalesce",
     "max_concurrency",
@@ -108,6 +113,9 @@ const IGNORED: [&str; 13] = [
     "location_mode",
     "version_aware",
 ];
+
+/// Bytes in a cache on disk, where nobody says how many.
+const FOLDER: u64 = 10 << 30;
 
 /// Names whose values nobody may see.
 const SECRET: [&str; 18] = [
@@ -179,6 +187,50 @@ fn seconds(name: &str, value: &str) -> Result<Duration, OptionsError> {
     time.ok_or_else(|| OptionsError::new(format!("storage option '{name}': expected a time in seconds")))
 }
 
+/// Bytes: `1000`, `2 GiB`. `None`: the text begins like no size.
+fn size(text: &str) -> Option<Result<u64, ()>> {
+    let text = text.trim();
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let unit: u64 = match unit.trim_start().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        "tib" => 1 << 40,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        _ => return None,
+    };
+    let long = |number: u64| number.checked_mul(unit).ok_or(());
+    (!number.is_empty()).then(|| number.parse().map_err(|_| ()).and_then(long))
+}
+
+/// Where the cache is: a size, in memory, or a folder of at most `limit` bytes.
+fn keep(text: &str, limit: Option<u64>) -> Result<Option<Keep>, OptionsError> {
+    let wrong = |why: String| Err(OptionsError::new(format!("storage option 'cache': {why}")));
+    if matches!(text.to_ascii_lowercase().as_str(), "" | "none" | "false") {
+        return Ok(None);
+    }
+    match size(text) {
+        Some(Ok(_)) if limit.is_some() => {
+            wrong("'cache_size' bounds a folder, but this is a size itself".into())
+        }
+        Some(Ok(size)) => Ok(Some(Keep::Memory(size))),
+        Some(Err(())) => wrong("the size is too large".into()),
+        None if text.contains("://") => wrong("expected a folder on the local disk, or a size".into()),
+        None => {
+            let home = text.strip_prefix("~/").zip(std::env::home_dir());
+            let folder = home.map_or_else(|| PathBuf::from(text), |(below, home)| home.join(below));
+            match std::path::absolute(&folder) {
+                Ok(folder) => Ok(Some(Keep::Folder(folder, limit.unwrap_or(FOLDER)))),
+                Err(error) => wrong(error.to_string()),
+            }
+        }
+    }
+}
+
 /// The one name of an option of `object_store`, if it has one of this name.
 pub(crate) fn native(provider: Provider, name: &str) -> Option<String> {
     match provider {
@@ -217,6 +269,7 @@ impl Options {
     /// Understands options for a provider.
     pub(crate) fn new(provider: Provider, given: &[(String, String)]) -> Result<Options, OptionsError> {
         let mut options = Options::default();
+        let (mut cache, mut cache_size) = (String::new(), None);
         for (given, value) in given {
             let name = given.to_ascii_lowercase();
             let header = ["headers.", "client_kwargs.headers.", "default_headers."]
@@ -224,6 +277,13 @@ impl Options {
                 .find_map(|start| name.starts_with(start).then(|| given.get(start.len()..)).flatten());
             if let Some(header) = header {
                 options.headers.push((header.to_owned(), value.clone()));
+            } else if name == "cache" {
+                cache.clone_from(value);
+            } else if name == "cache_size" {
+                let wrong = || {
+                    OptionsError::new(format!("storage option '{given}': expected a size, such as '20 GiB'"))
+                };
+                cache_size = Some(size(value).and_then(Result::ok).ok_or_else(wrong)?);
             } else if !IGNORED.contains(&name.as_str()) {
                 let name = one_name(provider, &name).ok_or_else(|| unknown(provider, given))?;
                 if !options.setting(given, &name, value)? {
@@ -231,6 +291,7 @@ impl Options {
                 }
             }
         }
+        options.settings.cache = keep(&cache, cache_size)?;
         Ok(options)
     }
 
@@ -257,6 +318,17 @@ impl Options {
                     _ => {
                         return Err(OptionsError::new(format!(
                             "storage option '{given}': expected 'warn' or 'refuse'"
+                        )));
+                    }
+                }
+            }
+            "cache_check" => {
+                settings.cache_check = match value {
+                    "always" => Check::Always,
+                    "never" => Check::Never,
+                    _ => {
+                        return Err(OptionsError::new(format!(
+                            "storage option '{given}': expected 'always' or 'never'"
                         )));
                     }
                 }
@@ -358,6 +430,7 @@ fn distance(one: &str, other: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::{Options, distance, is_secret};
+    use crate::cache::{Check, Keep};
     use crate::location::Provider;
     use std::time::Duration;
 
@@ -390,6 +463,31 @@ mod tests {
         assert_eq!(found.headers, [("X-Key".to_owned(), "canary".to_owned())]);
         assert_eq!(found.settings.deadline, Duration::from_millis(2500));
         assert!(options(Provider::S3, &[("use_listings_cache", "False")]).unwrap().values.is_empty());
+    }
+
+    #[test]
+    fn caches() {
+        let found = |given: &[(&str, &str)]| options(Provider::S3, given).map(|found| found.settings);
+        for (text, bytes) in [("2 GiB", 2 << 30), ("1000", 1000), ("5kb", 5000), ("0", 0)] {
+            assert_eq!(found(&[("cache", text)]).unwrap().cache, Some(Keep::Memory(bytes)), "{text}");
+        }
+        let folder = |path: &str, size| Some(Keep::Folder(path.into(), size));
+        assert_eq!(found(&[("cache", "/x/2 GiB of it")]).unwrap().cache, folder("/x/2 GiB of it", 10 << 30));
+        let here = std::env::current_dir().unwrap().join("2x");
+        let sized = found(&[("cache", "2x"), ("cache_size", "1 TiB"), ("cache_check", "never")]).unwrap();
+        assert_eq!(sized.cache, folder(here.to_str().unwrap(), 1 << 40));
+        assert_eq!(sized.cache_check, Check::Never);
+        assert_eq!(found(&[("cache", "None")]).unwrap().cache, None);
+        for given in [
+            &[("cache", "9999999999 TiB")][..],
+            &[("cache", "1 MiB"), ("cache_size", "2 MiB")],
+            &[("cache", "/x"), ("cache_size", "2 apples")],
+            &[("cache", "s3://b/x")],
+            &[("cache", "/x"), ("cache_check", "often")],
+        ] {
+            let error = found(given).unwrap_err();
+            assert!(error.contains("'cache"), "{error}");
+        }
     }
 
     #[test]

@@ -21,6 +21,9 @@ use tokio::task::AbortHandle;
 /// Threads of the runtime. They decrypt and copy bodies; one saturates about 1 GB/s.
 const THREADS: usize = 2;
 
+/// Threads that wait for disks (the cache) and for names of hosts, at most.
+const WAITERS: usize = 16;
+
 /// The runtime of this process, and which process that is. Gated.
 static RUNTIME: Mutex<Option<(u64, &'static Runtime)>> = Mutex::new(None);
 
@@ -34,6 +37,7 @@ fn runtime() -> std::io::Result<&'static Runtime> {
     // Not under the lock: it starts threads.
     let new = Builder::new_multi_thread()
         .worker_threads(THREADS)
+        .max_blocking_threads(WAITERS)
         .thread_name("hyperslab-net")
         .enable_all()
         .build()?;

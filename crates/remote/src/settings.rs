@@ -1,5 +1,6 @@
 //! How requests are made: sizes, times, how many.
 
+use crate::cache::{Check, Keep};
 use std::time::Duration;
 
 /// What happens to a change of a part of an object on a server that cannot replace an object under
@@ -39,6 +40,10 @@ pub struct Settings {
     pub slow: u64,
     /// For servers without conditional requests.
     pub unconditional: Unconditional,
+    /// Where what was read is kept. `None`: nowhere.
+    pub cache: Option<Keep>,
+    /// When the server is asked whether what is kept is still right.
+    pub cache_check: Check,
 }
 
 impl Default for Settings {
@@ -53,6 +58,8 @@ impl Default for Settings {
             retries: 8,
             slow: 1 << 18,
             unconditional: Unconditional::Warn,
+            cache: None,
+            cache_check: Check::Always,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The store: keys of a bucket, or of a part of one.
 
-use crate::client::{Abilities, Client, Connect, Contents, Fetched, PerProcess, Wanted};
+use crate::cache::Cache;
+use crate::client::{Abilities, Client, Connect, Contents, Fetched, PerProcess, Wanted, Which};
 use crate::failure::{Cause, Failure, Secrets};
 use crate::opened::RemoteOpened;
 use crate::ranges;
@@ -45,6 +46,7 @@ pub(crate) struct Inner {
     pub(crate) identity: String,
     pub(crate) process: Arc<PerProcess>,
     pub(crate) secrets: Secrets,
+    pub(crate) cache: Option<Arc<Cache>>,
     /// Whether it was told that changes are made without conditions.
     pub(crate) warned: AtomicBool,
 }
@@ -52,6 +54,53 @@ pub(crate) struct Inner {
 impl fmt::Debug for RemoteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RemoteStore").field("url", &self.0.url).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// Whether other contents of the object have another tag, also those that are written now.
+    fn is_settled(&self, contents: &Contents) -> bool {
+        let age = || {
+            let changed = Duration::from_nanos(u64::try_from(contents.modified).ok()?);
+            SystemTime::now().duration_since(UNIX_EPOCH + changed).ok()
+        };
+        self.process.abilities().exact_tags || age().is_some_and(|age| age > SETTLED)
+    }
+
+    /// Bytes of an object, from the cache if they are there and the server says that they are still
+    /// those of the object.
+    async fn fetch_cached(
+        &self,
+        cache: &Arc<Cache>,
+        path: &Path,
+        wanted: Wanted,
+        of: Option<&Contents>,
+    ) -> Result<Fetched, Failure> {
+        let id = cache.id(path.as_ref());
+        let found = cache.find(id, &wanted, of).await;
+        let which = match (&found, of) {
+            (Some(_), Some(_)) => return found.ok_or(Failure::Missing),
+            (Some(_), None) if !cache.asks() => return found.ok_or(Failure::Missing),
+            (Some(found), None) => Which::Unless(&found.contents),
+            (None, Some(of)) => Which::Only(of),
+            (None, None) => Which::Any,
+        };
+        match (self.process.get().await?.get(path, wanted, which).await, found) {
+            (Err(Failure::Unchanged), Some(found)) => Ok(found),
+            (Ok(fetched), _) => {
+                if self.is_settled(&fetched.contents) {
+                    cache.put(id, &fetched).await;
+                }
+                Ok(fetched)
+            }
+            (Err(failure), _) => {
+                if matches!(failure, Failure::Condition) {
+                    // Whoever opens the object again shall find what is there now.
+                    cache.forget_later(path.as_ref()).await;
+                }
+                Err(failure)
+            }
+        }
     }
 }
 
@@ -77,9 +126,11 @@ impl RemoteStore {
         abilities: Abilities,
     ) -> Self {
         let Names { url, prefix, identity, secrets } = names;
+        let cache = settings.cache.as_ref().map(|keep| Cache::new(keep, settings.cache_check, &identity));
+        let cache = cache.map(Arc::new);
         let process = Arc::new(PerProcess::new(connect, settings, abilities));
         let warned = AtomicBool::new(false);
-        RemoteStore(Arc::new(Inner { url, prefix, identity, process, secrets, warned }))
+        RemoteStore(Arc::new(Inner { url, prefix, identity, process, secrets, cache, warned }))
     }
 
     /// The store that the root of this one is in, and its name there. `None`: the root is a bucket.
@@ -92,6 +143,7 @@ impl RemoteStore {
             identity: inner.identity.clone(),
             process: inner.process.clone(),
             secrets: inner.secrets.clone(),
+            cache: inner.cache.clone(),
             warned: AtomicBool::new(false),
         };
         (!name.is_empty()).then_some((RemoteStore(Arc::new(above)), name))
@@ -156,8 +208,47 @@ impl RemoteStore {
         self.start(work).wait().cloned().map_err(|lost| self.lost(lost, key))
     }
 
+    /// Starts a request for bytes of an object; only of the contents `of`, if these are given.
     pub(crate) fn fetch(&self, path: Path, wanted: Wanted, of: Option<Contents>) -> Fetching {
-        self.start(move |client| async move { client.get(&path, wanted, of.as_ref()).await })
+        let inner = self.0.clone();
+        Running::start(async move {
+            match &inner.cache {
+                Some(cache) => inner.fetch_cached(cache, &path, wanted, of.as_ref()).await,
+                None => {
+                    let which = of.as_ref().map_or(Which::Any, Which::Only);
+                    inner.process.get().await?.get(&path, wanted, which).await
+                }
+            }
+        })
+    }
+
+    /// Waits for what [`RemoteStore::fetch`] started.
+    pub(crate) fn fetched<'f>(
+        &self,
+        fetching: &'f Fetching,
+        key: &str,
+    ) -> Result<&'f Result<Fetched, Failure>> {
+        let fetched = fetching.wait().map_err(|lost| self.lost(lost, key))?;
+        if let Some(cache) = &self.0.cache {
+            cache.tell(&self.0.url);
+        }
+        Ok(fetched)
+    }
+
+    /// Drops what is kept of an object that was changed, or may have been.
+    pub(crate) fn forget(&self, key: Key<'_>) {
+        if let (Some(cache), Ok(path)) = (&self.0.cache, self.path(key)) {
+            cache.forget(path.as_ref());
+        }
+    }
+
+    /// What the server says about an object, or said, where it is not asked again.
+    fn contents(&self, key: Key<'_>) -> Result<Option<Contents>> {
+        let path = self.path(key)?;
+        match self.0.cache.as_ref().and_then(|cache| cache.contents(path.as_ref())) {
+            Some(contents) => Ok(Some(contents)),
+            None => self.head(key, Operation::Size),
+        }
     }
 
     pub(crate) fn lost(&self, lost: Lost, key: &str) -> StoreError {
@@ -178,6 +269,8 @@ impl RemoteStore {
             Failure::Missing if operation == Operation::Write => {
                 plain(ErrorKind::NotFound, "there is no such bucket, or no such upload any more")
             }
+            // Handled where the request is made.
+            Failure::Unchanged => plain(ErrorKind::Other, "the server says that the object is unchanged"),
             Failure::Missing => plain(ErrorKind::NotFound, "there is no such object"),
             Failure::BeyondEnd => {
                 plain(ErrorKind::UnexpectedEof, "the server says that the range is behind the end")
@@ -223,12 +316,8 @@ impl RemoteStore {
     /// The stamp of contents, if equal tags mean equal bytes.
     pub(crate) fn stamp_of(&self, key: &str, contents: &Contents) -> Option<Stamp> {
         let tag = contents.strong()?;
-        if !self.abilities().exact_tags {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-            let changed = Duration::from_nanos(u64::try_from(contents.modified).ok()?);
-            if changed + SETTLED > now {
-                return None;
-            }
+        if !self.0.is_settled(contents) {
+            return None;
         }
         let mut hash = ring::digest::Context::new(&ring::digest::SHA256);
         let number = contents.number.as_deref().unwrap_or_default();
@@ -258,7 +347,7 @@ impl RemoteStore {
         let takers = takers(fetching.iter().map(|(piece, _)| piece), ranges);
         for ((piece, running), takers) in fetching.iter().zip(takers).filter(|(_, takers)| !takers.is_empty())
         {
-            match running.wait().map_err(|lost| self.lost(lost, key))? {
+            match self.fetched(running, key)? {
                 Err(failure) => return Ok(Err(failure.clone())),
                 Ok(fetched) => {
                     if let Err(failure) = check(piece, fetched) {
@@ -345,7 +434,7 @@ impl RemoteStore {
         fetching: Fetching,
         size: Option<u64>,
     ) -> Result<Option<RemoteOpened>> {
-        let contents = match fetching.wait().map_err(|lost| self.lost(lost, key.as_str()))? {
+        let contents = match self.fetched(&fetching, key.as_str())? {
             Ok(fetched) => fetched.contents.clone(),
             Err(Failure::Missing) => return Ok(None),
             Err(failure) => return Err(self.error(Operation::Read, key.as_str(), failure)),
@@ -380,7 +469,8 @@ impl Store for RemoteStore {
     ) -> Result<Stamped> {
         for _ in 0..CHANGES {
             match self.read_once(key, size, ranges)? {
-                None => {}
+                // A part of it may have come from the cache.
+                None => self.forget(key),
                 Some(None) => return Ok((false, None)),
                 Some(Some(contents)) => return Ok((true, self.stamp_of(key.as_str(), &contents))),
             }
@@ -420,7 +510,7 @@ impl Store for RemoteStore {
     fn read_all_stamped(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<Stamped> {
         buf.clear();
         let running = self.fetch(self.path(key)?, Wanted::AtMost(limit as u64), None);
-        let fetched = match running.wait().map_err(|lost| self.lost(lost, key.as_str()))? {
+        let fetched = match self.fetched(&running, key.as_str())? {
             Ok(fetched) => fetched,
             Err(Failure::Missing) => return Ok((false, None)),
             Err(failure) => return Err(self.error(Operation::Read, key.as_str(), failure)),
@@ -436,11 +526,11 @@ impl Store for RemoteStore {
     }
 
     fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
-        Ok(self.head(key, Operation::Size)?.map(|contents| contents.size))
+        Ok(self.contents(key)?.map(|contents| contents.size))
     }
 
     fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>> {
-        let contents = self.head(key, Operation::Size)?;
+        let contents = self.contents(key)?;
         Ok(contents.and_then(|contents| self.stamp_of(key.as_str(), &contents)))
     }
 

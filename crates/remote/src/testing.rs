@@ -22,6 +22,11 @@ impl Connect for Memory {
 
 /// A new, empty store in memory.
 pub(crate) fn in_memory() -> RemoteStore {
+    in_memory_with(Settings::default())
+}
+
+/// As [`in_memory`], with settings; its requests are small.
+pub(crate) fn in_memory_with(settings: Settings) -> RemoteStore {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let number = COUNT.fetch_add(1, Relaxed);
     let names = Names {
@@ -38,6 +43,6 @@ pub(crate) fn in_memory() -> RemoteStore {
         parts: true,
         anonymous: true,
     };
-    let settings = Settings { part: 60_000, largest: 50_000, ..Settings::default() };
+    let settings = Settings { part: 60_000, largest: 50_000, ..settings };
     RemoteStore::new(names, Box::new(Memory(Arc::default())), settings, abilities)
 }

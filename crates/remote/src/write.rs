@@ -9,7 +9,8 @@
 //! object that the first one made, and its condition is not met. So after several attempts the
 //! object is read: if it has exactly the bytes that were to be written, it was written.
 
-use crate::client::{Client, Contents, Wanted};
+use crate::cache::Cache;
+use crate::client::{Client, Contents, Wanted, Which};
 use crate::failure::{Cause, Failure};
 use crate::settings::Unconditional;
 use crate::store::RemoteStore;
@@ -71,6 +72,7 @@ impl RemoteStore {
                 put_whole(&client, &path, bytes, PutMode::Overwrite).await.0
             }
         })?;
+        self.forget(key);
         done.map_err(|failure| self.error(Operation::Write, key.as_str(), &failure))
     }
 
@@ -103,6 +105,8 @@ impl RemoteStore {
                 key.as_str(),
                 move |client| async move { put_if(&client, &path, bytes, &condition).await },
             )?;
+        // Also where somebody was faster: what is kept is old then.
+        self.forget(key);
         match done {
             Ok(done) => Ok(done),
             Err(Failure::Unsupported(_)) => self.put_looking(key, expected, parts),
@@ -170,6 +174,7 @@ impl RemoteStore {
         let done = self.run(key.as_str(), move |client| async move {
             client.again(|| client.request(0, client.store.delete(&path))).await
         })?;
+        self.forget(key);
         match done {
             Ok(()) => Ok(true),
             Err(Failure::Missing) => Ok(false),
@@ -203,15 +208,19 @@ impl RemoteStore {
     /// Deletes everything below a prefix.
     pub(crate) fn remove_below(&self, prefix: Option<Key<'_>>) -> Result<()> {
         let name = prefix.map_or("", |prefix| prefix.as_str()).to_owned();
-        let path = self.prefix_path(prefix)?;
+        let (path, cache) = (self.prefix_path(prefix)?, self.0.cache.clone());
         let done = self.run(&name, move |client| async move {
-            client.again(|| delete_below(&client, path.as_ref())).await
+            client.again(|| delete_below(&client, path.as_ref(), cache.as_ref())).await
         })?;
         done.map_err(|failure| self.error(Operation::Delete, &name, &failure))
     }
 }
 
-async fn delete_below(client: &Client, prefix: Option<&Path>) -> Result<(), Failure> {
+async fn delete_below(
+    client: &Client,
+    prefix: Option<&Path>,
+    cache: Option<&Arc<Cache>>,
+) -> Result<(), Failure> {
     let itself = prefix.cloned();
     let found = client.store.list(prefix).map_ok(|meta| meta.location);
     let found = found.try_filter(move |path| std::future::ready(itself.as_ref() != Some(path))).boxed();
@@ -226,7 +235,12 @@ async fn delete_stream(
     loop {
         match client.request(0, async { deleted.next().await.transpose() }).await {
             Ok(None) => return Ok(()),
-            Ok(Some(_)) | Err(Failure::Missing) => {}
+            Ok(Some(path)) => {
+                if let Some(cache) = cache {
+                    cache.forget_later(path.as_ref()).await;
+                }
+            }
+            Err(Failure::Missing) => {}
             Err(failure) => return Err(failure),
         }
     }
@@ -283,7 +297,7 @@ async fn put_if(client: &Client, path: &Path, bytes: Bytes, condition: &Conditio
 
 /// Whether an object has exactly these bytes.
 async fn is_stored(client: &Client, path: &Path, bytes: &Bytes) -> Result<bool, Failure> {
-    let there = match client.get(path, Wanted::AtMost(bytes.len() as u64), None).await {
+    let there = match client.get(path, Wanted::AtMost(bytes.len() as u64), Which::Any).await {
         Err(Failure::Missing) => return Ok(false),
         there => there?,
     };

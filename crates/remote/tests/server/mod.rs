@@ -358,6 +358,9 @@ fn get(state: &State, method: &str, path: &str, headers: &BTreeMap<String, Strin
     if headers.get("if-match").is_some_and(|wanted| *wanted != tag) {
         return plain(412);
     }
+    if headers.get("if-none-match").is_some_and(|known| *known == tag) {
+        return Answer { headers: vec![("etag".into(), tag)], ..plain(304) };
+    }
     let size = bytes.len();
     let mut answer = plain(200);
     if !state.no_tags.load(SeqCst) {
