@@ -137,6 +137,7 @@ def test_what_goes_wrong(server: Server, tmp_path: Path) -> None:
     with pytest.warns(RuntimeWarning, match=r"the cache '.*file' cannot be written") as warned:
         assert np.array_equal(reading(server, tmp_path / "file")(), VALUES)
     assert len(warned) == 1
+    wrong: dict[str, Any]
     for wrong, why in [
         ({"cache": "s3://bucket/x"}, "'cache': expected a folder on the local disk"),
         ({"cache": "1 GiB", "cache_size": "2 GiB"}, "'cache_size' bounds a folder"),

@@ -409,7 +409,7 @@ def _store_of(
     if handle.url.startswith("zip:"):
         from hyperslab._zip_store import ZipStore
 
-        return ZipStore._of(handle, read_only or not handle.is_writable)
+        return ZipStore._of(handle, read_only or not handle.is_writable, options)
     if not handle.is_writable and handle.url.lower().endswith(".json"):
         return ReferenceStore._of(handle, options)
     if options is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,6 +43,8 @@ class ZipStore(Store):
         Archives of more than 4 GiB, and of more than 65535 members, need it.
     overwrite : bool, default False
         With mode ``"x"``: replace an archive that is there. The same as mode ``"w"``.
+    storage_options : mapping, optional
+        Credentials and settings of the server that has the archive, as `RemoteStore` takes them.
 
     Raises
     ------
@@ -59,6 +62,8 @@ class ZipStore(Store):
     array([1, 2, 3])
     """
 
+    _options: list[tuple[str, str]]
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -68,6 +73,7 @@ class ZipStore(Store):
         compression: int = zipfile.ZIP_STORED,
         allowZip64: bool = True,
         overwrite: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         if mode not in _MODES:
             raise ValueError(f"mode: expected one of {', '.join(map(repr, _MODES))}, found {mode!r}")
@@ -81,13 +87,18 @@ class ZipStore(Store):
             raise TypeError(f"path: expected a path or URL, found {type(path).__name__}")
         if overwrite and mode == "x":
             mode = "w"
-        self._native = _native.StoreHandle.zip(location_of(path), mode, config.fsync)
+        from hyperslab._remote import flat_options
+
+        self._options = flat_options(storage_options)
+        self._native = _native.StoreHandle.zip(location_of(path), mode, config.fsync, self._options)
         self._read_only = mode == "r" if read_only is None else bool(read_only)
 
     @classmethod
-    def _of(cls, handle: _native.StoreHandle, read_only: bool) -> ZipStore:
+    def _of(
+        cls, handle: _native.StoreHandle, read_only: bool, options: list[tuple[str, str]] | None = None
+    ) -> ZipStore:
         self = object.__new__(cls)
-        self._native, self._read_only = handle, read_only
+        self._native, self._read_only, self._options = handle, read_only, options or []
         return self
 
     @property
@@ -117,8 +128,10 @@ class ZipStore(Store):
                 f"{self.url} can be pickled only if it is read only: an archive has one writer. Open it with "
                 "mode='r'"
             )
-        return _unpickled, (self.url,)
+        from hyperslab._remote import pickled_options, pickled_url
+
+        return _unpickled, (pickled_url(self._native), pickled_options(self._options))
 
 
-def _unpickled(url: str) -> ZipStore:
-    return ZipStore(url)
+def _unpickled(url: str, options: list[tuple[str, str]]) -> ZipStore:
+    return ZipStore(url, storage_options=dict(options))

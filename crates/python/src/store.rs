@@ -135,9 +135,16 @@ impl StoreHandle {
         refused.map_err(|error| errors::invalid(py, error.to_string()))
     }
 
-    /// The zip archive at a path or URL.
+    /// The zip archive at a path or URL. `storage`: credentials and settings of a server.
     #[staticmethod]
-    fn zip(py: Python<'_>, location: &Bound<'_, PyAny>, mode: &str, fsync: bool) -> PyResult<Self> {
+    #[pyo3(signature = (location, mode, fsync, storage=Vec::new()))]
+    fn zip(
+        py: Python<'_>,
+        location: &Bound<'_, PyAny>,
+        mode: &str,
+        fsync: bool,
+        storage: Vec<(String, String)>,
+    ) -> PyResult<Self> {
         let mode = match mode {
             "w" => ZipMode::Write,
             "a" => ZipMode::Append,
@@ -156,10 +163,16 @@ impl StoreHandle {
             }
             Err(text) => {
                 let text = if text.starts_with("zip://") { text } else { format!("zip://::{text}") };
-                let found = py.detach(|| stores::reach(&text, StoreOptions::default())).or_raise(py)?;
-                return Ok(Self::of(found.store));
+                let options = StoreOptions { storage: &storage, ..StoreOptions::default() };
+                let found = py.detach(|| stores::reach(&text, options)).or_raise(py)?;
+                let secret = Some(text).filter(|text| remote::has_secret(text));
+                return Ok(StoreHandle { secret, ..Self::of(found.store) });
             }
         };
+        if !storage.is_empty() {
+            let message = "storage_options are for archives on servers";
+            return Err(errors::exception(py, "UnsupportedError", message));
+        }
         let options = LocalOptions { fsync, file_locks: settings::file_locks() };
         let store = py.detach(|| ZipStore::local(path, mode, options)).or_raise(py)?;
         Ok(Self::of(Arc::new(store)))

@@ -27,6 +27,9 @@ const BLOCK: u64 = 64 << 10;
 /// 512 KiB instead of 64 KiB saved 4 a round, 1 MiB no more. (The ends of these files saved none.)
 const MOST_FIRST: u64 = 1 << 20;
 
+/// Bytes at the end of a zip archive that come when it is opened: the directory of some 3000 members.
+const DIRECTORY: u64 = 256 << 10;
+
 /// Most blocks that are fetched for one small read.
 const MOST_AHEAD: u64 = 16;
 
@@ -68,8 +71,12 @@ pub(crate) fn hold(store: &RemoteStore, key: Key<'_>) -> Result<Option<HeldObjec
 
 impl HeldStore {
     fn open_object(store: &RemoteStore, key: Key<'_>) -> Result<Option<HeldStore>> {
-        let first = (store.0.process.meter.request() / 2).clamp(BLOCK, MOST_FIRST);
-        let Some(opened) = store.open_next(key, None, Wanted::Bounded(0..first))? else { return Ok(None) };
+        // Files begin with what leads to everything else; archives end with it.
+        let first = match key.as_str().to_ascii_lowercase().ends_with(".zip") {
+            true => Wanted::Suffix(DIRECTORY),
+            false => Wanted::Bounded(0..(store.0.process.meter.request() / 2).clamp(BLOCK, MOST_FIRST)),
+        };
+        let Some(opened) = store.open_next(key, None, first)? else { return Ok(None) };
         let (key, blocks) = (key.as_str().to_owned(), Mutex::new(Blocks { ahead: 1, ..Blocks::default() }));
         Ok(Some(HeldStore { store: store.clone(), key, opened, blocks, closed: AtomicBool::new(false) }))
     }

@@ -121,6 +121,10 @@ impl Location {
 
 /// A location, fit to be shown: without a user, a password, a signature.
 pub fn shown(location: &str) -> String {
+    let (chain, location) = unchained(location);
+    if !chain.is_empty() {
+        return format!("{chain}{}", shown(location));
+    }
     if let Ok(found) = Location::parse(location) {
         return found.url;
     }
@@ -134,11 +138,24 @@ pub fn shown(location: &str) -> String {
 
 /// Whether a location names a user or has a signature.
 pub fn has_secret(location: &str) -> bool {
+    let location = unchained(location).1;
     Location::parse(location).is_ok_and(|found| found.user.is_some() || found.query.is_some())
+}
+
+/// What stands before the location of an archive (`zip://PATH::`), and the location.
+fn unchained(location: &str) -> (&str, &str) {
+    let is_chain = location.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("zip://"));
+    let end = location.find("::").filter(|_| is_chain).map_or(0, |at| at + 2);
+    location.split_at_checked(end).unwrap_or(("", location))
 }
 
 /// A URL with the user and the signature of another.
 pub fn with_secret_of(url: &str, other: &str) -> String {
+    let (chain, url) = unchained(url);
+    let other = unchained(other).1;
+    if !chain.is_empty() {
+        return format!("{chain}{}", with_secret_of(url, other));
+    }
     let (Ok(mut found), Ok(other)) = (Url::parse(url), Location::parse(other)) else { return url.to_owned() };
     found.set_query(other.query.as_deref());
     if let Some((user, password)) = &other.user {
@@ -150,6 +167,18 @@ pub fn with_secret_of(url: &str, other: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Location, Provider};
+
+    #[test]
+    fn chains() {
+        let url = "zip://a/b::https://u:canary@h/x.zip?sig=canary";
+        assert!(super::has_secret(url) && !super::has_secret("zip://a::s3://b/x.zip"));
+        assert_eq!(super::shown(url), "zip://a/b::https://h/x.zip");
+        assert_eq!(super::shown("zip:///a.zip"), "zip:///a.zip");
+        assert_eq!(
+            super::with_secret_of("zip://::https://h/x.zip", url),
+            "zip://::https://u:canary@h/x.zip?sig=canary"
+        );
+    }
 
     #[test]
     fn urls() {

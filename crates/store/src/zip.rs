@@ -101,6 +101,11 @@ impl ZipStore {
         Ok(store)
     }
 
+    /// Whether a member is compressed, so that no part of it can be read for less than all of it.
+    pub fn is_compressed(&self, key: Key<'_>) -> Result<bool> {
+        Ok(self.find(key)?.is_some_and(|found| !found.member.is_stored()))
+    }
+
     /// Completes the changes of all archives of this process: for the end of a program, which does
     /// not drop what is in use. Tells the first error.
     pub fn flush_all() -> Result<()> {

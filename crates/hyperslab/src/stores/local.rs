@@ -96,7 +96,6 @@ fn file_ending(name: &Path) -> Option<String> {
 }
 
 /// Whether a name ends as those of files and archives do.
-#[cfg(feature = "remote")]
 pub(super) fn is_file_name(name: &str) -> bool {
     let name = Path::new(name);
     file_ending(name).is_some() || name.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("zip"))

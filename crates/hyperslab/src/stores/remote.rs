@@ -2,13 +2,13 @@
 //!
 //! A store has its root where the location leads. A location in which a name ends as those of files
 //! do (`s3://bucket/dir/x.h5/group`) leads to or into that object, if there is one: the store is
-//! that of the object alone, held open.
+//! that of the object alone, held open. Of an archive it is that of the members.
 
-use super::{FoundObject, Intent, Reached, Scheme, StoreOptions, local};
+use super::{FoundObject, Intent, Reached, Scheme, StoreOptions, local, zip};
 use crate::{Error, Result};
-use hyperslab_remote::{RemoteStore, shown};
-use hyperslab_store::{Key, Store};
-use std::path::PathBuf;
+use hyperslab_remote::{RemoteStore, SCHEMES, shown};
+use hyperslab_store::{Key, Store, ZipStore};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// `SCHEME://BUCKET/PATH`.
@@ -42,6 +42,13 @@ impl Scheme for Remote {
             Intent::Open => {}
         }
         let store = open(&above)?;
+        if zip::has_ending(Path::new(&key)) {
+            return match ZipStore::open(Arc::new(store), Key::new(&key)?) {
+                Ok(archive) => zip::reached(archive, inside, options),
+                Err(error) if zip::is_missing(&error) => Ok(Reached::new(Arc::new(open(location)?), "")),
+                Err(error) => Err(error.into()),
+            };
+        }
         let Some((store, key)) = store.hold(Key::new(&key)?)? else {
             return Ok(Reached::new(Arc::new(open(location)?), ""));
         };
@@ -55,9 +62,39 @@ impl Scheme for Remote {
     }
 }
 
-/// The first name of a location that ends as those of files do: what is above it, with the query of
-/// the location; the name; what is behind it.
+/// The archive on a server at a location, or above it, and the path in the archive. `None`: the
+/// location is of another scheme.
+pub(super) fn archive(location: &str, options: StoreOptions<'_>) -> Result<Option<(ZipStore, String)>> {
+    let Some((scheme, rest)) = location.split_once("://") else { return Ok(None) };
+    let scheme = scheme.to_ascii_lowercase();
+    if !SCHEMES.iter().any(|(name, _)| *name == scheme) {
+        return Ok(None);
+    }
+    let refuse = |why: String| Error::Location { location: shown(location), why };
+    // fsspec has options of a chain by scheme.
+    let of_scheme = format!("{scheme}.");
+    let own = |name: &String| name.strip_prefix(&of_scheme).unwrap_or(name).to_owned();
+    let storage: Vec<_> = options.storage.iter().map(|(name, value)| (own(name), value.clone())).collect();
+    let location = &format!("{scheme}://{rest}");
+    let found = name_in(location, |name| zip::has_ending(Path::new(name)));
+    // Without the ending it can only be the archive itself.
+    let found = found.or_else(|| {
+        let last = rest.split('?').next()?.trim_end_matches('/').rsplit('/').next()?;
+        name_in(location, |name| name == last)
+    });
+    let (above, key, inside) = found.ok_or_else(|| refuse("it names no archive".into()))?;
+    let store = RemoteStore::open(&above, &storage).map_err(|error| refuse(error.to_string()))?;
+    Ok(Some((ZipStore::open(Arc::new(store), Key::new(&key)?)?, inside)))
+}
+
+/// The first name of a location that ends as those of files do.
 fn file_in(location: &str) -> Option<(String, String, String)> {
+    name_in(location, local::is_file_name)
+}
+
+/// The first name of a location of which `is` is true: what is above it, with the query of the
+/// location; the name; what is behind it.
+fn name_in(location: &str, is: impl Fn(&str) -> bool) -> Option<(String, String, String)> {
     let is_web = location.starts_with("http");
     let (path, query) = match location.find('?').filter(|_| is_web) {
         Some(at) => location.split_at(at),
@@ -65,7 +102,7 @@ fn file_in(location: &str) -> Option<(String, String, String)> {
     };
     let (scheme, rest) = path.split_once("://")?;
     let parts: Vec<&str> = rest.trim_end_matches('/').split('/').collect();
-    let at = parts.iter().skip(1).position(|part| local::is_file_name(part))? + 1;
+    let at = parts.iter().skip(1).position(|part| is(part))? + 1;
     let (above, key) = (parts.get(..at)?.join("/"), *parts.get(at)?);
     let key = if is_web { local::percent_decoded(key)? } else { key.to_owned() };
     let inside = parts.get(at + 1..)?.join("/");

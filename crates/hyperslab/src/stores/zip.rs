@@ -1,8 +1,11 @@
 //! Zip archives: paths that lead into one, and the scheme `zip`.
+//!
+//! A member that is a file of HDF5 or NetCDF opens as such a file does elsewhere, if it is not
+//! compressed in the archive.
 
-use super::{Intent, Reached, Scheme, StoreOptions, local_path, reach};
+use super::{FoundObject, Intent, Reached, Scheme, StoreOptions, local, local_path, reach};
 use crate::{Error, Key, LocalOptions, Result, ZipMode, ZipStore, settings};
-use hyperslab_store::StoreError;
+use hyperslab_store::{Store, StoreError};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -25,37 +28,76 @@ impl Scheme for Zip {
                        on the local disk its path will do";
             return Err(Error::Location { location: location.to_owned(), why: why.into() });
         };
-        let inside = inside.trim_matches('/');
-        let found = match local_path(outer)? {
-            Some(path) => reach_archive(&path, options)?,
+        let (store, behind) = match local_path(outer)? {
+            Some(_) if !options.storage.is_empty() => {
+                let why = "the archive is on the local disk, for which there are no storage options";
+                return Err(Error::Location { location: location.to_owned(), why: why.into() });
+            }
+            Some(path) => {
+                let (archive, behind) = archive_of(&path).unwrap_or_else(|| (path.clone(), String::new()));
+                (open(&archive, options)?, behind)
+            }
             None => reach_object(outer, options)?,
         };
-        let path = [inside, &found.path].into_iter().filter(|part| !part.is_empty());
-        let path = path.collect::<Vec<_>>().join("/");
-        Ok(Reached { path, ..found })
+        let path = [inside.trim_matches('/'), &behind].into_iter().filter(|part| !part.is_empty());
+        reached(store, path.collect::<Vec<_>>().join("/"), options)
+    }
+
+    /// Those of the server that has the archive.
+    fn takes_options(&self) -> bool {
+        true
     }
 }
 
-/// The archive at a path that is meant to be one.
-fn reach_archive(path: &Path, options: StoreOptions<'_>) -> Result<Reached> {
-    let (archive, inside) = archive_of(path).unwrap_or_else(|| (path.to_owned(), String::new()));
-    open_local(&archive, inside, options)
+fn open(archive: &Path, options: StoreOptions<'_>) -> Result<ZipStore> {
+    let local = LocalOptions { fsync: options.fsync, file_locks: settings::file_locks() };
+    Ok(ZipStore::local(archive, ZipMode::Append, local)?)
 }
 
 pub(super) fn open_local(archive: &Path, inside: String, options: StoreOptions<'_>) -> Result<Reached> {
-    let local = LocalOptions { fsync: options.fsync, file_locks: settings::file_locks() };
-    Ok(Reached::new(Arc::new(ZipStore::local(archive, ZipMode::Append, local)?), inside))
+    reached(open(archive, options)?, inside, options)
 }
 
-/// The archive that is an object of another store: at the very location, or above it.
-fn reach_object(location: &str, options: StoreOptions<'_>) -> Result<Reached> {
+/// A path in an archive. Where it leads to or into a member that is a file by its name, that is
+/// said.
+pub(super) fn reached(store: ZipStore, path: String, options: StoreOptions<'_>) -> Result<Reached> {
+    let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+    let names = ends.filter_map(|end| path.get(..end));
+    let file =
+        names.filter(|name| local::is_file_name(name) && !has_ending(Path::new(name))).find_map(|name| {
+            let key = Key::new(name).ok()?;
+            store.size(key).ok().flatten().map(|_| key)
+        });
+    let mut object = None;
+    if let Some(key) = file.filter(|_| options.intent == Intent::Open) {
+        if store.is_compressed(key)? {
+            return Err(Error::Location {
+                location: format!("{}/{key}", store.url()),
+                why: "the file is compressed in its archive, so that no part of it can be read: extract it, or put \
+                      it into the archive without compression (zip -0)"
+                    .into(),
+            });
+        }
+        let name = PathBuf::from(format!("{}/{key}", store.url()));
+        object = Some(FoundObject { key: key.as_str().to_owned(), name });
+    }
+    Ok(Reached { store: Arc::new(store), path, object })
+}
+
+/// The archive that is an object of another store, at the very location or above it, and the path
+/// in the archive.
+fn reach_object(location: &str, options: StoreOptions<'_>) -> Result<(ZipStore, String)> {
+    #[cfg(feature = "remote")]
+    if let Some(found) = super::remote::archive(location, options)? {
+        return Ok(found);
+    }
     let outer = reach(location, StoreOptions { intent: Intent::Open, ..options })?;
     let mut key = outer.path.as_str();
     loop {
         match ZipStore::open(outer.store.clone(), Key::new(key)?) {
             Ok(store) => {
                 let inside = outer.path.get(key.len()..).unwrap_or_default().trim_start_matches('/');
-                return Ok(Reached::new(Arc::new(store), inside));
+                return Ok((store, inside.to_owned()));
             }
             Err(error) => match key.rsplit_once('/') {
                 Some((above, _)) if is_missing(&error) => key = above,
@@ -65,7 +107,7 @@ fn reach_object(location: &str, options: StoreOptions<'_>) -> Result<Reached> {
     }
 }
 
-fn is_missing(error: &StoreError) -> bool {
+pub(super) fn is_missing(error: &StoreError) -> bool {
     error.io_kind() == Some(ErrorKind::NotFound)
 }
 
@@ -101,7 +143,7 @@ pub fn archive_path(location: &str) -> Result<Option<PathBuf>> {
     local_path(location.strip_prefix("zip://::").unwrap_or(location))
 }
 
-fn has_ending(path: &Path) -> bool {
+pub(super) fn has_ending(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("zip"))
 }
 
