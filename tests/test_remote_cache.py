@@ -137,12 +137,12 @@ def test_what_goes_wrong(server: Server, tmp_path: Path) -> None:
     with pytest.warns(RuntimeWarning, match=r"the cache '.*file' cannot be written") as warned:
         assert np.array_equal(reading(server, tmp_path / "file")(), VALUES)
     assert len(warned) == 1
-    wrong: dict[str, Any]
-    for wrong, why in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"cache": "s3://bucket/x"}, "'cache': expected a folder on the local disk"),
         ({"cache": "1 GiB", "cache_size": "2 GiB"}, "'cache_size' bounds a folder"),
         ({"cache": tmp_path, "cache_size": "many"}, "'cache_size': expected a size"),
         ({"cache": tmp_path, "cache_check": "maybe"}, "expected 'always' or 'never'"),
-    ]:
+    ]
+    for wrong, why in cases:
         with pytest.raises(NotImplementedError, match=why):
             hs.open_array("s3://bucket/a.zarr", storage_options={**server.s3_options, **wrong})

@@ -81,8 +81,8 @@ def test_names(server: Server, archive: str, tmp_path: Path) -> None:
         assert isinstance(array.store, ZipStore) and array.store.path is None
     # Any name, said with `zip://`.
     server.put("bucket", "archive", server.get("bucket", "d/x.zip"))
-    root = hs.open("zip://::s3://bucket/archive", storage_options=options)
-    assert np.array_equal(root["a"][5], VALUES[5])
+    root = hs.open_group("zip://::s3://bucket/archive", mode="r", storage_options=options)
+    assert np.array_equal(np.asarray(root["a"])[5], VALUES[5])
     with pytest.raises(hs.errors.ReadOnlyError):
         hs.open_array(f"{archive}/a", mode="r+", storage_options=options)[0] = 1
     store = ZipStore(archive, storage_options=options)

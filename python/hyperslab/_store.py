@@ -410,7 +410,7 @@ def _store_of(
         from hyperslab._zip_store import ZipStore
 
         return ZipStore._of(handle, read_only or not handle.is_writable, options)
-    if not handle.is_writable and handle.url.lower().endswith(".json"):
+    if not handle.is_writable and handle.url.lower().endswith((".json", ".parq", ".parquet")):
         return ReferenceStore._of(handle, options)
     if options is not None:
         from hyperslab._remote import RemoteStore

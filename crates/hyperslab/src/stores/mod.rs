@@ -172,12 +172,18 @@ pub fn schemes() -> Vec<&'static str> {
 /// Errors with [`Error::Location`] where nobody knows the scheme, or the scheme does not understand
 /// the location, and with [`Error::Store`] where something is in the way of the store.
 pub fn reach(location: &str, options: StoreOptions<'_>) -> Result<Reached> {
-    reference::behind(reach_store(location, options)?, options)
+    match reference::in_folder(location, options)? {
+        Some(found) => Ok(found),
+        None => reference::behind(reach_store(location, options)?, options),
+    }
 }
 
 /// As [`reach`], for a local path.
 pub fn reach_path(path: &Path, options: StoreOptions<'_>) -> Result<Reached> {
-    reference::behind(local::reach_path(path, options)?, options)
+    match reference::in_local_folder(path, options)? {
+        Some(found) => Ok(found),
+        None => reference::behind(local::reach_path(path, options)?, options),
+    }
 }
 
 /// As [`reach`]. A document of references is a file like others.

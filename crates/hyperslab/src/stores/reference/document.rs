@@ -190,12 +190,12 @@ mod tests {
             r#" {".zgroup": "{\"zarr_format\": 2}", "a/.zarray": {"shape": [1, 2]}, "a/0": ["x.nc", 10, 20],
                 "a/1": ["y.nc"], "a/2": "base64:AAEC", "a\/3": "\u00e9", "version": ["z", 1, 2], "a/2": "last"} "#,
         );
-        assert_eq!(refs.get(".zgroup"), Some(Ref::Inline(br#"{"zarr_format": 2}"#)));
-        assert_eq!(refs.get("a/.zarray"), Some(Ref::Inline(br#"{"shape": [1, 2]}"#)));
+        assert_eq!(refs.get(".zgroup"), Some(Ref::Inline(br#"{"zarr_format": 2}"#.into())));
+        assert_eq!(refs.get("a/.zarray"), Some(Ref::Inline(br#"{"shape": [1, 2]}"#.into())));
         assert_eq!(refs.get("a/0"), Some(Ref::Part(0, 10, 20)));
         assert_eq!(refs.get("a/1"), Some(Ref::Whole(1)));
-        assert_eq!(refs.get("a/2"), Some(Ref::Inline(b"last")));
-        assert_eq!(refs.get("a/3"), Some(Ref::Inline("é".as_bytes())));
+        assert_eq!(refs.get("a/2"), Some(Ref::Inline(b"last".into())));
+        assert_eq!(refs.get("a/3"), Some(Ref::Inline("é".as_bytes().into())));
         assert_eq!(refs.get("version"), Some(Ref::Part(2, 1, 2)));
         assert_eq!((refs.url(0), refs.url(1)), ("x.nc", "y.nc"));
     }
@@ -224,7 +224,7 @@ mod tests {
             }"#,
         );
         let found = |key: &str| match refs.get(key).unwrap() {
-            Ref::Inline(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            Ref::Inline(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Ref::Whole(target) => refs.url(target).to_owned(),
             Ref::Part(target, offset, len) => format!("{} {offset} {len}", refs.url(target)),
         };

@@ -2,27 +2,36 @@
 //!
 //! kerchunk, VirtualiZarr and [`references`](crate::references) write them, so that chunks of
 //! HDF5 files and of many other formats read as Zarr. A location whose name ends in `.json` leads to
-//! or into such a document, if the object there is one.
+//! or into such a document, if the object there is one; one that ends in `.parq` or `.parquet`, to or
+//! into a folder of Parquet files with references.
 //!
 //! | file | concept |
 //! |---|---|
 //! | `document` | JSON, versions 0 and 1 |
 //! | `generate`, `template` | references by rules, `{{name}}` in URLs |
 //! | `refs` | millions of references in little memory |
+//! | `records`, `parquet` | a folder of Parquet files, read as they are needed; one such file |
+//! | `source` | a document or a folder |
 //! | `targets` | which objects may be read, and from which stores |
 //! | `store` | the store |
 
 mod document;
 mod generate;
+mod parquet;
+mod records;
 mod refs;
+mod source;
 mod store;
 mod targets;
 mod template;
 
-use super::{Intent, Reached, StoreOptions};
+use super::{Intent, Reached, StoreOptions, local, reach_store};
 use crate::{Error, Result};
 use document::Failure;
 use hyperslab_store::{Key, Store};
+use records::Records;
+use source::Source;
+use std::path::Path;
 use std::sync::Arc;
 use store::ReferenceStore;
 use targets::Targets;
@@ -43,6 +52,82 @@ pub(super) fn behind(reached: Reached, options: StoreOptions<'_>) -> Result<Reac
             Ok(Reached::new(Arc::new(store), inside.trim_start_matches('/')))
         }
     }
+}
+
+/// The largest document of metadata in a folder of Parquet files.
+const LARGEST_METADATA: usize = 1 << 30;
+
+/// The store of references in a folder of Parquet files that a location leads to or into. `None`: it
+/// leads elsewhere.
+pub(super) fn in_folder(location: &str, options: StoreOptions<'_>) -> Result<Option<Reached>> {
+    let place = location.find("://").map_or(0, |at| at + 3);
+    if options.intent != Intent::Open || location.contains("::") {
+        return Ok(None);
+    }
+    let is_web = location.starts_with("http");
+    let (path, query) = match location.find('?').filter(|_| is_web) {
+        Some(at) => location.split_at(at),
+        None => (location, ""),
+    };
+    let Some((above, name, inside)) = path.get(place..).and_then(folder_in) else { return Ok(None) };
+    let above = match (place, above) {
+        (0, "") => ".".to_owned(),
+        (0, "/") => "/".to_owned(),
+        (_, "" | "/") if is_web => return Ok(None),
+        (_, above) => format!("{}{above}{query}", path.get(..place).unwrap_or_default()),
+    };
+    let Ok(reached) = reach_store(&above, options) else { return Ok(None) };
+    folder(reached, name, inside, options)
+}
+
+/// As [`in_folder`], for a local path.
+pub(super) fn in_local_folder(path: &Path, options: StoreOptions<'_>) -> Result<Option<Reached>> {
+    let Some((above, name, inside)) = path.to_str().and_then(folder_in) else { return Ok(None) };
+    if options.intent != Intent::Open {
+        return Ok(None);
+    }
+    let above = if above.is_empty() { Path::new(".") } else { Path::new(above) };
+    let Ok(reached) = local::reach_path(above, options) else { return Ok(None) };
+    folder(reached, name, inside, options)
+}
+
+/// The first name of a path that ends as those of folders of references do: what is above it, the
+/// name, and what is behind it.
+fn folder_in(path: &str) -> Option<(&str, &str, &str)> {
+    let is_folder = |name: &str| {
+        let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+        matches!(ending.as_deref(), Some("parq" | "parquet"))
+    };
+    let mut start = 0;
+    for name in path.split('/') {
+        let end = start + name.len();
+        if is_folder(name) {
+            let above = path.get(..start)?;
+            let above = if above == "/" { above } else { above.trim_end_matches('/') };
+            return Some((above, name, path.get(end..)?.trim_matches('/')));
+        }
+        start = end + 1;
+    }
+    None
+}
+
+/// The references in the folder `name` of what is reached.
+fn folder(above: Reached, name: &str, inside: &str, options: StoreOptions<'_>) -> Result<Option<Reached>> {
+    let Reached { store, path, object } = above;
+    let prefix = format!("{path}/{name}").trim_start_matches('/').to_owned();
+    let key = format!("{prefix}/.zmetadata");
+    let Ok(checked) = Key::new(&key) else { return Ok(None) };
+    let mut text = Vec::new();
+    if object.is_some() || !store.read_all(checked, &mut text, LARGEST_METADATA)? {
+        return Ok(None);
+    }
+    let url = format!("{}/{prefix}", store.url().trim_end_matches('/'));
+    let records = Records::parse(store.clone(), &prefix, url.clone(), &text)
+        .map_err(|why| Error::References { url: url.clone(), why })?;
+    // References are relative to what holds the folder, as those of a document are to what holds it.
+    let targets = Targets::around(store, &prefix, options.storage);
+    let store = records.map(|records| ReferenceStore::new(url, Source::Folder(records), targets));
+    Ok(store.map(|store| Reached::new(Arc::new(store), inside)))
 }
 
 fn is_document_name(name: &str) -> bool {
@@ -86,7 +171,9 @@ fn document_at(
     })?;
     // The text goes before anything else is done.
     drop(text);
-    Ok(refs.map(|refs| ReferenceStore::new(url, refs, Targets::around(store.clone(), key, storage))))
+    let Some(refs) = refs else { return Ok(None) };
+    let targets = Targets::around(store.clone(), key, storage);
+    Ok(Some(ReferenceStore::new(url, Source::Document(refs), targets)))
 }
 
 #[cfg(test)]

@@ -5,14 +5,15 @@
 //! them.
 
 use hyperslab_store::{Key, waiting};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
 /// What is under a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ref<'r> {
     /// These bytes.
-    Inline(&'r [u8]),
+    Inline(Cow<'r, [u8]>),
     /// All of the object with this number.
     Whole(u32),
     /// Bytes of the object with this number: offset and length, whose sum is less than 2⁶³.
@@ -65,7 +66,9 @@ impl Refs {
         match (entry.target, entry.len) {
             (INLINE, len) => {
                 let (start, len) = (entry.offset as usize, len as usize);
-                Ref::Inline(self.inline.get(start..start.saturating_add(len)).unwrap_or_default())
+                Ref::Inline(Cow::Borrowed(
+                    self.inline.get(start..start.saturating_add(len)).unwrap_or_default(),
+                ))
             }
             (target, WHOLE) => Ref::Whole(target),
             (target, len) => Ref::Part(target, entry.offset, len),
@@ -242,8 +245,8 @@ mod tests {
         assert_eq!(refs.beginning("").collect::<Vec<_>>(), ["a", "b!", "b/0", "b/1", "c"]);
         assert_eq!(refs.beginning("b/").collect::<Vec<_>>(), ["b/0", "b/1"]);
         assert_eq!(refs.beginning("d").len(), 0);
-        assert_eq!(refs.get("a"), Some(Ref::Inline(b"")));
-        assert_eq!(refs.get("b!"), Some(Ref::Inline(b"abc")));
+        assert_eq!(refs.get("a"), Some(Ref::Inline(b"".into())));
+        assert_eq!(refs.get("b!"), Some(Ref::Inline(b"abc".into())));
         assert_eq!(refs.get("b/0"), Some(Ref::Whole(1)));
         assert_eq!(refs.get("b/1"), Some(Ref::Part(0, 7, 0)));
         assert_eq!(refs.get("c"), Some(Ref::Part(0, 0, u64::MAX >> 1)));

@@ -1,12 +1,14 @@
 //! The store behind references: keys are ranges of other objects.
 
-use super::refs::{Ref, Refs};
+use super::refs::Ref;
+use super::source::Source;
 use super::targets::{Found, NotFound, Targets, told};
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{
     BrokenReference, Cost, EachOpened, Entry, HeldObject, Key, Next, Opened, Opening, Operation, RangeRead,
     Replacement, Result, Stamp, Stamped, Store, StoreError, Unread,
 };
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +23,7 @@ const OPENING: u64 = 64 << 10;
 #[derive(Debug)]
 pub(super) struct ReferenceStore {
     url: String,
-    refs: Refs,
+    refs: Source,
     targets: Targets,
     /// A store like those of the targets, if they are far away.
     far: Option<Arc<dyn Store>>,
@@ -48,22 +50,22 @@ struct Far<'w> {
 }
 
 impl ReferenceStore {
-    /// The references of a document that is at `url`.
-    pub(super) fn new(url: String, refs: Refs, targets: Targets) -> Self {
+    /// The references of a document or a folder that is at `url`.
+    pub(super) fn new(url: String, refs: Source, targets: Targets) -> Self {
         static STORES: AtomicU64 = AtomicU64::new(0);
-        let far = Some(refs.url(0)).filter(|_| refs.targets() > 0).and_then(|url| targets.like(url));
+        let far = refs.some_url().and_then(|url| targets.like(&url));
         let far = far.filter(|store| store.waits() || store.cost().at_once > 1);
         ReferenceStore { url, refs, targets, far, number: STORES.fetch_add(1, Ordering::Relaxed) }
     }
 
     fn broken(&self, wanted: Wanted<'_>, why: Unread) -> StoreError {
-        let target = told(self.refs.url(wanted.target));
+        let target = told(&self.refs.url(wanted.target));
         let (key, url) = (wanted.key.to_owned(), self.url.clone());
         StoreError::Reference(Box::new(BrokenReference::new(key, url, target, wanted.range, why)))
     }
 
     fn find(&self, wanted: Wanted<'_>) -> Result<Found<'_>> {
-        self.targets.find(wanted.target, self.refs.url(wanted.target)).map_err(|error| match error {
+        self.targets.find(wanted.target, &self.refs.url(wanted.target)).map_err(|error| match error {
             NotFound::Unread(why) => self.broken(wanted, why),
             NotFound::Store(error) => self.explained(wanted, error),
         })
@@ -159,7 +161,7 @@ impl ReferenceStore {
         }
     }
 
-    fn opened_inline<'s>(&'s self, key: &str, bytes: &'s [u8]) -> Box<dyn Opened + 's> {
+    fn opened_inline<'s>(&'s self, key: &str, bytes: Cow<'s, [u8]>) -> Box<dyn Opened + 's> {
         Box::new(OpenInline { store: self, key: key.to_owned(), bytes })
     }
 
@@ -183,12 +185,12 @@ impl ReferenceStore {
         Ok(Box::new(OpenPart { store: self, key, target: wanted.target, range, size: len, opened }))
     }
 
-    fn wanted<'w>(key: Key<'w>, found: Ref<'_>) -> Option<Wanted<'w>> {
+    fn wanted<'w>(key: Key<'w>, found: &Ref<'_>) -> Option<Wanted<'w>> {
         let key = key.as_str();
         match found {
             Ref::Inline(_) => None,
-            Ref::Whole(target) => Some(Wanted { key, target, range: None }),
-            Ref::Part(target, offset, len) => Some(Wanted { key, target, range: Some((offset, len)) }),
+            &Ref::Whole(target) => Some(Wanted { key, target, range: None }),
+            &Ref::Part(target, offset, len) => Some(Wanted { key, target, range: Some((offset, len)) }),
         }
     }
 }
@@ -239,12 +241,12 @@ impl Found<'_> {
 struct OpenInline<'s> {
     store: &'s ReferenceStore,
     key: String,
-    bytes: &'s [u8],
+    bytes: Cow<'s, [u8]>,
 }
 
 impl Opened for OpenInline<'_> {
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
-        self.store.copy_inline(&self.key, self.bytes, ranges)
+        self.store.copy_inline(&self.key, &self.bytes, ranges)
     }
 
     fn size(&self) -> u64 {
@@ -350,13 +352,13 @@ impl Opened for OpenHeld {
 
 impl Store for ReferenceStore {
     fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
-        match self.refs.get(key.as_str()) {
+        match self.refs.get(key.as_str())? {
             None => Ok(false),
             Some(Ref::Inline(bytes)) => {
                 self.check_size(key.as_str(), size, bytes.len() as u64)?;
-                self.copy_inline(key.as_str(), bytes, ranges).map(|()| true)
+                self.copy_inline(key.as_str(), &bytes, ranges).map(|()| true)
             }
-            Some(found) => match Self::wanted(key, found) {
+            Some(found) => match Self::wanted(key, &found) {
                 Some(wanted) => Ok(self.read_target(wanted, size, ranges, false)?.0),
                 None => Ok(false),
             },
@@ -369,7 +371,7 @@ impl Store for ReferenceStore {
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
     ) -> Result<Stamped> {
-        match self.refs.get(key.as_str()).map(|found| Self::wanted(key, found)) {
+        match self.refs.get(key.as_str())?.map(|found| Self::wanted(key, &found)) {
             Some(Some(wanted)) => self.read_target(wanted, size, ranges, true),
             Some(None) => self
                 .read_ranges(key, size, ranges)
@@ -379,13 +381,13 @@ impl Store for ReferenceStore {
     }
 
     fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
-        let wanted = match self.refs.get(key.as_str()) {
+        let wanted = match self.refs.get(key.as_str())? {
             None => return Ok(None),
             Some(Ref::Inline(bytes)) => {
                 self.check_size(key.as_str(), size, bytes.len() as u64)?;
                 return Ok(Some(self.opened_inline(key.as_str(), bytes)));
             }
-            Some(found) => Self::wanted(key, found),
+            Some(found) => Self::wanted(key, &found),
         };
         let Some(wanted) = wanted else { return Ok(None) };
         let opened = match self.find(wanted)? {
@@ -405,10 +407,18 @@ impl Store for ReferenceStore {
     }
 
     fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
+        self.refs.prepare(wanted.iter().map(|opening| opening.key.as_str()));
         // What is on servers: for each store the objects there.
         let mut far: Vec<(&'s Arc<dyn Store>, Vec<Far<'_>>)> = Vec::new();
         for (n, Opening { key, next }) in wanted.iter().enumerate() {
-            let reference = self.refs.get(key.as_str()).and_then(|found| Self::wanted(*key, found));
+            let found = match self.refs.get(key.as_str()) {
+                Ok(found) => found,
+                Err(error) => {
+                    each(n, Err(error));
+                    continue;
+                }
+            };
+            let reference = found.and_then(|found| Self::wanted(*key, &found));
             match reference.map(|wanted| (wanted, self.find(wanted))) {
                 Some((wanted, Ok(Found::Key(store, at)))) => {
                     let found = Far { n, wanted, key: at, next: next_of(wanted.range, *next) };
@@ -451,12 +461,12 @@ impl Store for ReferenceStore {
             url: self.url.clone(),
             limit: limit as u64,
         };
-        let Some(found) = self.refs.get(key.as_str()) else { return Ok((false, None)) };
+        let Some(found) = self.refs.get(key.as_str())? else { return Ok((false, None)) };
         let size = match found {
             Ref::Inline(bytes) => bytes.len() as u64,
             Ref::Part(_, _, len) => len,
             Ref::Whole(_) => {
-                let Some(wanted) = Self::wanted(key, found) else { return Ok((false, None)) };
+                let Some(wanted) = Self::wanted(key, &found) else { return Ok((false, None)) };
                 let found = self.find(wanted)?;
                 let (store, at) = found.parts();
                 let read = Key::new(at).and_then(|at| store.read_all_stamped(at, buf, limit));
@@ -478,12 +488,12 @@ impl Store for ReferenceStore {
     }
 
     fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
-        match self.refs.get(key.as_str()) {
+        match self.refs.get(key.as_str())? {
             None => Ok(None),
             Some(Ref::Inline(bytes)) => Ok(Some(bytes.len() as u64)),
             Some(Ref::Part(_, _, len)) => Ok(Some(len)),
             Some(found @ Ref::Whole(_)) => {
-                let Some(wanted) = Self::wanted(key, found) else { return Ok(None) };
+                let Some(wanted) = Self::wanted(key, &found) else { return Ok(None) };
                 let found = self.find(wanted)?;
                 let (store, at) = found.parts();
                 let size = store.size(Key::new(at)?)?;
@@ -493,15 +503,17 @@ impl Store for ReferenceStore {
     }
 
     fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>> {
-        let Some(found) = self.refs.get(key.as_str()) else { return Ok(None) };
-        let Some(wanted) = Self::wanted(key, found) else { return Ok(Some(self.inline_stamp(key.as_str()))) };
+        let Some(found) = self.refs.get(key.as_str())? else { return Ok(None) };
+        let Some(wanted) = Self::wanted(key, &found) else {
+            return Ok(Some(self.inline_stamp(key.as_str())));
+        };
         let found = self.find(wanted)?;
         let (store, at) = found.parts();
         Ok(stamp_of(store.stamp(Key::new(at)?)?, wanted.range))
     }
 
     fn exists(&self, key: Key<'_>) -> Result<bool> {
-        Ok(self.refs.get(key.as_str()).is_some())
+        Ok(self.refs.get(key.as_str())?.is_some())
     }
 
     fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>> {
@@ -509,7 +521,7 @@ impl Store for ReferenceStore {
     }
 
     fn delete(&self, key: Key<'_>) -> Result<bool> {
-        match self.refs.get(key.as_str()) {
+        match self.refs.get(key.as_str())? {
             Some(_) => Err(StoreError::read_only(self, Operation::Delete, Some(key))),
             None => Ok(false),
         }
@@ -524,14 +536,7 @@ impl Store for ReferenceStore {
 
     fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
         let start = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
-        let mut children: Vec<Entry> = Vec::new();
-        for key in self.refs.beginning(&start) {
-            let name = key.get(start.len()..).unwrap_or_default();
-            let (name, is_prefix) = name.split_once('/').map_or((name, false), |(name, _)| (name, true));
-            if children.last().is_none_or(|last| last.name != name || last.is_prefix != is_prefix) {
-                children.push(Entry { name: name.to_owned(), is_prefix });
-            }
-        }
+        let mut children = self.refs.children(&start)?;
         // `a!` comes between `a` and `a/`.
         children.sort();
         children.dedup();
@@ -540,13 +545,12 @@ impl Store for ReferenceStore {
 
     fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
         let start = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
-        Ok(self.refs.beginning(&start).map(str::to_owned).collect())
+        self.refs.beginning(&start)
     }
 
     fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
         let start = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
-        let keys = self.refs.beginning(&start);
-        (keys.len() <= most).then(|| keys.map(str::to_owned).collect())
+        self.refs.present(&start, most)
     }
 
     fn lock_id(&self, key: Key<'_>) -> u64 {

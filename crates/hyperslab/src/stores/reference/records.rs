@@ -1,0 +1,404 @@
+//! References in a folder of Parquet files, as kerchunk and VirtualiZarr write them: millions of
+//! them, of which those that are needed are read.
+//!
+//! ```text
+//! refs.parq/.zmetadata            all metadata documents, and how many rows a file has
+//! refs.parq/ocean/sst/refs.0.parq rows for the first chunks of the array, in C order
+//! refs.parq/ocean/sst/refs.1.parq …
+//! ```
+//!
+//! A file is read when a reference of it is needed first, and kept while it is among those used
+//! last. A file that is missing has only absent chunks.
+
+use super::parquet;
+use super::refs::Ref;
+use bytes::Bytes;
+use hyperslab_store::fork::{Mutex, RwLock};
+use hyperslab_store::{BrokenReference, Key, Next, Opening, Result, Store, StoreError, Unread};
+use hyperslab_zarr::Json;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// The largest file that is read. Files have some 100 KB.
+const LARGEST: usize = 256 << 20;
+
+/// The most rows of a file. kerchunk writes 10 000, or 100 000.
+const MOST_ROWS: u64 = 10_000_000;
+
+/// Bytes of files that are kept.
+const KEPT: usize = 128 << 20;
+
+/// No URL.
+const NONE: u32 = u32::MAX;
+
+/// Which file: the number of its array, and its own.
+type File = (usize, u64);
+
+/// What one file says.
+#[derive(Debug)]
+struct Record {
+    rows: Vec<Row>,
+    raw: BTreeMap<u32, Box<[u8]>>,
+    memory: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    /// [`NONE`]: the bytes are in `raw`, or the chunk is absent.
+    target: u32,
+    offset: u64,
+    len: u64,
+}
+
+/// Files that were read, and when each was used.
+#[derive(Debug, Default)]
+struct Kept {
+    files: HashMap<File, (Arc<Record>, u64)>,
+    memory: usize,
+    turn: u64,
+}
+
+/// URLs by number, which they keep, and back.
+#[derive(Debug, Default)]
+struct Urls {
+    all: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, u32>,
+}
+
+/// An array: its name, and how many chunks there are along each axis.
+#[derive(Debug)]
+struct Array {
+    name: String,
+    counts: Vec<u64>,
+}
+
+/// The references of a folder.
+#[derive(Debug)]
+pub(super) struct Records {
+    store: Arc<dyn Store>,
+    /// The URL of the folder.
+    url: String,
+    /// What keys of the store begin with.
+    prefix: String,
+    rows: u64,
+    documents: BTreeMap<String, Vec<u8>>,
+    /// Sorted by name.
+    arrays: Vec<Array>,
+    /// Gated.
+    kept: Mutex<Kept>,
+    /// Gated.
+    urls: RwLock<Urls>,
+}
+
+impl Records {
+    /// The references in the folder `prefix` of a store, whose `.zmetadata` is given. `None`: it is a
+    /// document of another kind.
+    pub(super) fn parse(
+        store: Arc<dyn Store>,
+        prefix: &str,
+        url: String,
+        text: &[u8],
+    ) -> std::result::Result<Option<Records>, String> {
+        let document = Json::parse(text).map_err(|error| error.to_string())?;
+        let (Some(rows), Some(Json::Object(metadata))) =
+            (document.get("record_size"), document.get("metadata"))
+        else {
+            return Ok(None);
+        };
+        let rows = number(rows).filter(|rows| (1..=MOST_ROWS).contains(rows));
+        let rows = rows.ok_or_else(|| format!("record_size: expected a number from 1 to {MOST_ROWS}"))?;
+        let (mut documents, mut arrays) = (BTreeMap::new(), Vec::new());
+        for (key, value) in metadata {
+            Key::new(key).map_err(|error| error.to_string())?;
+            if let Some(name) = key.strip_suffix(".zarray") {
+                let counts = counts(value).ok_or_else(|| format!("'{key}' has no shape, or no chunks"))?;
+                arrays.push(Array { name: name.trim_end_matches('/').to_owned(), counts });
+            }
+            documents.insert(key.clone(), value.to_text(None).into_bytes());
+        }
+        arrays.sort_by(|one, other| one.name.cmp(&other.name));
+        let (kept, urls) = (Mutex::default(), RwLock::default());
+        let prefix = prefix.trim_matches('/').to_owned();
+        Ok(Some(Records { store, url, prefix, rows, documents, arrays, kept, urls }))
+    }
+
+    /// The reference under a key.
+    pub(super) fn get(&self, key: &str) -> Result<Option<Ref<'_>>> {
+        if let Some(document) = self.documents.get(key) {
+            return Ok(Some(Ref::Inline(Cow::Borrowed(document))));
+        }
+        let Some((array, chunk)) = self.chunk(key) else { return Ok(None) };
+        let file = (array, chunk / self.rows);
+        let record = match self.kept_file(file) {
+            Some(record) => record,
+            None => {
+                self.load(&[file])?;
+                match self.kept_file(file) {
+                    Some(record) => record,
+                    // Pushed out by other threads in the meantime.
+                    None => self.read(&[file])?.pop().map(|(_, record)| record).unwrap_or_else(empty),
+                }
+            }
+        };
+        let row = u32::try_from(chunk % self.rows).unwrap_or(u32::MAX);
+        Ok(match record.rows.get(row as usize) {
+            _ if record.raw.contains_key(&row) => {
+                record.raw.get(&row).map(|bytes| Ref::Inline(Cow::Owned(bytes.to_vec())))
+            }
+            None | Some(Row { target: NONE, .. }) => None,
+            Some(Row { target, offset: 0, len: 0 }) => Some(Ref::Whole(*target)),
+            Some(Row { target, offset, len }) => Some(Ref::Part(*target, *offset, *len)),
+        })
+    }
+
+    /// Reads the files that these keys need, in one round. Errors are told when they are asked for.
+    pub(super) fn prepare<'k>(&self, keys: impl Iterator<Item = &'k str>) {
+        let mut files: Vec<_> =
+            keys.filter_map(|key| self.chunk(key)).map(|(array, chunk)| (array, chunk / self.rows)).collect();
+        files.sort_unstable();
+        files.dedup();
+        files.retain(|file| self.kept_file(*file).is_none());
+        // No more at once than are kept.
+        if files.len() > 1 {
+            for some in files.chunks(64) {
+                let _ = self.load(some);
+            }
+        }
+    }
+
+    /// The URL with a number.
+    pub(super) fn url_of(&self, number: u32) -> Arc<str> {
+        self.urls.read().all.get(number as usize).cloned().unwrap_or_default()
+    }
+
+    /// The URL of some reference. `None`: none is found quickly.
+    pub(super) fn some_url(&self) -> Option<Arc<str>> {
+        // The chunks of small arrays are often in the files themselves.
+        let total = |array: &Array| array.counts.iter().fold(1, |all: u64, count| all.saturating_mul(*count));
+        let mut arrays: Vec<usize> = (0..self.arrays.len()).collect();
+        arrays.sort_by_key(|n| std::cmp::Reverse(self.arrays.get(*n).map_or(0, total)));
+        arrays.into_iter().take(2).find_map(|array| {
+            self.load(&[(array, 0)]).ok()?;
+            self.urls.read().all.first().cloned()
+        })
+    }
+
+    /// All keys that begin with `start`, sorted.
+    pub(super) fn beginning(&self, start: &str) -> Result<Vec<String>> {
+        let documents = self.documents.range(start.to_owned()..).map(|(key, _)| key);
+        let mut keys: Vec<String> = documents.take_while(|key| key.starts_with(start)).cloned().collect();
+        for array in &self.arrays {
+            let inside = array.name.is_empty() || array.name.starts_with(start);
+            if !inside && !start.starts_with(&format!("{}/", array.name)) {
+                continue;
+            }
+            let total = array.counts.iter().fold(1, |total: u64, count| total.saturating_mul(*count));
+            for chunk in 0..total {
+                let key = array.key(chunk);
+                if key.starts_with(start) && self.get(&key)?.is_some() {
+                    keys.push(key);
+                }
+            }
+        }
+        keys.sort_unstable();
+        Ok(keys)
+    }
+
+    /// The names of what lies directly below a prefix (with a slash at its end, or empty), and whether
+    /// other keys lie below each. Chunks are looked for only below arrays.
+    pub(super) fn children(&self, start: &str) -> Result<Vec<(String, bool)>> {
+        let array = start.strip_suffix('/').unwrap_or(start);
+        let is_array = self.arrays.binary_search_by(|other| other.name.as_str().cmp(array)).is_ok();
+        let keys = match is_array {
+            true => self.beginning(start)?,
+            false => self.documents.keys().filter(|key| key.starts_with(start)).cloned().collect(),
+        };
+        let name = |key: &String| {
+            let name = key.get(start.len()..).unwrap_or_default();
+            name.split_once('/').map_or_else(|| (name.to_owned(), false), |(name, _)| (name.to_owned(), true))
+        };
+        Ok(keys.iter().map(name).collect())
+    }
+
+    /// The array and the number of the chunk that a key names.
+    fn chunk(&self, key: &str) -> Option<File> {
+        let (name, chunk) = key.rsplit_once('/').unwrap_or(("", key));
+        let array = self.arrays.binary_search_by(|array| array.name.as_str().cmp(name)).ok()?;
+        let counts = &self.arrays.get(array)?.counts;
+        let mut number = 0u64;
+        let mut axes = counts.iter();
+        for index in chunk.split('.') {
+            let decimal =
+                index.bytes().all(|b| b.is_ascii_digit()) && (index == "0" || !index.starts_with('0'));
+            let index: u64 = index.parse().ok().filter(|_| decimal)?;
+            let count = axes.next().copied().filter(|count| index < *count)?;
+            number = number.checked_mul(count)?.checked_add(index)?;
+        }
+        axes.next().is_none().then_some((array, number))
+    }
+
+    fn kept_file(&self, file: File) -> Option<Arc<Record>> {
+        let mut kept = self.kept.lock();
+        kept.turn += 1;
+        let turn = kept.turn;
+        let (record, used) = kept.files.get_mut(&file)?;
+        *used = turn;
+        Some(record.clone())
+    }
+
+    /// Reads files, and keeps them in the place of those that were not used for longest.
+    fn load(&self, files: &[File]) -> Result<()> {
+        let read = self.read(files)?;
+        // Freed without the lock.
+        let mut gone = Vec::new();
+        let mut kept = self.kept.lock();
+        for (file, record) in read {
+            kept.turn += 1;
+            let turn = kept.turn;
+            kept.memory += record.memory;
+            if let Some((old, _)) = kept.files.insert(file, (record, turn)) {
+                kept.memory -= old.memory;
+                gone.push(old);
+            }
+        }
+        while kept.memory > KEPT && kept.files.len() > 1 {
+            let oldest = kept.files.iter().min_by_key(|(_, (_, used))| *used).map(|(file, _)| *file);
+            let Some((old, _)) = oldest.and_then(|file| kept.files.remove(&file)) else { break };
+            kept.memory -= old.memory;
+            gone.push(old);
+        }
+        drop(kept);
+        drop(gone);
+        Ok(())
+    }
+
+    /// The key of a file in its store.
+    fn file_key(&self, (array, number): File) -> String {
+        let name = self.arrays.get(array).map_or("", |array| &array.name);
+        let file = format!("refs.{number}.parq");
+        [&self.prefix, name, &file].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+    }
+
+    /// Reads files, all at once.
+    fn read(&self, files: &[File]) -> Result<Vec<(File, Arc<Record>)>> {
+        let keys: Vec<String> = files.iter().map(|file| self.file_key(*file)).collect();
+        let mut openings = Vec::new();
+        for key in &keys {
+            openings.push(Opening { key: Key::new(key)?, next: Next::All });
+        }
+        let mut bytes: Vec<Result<Option<Vec<u8>>>> = Vec::new();
+        self.store.open_all(&openings, &mut |n, opened| {
+            bytes.resize_with(n, || Ok(None));
+            bytes.push(opened.and_then(|opened| opened.map(|opened| whole(&*opened)).transpose()));
+        });
+        let mut read = Vec::new();
+        for ((file, key), bytes) in files.iter().zip(&keys).zip(bytes) {
+            let broken = |why: String| {
+                let (url, target) = (self.url.clone(), key.clone());
+                let why = Unread::Unreachable(format!("it is no Parquet file of references: {why}"));
+                let name = self.arrays.get(file.0).map_or("", |array| &array.name).to_owned();
+                StoreError::Reference(Box::new(BrokenReference::new(name, url, target, None, why)))
+            };
+            let record = match bytes? {
+                None => empty(),
+                Some(bytes) if bytes.len() > LARGEST => {
+                    return Err(broken(format!("it has more than {LARGEST} bytes")));
+                }
+                Some(bytes) => Arc::new(self.record(bytes.into()).map_err(broken)?),
+            };
+            read.push((*file, record));
+        }
+        Ok(read)
+    }
+
+    fn record(&self, file: Bytes) -> std::result::Result<Record, String> {
+        let columns = parquet::read(file, usize::try_from(self.rows).unwrap_or(usize::MAX))?;
+        let count = columns.path.len().max(columns.raw.len());
+        let (mut rows, mut raw) = (Vec::with_capacity(count), BTreeMap::new());
+        let mut memory = size_of::<Record>() + count * size_of::<Row>();
+        for n in 0..count {
+            let mut row = Row { target: NONE, offset: 0, len: 0 };
+            if let Some(bytes) = columns.raw.get(n).and_then(Option::as_ref) {
+                memory += bytes.len() + 64;
+                raw.insert(n as u32, bytes.data().into());
+            } else if let Some(path) = columns.path.get(n).and_then(Option::as_ref) {
+                let url = path.as_utf8().map_err(|_| format!("the path of row {n} is not UTF-8"))?;
+                let at = |column: &[i64]| u64::try_from(column.get(n).copied().unwrap_or_default()).ok();
+                let (offset, len) = (at(&columns.offset), at(&columns.size));
+                let (Some(offset), Some(len)) = (offset, len) else {
+                    return Err(format!("the offset or the size of row {n} is negative"));
+                };
+                if offset.checked_add(len).is_none_or(|end| end >> 63 != 0) {
+                    return Err(format!("offset and size of row {n} are together more than 2⁶³ - 1"));
+                }
+                row = Row { target: self.number_of(url)?, offset, len };
+            }
+            rows.push(row);
+        }
+        Ok(Record { rows, raw, memory })
+    }
+
+    fn number_of(&self, url: &str) -> std::result::Result<u32, String> {
+        if let Some(number) = self.urls.read().numbers.get(url) {
+            return Ok(*number);
+        }
+        let url: Arc<str> = url.into();
+        let mut urls = self.urls.write();
+        if let Some(number) = urls.numbers.get(&url) {
+            return Ok(*number);
+        }
+        let number = u32::try_from(urls.all.len()).ok().filter(|number| *number != NONE);
+        let number = number.ok_or("there are too many different URLs")?;
+        urls.all.push(url.clone());
+        urls.numbers.insert(url, number);
+        Ok(number)
+    }
+}
+
+impl Array {
+    /// The key of a chunk.
+    fn key(&self, mut chunk: u64) -> String {
+        let mut indices: Vec<String> = Vec::new();
+        for count in self.counts.iter().rev() {
+            indices.push((chunk % count.max(&1)).to_string());
+            chunk /= count.max(&1);
+        }
+        indices.reverse();
+        let name = indices.join(".");
+        if self.name.is_empty() { name } else { format!("{}/{name}", self.name) }
+    }
+}
+
+fn empty() -> Arc<Record> {
+    Arc::new(Record { rows: Vec::new(), raw: BTreeMap::new(), memory: size_of::<Record>() })
+}
+
+/// All bytes of an open object, or one more than [`LARGEST`].
+fn whole(opened: &dyn hyperslab_store::Opened) -> Result<Vec<u8>> {
+    let size = usize::try_from(opened.size()).unwrap_or(usize::MAX).min(LARGEST + 1);
+    let mut bytes = vec![0; size];
+    opened.read_ranges(&mut [hyperslab_store::RangeRead { offset: 0, buf: &mut bytes }])?;
+    Ok(bytes)
+}
+
+fn number(json: &Json) -> Option<u64> {
+    match json {
+        Json::Number(text) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+/// How many chunks an array has along each axis; along none, one.
+fn counts(array: &Json) -> Option<Vec<u64>> {
+    let numbers = |name| match array.get(name) {
+        Some(Json::Array(items)) => items.iter().map(number).collect::<Option<Vec<u64>>>(),
+        _ => None,
+    };
+    let (shape, chunks) = (numbers("shape")?, numbers("chunks")?);
+    if shape.len() != chunks.len() || chunks.contains(&0) {
+        return None;
+    }
+    let counts: Vec<u64> = shape.iter().zip(&chunks).map(|(extent, chunk)| extent.div_ceil(*chunk)).collect();
+    Some(if counts.is_empty() { vec![1] } else { counts })
+}
