@@ -80,10 +80,15 @@ impl RemoteStore {
     pub(crate) fn put_many(&self, objects: Vec<(Path, Bytes)>) -> Result<()> {
         let Some((first, _)) = objects.first() else { return Ok(()) };
         let name = first.to_string();
+        let cache = self.0.cache.clone();
         let done = self.run(&name, move |client| async move {
-            let put = |(path, bytes)| {
-                let client = &client;
-                async move { put_whole(client, &path, bytes, PutMode::Overwrite).await.0 }
+            let put = |(path, bytes): (Path, Bytes)| {
+                let (client, cache) = (&client, &cache);
+                async move {
+                    let (done, _) = put_whole(client, &path, bytes, PutMode::Overwrite).await;
+                    forget_in(cache.as_ref(), &path).await;
+                    done
+                }
             };
             let puts = stream::iter(objects).map(put).buffer_unordered(client.settings.concurrency);
             puts.try_collect::<()>().await
@@ -198,9 +203,10 @@ impl RemoteStore {
     pub(crate) fn remove_all(&self, keys: &[Key<'_>]) -> Result<()> {
         let paths = keys.iter().map(|key| self.path(*key)).collect::<Result<Vec<_>>>()?;
         let Some(first) = keys.first() else { return Ok(()) };
+        let cache = self.0.cache.clone();
         let done = self.run(first.as_str(), move |client| async move {
-            let delete = || delete_stream(&client, stream::iter(paths.clone().into_iter().map(Ok)).boxed());
-            client.again(delete).await
+            let all = || stream::iter(paths.clone().into_iter().map(Ok)).boxed();
+            client.again(|| delete_stream(&client, all(), cache.as_ref())).await
         })?;
         done.map_err(|failure| self.error(Operation::Delete, first.as_str(), &failure))
     }
@@ -216,6 +222,13 @@ impl RemoteStore {
     }
 }
 
+/// Drops what a cache keeps of an object that was changed.
+async fn forget_in(cache: Option<&Arc<Cache>>, path: &Path) {
+    if let Some(cache) = cache {
+        cache.forget_later(path.as_ref()).await;
+    }
+}
+
 async fn delete_below(
     client: &Client,
     prefix: Option<&Path>,
@@ -224,22 +237,19 @@ async fn delete_below(
     let itself = prefix.cloned();
     let found = client.store.list(prefix).map_ok(|meta| meta.location);
     let found = found.try_filter(move |path| std::future::ready(itself.as_ref() != Some(path))).boxed();
-    delete_stream(client, found).await
+    delete_stream(client, found, cache).await
 }
 
 async fn delete_stream(
     client: &Client,
     found: BoxStream<'static, object_store::Result<Path>>,
+    cache: Option<&Arc<Cache>>,
 ) -> Result<(), Failure> {
     let mut deleted = client.store.delete_stream(found);
     loop {
         match client.request(0, async { deleted.next().await.transpose() }).await {
             Ok(None) => return Ok(()),
-            Ok(Some(path)) => {
-                if let Some(cache) = cache {
-                    cache.forget_later(path.as_ref()).await;
-                }
-            }
+            Ok(Some(path)) => forget_in(cache, &path).await,
             Err(Failure::Missing) => {}
             Err(failure) => return Err(failure),
         }
