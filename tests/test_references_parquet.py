@@ -31,7 +31,7 @@ def raw(text: str) -> bytes:
     return base64.b64decode(text[7:]) if text.startswith("base64:") else text.encode()
 
 
-def written(folder: Path, document: Path, rows: int, **how: Any) -> Path:
+def written(folder: Path, document: Path, rows: int, *, typed: bool = False, **how: Any) -> Path:
     """The references of a document, as kerchunk's `refs_to_dataframe` writes them."""
     refs = json.loads(document.read_text())["refs"]
     metadata = {
@@ -60,7 +60,9 @@ def written(folder: Path, document: Path, rows: int, **how: Any) -> Path:
                     # All null: pandas leaves the type open.
                     "raw": pyarrow.array(
                         [raw(each) if isinstance(each, str) else None for each in part],
-                        pyarrow.binary() if any(isinstance(each, str) for each in part) else pyarrow.null(),
+                        pyarrow.binary()
+                        if typed or any(isinstance(each, str) for each in part)
+                        else pyarrow.null(),
                     ),
                 }
             )
@@ -121,7 +123,7 @@ def test_folders(document: Path, rows: int, how: Any) -> None:
 
 def test_the_judge(document: Path) -> None:
     pytest.importorskip("pandas")
-    folder = written(document.with_name("refs.parq"), document, 4)
+    folder = written(document.with_name("refs.parq"), document, 4, typed=True)
     assert same(hs.open(folder), judge(folder)) == 4
 
 
@@ -130,11 +132,13 @@ def test_kerchunk(document: Path) -> None:
     hdf = pytest.importorskip("kerchunk.hdf")
     ocean = document.with_name("ocean.h5")
     refs = hdf.SingleHdf5ToZarr(str(ocean), inline_threshold=50).translate()
-    for engine in ("fastparquet", "pyarrow"):
-        folder = document.with_name(f"{engine}.parq")
-        dataframe.refs_to_dataframe(refs, str(folder), record_size=3, engine=engine)
-        assert same(hs.open(folder), judge(folder)) == 4
-        np.testing.assert_array_equal(hs.open_array(f"{folder}/deep/sst")[...], VALUES)
+    folder = document.with_name("kerchunk.parq")
+    dataframe.refs_to_dataframe(refs, str(folder), record_size=3)
+    ours, theirs = hs.open_group(folder, mode="r"), judge(folder)
+    for name in ("deep/sst", "plain", "scalar"):
+        np.testing.assert_array_equal(ours[name][...], theirs[name][...])
+    # fsspec takes the NaN that pandas 3 gives for an absent chunk for a URL.
+    np.testing.assert_array_equal(ours["sparse"][...], hs.open_group(document, mode="r")["sparse"][...])
 
 
 def test_virtualizarr(document: Path) -> None:

@@ -293,7 +293,7 @@ class ReferenceStore(Store):
 
         self._options = flat_options(storage_options)
         handle, inside = _native.StoreHandle.reach(location_of(path), False, self._options)
-        if inside or handle.is_writable or not handle.url.lower().endswith(".json"):
+        if inside or handle.is_writable or not handle.url.lower().endswith(_REFERENCES):
             raise NodeNotFoundError(
                 f"there is no document of references '{_native.shown(location_of(path))}'"
             )
@@ -368,6 +368,8 @@ StoreLike: TypeAlias = Store | StorePath | str | os.PathLike[str] | MutableMappi
 
 
 _PATH = type(Path())
+# Documents of references, and folders of them.
+_REFERENCES = (".json", ".parq", ".parquet")
 # The first part of what pathlib makes of a URL: ``Path("s3://bucket/a")`` is ``s3:/bucket/a``.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -410,7 +412,7 @@ def _store_of(
         from hyperslab._zip_store import ZipStore
 
         return ZipStore._of(handle, read_only or not handle.is_writable, options)
-    if not handle.is_writable and handle.url.lower().endswith((".json", ".parq", ".parquet")):
+    if not handle.is_writable and handle.url.lower().endswith(_REFERENCES):
         return ReferenceStore._of(handle, options)
     if options is not None:
         from hyperslab._remote import RemoteStore
