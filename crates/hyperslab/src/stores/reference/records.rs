@@ -402,3 +402,55 @@ fn counts(array: &Json) -> Option<Vec<u64>> {
     let counts: Vec<u64> = shape.iter().zip(&chunks).map(|(extent, chunk)| extent.div_ceil(*chunk)).collect();
     Some(if counts.is_empty() { vec![1] } else { counts })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Records;
+    use crate::MemoryStore;
+    use hyperslab_store::{Key, Store};
+    use std::sync::Arc;
+
+    #[test]
+    fn keys_name_chunks_in_c_order() {
+        let text = br#"{"record_size": 4, "metadata": {".zgroup": {"zarr_format": 2},
+            "a/.zarray": {"shape": [5, 6], "chunks": [2, 2]}, "s/.zarray": {"shape": [], "chunks": []},
+            "a/b/.zarray": {"shape": [0], "chunks": [3]}, "a/.zattrs": {"x": NaN}}}"#;
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let parse = |text: &[u8]| Records::parse(store.clone(), "p/refs.parq", "u".into(), text);
+        let records = parse(text).unwrap().unwrap();
+        let chunk =
+            |key| records.chunk(key).map(|(array, chunk)| (records.file_key((array, chunk / 4)), chunk));
+        let file = |name: &str, chunk| Some((format!("p/refs.parq/{name}"), chunk));
+        assert_eq!(chunk("a/0.0"), file("a/refs.0.parq", 0));
+        assert_eq!(chunk("a/1.1"), file("a/refs.1.parq", 4));
+        assert_eq!(chunk("a/2.2"), file("a/refs.2.parq", 8));
+        assert_eq!(chunk("s/0"), file("s/refs.0.parq", 0));
+        for key in
+            ["a/3.0", "a/0.3", "a/0", "a/0.0.0", "a/00.0", "a/-1.0", "a/+1.0", "a/b/0", "x/0", "0", "a/"]
+        {
+            assert_eq!(chunk(key), None, "{key}");
+        }
+        let number = |array: &str, chunk| {
+            records.arrays.iter().find(|found| found.name == array).map(|a| a.key(chunk))
+        };
+        assert_eq!(number("a", 7).as_deref(), Some("a/2.1"));
+        // There are no files, so there are no chunks.
+        assert_eq!(records.beginning("a/").unwrap(), ["a/.zarray", "a/.zattrs", "a/b/.zarray"]);
+        assert!(records.get("a/1.1").unwrap().is_none());
+        let file = Key::new("p/refs.parq/a/refs.0.parq").unwrap();
+        store.write(file, &[b"PAR1 and no more"]).unwrap();
+        let error = parse(text).unwrap().unwrap().get("a/0.1").unwrap_err().to_string();
+        assert!(
+            error.contains("a/refs.0.parq") && error.contains("no Parquet file of references"),
+            "{error}"
+        );
+        assert!(parse(b"{}").unwrap().is_none());
+        for bad in [
+            &br#"{"record_size": 0, "metadata": {}}"#[..],
+            br#"{"record_size": 4, "metadata": {"../a": {}}}"#,
+            br#"{"record_size": 4, "metadata": {"a/.zarray": {"shape": [1], "chunks": [0]}}}"#,
+        ] {
+            assert!(parse(bad).is_err());
+        }
+    }
+}
