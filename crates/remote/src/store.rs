@@ -85,7 +85,13 @@ impl Inner {
             (None, Some(of)) => Which::Only(of),
             (None, None) => Which::Any,
         };
-        match (self.process.get().await?.get(path, wanted, which).await, found) {
+        let client = self.process.get().await?;
+        let mut answer = client.get(path, wanted.clone(), which).await;
+        if matches!((&answer, which), (Err(Failure::Condition), Which::Unless(_))) {
+            // It changes just now, or the server says with this status that it has not changed.
+            answer = client.get(path, wanted, Which::Any).await;
+        }
+        match (answer, found) {
             (Err(Failure::Unchanged), Some(found)) => Ok(found),
             (Ok(fetched), _) => {
                 if self.is_settled(&fetched.contents) {
