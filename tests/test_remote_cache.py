@@ -79,6 +79,8 @@ def test_in_memory(server: Server) -> None:
 def test_files(server: Server, tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "x.h5", "w") as file:
+        # The first read brings up to 1 MiB.
+        file.create_dataset("long", data=np.zeros(500_000))
         file.create_dataset("g/v", data=VALUES, chunks=(4, 500), compression="gzip")
     server.put("bucket", "x.h5", (tmp_path / "x.h5").read_bytes())
     options = {**server.s3_options, "cache": tmp_path / "cache"}
