@@ -45,15 +45,19 @@ impl<'a> Lots<'a> {
         if plan.is_cut() {
             return Ok(Lots::Cut(plan.len()));
         }
-        let (at_once, shares) = (layout.store().cost().at_once, layout.locator().shares_objects());
-        if plan.len() > 1 && shares && decoded as u64 <= layout.store().cost().range {
+        if plan.len() <= 1 {
+            return Ok(Lots::Single(plan.len()));
+        }
+        let (cost, shares) = (layout.store().cost(), layout.locator().shares_objects());
+        let at_once = cost.at_once;
+        if shares && decoded as u64 <= cost.range {
             let fit = costs::LOT / decoded.max(1);
             let (least, most) = costs::CHUNKS_OF_A_LOT;
             let least = least.max(at_once.min(most));
             let together = fit.min(plan.len().div_ceil(2 * threads)).clamp(least, most);
             return Ok(Lots::Neighbours(plan.len(), together));
         }
-        if at_once > 1 && plan.len() > 1 {
+        if at_once > 1 {
             // What has come waits in memory for its turn.
             let fit = costs::WAITING_BYTES / layout.encoding().chain().max_encoded().max(1);
             // A thread decodes what it has asked for. Little work is left to one: lots that follow one
