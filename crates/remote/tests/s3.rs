@@ -285,17 +285,22 @@ fn objects_that_change_while_they_are_read() {
     server.fail(0, usize::MAX, Fault::Change);
     assert!(matches!(read(&store, "x", 0, 20_000), Err(StoreError::Changed { .. })));
     server.heal();
-    // Too short for the range, but not any more when the server is asked how long it is.
-    server.put("/b/p/y", b"01234");
-    server.fail(1, 1, Fault::Grow);
-    assert_eq!(read(&store, "y", 6, 3).unwrap(), b"123");
-    server.heal();
     // While it is open: an error.
     let opened = store.open(key("x"), Some(20_000)).unwrap().unwrap();
     server.put("/b/p/x", &bytes);
     let mut buf = vec![0; 10_000];
     let late = opened.read_ranges(&mut [RangeRead { offset: 8000, buf: &mut buf }]);
     assert!(matches!(late, Err(StoreError::Changed { .. })), "{late:?}");
+}
+
+/// Too short for the range, but not any more when the server is asked how long it is.
+#[test]
+fn objects_that_grow_while_they_are_read() {
+    // Of its own: requests of a read that was given up may still come, and would be counted.
+    let server = Server::start();
+    server.put("/b/p/y", b"01234");
+    server.fail(1, 1, Fault::Grow);
+    assert_eq!(read(&open(&server), "y", 6, 3).unwrap(), b"123");
 }
 
 #[test]
