@@ -35,6 +35,7 @@ mod opened;
 mod options;
 mod profile;
 mod ranges;
+mod read;
 mod runtime;
 mod settings;
 mod staged;

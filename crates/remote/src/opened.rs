@@ -3,7 +3,8 @@
 use crate::client::{Contents, Fetched, Wanted};
 use crate::failure::Failure;
 use crate::ranges;
-use crate::store::{Fetching, RemoteStore, takers};
+use crate::read::takers;
+use crate::store::{Fetching, RemoteStore};
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{Opened, Operation, RangeRead, Result, Stamp, StoreError, Version};
 use object_store::path::Path;
