@@ -134,3 +134,25 @@ def test_copies_write_documents_last(server: Server, tmp_path: Path) -> None:
         with pytest.raises(hs.errors.HyperslabError, match="no array or group"):
             hs.copy(source, "s3://bucket/notes", storage_options=options, overwrite=overwrite)
     assert store.get("notes.txt") == b"mine"
+
+
+def test_a_copy_does_not_replace_its_source(server: Server) -> None:
+    url, options = "s3://bucket/all.zarr", server.s3_options
+    group = hs.create_group(url, storage_options=options)
+    group.create_array("g/a", data=np.arange(10), chunks=(3,))
+    for source, dest in [
+        (f"{url}/g", url),
+        (f"{url}/g/a", "s3a://bucket/all.zarr"),
+        (url, f"{url}/g"),
+        (url, url),
+        (f"{url}/g/a", "s3a://bucket/all.zarr/g/a"),
+    ]:
+        for overwrite in (False, True):
+            with pytest.raises(hs.errors.HyperslabError, match="inside the other"):
+                hs.copy(source, dest, storage_options=options, overwrite=overwrite)
+    array = hs.open_array(f"{url}/g/a", mode="r", storage_options=options)
+    assert array[:].tolist() == list(range(10))
+    # Beside it, and under names that end alike.
+    hs.copy(f"{url}/g", "s3://bucket/other/all.zarr/g", storage_options=options)
+    hs.copy(f"{url}/g", "s3://bucket/all.zarr2", storage_options=options)
+    assert hs.open("s3://bucket/all.zarr2", storage_options=options)["a"][:].tolist() == list(range(10))

@@ -67,25 +67,31 @@ def test_many_chunks(server: Server, compressors: Any) -> None:
 
 @pytest.mark.parametrize("compressors", [None, "auto"])
 def test_chunks_of_many_shards(server: Server, compressors: Any) -> None:
-    """The indexes of all shards in one round, all chunks in the next; ranges that lie near are joined."""
+    """The indexes of all shards in one round, all chunks in the next: ranges are joined until so few."""
     url, options = "s3://bucket/s.zarr", server.s3_options
-    values = np.random.default_rng(0).integers(0, 1000, (200, 400), "i4")
+    values = np.random.default_rng(0).integers(0, 1 << 30, (20, 512, 512), "i4")
     hs.create_array(
-        url, data=values, chunks=(10, 10), shards=(10, 400), compressors=compressors, storage_options=options
+        url,
+        data=values,
+        chunks=(1, 64, 64),
+        shards=(1, 512, 512),
+        compressors=compressors,
+        storage_options=options,
     )
+    # Eight of the 64 chunks of each shard.
     rng = np.random.default_rng(1)
-    rows, columns = np.arange(200), rng.integers(0, 400, 200)
+    shards = np.repeat(np.arange(20), 8)
+    rows, columns = (64 * rng.integers(0, 8, (2, 160))).tolist()
 
     def points() -> np.ndarray[Any, Any]:
-        found: np.ndarray[Any, Any] = hs.open_array(url, mode="r", storage_options=options).vindex[
-            rows, columns
-        ]
+        array = hs.open_array(url, mode="r", storage_options=options)
+        found: np.ndarray[Any, Any] = array.vindex[shards, rows, columns]
         return found
 
     rounds, requests, found = server.asked(points, 3)
-    assert np.array_equal(found, values[rows, columns])
+    assert np.array_equal(found, values[shards, rows, columns])
     # One round more is the metadata.
-    assert rounds == 3 and requests <= 4 + 20 + 200
+    assert rounds == 3 and requests <= 5 + 20 + 64
 
 
 def test_sparse_arrays_take_few_requests(server: Server) -> None:

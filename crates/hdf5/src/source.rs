@@ -74,7 +74,7 @@ impl Source {
             why: "it does not exist".into(),
         })?;
         Ok(Source {
-            far: store.cost().at_once > 1,
+            far: store.cost().is_far(),
             store,
             key: key.into(),
             size: size.into(),

@@ -101,7 +101,7 @@ impl GroupBase {
     /// Whether requests of its store take so long that several are made at once.
     #[getter]
     fn _is_far(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.slot.get(py)?.as_zarr().is_some_and(|group| group.store().cost().at_once > 1))
+        Ok(self.slot.get(py)?.as_zarr().is_some_and(|group| group.store().cost().is_far()))
     }
 
     /// As `_walk`, with each node, opened as it was found, or the error of that.

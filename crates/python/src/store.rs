@@ -294,7 +294,7 @@ impl StoreHandle {
 
     /// Whether it is on a server.
     fn is_far(&self, py: Python<'_>) -> PyResult<bool> {
-        self.run(py, |store| Ok(store.cost().at_once > 1))
+        self.run(py, |store| Ok(store.cost().is_far()))
     }
 
     /// Whether nothing is stored below a path.

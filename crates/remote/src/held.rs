@@ -1,8 +1,9 @@
 //! An object that stays open, in blocks: for files of HDF5 and NetCDF.
 //!
 //! Their metadata are many small structures, most of them near each other, many near the start. So
-//! the first read brings up to 1 MiB, and small reads bring blocks of 64 KiB, which are kept; reads that follow each other bring more and more at once, up to
-//! 1 MiB. Long reads (chunks of data) and what was announced go past the blocks.
+//! the first read brings up to 1 MiB. Small reads bring blocks of 64 KiB, which are kept. Where they
+//! follow each other, they bring more and more blocks at once, up to 1 MiB. Long reads (chunks of
+//! data) and what was announced go past the blocks.
 //!
 //! All reads are of the contents that the object had when it was opened: when somebody replaces it,
 //! they fail with [`StoreError::Changed`].
@@ -202,10 +203,10 @@ impl Opened for HeldOpened<'_> {
         self.opened.read_ranges(ranges)
     }
 
-    fn announce(&self, ranges: &[(u64, u64)]) {
+    fn announce(&self, ranges: &[(u64, u64)], requests: usize) {
         let missing = |(offset, len): &&(u64, u64)| !self.held.has_blocks(*offset, *len);
         let missing: Vec<(u64, u64)> = ranges.iter().filter(missing).copied().collect();
-        self.opened.announce(&missing);
+        self.opened.announce(&missing, requests);
     }
 
     fn size(&self) -> u64 {
@@ -344,8 +345,8 @@ mod tests {
         let (held, _) = store.hold(key).unwrap().unwrap();
         let wanted: Vec<(u64, u64)> = (0..40).map(|n| (n * 499_000 + 7, 5000)).collect();
         let opened = held.open(key, None).unwrap().unwrap();
-        opened.announce(&wanted);
-        opened.announce(&[(u64::MAX, 9), (5, u64::MAX), (19_999_999, 1), (19_999_999, 2), (3, 0)]);
+        opened.announce(&wanted, 64);
+        opened.announce(&[(u64::MAX, 9), (5, u64::MAX), (19_999_999, 1), (19_999_999, 2), (3, 0)], 64);
         for (offset, len) in wanted {
             let mut buf = vec![0; len as usize];
             opened.read_ranges(&mut [RangeRead { offset, buf: &mut buf }]).unwrap();

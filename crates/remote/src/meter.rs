@@ -26,7 +26,7 @@ pub(crate) struct Meter {
     fixed: Option<u64>,
 }
 
-/// The average with a new value, which counts as much as seven old ones together.
+/// The average with a new value, of which the new value is an eighth.
 fn average(old: u64, new: u64) -> u64 {
     (old.saturating_mul(7).saturating_add(new)) / 8
 }

@@ -74,18 +74,27 @@ impl RemoteOpened {
         }
     }
 
-    /// Starts requests for what of `wanted` is not among `pieces`.
-    fn start(&self, wanted: impl Iterator<Item = Range<u64>>, pieces: &[Arc<Piece>]) -> Vec<Arc<Piece>> {
+    /// Starts requests for what of `wanted` is not among `pieces`; about `most` of them at most, if
+    /// joining near ranges makes them so few.
+    fn start(
+        &self,
+        wanted: impl Iterator<Item = Range<u64>>,
+        pieces: &[Arc<Piece>],
+        most: usize,
+    ) -> Vec<Arc<Piece>> {
         let have: Vec<Range<u64>> = pieces.iter().map(|piece| piece.range.clone()).collect();
         let missing: Vec<Range<u64>> = wanted.flat_map(|range| ranges::missing(range, &have)).collect();
         let settings = self.store.settings();
-        let most = self.store.0.process.meter.request();
-        let gap = settings.gap.unwrap_or_else(|| ranges::gap(&missing, settings.concurrency, most));
-        let requests = ranges::requests(missing.into_iter(), gap, settings.largest);
+        let longest = self.store.0.process.meter.request();
+        let gap = || ranges::gap(&missing, most.min(settings.concurrency), longest);
+        let gap = settings.gap.unwrap_or_else(gap);
+        let requests = ranges::requests(missing.iter().cloned(), gap, settings.largest);
         let start = |range: Range<u64>| {
             let of = Some(self.contents.clone());
             let fetching = self.store.fetch(self.path.clone(), Wanted::Bounded(range.clone()), of);
-            let unread = AtomicU64::new(range.end - range.start);
+            // What lies between is nobody's.
+            let wanted = missing.iter().map(|wanted| ranges::overlap(wanted, &range));
+            let unread = AtomicU64::new(wanted.fold(0, u64::saturating_add).min(range.end - range.start));
             Arc::new(Piece { range, fetching, unread, kept: false })
         };
         requests.into_iter().map(start).collect()
@@ -115,7 +124,7 @@ impl Opened for RemoteOpened {
         self.store.check_ranges(&self.key, self.contents.size, ranges)?;
         let mut pieces = self.pieces();
         let range_of = |range: &RangeRead<'_>| range.offset..range.offset + range.buf.len() as u64;
-        pieces.extend(self.start(ranges.iter().map(range_of), &pieces));
+        pieces.extend(self.start(ranges.iter().map(range_of), &pieces, usize::MAX));
         // Threads that read at the same time may have asked for the same twice.
         pieces.sort_by_key(|piece| (piece.range.start, std::cmp::Reverse(piece.range.end)));
         let mut end = 0;
@@ -136,10 +145,7 @@ impl Opened for RemoteOpened {
         }
         for (piece, takers) in pieces.iter().zip(takers(pieces.iter().map(|piece| &piece.range), ranges)) {
             let ranges = takers.iter().filter_map(|n| ranges.get(*n)).map(range_of);
-            let within = |range: Range<u64>| {
-                range.end.min(piece.range.end).saturating_sub(range.start.max(piece.range.start))
-            };
-            let read: u64 = ranges.map(within).sum();
+            let read: u64 = ranges.map(|range| ranges::overlap(&range, &piece.range)).sum();
             let _ = piece.unread.fetch_update(Relaxed, Relaxed, |unread| Some(unread.saturating_sub(read)));
         }
         // Memory goes as soon as everything announced was read once.
@@ -151,7 +157,7 @@ impl Opened for RemoteOpened {
         Ok(())
     }
 
-    fn announce(&self, ranges: &[(u64, u64)]) {
+    fn announce(&self, ranges: &[(u64, u64)], requests: usize) {
         let size = self.contents.size;
         let pieces = self.pieces();
         let mut left = ANNOUNCED;
@@ -160,7 +166,7 @@ impl Opened for RemoteOpened {
             left = left.checked_sub(*len)?;
             Some(*offset..end)
         });
-        let started = self.start(inside, &pieces);
+        let started = self.start(inside, &pieces, requests);
         self.pieces.lock().extend(started);
     }
 
@@ -185,4 +191,34 @@ impl Opened for RemoteOpened {
 /// The error of an object that is not what was opened.
 pub(crate) fn changed(store: &RemoteStore, key: &str) -> StoreError {
     store.error(Operation::Read, key, &Failure::Condition)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::client::Wanted;
+    use crate::testing::in_memory;
+    use hyperslab_store::{Key, Opened, RangeRead, Store};
+
+    /// Near ranges are one request if there shall be few, and what came goes once it was read, also
+    /// where nobody wanted what lies between.
+    #[test]
+    fn what_was_announced_goes_when_it_was_read() {
+        let store = in_memory();
+        let key = Key::new("x").unwrap();
+        let bytes: Vec<u8> = (0..70_000u32).map(|n| (n % 251) as u8).collect();
+        store.write(key, &[&bytes]).unwrap();
+        let ranges = [(5, 10), (20_000, 7), (40_000, 3), (60_000, 1)];
+        // No request of this store is longer than 50 000 bytes.
+        for (requests, pieces) in [(1, 2), (64, 4)] {
+            let opened = store.open_next(key, None, Wanted::Bounded(0..1)).unwrap().unwrap();
+            opened.announce(&ranges, requests);
+            assert_eq!(opened.pieces().len(), 1 + pieces);
+            for (offset, len) in ranges {
+                let mut buf = vec![0; len as usize];
+                opened.read_ranges(&mut [RangeRead { offset, buf: &mut buf }]).unwrap();
+                assert_eq!(buf, bytes[offset as usize..][..len as usize]);
+            }
+            assert_eq!(opened.pieces().len(), 1, "what came when it was opened stays");
+        }
+    }
 }

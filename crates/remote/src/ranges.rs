@@ -44,6 +44,11 @@ pub(crate) fn gap(wanted: &[Range<u64>], at_once: usize, most: u64) -> u64 {
     last.map_or(least, |gap| gap.saturating_add(1)).clamp(least, most)
 }
 
+/// Bytes that are in both.
+pub(crate) fn overlap(one: &Range<u64>, other: &Range<u64>) -> u64 {
+    one.end.min(other.end).saturating_sub(one.start.max(other.start))
+}
+
 /// Equal parts of a range, of at most `largest` bytes.
 fn split(range: Range<u64>, largest: u64) -> impl Iterator<Item = Range<u64>> {
     let len = range.end - range.start;

@@ -84,7 +84,7 @@ fn fifty_objects_are_opened_in_one_round() {
         let mut buf = [0; 100];
         object.read_ranges(&mut [RangeRead { offset: 9_900, buf: &mut buf }]).unwrap();
         assert_eq!(buf[..], bytes[9_900..]);
-        object.announce(&[(0, 10), (100, 10), (5000, 20)]);
+        object.announce(&[(0, 10), (100, 10), (5000, 20)], 64);
     }
     for object in &opened {
         let (mut one, mut two, mut three) = ([0; 10], [0; 10], [0; 20]);
@@ -446,7 +446,7 @@ fn a_forked_child_works() {
     let opened = store.open(key("x"), None).unwrap().unwrap();
     *server.state.latency.lock().unwrap() = Duration::from_millis(50);
     // On its way while the process forks.
-    opened.announce(&[(100_000, 1000)]);
+    opened.announce(&[(100_000, 1000)], 64);
     for _ in 0..10 {
         // SAFETY: the child only runs the code below and leaves by `_exit`.
         let pid = unsafe { fork() };

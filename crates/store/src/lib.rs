@@ -65,10 +65,12 @@ pub trait Opened: Send + Sync + Debug {
 
     /// Says which ranges, each an offset and a length, [`Opened::read_ranges`] is asked for next. A
     /// store far away begins to fetch them, and the caller goes on to announce what it needs of
-    /// other objects: all of it takes the time of one request. Errors are told when they are read.
-    /// The default, for stores that answer at once, does nothing.
-    fn announce(&self, ranges: &[(u64, u64)]) {
-        let _ = ranges;
+    /// other objects: all of it takes the time of one request. `requests` is this object's share of
+    /// those that go together: the store joins near ranges until there are so few, unless that takes
+    /// longer than another request. Errors are told when the ranges are read. The default, for stores
+    /// that answer at once, does nothing.
+    fn announce(&self, ranges: &[(u64, u64)], requests: usize) {
+        let _ = (ranges, requests);
     }
 
     /// Bytes of the object, as it was when it was opened.
@@ -177,6 +179,13 @@ pub struct Cost {
     /// opened by one [`Store::open_all`]. 1: the store answers at once, or makes its caller wait
     /// for each request.
     pub at_once: usize,
+}
+
+impl Cost {
+    /// Whether requests are worth making together: the store is on a server.
+    pub fn is_far(self) -> bool {
+        self.at_once > 1
+    }
 }
 
 /// An object that is opened together with others ([`Store::open_all`]).

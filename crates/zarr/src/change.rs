@@ -9,7 +9,7 @@ use crate::node::{NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::objects::Beyond;
 use crate::path::join;
 use crate::seen::Seen;
-use crate::{Array, Format, Result, ZarrError, documents, walk};
+use crate::{Array, Format, Result, ZarrError, walk};
 use hyperslab_array::{
     self as engine, ArrayError, Index, Ragged, ReadOptions, Selection, Source, WriteOptions,
 };
@@ -95,9 +95,11 @@ impl Array {
     }
 
     /// Makes `axis` longer by `more` and lets `write` write there: it gets the array with its new
-    /// extent (or a larger one), and the first new index. The metadata is read again before and replaced afterwards,
-    /// so that each of several writers that append gets rows of its own, and a killed one leaves
-    /// none. `like` is the shape that the caller knows; axes other than `axis` must still have it.
+    /// extent (or a larger one), and the first new index. `like` is the shape that the caller knows;
+    /// axes other than `axis` must still have it.
+    ///
+    /// The metadata is read again before, and replaced afterwards. So each of several writers that
+    /// append gets rows of its own, and a killed one leaves none.
     ///
     /// If `write` fails, the array is as it was.
     ///
@@ -262,7 +264,7 @@ impl Array {
     /// that they are not read as chunks of it. On servers only: there a killed copy leaves them.
     pub(crate) fn clear_leftovers(&self, ask: Option<Ask<'_>>) -> Result<()> {
         let store = self.store().clone();
-        if !documents::is_far(&store) {
+        if !store.cost().is_far() {
             return Ok(());
         }
         let keys: Vec<String> = self.chunk_keys(ask)?.into_iter().map(|(key, _)| key).collect();

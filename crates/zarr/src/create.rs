@@ -59,7 +59,7 @@ pub(crate) fn node(
     make_parents(store, missing, format, ask)?;
     let lock = locked::lock(store, path, ask)?;
     // Far away another look takes long, and decides nothing: others are not excluded.
-    if new && !documents::is_far(store) {
+    if new && !store.cost().is_far() {
         refuse_existing(&mut there, path)?;
     }
     if put_new(store, path, documents, &lock, ask)? {
@@ -186,7 +186,7 @@ fn put_new(
     let key = join(path, name);
     let key = Key::new(&key)?;
     // Nothing else is written where it is there. Without anything else, writing it tells.
-    if !(before.is_empty() && documents::is_far(store)) && store.exists(key)? {
+    if !(before.is_empty() && store.cost().is_far()) && store.exists(key)? {
         return Ok(false);
     }
     for (name, document) in before {
@@ -214,7 +214,7 @@ impl<'s> There<'s> {
 
     /// What kind of node of this format is at a path. It may be asked for once.
     fn kind(&mut self, path: &str, format: Format) -> Result<Option<NodeKind>> {
-        if !documents::is_far(self.store) {
+        if !self.store.cost().is_far() {
             return node::kind(self.store, path, format);
         }
         let found = node::find_in(&mut self.documents, self.store, path, Some(format))?;

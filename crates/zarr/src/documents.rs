@@ -36,11 +36,6 @@ pub(crate) struct Documents {
     read: BTreeMap<String, Text>,
 }
 
-/// Whether a request takes so long that several are made at once.
-pub(crate) fn is_far(store: &Arc<dyn Store>) -> bool {
-    store.cost().at_once > 1
-}
-
 impl Documents {
     /// Those of nodes at these paths, of this format or of any; with what else may be wanted of a
     /// group that is opened. `ask` is asked between requests.
@@ -51,7 +46,7 @@ impl Documents {
         consolidated: bool,
         ask: Option<Ask<'_>>,
     ) -> Result<Self> {
-        if !is_far(store) {
+        if !store.cost().is_far() {
             return Ok(Documents::default());
         }
         let mut names = Vec::new();

@@ -2,7 +2,7 @@
 //! be: a grid may have 2⁶⁰ chunks, and one object.
 
 use crate::path::join;
-use crate::{Array, Result, documents, walk};
+use crate::{Array, Result, walk};
 use hyperslab_array::{ArrayError, Dims};
 use hyperslab_store::{Ask, Key, Next, Opening, StoreError};
 
@@ -60,7 +60,7 @@ impl Array {
             return Ok(());
         }
         if beyond.count().is_some_and(|count| count <= BY_NAME) {
-            if documents::is_far(self.store()) {
+            if self.store().cost().is_far() {
                 return self.each_present(beyond, ask, &mut asking);
             }
             let mut key = String::new();
@@ -129,7 +129,7 @@ impl Array {
         let (rank, keys) = (self.layout().shape().len(), &self.metadata().keys);
         let mut found = Vec::new();
         // Far away, one listing of all is sooner there than one of each directory.
-        if documents::is_far(self.store()) || !keys.is_nested() && !keys.is_flat() {
+        if self.store().cost().is_far() || !keys.is_nested() && !keys.is_flat() {
             found = self.chunk_keys(ask)?;
             found.retain(|(_, chunk)| beyond.has(chunk));
             return Ok(found);

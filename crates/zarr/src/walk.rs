@@ -9,7 +9,7 @@
 //! * A node whose document cannot be read is listed as an array: opening it says what is wrong. The
 //!   others can be used all the same.
 
-use crate::documents::{Documents, is_far};
+use crate::documents::Documents;
 use crate::node::{self, FoundNode, NodeKind, StoredNode};
 use crate::path::join;
 use crate::{Format, Group, Result, ZarrError, locked};
@@ -77,7 +77,7 @@ pub(crate) fn stored_nodes(
     max_depth: Option<usize>,
     ask: Option<Ask<'_>>,
 ) -> Result<Vec<Listed>> {
-    if is_far(group.store()) {
+    if group.store().cost().is_far() {
         return nodes_by_level(group, max_depth, ask);
     }
     let mut walk = Walk { group, ask, visits: HashMap::new() };

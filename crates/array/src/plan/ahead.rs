@@ -6,6 +6,9 @@ use crate::layout::ArrayLayout;
 use crate::plan::lot::{Lot, Step};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// An object of a lot (the numbers of both), and ranges of it: offsets and lengths.
+type Wanted = ((usize, usize), Vec<(u64, u64)>);
+
 /// What the steps of a round read, and how far that was announced.
 pub(crate) struct Ahead<'a, 's> {
     lots: &'a [Lot<'s>],
@@ -14,6 +17,8 @@ pub(crate) struct Ahead<'a, 's> {
     before: Vec<u64>,
     /// Wanted bytes of chunks that are no longer than this are fetched with the whole chunk.
     short: u64,
+    /// Requests that go together.
+    at_once: usize,
     /// The first step that was not announced.
     next: AtomicUsize,
 }
@@ -21,9 +26,10 @@ pub(crate) struct Ahead<'a, 's> {
 impl<'a, 's> Ahead<'a, 's> {
     pub(crate) fn new(layout: &ArrayLayout, lots: &'a [Lot<'s>], steps: &'a [(usize, Step)]) -> Self {
         let cost = layout.store().cost();
-        let mut ahead =
-            Ahead { lots, steps, before: Vec::new(), short: cost.request, next: AtomicUsize::new(0) };
-        if cost.at_once > 1 && steps.len() > 1 {
+        let (short, at_once) = (cost.request, cost.at_once);
+        let (before, next) = (Vec::new(), AtomicUsize::new(0));
+        let mut ahead = Ahead { lots, steps, before, short, at_once, next };
+        if cost.is_far() && steps.len() > 1 {
             let mut bytes = 0u64;
             ahead.before = Vec::with_capacity(steps.len());
             for (lot, step) in steps {
@@ -42,28 +48,20 @@ impl<'a, 's> Ahead<'a, 's> {
         let end = self.before.partition_point(|before| *before < most);
         let first = self.next.fetch_max(end, Ordering::Relaxed);
         let Some(steps) = self.steps.get(first..end) else { return };
-        let mut of_object: Vec<(u64, u64)> = Vec::new();
-        let mut last = None;
+        let mut objects: Vec<Wanted> = Vec::new();
         for (lot, step) in steps {
-            self.ranges(*lot, step, &mut |object, offset, len| {
-                if last != Some((*lot, object)) {
-                    self.announce(last, &mut of_object);
-                    last = Some((*lot, object));
-                }
-                of_object.push((offset, len));
+            self.ranges(*lot, step, &mut |object, offset, len| match objects.last_mut() {
+                Some((last, ranges)) if *last == (*lot, object) => ranges.push((offset, len)),
+                _ => objects.push(((*lot, object), vec![(offset, len)])),
             });
         }
-        self.announce(last, &mut of_object);
-    }
-
-    fn announce(&self, object: Option<(usize, usize)>, ranges: &mut Vec<(u64, u64)>) {
-        if let Some((lot, object)) = object
-            && let Some(found) = self.lots.get(lot).and_then(|lot| lot.objects.get(object))
-            && let Some(opened) = &found.opened
-        {
-            opened.announce(ranges);
+        let share = self.at_once.checked_div(objects.len()).unwrap_or(0).max(1);
+        for ((lot, object), ranges) in objects {
+            let found = self.lots.get(lot).and_then(|lot| lot.objects.get(object));
+            if let Some(opened) = found.and_then(|found| found.opened.as_deref()) {
+                opened.announce(&ranges, share);
+            }
         }
-        ranges.clear();
     }
 
     /// Calls `each` with the object, offset and length of each range that a step reads.

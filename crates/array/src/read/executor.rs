@@ -141,11 +141,11 @@ impl<'a> Request<'a> {
         let fill = !self.absent.filled;
         match lots {
             // Only what is wanted, all of an object in one call, which joins what is near.
-            Lots::Neighbours(..) if cost.at_once > 1 && identity => {
+            Lots::Neighbours(..) if cost.is_far() && identity => {
                 lot.steps((u64::MAX, u64::MAX), true, fill, each);
             }
             // Runs are asked for together: few gaps are worth reading.
-            Lots::Neighbours(..) if cost.at_once > 1 => {
+            Lots::Neighbours(..) if cost.is_far() => {
                 lot.steps((cost.request / costs::GAPS_FAR_AWAY, costs::LONGEST_RUN), false, fill, each);
             }
             Lots::Neighbours(..) => {
@@ -407,14 +407,14 @@ impl<'a> Request<'a> {
         let ranges = self.decide(location, scratch, |reader, scratch| {
             Ok((reader.strategy.ranges)(reader, &scratch.task, (start, len)))
         })?;
-        let first = ranges.iter().map(|(offset, _)| *offset).min();
+        let first = ranges.iter().min();
         let end = ranges.iter().map(|(offset, len)| offset.saturating_add(*len)).max();
         Ok(match first.zip(end) {
             // What lies between is less than another request.
-            Some((first, end)) if end - first <= self.layout.store().cost().request => {
-                Next::Part(first, end - first)
+            Some(((first, _), end)) if end - first <= self.layout.store().cost().request => {
+                Next::Part(*first, end - first)
             }
-            Some((first, _)) => Next::Part(first, ranges.first().map_or(0, |(_, len)| *len)),
+            Some(((first, len), _)) => Next::Part(*first, *len),
             None => Next::Part(start, len),
         })
     }
@@ -617,7 +617,8 @@ impl<'a> Request<'a> {
         }
         let opened: Option<&dyn Opened> = Some(&**opened);
         let others = if direct { &others } else { chunks };
-        if layout.store().cost().at_once > 1 {
+        let cost = layout.store().cost();
+        if cost.is_far() {
             let mut needed = Vec::new();
             for chunk in others {
                 self.plan.task(layout, chunk.number, &mut scratch.task);
@@ -625,7 +626,7 @@ impl<'a> Request<'a> {
                     Ok((reader.strategy.ranges)(reader, &scratch.task, (chunk.offset, chunk.len)))
                 })?);
             }
-            opened.iter().for_each(|opened| opened.announce(&needed));
+            opened.iter().for_each(|opened| opened.announce(&needed, cost.at_once));
         }
         others.iter().try_for_each(|chunk| {
             self.plan.task(layout, chunk.number, &mut scratch.task);

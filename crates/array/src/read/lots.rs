@@ -49,22 +49,21 @@ impl<'a> Lots<'a> {
             return Ok(Lots::Single(plan.len()));
         }
         let (cost, shares) = (layout.store().cost(), layout.locator().shares_objects());
-        let at_once = cost.at_once;
         if shares && decoded as u64 <= cost.range {
             let fit = costs::LOT / decoded.max(1);
             let (least, most) = costs::CHUNKS_OF_A_LOT;
-            let least = least.max(at_once.min(most));
+            let least = least.max(cost.at_once.min(most));
             let together = fit.min(plan.len().div_ceil(2 * threads)).clamp(least, most);
             return Ok(Lots::Neighbours(plan.len(), together));
         }
-        if at_once > 1 {
+        if cost.is_far() {
             // What has come waits in memory for its turn.
             let fit = costs::WAITING_BYTES / layout.encoding().chain().max_encoded().max(1);
             // A thread decodes what it has asked for. Little work is left to one: lots that follow one
             // another would be rounds.
             let work = (decoded as u64).saturating_mul(plan.len() as u64);
             let share = if work < costs::SPREAD_FROM { plan.len() } else { plan.len().div_ceil(threads) };
-            let together = fit.min(share).clamp(1, at_once);
+            let together = fit.min(share).clamp(1, cost.at_once);
             return Ok(match shares {
                 true => Lots::Neighbours(plan.len(), together),
                 false => Lots::Objects(plan.len(), together),

@@ -145,9 +145,9 @@ fn sparse(layout: &ArrayLayout, plan: &Plan, selection: &Selection) -> (bool, Op
     if plan.len() < SAMPLE {
         return (false, None);
     }
-    let at_once = layout.store().cost().at_once;
+    let cost = layout.store().cost();
     // Asking for all of them takes no longer than a look at some.
-    if at_once > 1 && plan.len() <= at_once {
+    if cost.is_far() && plan.len() <= cost.at_once {
         return (false, None);
     }
     let (mut absent, mut keys) = (0, Vec::new());
@@ -163,7 +163,7 @@ fn sparse(layout: &ArrayLayout, plan: &Plan, selection: &Selection) -> (bool, Op
     });
     let opening =
         keys.iter().filter_map(|key| Some(Opening { key: Key::new(key).ok()?, next: Next::Start(1) }));
-    if at_once > 1 {
+    if cost.is_far() {
         layout.store().open_all(&opening.collect::<Vec<_>>(), &mut |_, opened| {
             absent += usize::from(matches!(opened, Ok(None)));
         });

@@ -176,14 +176,15 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
         }
         // Those of one object follow each other: they are read by one call.
         let ends = || wanted.chunk_by(|a, b| a.object == b.object);
-        let far = wanted.len() > 1 && self.shards[0].layout.store().cost().at_once > 1;
-        if far {
+        let cost = self.shards[0].layout.store().cost();
+        if wanted.len() > 1 && cost.is_far() {
+            let share = cost.at_once.checked_div(ends().count()).unwrap_or(0).max(1);
             let mut left = needs.iter();
             for of_one in ends() {
                 let needed: Vec<(u64, u64)> =
                     left.by_ref().take(of_one.len()).filter_map(IndexNeed::range).collect();
                 if !needed.is_empty() {
-                    self.opened(of_one[0])?.announce(&needed);
+                    self.opened(of_one[0])?.announce(&needed, share);
                 }
             }
         }

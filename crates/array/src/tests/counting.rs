@@ -105,7 +105,7 @@ impl Opened for CountingOpened<'_> {
         self.1.read_ranges(ranges)
     }
 
-    fn announce(&self, ranges: &[(u64, u64)]) {
+    fn announce(&self, ranges: &[(u64, u64)], _: usize) {
         let mut known = self.2.lock().unwrap();
         if ranges.iter().any(|range| !known.contains(range)) {
             known.extend_from_slice(ranges);

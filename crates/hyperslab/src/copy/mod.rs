@@ -195,7 +195,7 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     let Some(target) = local_path(destination)?.filter(|path| !is_in_archive(path)) else {
         let wanted = StoreOptions { fsync: options.fsync, intent: Intent::Create, storage: &[] };
         let Reached { store, path, .. } = reach(destination, wanted)?;
-        if options.overwrite && !(path.is_empty() && is_far(&store)) {
+        if options.overwrite && !(path.is_empty() && store.cost().is_far()) {
             return Err(Error::Options(format!(
                 "overwrite: a finished copy cannot take the place of what is in {destination}; delete that first"
             )));
@@ -215,9 +215,21 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     Ok(report)
 }
 
-/// Whether a store is on a server. A copy is made in its place there, documents last.
-fn is_far(store: &Arc<dyn Store>) -> bool {
-    store.cost().at_once > 1
+/// The name of an object of a node, which tells its place: it is there or not.
+const DOCUMENT: &str = "zarr.json";
+
+fn below(path: &str, rest: &str) -> String {
+    [path, rest].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+}
+
+/// Whether an object lies at a path of another store, or below it. One place has several URLs, so the
+/// store is asked for the number of each object that could be this one.
+fn lies_within((store, key): (&dyn Store, &str), (outer, path): (&dyn Store, &str)) -> bool {
+    let number = |store: &dyn Store, key: &str| Key::new(key).ok().map(|key| store.lock_id(key));
+    let Some(own) = number(store, key) else { return false };
+    let whole = format!("{}/{key}", store.url());
+    let ends = whole.match_indices('/').filter_map(|(at, _)| whole.get(at + 1..));
+    ends.filter(|end| !end.is_empty()).any(|end| number(outer, &below(path, end)) == Some(own))
 }
 
 /// Where the source is, if it is on a local disk.
@@ -243,17 +255,19 @@ pub fn copy_to_store(
     options: &CopyOptions<'_>,
 ) -> Result<CopyReport> {
     let path = zarr::normalize_path(path)?;
-    let within = |outer: &str, inner: &str| {
-        let rest = inner.strip_prefix(outer);
-        rest.is_some_and(|rest| outer.is_empty() || rest.is_empty() || rest.starts_with('/'))
-    };
-    if source.store().url() == store.url() && (within(source.path(), &path) || within(&path, source.path())) {
+    let file = source.file().map(|file| file.key().to_owned());
+    let document = file.unwrap_or_else(|| below(source.path(), DOCUMENT));
+    let (from, to) = (&**source.store(), &**store);
+    if lies_within((from, &document), (to, &path))
+        || lies_within((to, &below(&path, DOCUMENT)), (from, source.path()))
+    {
         return Err(Error::Copy {
             array: format!("/{path}"),
             why: "source and destination are one, or one is inside the other".into(),
         });
     }
-    let in_place = path.is_empty() && is_far(store);
+    // A copy is made in its place, and documents come last.
+    let in_place = path.is_empty() && store.cost().is_far();
     let mut replaces = false;
     for format in [zarr::Format::V2, zarr::Format::V3] {
         match zarr::open(store, &path, Some(format)) {

@@ -269,7 +269,7 @@ mod tests {
             opened.read_ranges(&mut [RangeRead { offset: 4, buf: &mut buf }]),
             Err(StoreError::OutOfRange { size: 6, .. })
         ));
-        opened.announce(&[(0, 2), (5, 9), (u64::MAX, 9)]);
+        opened.announce(&[(0, 2), (5, 9), (u64::MAX, 9)], 64);
         opened.read_ranges(&mut [RangeRead { offset: 3, buf: &mut buf }]).unwrap();
         assert_eq!(&buf, b"789");
     }

@@ -54,7 +54,7 @@ impl ReferenceStore {
     pub(super) fn new(url: String, refs: Source, targets: Targets) -> Self {
         static STORES: AtomicU64 = AtomicU64::new(0);
         let far = refs.some_url().and_then(|url| targets.like(&url));
-        let far = far.filter(|store| store.waits() || store.cost().at_once > 1);
+        let far = far.filter(|store| store.waits() || store.cost().is_far());
         ReferenceStore { url, refs, targets, far, number: STORES.fetch_add(1, Ordering::Relaxed) }
     }
 
@@ -287,12 +287,12 @@ impl Opened for OpenPart<'_> {
         read.map_err(|error| self.store.explained(wanted, error))
     }
 
-    fn announce(&self, ranges: &[(u64, u64)]) {
+    fn announce(&self, ranges: &[(u64, u64)], requests: usize) {
         let inside = ranges.iter().filter_map(|(at, len)| {
             let end = at.checked_add(*len).filter(|end| *end <= self.size)?;
             Some((self.offset() + (end - len), *len))
         });
-        self.opened.announce(&inside.collect::<Vec<_>>());
+        self.opened.announce(&inside.collect::<Vec<_>>(), requests);
     }
 
     fn size(&self) -> u64 {

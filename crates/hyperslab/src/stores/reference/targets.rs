@@ -135,7 +135,7 @@ impl Targets {
                 Location::Url(url) => {
                     let (store, key) = self.reach(&url)?;
                     // Far away, opening would be one more request.
-                    let held = if store.cost().at_once > 1 { None } else { store.hold(Key::new(&key)?)? };
+                    let held = if store.cost().is_far() { None } else { store.hold(Key::new(&key)?)? };
                     match held {
                         Some(held) => held,
                         None => return Ok(Found::Key(store, key)),
