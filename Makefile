@@ -71,10 +71,11 @@ test-python: $(WHEEL_STAMP) test-servers ## Run the Python tests on the newest a
 test-servers: ## Install the servers that tests start: moto, azurite, fake-gcs-server, nginx (build/servers)
 	@$(STEP) 'Servers of the tests' scripts/test-servers.sh
 
-test-docs: $(WHEEL_STAMP) ## Build the Rust documentation; run the examples of README.md and docs/
+test-docs: $(WHEEL_STAMP) ## Build the Rust documentation and the site; run the examples of README.md and docs/
 	@$(with_rust) RUSTDOCFLAGS='-D warnings' $(STEP) 'Rust: documentation' $(CARGO) doc $(CARGO_FLAGS) --workspace --no-deps --quiet
 	@$(with_wheel) \
 	$(STEP) 'Examples of README.md and docs/' "$$venv/bin/python" scripts/check_docs.py
+	@$(STEP) 'Site of the documentation' scripts/site.sh
 
 sanitize: tools ## Run the Rust tests of codec, store and array under AddressSanitizer and ThreadSanitizer (SANITIZER=address chooses)
 	@for each in $(or $(SANITIZER),address thread); do $(STEP) "Sanitizer: $$each" scripts/sanitize.sh $$each || exit; done
@@ -103,10 +104,9 @@ wheel: $(WHEEL_STAMP) ## Build the wheel and the sdist into dist/
 	@$(with_tools) mkdir -p dist; rm -f dist/hyperslab-*; \
 	"$$venv/bin/maturin" sdist --out dist; cp build/wheel/*.whl dist; ls -l dist
 
-docs: $(WHEEL_STAMP) ## Build the Rust documentation (target/doc) and the Python reference (build/docs)
+docs: tools ## Build the Rust documentation (target/doc) and the site of guides and Python reference (build/site)
 	@$(with_rust) $(STEP) 'Rust: documentation' $(CARGO) doc $(CARGO_FLAGS) --workspace --no-deps
-	@$(with_wheel) mkdir -p build/docs; \
-	cd build/docs && $(CURDIR)/$(STEP) 'Python: reference' "$(CURDIR)/$$venv/bin/python" -m pydoc -w hyperslab hyperslab.codecs hyperslab.errors
+	@$(STEP) 'Site of the documentation' scripts/site.sh
 
 fmt: ## Format everything
 	@$(with_tools) $(CARGO) fmt --all; "$$venv/bin/ruff" format .; "$$venv/bin/ruff" check --fix --quiet .
@@ -116,6 +116,7 @@ lock: ## Pin the newest development dependencies anew (requirements/)
 	@"$$(scripts/find-python.sh oldest)" scripts/lock.py oldest > build/lock && mv build/lock requirements/py311.txt
 	@"$$(scripts/find-python.sh newest)" scripts/lock.py bench > build/lock && mv build/lock requirements/bench.txt
 	@"$$(scripts/find-python.sh oldest)" scripts/lock.py servers > build/lock && mv build/lock requirements/servers.txt
+	@"$$(scripts/find-python.sh oldest)" scripts/lock.py docs > build/lock && mv build/lock requirements/docs.txt
 
 clean: ## Remove everything that was built, downloaded environments included
 	rm -rf build dist target .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis

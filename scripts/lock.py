@@ -6,9 +6,10 @@ Each file is what pip resolves in a fresh virtual environment of the Python that
     python3.11 scripts/lock.py oldest > requirements/py311.txt
     python3.13 scripts/lock.py bench > requirements/bench.txt
     python3.11 scripts/lock.py servers > requirements/servers.txt
+    python3.11 scripts/lock.py docs > requirements/docs.txt
 
-`bench` goes on top of `newest`: it holds what that does not, and fits to it. `servers` is for an
-environment of its own, of any Python.
+`bench` goes on top of `newest`: it holds what that does not, and fits to it. `servers` and `docs` are
+for environments of their own, of any Python.
 """
 
 import os
@@ -31,6 +32,7 @@ PURPOSE = {
     "oldest": "Pinned development dependencies for CPython 3.11, with the oldest NumPy that is supported.",
     "bench": "Pinned dependencies of the measurements alone, for CPython 3.12 and newer with py312.txt.",
     "servers": "Pinned dependencies of moto, the S3 server of the tests, for an environment of its own.",
+    "docs": "Pinned dependencies of the site of the documentation, for an environment of its own.",
 }
 
 
