@@ -117,6 +117,7 @@ lock: ## Pin the newest development dependencies anew (requirements/)
 	@"$$(scripts/find-python.sh newest)" scripts/lock.py bench > build/lock && mv build/lock requirements/bench.txt
 	@"$$(scripts/find-python.sh oldest)" scripts/lock.py servers > build/lock && mv build/lock requirements/servers.txt
 	@"$$(scripts/find-python.sh oldest)" scripts/lock.py docs > build/lock && mv build/lock requirements/docs.txt
+	@"$$(scripts/find-python.sh oldest)" scripts/lock.py release > build/lock && mv build/lock requirements/release.txt
 
 clean: ## Remove everything that was built, downloaded environments included
 	rm -rf build dist target .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -258,6 +258,8 @@ def main() -> None:
             found = measure(row, arguments.rounds, server)
             cells = [found[name].text if name in found else "" for name in LIBRARIES]
             lines.append([row.name, common.seconds_text(row.limit), *cells])
+            # What is known if the measurement is stopped.
+            print(*filter(None, lines[-1]), sep=" | ", file=sys.stderr, flush=True)
             reasons += [f"{row.name}: {name}: {each.why_not}" for name, each in found.items() if each.why_not]
     print(common.table(("time (requests, rounds)", "limit", *LIBRARIES), lines))
     print("\n" + "\n".join(reasons))

@@ -7,9 +7,10 @@ Each file is what pip resolves in a fresh virtual environment of the Python that
     python3.13 scripts/lock.py bench > requirements/bench.txt
     python3.11 scripts/lock.py servers > requirements/servers.txt
     python3.11 scripts/lock.py docs > requirements/docs.txt
+    python3.11 scripts/lock.py release > requirements/release.txt
 
-`bench` goes on top of `newest`: it holds what that does not, and fits to it. `servers` and `docs` are
-for environments of their own, of any Python.
+`bench` goes on top of `newest`: it holds what that does not, and fits to it. `servers`, `docs` and
+`release` are for environments of their own, of any Python.
 """
 
 import os
@@ -33,6 +34,7 @@ PURPOSE = {
     "bench": "Pinned dependencies of the measurements alone, for CPython 3.12 and newer with py312.txt.",
     "servers": "Pinned dependencies of moto, the S3 server of the tests, for an environment of its own.",
     "docs": "Pinned dependencies of the site of the documentation, for an environment of its own.",
+    "release": "Pinned tools that build the published wheels, for an environment of their own.",
 }
 
 
