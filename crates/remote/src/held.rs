@@ -195,12 +195,12 @@ struct HeldOpened<'s> {
 
 impl Opened for HeldOpened<'_> {
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
-        let announced = ranges.iter().all(|range| self.opened.has(range.offset, range.buf.len() as u64));
-        if !announced {
-            return self.held.read(ranges);
-        }
         self.held.check_open()?;
-        self.opened.read_ranges(ranges)
+        let ranges = ranges.iter_mut().map(|RangeRead { offset, buf }| RangeRead { offset: *offset, buf });
+        let (mut announced, mut others): (Vec<_>, Vec<_>) =
+            ranges.partition(|range| self.opened.has(range.offset, range.buf.len() as u64));
+        self.opened.read_ranges(&mut announced)?;
+        self.held.read(&mut others)
     }
 
     fn announce(&self, ranges: &[(u64, u64)], requests: usize) {
