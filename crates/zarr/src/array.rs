@@ -1,5 +1,6 @@
 //! Arrays: metadata bound to a place in a store.
 
+use crate::both::both;
 use crate::consolidated::Copied;
 use crate::create::{self, Creation};
 use crate::error::Problem;
@@ -55,10 +56,16 @@ impl Array {
         ask: Option<Ask<'_>>,
     ) -> Result<Self> {
         let (array, documents) = Self::planned(&store, path, spec)?;
-        if matches!(how, Creation::New | Creation::Inside) {
-            array.clear_leftovers(ask)?;
+        let mut there = None;
+        if matches!(how, Creation::New | Creation::Inside) && store.cost().is_far() {
+            // What is there is asked for at the same time.
+            let look = || create::look(&store, &array.path, how, ask);
+            let (leftovers, looked) = both(|ask| array.leftovers(Some(ask)), look, ask);
+            let looked = looked?;
+            array.clear_leftovers(leftovers?, ask)?;
+            there = Some(looked);
         }
-        create::node(&store, &array.path, array.format(), &documents, how, ask)?;
+        create::node(&store, &array.path, array.format(), &documents, how, there, ask)?;
         Ok(array)
     }
 

@@ -99,6 +99,7 @@ impl WriteRequest<'_> {
                 while !tasks::or_again(write(), &mut changes)? {}
                 Ok(())
             };
+            let work = tasks::write_work(self.layout, self.plan.len(), bytes);
             return tasks::run_tasks(self.layout, shards.len(), work, (limit, limit), interrupt, &each);
         }
         // Nothing is waited for but in the end: more threads than cores would only wait for their
