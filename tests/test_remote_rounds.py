@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import hyperslab as hs
@@ -158,3 +159,20 @@ def test_leftovers_go_before_an_array_is_created(server: Server) -> None:
     with pytest.raises(hs.errors.ContainsArrayError):
         hs.create_array("s3://bucket/x.zarr", shape=(10,), chunks=(5,), dtype="i4", storage_options=options)
     assert array[:].sum() == 10
+
+
+def test_copying_asks_for_no_sizes(server: Server, tmp_path: Path) -> None:
+    options, values = server.s3_options, np.arange(4000, dtype="i4").reshape(40, 100)
+    array = hs.create_array(
+        "s3://bucket/s.zarr", data=values, chunks=(1, 100), compressors=None, storage_options=options
+    )
+    numbers = iter(range(100))
+    rounds, requests, _ = server.asked(
+        lambda: hs.copy("s3://bucket/s.zarr", tmp_path / f"{next(numbers)}.zarr", storage_options=options), 4
+    )
+    assert np.array_equal(hs.open_array(tmp_path / "0.zarr")[:], values)
+    # Metadata, two listings, the chunks.
+    assert rounds <= 4 and requests <= 5 + 2 + 40
+    assert {method for method, _ in server.requests()} == {"GET"}
+    rounds, requests, found = server.asked(array.nbytes_stored, 2)
+    assert found >= values.nbytes and requests <= 2 and rounds <= 2

@@ -13,7 +13,7 @@ use crate::structure::Structure;
 use crate::{ArraySpec, AxisChunks, Format, KeyEncoding, Result, ZarrError, locked, walk};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::{DataType, VlenKind};
-use hyperslab_store::{Ask, Identity, Key, Store};
+use hyperslab_store::{Ask, Identity, Store};
 use std::fmt;
 use std::sync::Arc;
 
@@ -362,11 +362,8 @@ impl Array {
     pub fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64)> {
         let counts = self.layout.object_grid().counts(self.layout.shape());
         let (mut chunks, mut bytes) = (0, 0u64);
-        for (key, chunk) in self.chunk_keys(ask)? {
-            walk::check(ask)?;
-            if chunk.iter().zip(&counts).all(|(index, count)| index < count)
-                && let Some(size) = self.store.size(Key::new(&key)?)?
-            {
+        for (size, chunk) in self.chunk_sizes(ask)? {
+            if chunk.iter().zip(&counts).all(|(index, count)| index < count) {
                 chunks += 1;
                 bytes = bytes.saturating_add(size);
             }
