@@ -176,3 +176,24 @@ def test_copying_asks_for_no_sizes(server: Server, tmp_path: Path) -> None:
     assert {method for method, _ in server.requests()} == {"GET"}
     rounds, requests, found = server.asked(array.nbytes_stored, 2)
     assert found >= values.nbytes and requests <= 2 and rounds <= 2
+
+
+def test_what_becomes_empty_is_not_asked_for(server: Server) -> None:
+    options = server.s3_options
+    array = hs.create_array(
+        "s3://bucket/z.zarr", shape=(500, 1000), chunks=(1, 1000), dtype="i4", storage_options=options
+    )
+    for new in (0, np.zeros((500, 1000), "i4")):
+        array[7], array[400] = 7, 8
+        server.control(latency=0.15)
+        server.reset()
+        array[:] = new
+        requests = server.requests()
+        rounds = server.rounds()
+        server.control(latency=0)
+        # A listing, and the two that are there.
+        assert sorted(method for method, _ in requests) == ["GET", "POST", "POST"], requests
+        assert rounds <= 3 and server.list("bucket", "z.zarr/") == ["z.zarr/zarr.json"]
+    array[3] = 3
+    array[:] = 5
+    assert array[:].min() == 5

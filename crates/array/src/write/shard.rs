@@ -261,6 +261,7 @@ impl WriteRequest<'_> {
                     places: &places,
                     fill: self.fill,
                     keep_empty: self.keep_empty,
+                    present: None,
                 };
                 let produced = writer.produce(scratch, Old::Bytes(stored.as_deref()))?;
                 give(writer.bytes(scratch, produced))
