@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import hyperslab as hs
@@ -103,3 +104,96 @@ def test_sparse_arrays_take_few_requests(server: Server) -> None:
     rounds, requests, found = server.asked(lambda: array[:], 6)
     assert found[7, 0] == 7 and found[1234, 999] == 8 and found.sum() == 15_000
     assert rounds <= 6 and requests <= 8 + 2 + 4, (rounds, requests)
+
+
+def writing(
+    server: Server, work: Callable[[], Any], most: int, latency: float = 0.15
+) -> tuple[int, list[str]]:
+    """Rounds, and the methods of all requests. As `Server.asked`, of work that can be done again."""
+    for _ in range(5):
+        server.clear()
+        server.control(latency=latency)
+        work()
+        rounds, methods = server.rounds(), [method for method, _ in server.requests()]
+        server.control(latency=0)
+        if rounds <= most:
+            break
+    return rounds, methods
+
+
+def test_creating(server: Server) -> None:
+    """What is there and what a killed copy left is asked for together; then the document, then the chunks."""
+    options, values = server.s3_options, np.arange(4000, dtype="i4").reshape(40, 100)
+
+    def create() -> None:
+        hs.create_array("s3://bucket/a.zarr", shape=(10,), dtype="i4", storage_options=options)
+
+    rounds, methods = writing(server, create, 2)
+    assert rounds == 2 and sorted(methods) == ["GET"] * 5 + ["PUT"]
+
+    def write() -> None:
+        hs.create_array("s3://bucket/b.zarr", data=values, chunks=(1, 100), storage_options=options)
+
+    rounds, methods = writing(server, write, 3)
+    assert rounds == 3 and sorted(methods) == ["GET"] * 5 + ["PUT"] * 41
+    assert np.array_equal(hs.open_array("s3://bucket/b.zarr", storage_options=options)[:], values)
+
+    def shards() -> None:
+        hs.create_array(
+            "s3://bucket/c.zarr", data=values, chunks=(1, 100), shards=(4, 100), storage_options=options
+        )
+
+    rounds, methods = writing(server, shards, 4)
+    assert rounds <= 4 and methods.count("PUT") == 11
+    assert np.array_equal(hs.open_array("s3://bucket/c.zarr", storage_options=options)[:], values)
+
+
+def test_leftovers_go_before_an_array_is_created(server: Server) -> None:
+    options = server.s3_options
+    server.put("bucket", "x.zarr/c/0", b"left")
+    array = hs.create_array(
+        "s3://bucket/x.zarr", shape=(10,), chunks=(5,), dtype="i4", storage_options=options
+    )
+    assert array[:].sum() == 0 and server.list("bucket", "x.zarr/") == ["x.zarr/zarr.json"]
+    array[:] = 1
+    with pytest.raises(hs.errors.ContainsArrayError):
+        hs.create_array("s3://bucket/x.zarr", shape=(10,), chunks=(5,), dtype="i4", storage_options=options)
+    assert array[:].sum() == 10
+
+
+def test_copying_asks_for_no_sizes(server: Server, tmp_path: Path) -> None:
+    options, values = server.s3_options, np.arange(4000, dtype="i4").reshape(40, 100)
+    array = hs.create_array(
+        "s3://bucket/s.zarr", data=values, chunks=(1, 100), compressors=None, storage_options=options
+    )
+    numbers = iter(range(100))
+    rounds, requests, _ = server.asked(
+        lambda: hs.copy("s3://bucket/s.zarr", tmp_path / f"{next(numbers)}.zarr", storage_options=options), 4
+    )
+    assert np.array_equal(hs.open_array(tmp_path / "0.zarr")[:], values)
+    # Metadata, two listings, the chunks.
+    assert rounds <= 4 and requests <= 5 + 2 + 40
+    assert {method for method, _ in server.requests()} == {"GET"}
+    rounds, requests, found = server.asked(array.nbytes_stored, 2)
+    assert found >= values.nbytes and requests <= 2 and rounds <= 2
+
+
+def test_what_becomes_empty_is_not_asked_for(server: Server) -> None:
+    options = server.s3_options
+    array = hs.create_array(
+        "s3://bucket/z.zarr", shape=(500, 1000), chunks=(1, 1000), dtype="i4", storage_options=options
+    )
+    for new in (0, np.zeros((500, 1000), "i4")):
+        array[7], array[400] = 7, 8
+        server.control(latency=0.15)
+        server.reset()
+        array[:] = new
+        requests = server.requests()
+        rounds = server.rounds()
+        server.control(latency=0)
+        # A listing, and the two that are there.
+        assert sorted(method for method, _ in requests) == ["GET", "POST", "POST"], requests
+        assert rounds <= 3 and server.list("bucket", "z.zarr/") == ["z.zarr/zarr.json"]
+    array[3] = 3
+    array[:] = 5
+    assert array[:].min() == 5

@@ -63,6 +63,60 @@ def test_rounds(server: Server, archive: str) -> None:
     assert rounds <= 6
 
 
+def zipped(tree: Path, path: Path, method: int, extra: bytes) -> bytes:
+    """An archive of the files below a directory, whose local headers have extra fields that the directory has
+    not."""
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for file in sorted(tree.rglob("*")):
+            if file.is_file():
+                info = zipfile.ZipInfo(file.relative_to(tree).as_posix())
+                info.compress_type, info.extra = method, extra
+                archive.writestr(info, file.read_bytes())
+        for info in archive.infolist():
+            info.extra = b""
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("extra", [b"", b"\xfe\xca\x1c\x00" + bytes(28)], ids=["plain", "extra"])
+@pytest.mark.parametrize("kind", ["coded", "plain", "shards"])
+def test_many_members(server: Server, tmp_path: Path, method: int, extra: bytes, kind: str) -> None:
+    """Members are ranges of one object: those of a read are asked for together, with their headers."""
+    values = np.random.default_rng(0).integers(0, 1 << 30, (40, 50_000), "i4")
+    layouts: dict[str, dict[str, Any]] = {
+        "coded": {"chunks": (1, 50_000)},
+        "plain": {"chunks": (1, 50_000), "compressors": None},
+        "shards": {"chunks": (1, 5000), "shards": (1, 50_000)},
+    }
+    root = hs.create_group(tmp_path / "tree")
+    root.create_array("a", data=values, **layouts[kind])
+    server.put("bucket", "m.zip", zipped(tmp_path / "tree", tmp_path / "m.zip", method, extra))
+    url, options = "s3://bucket/m.zip/a", server.s3_options
+
+    def read() -> list[Any]:
+        # Opened anew: nothing is known of the headers.
+        array = hs.open_array(url, mode="r", storage_options=options)
+        rounds = server.rounds()
+        found = array[:]
+        return [found, rounds]
+
+    # The indexes of shards are a round of their own, unless shards are compressed as a whole.
+    most = 2 + 1 + (kind == "shards" and method == zipfile.ZIP_STORED)
+    rounds, requests, (found, opening) = server.asked(read, most)
+    assert np.array_equal(found, values)
+    assert opening <= 2
+    assert rounds <= most and requests <= 2 + 80, (rounds, requests)
+    assert sum(each["sent"] for each in server.log()) < 1.1 * values.nbytes + 600_000
+
+    rounds, _, column = server.asked(
+        lambda: hs.open_array(url, mode="r", storage_options=options)[:, 4321], most
+    )
+    assert np.array_equal(column, values[:, 4321])
+    assert rounds <= most
+    if kind == "plain" and method == zipfile.ZIP_STORED:
+        assert sum(each["sent"] for each in server.log()) < values.nbytes / 2
+
+
 def test_names(server: Server, archive: str, tmp_path: Path) -> None:
     options = server.s3_options
     web = f"{server.url}/bucket/d/x.zip"

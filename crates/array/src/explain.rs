@@ -175,7 +175,7 @@ fn explain(
     let mut seen = Telling { list, write, cache, left: most, ..Telling::default() };
     seen.visit(layout, selection, &strides, None, &mut explain)?;
     let limit = if write { tasks::write_limit(layout, None) } else { tasks::limit(None) };
-    let work = tasks::work(layout, explain.chunks, bytes);
+    let work = if write { tasks::write_work } else { tasks::work }(layout, explain.chunks, bytes);
     explain.threads = tasks::worthwhile(work, costs::INLINE_WORK, explain.chunks, limit);
     explain.examined = most - seen.left;
     explain.objects = seen.objects.len();
@@ -414,7 +414,8 @@ impl Telling<'_> {
             let layout = some.as_deref().unwrap_or(layout);
             let (strides, src, fill) = (request.target.strides(), std::ptr::null(), &[]);
             // Without the values nobody knows which chunks hold nothing but fill value.
-            let writer = ChunkWriter { layout, src, strides, places: &[], fill, keep_empty: true };
+            let writer =
+                ChunkWriter { layout, src, strides, places: &[], fill, keep_empty: true, present: None };
             let strategy = strategies::choose(&writer, task, &write_region(layout, task, strides).0);
             let reads = stored.filter(|_| strategy.reads_old);
             let encoding = layout.encoding();

@@ -195,12 +195,12 @@ struct HeldOpened<'s> {
 
 impl Opened for HeldOpened<'_> {
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
-        let announced = ranges.iter().all(|range| self.opened.has(range.offset, range.buf.len() as u64));
-        if !announced {
-            return self.held.read(ranges);
-        }
         self.held.check_open()?;
-        self.opened.read_ranges(ranges)
+        let ranges = ranges.iter_mut().map(|RangeRead { offset, buf }| RangeRead { offset: *offset, buf });
+        let (mut announced, mut others): (Vec<_>, Vec<_>) =
+            ranges.partition(|range| self.opened.has(range.offset, range.buf.len() as u64));
+        self.opened.read_ranges(&mut announced)?;
+        self.held.read(&mut others)
     }
 
     fn announce(&self, ranges: &[(u64, u64)], requests: usize) {
@@ -325,7 +325,10 @@ mod tests {
     use super::HeldStore;
     use crate::testing::in_memory;
     use hyperslab_store::contract;
-    use hyperslab_store::{Key, RangeRead, Store, StoreError};
+    use hyperslab_store::{
+        Key, LocalOptions, Next, Opening, RangeRead, Store, StoreError, ZipMode, ZipStore,
+    };
+    use std::sync::Arc;
 
     #[test]
     fn the_contract_of_reading_holds() {
@@ -334,6 +337,59 @@ mod tests {
             store.write(Key::new(name).unwrap(), &[bytes]).unwrap();
             Box::new(HeldStore::open_object(&store, Key::new(name).unwrap()).unwrap().unwrap())
         });
+    }
+
+    /// The members of an archive on a server.
+    fn archive(members: &[(&str, &[u8])]) -> ZipStore {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.zip");
+        let zip = ZipStore::local(&path, ZipMode::Create, LocalOptions::default()).unwrap();
+        for (name, bytes) in members {
+            zip.write(Key::new(name).unwrap(), &[bytes]).unwrap();
+        }
+        drop(zip);
+        let (store, key) = (in_memory(), Key::new("x.zip").unwrap());
+        store.write(key, &[&std::fs::read(&path).unwrap()]).unwrap();
+        ZipStore::open(Arc::new(store), key).unwrap()
+    }
+
+    #[test]
+    fn members_of_archives_are_read_as_objects() {
+        contract::check_reads(|name, bytes| Box::new(archive(&[(name, bytes)])));
+    }
+
+    #[test]
+    fn members_that_are_opened_together() {
+        let bytes: Vec<u8> = (0..90_000u32).map(|n| (n.wrapping_mul(0x9E37_79B1) >> 13) as u8).collect();
+        let names: Vec<String> = (0..60).map(|n| format!("a/{n}")).collect();
+        let part = |n: usize| &bytes[n..n + n * 1000];
+        let members: Vec<_> = names.iter().enumerate().map(|(n, name)| (name.as_str(), part(n))).collect();
+        let store = archive(&members);
+        let nexts =
+            [Next::All, Next::Start(100), Next::End(1 << 40), Next::Part(50, 9), Next::Part(u64::MAX, 9)];
+        // The second time it is known where the data begin.
+        for shift in 0..2 {
+            let keys = names.iter().map(|name| Key::new(name).unwrap()).chain([Key::new("none").unwrap()]);
+            let wanted: Vec<_> = keys
+                .enumerate()
+                .map(|(n, key)| Opening { key, next: nexts[(n + shift) % nexts.len()] })
+                .collect();
+            let mut count = 0;
+            store.open_all(&wanted, &mut |n, opened| {
+                count += 1;
+                let Some(opened) = opened.unwrap() else { return assert_eq!(n, 60) };
+                let expected = part(n);
+                assert_eq!(opened.size(), expected.len() as u64);
+                opened.announce(&[(1, 3), (0, opened.size()), (u64::MAX, 2), (opened.size(), 1)], 4);
+                let (mut some, mut all) = (vec![0; expected.len().min(7)], vec![0; expected.len()]);
+                let some = RangeRead { offset: 0, buf: &mut some };
+                opened.read_ranges(&mut [some, RangeRead { offset: 0, buf: &mut all }]).unwrap();
+                assert!(all == expected, "{n}");
+                let late = opened.read_ranges(&mut [RangeRead { offset: opened.size(), buf: &mut [0] }]);
+                assert!(matches!(late, Err(StoreError::OutOfRange { .. })), "{late:?}");
+            });
+            assert_eq!(count, 61);
+        }
     }
 
     #[test]

@@ -19,12 +19,13 @@ type Listing = Running<Result<Vec<(Path, Option<u64>)>, Failure>>;
 const LISTINGS: usize = 1024;
 
 impl RemoteStore {
-    /// The keys below a prefix, sorted. `None`: there are more than `most`.
+    /// The keys below a prefix, sorted, with the sizes of the objects. `None`: there are more than
+    /// `most`.
     pub(crate) fn keys(
         &self,
         prefix: Option<Key<'_>>,
         most: usize,
-    ) -> Result<Option<Vec<String>>, StoreError> {
+    ) -> Result<Option<Vec<(String, u64)>>, StoreError> {
         let name = prefix.map_or("", |prefix| prefix.as_str()).to_owned();
         let root = self.0.prefix.clone();
         let path = self.prefix_path(prefix)?;
@@ -147,15 +148,14 @@ async fn below(
 }
 
 /// Keys without the marks of directories: empty objects above others.
-fn without_marks(keys: Vec<(String, u64)>) -> Vec<String> {
+fn without_marks(keys: Vec<(String, u64)>) -> Vec<(String, u64)> {
     let names: Vec<&str> = keys.iter().map(|(name, _)| name.as_str()).collect();
     let is_mark = |name: &str| {
         let below = format!("{name}/");
         let next = names.partition_point(|other| *other < below.as_str());
         names.get(next).is_some_and(|other| other.starts_with(&below))
     };
-    let kept = keys.iter().filter(|(name, size)| *size > 0 || !is_mark(name));
-    kept.map(|(name, _)| name.clone()).collect()
+    keys.iter().filter(|(name, size)| *size > 0 || !is_mark(name)).cloned().collect()
 }
 
 #[cfg(test)]
@@ -166,6 +166,7 @@ mod tests {
     fn marks_of_directories_are_not_listed() {
         let keys = [("a", 0), ("a!", 0), ("a/b", 0), ("c", 1), ("c/d", 0), ("e", 0)];
         let keys = keys.map(|(name, size)| (name.to_owned(), size)).to_vec();
-        assert_eq!(without_marks(keys), ["a!", "a/b", "c", "c/d", "e"]);
+        let names: Vec<String> = without_marks(keys).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["a!", "a/b", "c", "c/d", "e"]);
     }
 }

@@ -490,7 +490,7 @@ impl Store for RemoteStore {
     }
 
     fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
-        Ok(self.keys(prefix, usize::MAX)?.unwrap_or_default())
+        Ok(names(self.keys(prefix, usize::MAX)?.unwrap_or_default()))
     }
 
     fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>> {
@@ -501,13 +501,23 @@ impl Store for RemoteStore {
         }
     }
 
+    fn list_sizes(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<(String, u64)>> {
+        self.check_ask(prefix.map_or("", |prefix| prefix.as_str()), ask)?;
+        let list = || self.keys(prefix, usize::MAX);
+        let listed = match ask {
+            Some(ask) => waiting::with_ask(ask, list),
+            None => list(),
+        };
+        Ok(listed?.unwrap_or_default())
+    }
+
     fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
         /// So few objects are asked for sooner than they are listed: a listing is slower than they.
         const FEW: usize = 32;
         if !self.abilities().lists || most < FEW {
             return None;
         }
-        self.keys(prefix, most).ok().flatten()
+        self.keys(prefix, most).ok().flatten().map(names)
     }
 
     fn lock_id(&self, key: Key<'_>) -> u64 {
@@ -542,6 +552,10 @@ impl Store for RemoteStore {
     fn url(&self) -> String {
         self.0.url.clone()
     }
+}
+
+fn names(keys: Vec<(String, u64)>) -> Vec<String> {
+    keys.into_iter().map(|(name, _)| name).collect()
 }
 
 #[cfg(test)]

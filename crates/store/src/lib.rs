@@ -495,6 +495,20 @@ pub trait Store: Send + Sync + Debug {
         Ok(keys)
     }
 
+    /// As [`Store::list_asking`], with the size of each object in bytes. A store far away has the sizes
+    /// with the listing. The default asks for each.
+    fn list_sizes(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<(String, u64)>> {
+        let mut found = Vec::new();
+        for key in self.list_asking(prefix, ask)? {
+            check_ask(self, prefix, ask)?;
+            // One that is gone by now is left out.
+            if let Some(size) = self.size(Key::new(&key)?)? {
+                found.push((key, size));
+            }
+        }
+        Ok(found)
+    }
+
     /// What tells a prefix (`None`: the root) from all others, whatever path leads to it, and from
     /// those that were or will be in its place: walks of a hierarchy find circles by it, readers
     /// that it was replaced. `None`: there is no such prefix, or the store cannot tell.

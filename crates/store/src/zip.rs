@@ -36,8 +36,8 @@ pub use error::ZipError;
 
 use crate::fork::{Lazy, RwLock};
 use crate::{
-    Cost, Entry, Key, LocalOptions, Opened, Operation, RangeRead, Result, Staged, Stamp, Stamped, Store,
-    StoreError, check_size, hash,
+    Cost, EachOpened, Entry, Key, LocalOptions, Next, Opened, Opening, Operation, RangeRead, Result, Staged,
+    Stamp, Stamped, Store, StoreError, check_size, hash,
 };
 use member::Failure;
 use opened::{Found, OpenMember, copy_ranges};
@@ -197,6 +197,16 @@ impl ZipStore {
         Ok(Some(found))
     }
 
+    fn opened<'s>(
+        &'s self,
+        key: Key<'_>,
+        found: Found,
+        opened: Option<Arc<dyn Opened + 's>>,
+    ) -> Box<dyn Opened + 's> {
+        let key = key.as_str().to_owned();
+        Box::new(OpenMember { store: self, key, found, opened, decoded: Lazy::new() })
+    }
+
     fn failed(&self, key: &str, failure: Failure) -> StoreError {
         match failure {
             Failure::Zip(source) => StoreError::zip(self, key, source),
@@ -212,10 +222,10 @@ impl ZipStore {
         }
         let Found { member, .. } = found;
         let read = if member.is_stored() {
-            member.read_stored(key.as_str(), found.archive(), ranges)
+            member.read_stored(key.as_str(), found.access(), ranges)
         } else {
             let mut bytes = Vec::new();
-            let read = member.read_whole(key.as_str(), found.archive(), &mut bytes);
+            let read = member.read_whole(key.as_str(), found.access(), &mut bytes);
             read.map(|()| copy_ranges(&bytes, ranges))
         };
         read.map_err(|failure| self.failed(key.as_str(), failure))
@@ -271,9 +281,28 @@ impl Store for ZipStore {
     }
 
     fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
-        let Some(found) = self.find_sized(key, size)? else { return Ok(None) };
-        let key = key.as_str().to_owned();
-        Ok(Some(Box::new(OpenMember { store: self, key, found, decoded: Lazy::new() })))
+        let found = self.find_sized(key, size)?;
+        Ok(found.map(|found| self.opened(key, found, None)))
+    }
+
+    /// Members of an archive on a server are ranges of one object: all are announced at once.
+    fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
+        let archive = self.shared.fixed.as_deref().filter(|_| self.cost().is_far());
+        // An archive that cannot be opened says why when a member is read.
+        let opened: Option<Arc<dyn Opened + 's>> = archive.and_then(|it| it.open().ok()).map(Arc::from);
+        let found: Vec<_> = wanted.iter().map(|opening| self.find_sized(opening.key, None)).collect();
+        if let (Some(archive), Some(opened)) = (archive, &opened) {
+            let mut places = Vec::new();
+            for (found, opening) in found.iter().zip(wanted) {
+                if let Ok(Some(Found { member, .. })) = found {
+                    places.extend(member.places(archive, part(opening.next, member.size)));
+                }
+            }
+            opened.announce(&places, self.cost().at_once);
+        }
+        for (n, (found, opening)) in found.into_iter().zip(wanted).enumerate() {
+            each(n, found.map(|found| Some(self.opened(opening.key, found?, opened.clone()))));
+        }
     }
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
@@ -298,7 +327,7 @@ impl Store for ZipStore {
         if found.member.size > limit as u64 {
             return Err(StoreError::too_large(self, key.as_str(), limit));
         }
-        let read = found.member.read_whole(key.as_str(), found.archive(), buf);
+        let read = found.member.read_whole(key.as_str(), found.access(), buf);
         read.map_err(|failure| self.failed(key.as_str(), failure))?;
         Ok((true, found.vouched()))
     }
@@ -419,6 +448,17 @@ impl Drop for ZipStore {
             eprintln!("hyperslab: what was written last is lost: {error}");
         }
     }
+}
+
+/// The range of an object of `size` bytes that is read next.
+fn part(next: Next, size: u64) -> (u64, u64) {
+    let (start, len) = match next {
+        Next::Start(len) => (0, len),
+        Next::End(len) => (size.saturating_sub(len), len),
+        Next::Part(start, len) => (start.min(size), len),
+        Next::All => (0, size),
+    };
+    (start, len.min(size - start))
 }
 
 /// A key as a part of a URL.

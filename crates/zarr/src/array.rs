@@ -1,5 +1,6 @@
 //! Arrays: metadata bound to a place in a store.
 
+use crate::both::both;
 use crate::consolidated::Copied;
 use crate::create::{self, Creation};
 use crate::error::Problem;
@@ -12,7 +13,7 @@ use crate::structure::Structure;
 use crate::{ArraySpec, AxisChunks, Format, KeyEncoding, Result, ZarrError, locked, walk};
 use hyperslab_array::ArrayLayout;
 use hyperslab_codec::{DataType, VlenKind};
-use hyperslab_store::{Ask, Identity, Key, Store};
+use hyperslab_store::{Ask, Identity, Store};
 use std::fmt;
 use std::sync::Arc;
 
@@ -55,10 +56,16 @@ impl Array {
         ask: Option<Ask<'_>>,
     ) -> Result<Self> {
         let (array, documents) = Self::planned(&store, path, spec)?;
-        if matches!(how, Creation::New | Creation::Inside) {
-            array.clear_leftovers(ask)?;
+        let mut there = None;
+        if matches!(how, Creation::New | Creation::Inside) && store.cost().is_far() {
+            // What is there is asked for at the same time.
+            let look = || create::look(&store, &array.path, how, ask);
+            let (leftovers, looked) = both(|ask| array.leftovers(Some(ask)), look, ask);
+            let looked = looked?;
+            array.clear_leftovers(leftovers?, ask)?;
+            there = Some(looked);
         }
-        create::node(&store, &array.path, array.format(), &documents, how, ask)?;
+        create::node(&store, &array.path, array.format(), &documents, how, there, ask)?;
         Ok(array)
     }
 
@@ -355,11 +362,8 @@ impl Array {
     pub fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64)> {
         let counts = self.layout.object_grid().counts(self.layout.shape());
         let (mut chunks, mut bytes) = (0, 0u64);
-        for (key, chunk) in self.chunk_keys(ask)? {
-            walk::check(ask)?;
-            if chunk.iter().zip(&counts).all(|(index, count)| index < count)
-                && let Some(size) = self.store.size(Key::new(&key)?)?
-            {
+        for (size, chunk) in self.chunk_sizes(ask)? {
+            if chunk.iter().zip(&counts).all(|(index, count)| index < count) {
                 chunks += 1;
                 bytes = bytes.saturating_add(size);
             }

@@ -3,6 +3,7 @@ use crate::Choice;
 use crate::testing::{dtype, get, json, memory, put, spec_of};
 use hyperslab_array::Dims;
 use hyperslab_codec::ByteOrder;
+use hyperslab_store::Key;
 
 fn spec(format: Format, shape: &[u64], chunks: &[u64]) -> ArraySpec {
     spec_of(format, shape, chunks, "<i4")

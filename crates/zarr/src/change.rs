@@ -260,14 +260,15 @@ impl Array {
         self.delete_all(&outside, &seen, ask).map(drop)
     }
 
-    /// Before the array is created: deletes objects in its place that are named like its chunks, so
-    /// that they are not read as chunks of it. On servers only: there a killed copy leaves them.
-    pub(crate) fn clear_leftovers(&self, ask: Option<Ask<'_>>) -> Result<()> {
+    /// Before the array is created: objects in its place that are named like its chunks. On servers a
+    /// killed copy leaves them.
+    pub(crate) fn leftovers(&self, ask: Option<Ask<'_>>) -> Result<Vec<String>> {
+        Ok(self.chunk_keys(ask)?.into_iter().map(|(key, _)| key).collect())
+    }
+
+    /// Before the array is created: deletes leftovers, so that they are not read as chunks of it.
+    pub(crate) fn clear_leftovers(&self, keys: Vec<String>, ask: Option<Ask<'_>>) -> Result<()> {
         let store = self.store().clone();
-        if !store.cost().is_far() {
-            return Ok(());
-        }
-        let keys: Vec<String> = self.chunk_keys(ask)?.into_iter().map(|(key, _)| key).collect();
         if keys.is_empty() {
             return Ok(());
         }

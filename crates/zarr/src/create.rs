@@ -34,12 +34,15 @@ pub enum Creation {
 /// Creates a node. Nothing is changed where the node cannot be.
 ///
 /// If several processes create one node at once, one wins; for the others it exists.
+///
+/// `there`: what [`look`] has just found.
 pub(crate) fn node(
     store: &Arc<dyn Store>,
     path: &str,
     format: Format,
     documents: &Documents,
     how: Creation,
+    there: Option<There<'_>>,
     ask: Option<Ask<'_>>,
 ) -> Result<()> {
     if how == Creation::Replace {
@@ -52,8 +55,10 @@ pub(crate) fn node(
             .try_for_each(|(name, document)| node::write_document(store, &join(path, name), document));
     }
     let new = how == Creation::New;
-    let above: Vec<&str> = if new { parents(path).collect() } else { Vec::new() };
-    let mut there = There::look(store, above.into_iter().chain([path]), ask)?;
+    let mut there = match there {
+        Some(there) => there,
+        None => look(store, path, how, ask)?,
+    };
     let missing = if new { missing_parents(&mut there, path, format)? } else { Vec::new() };
     refuse_existing(&mut there, path)?;
     make_parents(store, missing, format, ask)?;
@@ -197,8 +202,19 @@ fn put_new(
     Ok(put)
 }
 
+/// What a new node depends on: what is in its place, and the groups above it.
+pub(crate) fn look<'s>(
+    store: &'s Arc<dyn Store>,
+    path: &str,
+    how: Creation,
+    ask: Option<Ask<'_>>,
+) -> Result<There<'s>> {
+    let above: Vec<&str> = if how == Creation::New { parents(path).collect() } else { Vec::new() };
+    There::look(store, above.into_iter().chain([path]), ask)
+}
+
 /// What is at some paths. A store far away is asked for all of them at once.
-struct There<'s> {
+pub(crate) struct There<'s> {
     store: &'s Arc<dyn Store>,
     documents: documents::Documents,
 }

@@ -80,7 +80,7 @@ impl Group {
     ) -> Result<Self> {
         let group = Self::planned(store, path, format, attributes)?;
         let documents = create::group(format, group.attributes.clone());
-        create::node(&group.store, &group.path, format, &documents, how, ask)?;
+        create::node(&group.store, &group.path, format, &documents, how, None, ask)?;
         Ok(group)
     }
 

@@ -31,6 +31,7 @@
 
 mod array;
 mod base64;
+mod both;
 mod change;
 mod chunk_grid;
 mod chunks;

@@ -195,6 +195,14 @@ impl Array {
             .collect())
     }
 
+    /// The same objects by their sizes.
+    pub(crate) fn chunk_sizes(&self, ask: Option<Ask<'_>>) -> Result<Vec<(u64, Dims)>> {
+        let (folder, start) = self.folder();
+        let found = self.store().list_sizes(crate::locked::prefix(&folder)?, ask).map_err(walk::stopped)?;
+        let chunk = |key: &str| self.metadata().keys.parse(key.get(start..)?);
+        Ok(found.into_iter().filter_map(|(key, size)| Some((size, chunk(&key)?))).collect())
+    }
+
     /// The indices of the chunks (where there are shards: shards) that are stored. Lists the store.
     pub fn stored_places(&self, ask: Option<Ask<'_>>) -> Result<Vec<Dims>> {
         let counts = self.layout().object_grid().counts(self.layout().shape());

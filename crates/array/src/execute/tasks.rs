@@ -27,7 +27,7 @@ pub(crate) fn limit(asked: Option<usize>) -> usize {
 /// How many threads may work on a read for which `asked` were asked, if it waits.
 pub(crate) fn waiting_limit(layout: &ArrayLayout, asked: Option<usize>) -> usize {
     if layout.store().waits() {
-        asked.filter(|n| *n > 0).unwrap_or_else(settings::waiting_threads)
+        asked.filter(|n| *n > 0).unwrap_or_else(|| settings::waiting_threads(0))
     } else {
         0
     }
@@ -41,10 +41,23 @@ pub(crate) fn decoding_limits(layout: &ArrayLayout, (limit, waiting): (usize, us
     }
 }
 
-/// How many threads may work on a write for which `asked` were asked.
+/// How many threads may work on a write for which `asked` were asked. Each waits for its own
+/// request: to a store far away, as many as requests are worth making at once, if the chunks that
+/// they hold fit into memory.
 pub(crate) fn write_limit(layout: &ArrayLayout, asked: Option<usize>) -> usize {
-    let usual = if layout.store().waits() { settings::waiting_threads() } else { settings::threads() };
-    asked.filter(|n| *n > 0).unwrap_or(usual)
+    let usual = || match layout.store().waits() {
+        true => {
+            let fit = costs::WAITING_BYTES / layout.encoding().decoded_size().saturating_mul(2).max(1);
+            settings::waiting_threads(fit.min(layout.store().cost().at_once))
+        }
+        false => settings::threads(),
+    };
+    asked.filter(|n| *n > 0).unwrap_or_else(usual)
+}
+
+/// The work of a write, as [`work`]. What is far away takes as long as much work.
+pub(crate) fn write_work(layout: &ArrayLayout, tasks: usize, bytes: u64) -> u64 {
+    if layout.store().cost().is_far() { u64::MAX } else { work(layout, tasks, bytes) }
 }
 
 /// The work of a request of this many tasks, in bytes to move.
@@ -117,7 +130,7 @@ impl Waited {
 /// Several times what a busy machine makes a thread wait before it runs again.
 const WAITED: Duration = Duration::from_micros(50);
 
-/// Executes all tasks of a plan on up to `limit` threads. `bytes` is an estimate of what is moved.
+/// Executes all tasks of a write on up to `limit` threads. `bytes` is an estimate of what is moved.
 /// Where the first task turns out to wait (what it reads is not in the system's cache), up to
 /// `waiting` threads do.
 pub(crate) fn run(
@@ -129,7 +142,7 @@ pub(crate) fn run(
     interrupt: Option<Interrupt<'_>>,
     execute: &(dyn Fn(&mut Scratch, Ask<'_>) -> Result<(), ArrayError> + Sync),
 ) -> Result<(), ArrayError> {
-    let work = work(layout, plan.len(), bytes);
+    let work = write_work(layout, plan.len(), bytes);
     run_tasks(layout, plan.len(), work, (limit, waiting), interrupt, &|number, scratch, ask| {
         plan.task(layout, number, &mut scratch.task);
         execute(scratch, ask)

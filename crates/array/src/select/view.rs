@@ -112,6 +112,12 @@ impl<'a> Source<'a> {
         Some(memory)
     }
 
+    /// Whether all elements are `value`. The view was checked.
+    pub(crate) fn is_all(&self, value: &[u8]) -> bool {
+        // SAFETY: the view covers its shape.
+        unsafe { strided::all_equal(&self.shape, &self.strides, value, self.base) }
+    }
+
     /// One element for all of `shape`.
     pub fn repeat(element: &'a [u8], shape: &[u64]) -> Self {
         Source {

@@ -90,14 +90,16 @@ impl<'a, 's> Shard<'a, 's> {
     ) -> Result<(), ArrayError> {
         let Some(Shard { layout, sharding, .. }) = shards.first() else { return Ok(()) };
         let store = layout.store();
-        if !store.reads_ranges() {
+        let ranges = store.reads_ranges();
+        // Far away they are asked for together all the same.
+        if !ranges && !store.cost().is_far() {
             for (n, shard) in shards.iter().enumerate() {
                 each(n, shard.read_all(read)?);
             }
             return Ok(());
         }
         let coded = sharding.levels().first().is_some_and(|level| !level.codecs().is_empty());
-        let whole = coded || !settings::partial_reads();
+        let whole = coded || !ranges || !settings::partial_reads();
         let next = |shard: &Self| match shard.level(0) {
             Some(level) if !whole && level.at_start() => Next::Start(level.index().size() as u64),
             Some(level) if !whole => Next::End(level.index().size() as u64),

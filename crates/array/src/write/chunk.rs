@@ -25,6 +25,7 @@ use crate::write::strategies;
 use crate::write::strategies::modify::MODIFY;
 use hyperslab_codec::{self as codec, CodecChain, CodecError};
 use hyperslab_store::{Ask, Expected, Opened};
+use std::collections::HashSet;
 
 /// The copy from the caller's memory into a decoded chunk, and where in the chunk it starts.
 pub(crate) fn write_region(layout: &ArrayLayout, task: &Task, source: &[isize]) -> (Region, usize) {
@@ -70,6 +71,8 @@ pub(crate) struct ChunkWriter<'a> {
     pub(crate) places: &'a [Places<'a>],
     /// See [`stored_fill`].
     pub(crate) fill: &'a [u8],
+    /// The keys of all objects that there are, if a listing told them.
+    pub(crate) present: Option<&'a HashSet<String>>,
     pub(crate) keep_empty: bool,
 }
 
@@ -96,7 +99,9 @@ impl ChunkWriter<'_> {
         let key = tasks::key(layout, &scratch.task, &scratch.key)?;
         match self.bytes(scratch, produced) {
             Some(bytes) => layout.store().write(key, &[bytes]),
-            None => layout.store().delete(key).map(|_| ()),
+            None if self.present.is_some_and(|keys| !keys.contains(key.as_str())) => Ok(()),
+            // It does not matter whether there was one: a server need not be asked.
+            None => layout.store().delete_all(&[key], None),
         }
         .map_err(|source| store_error(layout, &scratch.task, source))
     }

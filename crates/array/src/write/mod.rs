@@ -18,6 +18,7 @@ use crate::layout::ArrayLayout;
 use crate::plan::Plan;
 use crate::plan::mapped::Mapped;
 use crate::plan::point_plan::AllPlaces;
+use crate::read::present;
 use crate::runtime::settings;
 use crate::select::Selection;
 use crate::select::view::Source;
@@ -75,12 +76,16 @@ pub fn write(
         let request = shard::WriteRequest { layout, sharding, plan, source: &bound, fill: &fill, keep_empty };
         return request.write(bytes, limit, options.interrupt);
     }
+    // Where everything becomes fill value, chunks are deleted. A listing tells which there are.
+    let deletes = !keep_empty && layout.store().cost().is_far() && source.is_all(layout.fill().bytes());
+    let present = if deletes { present(layout, plan.len()) } else { None };
+    let present = present.as_ref();
     tasks::run(layout, &plan, bytes, limit, limit, options.interrupt, &|scratch, ask| {
         let src = bound.at(&scratch.task.out);
         let strides = bound.strides();
         if layout.grid().is_regular() {
             let places = plan.places(&scratch.task, strides);
-            return ChunkWriter { layout, src, strides, places: &places, fill: &fill, keep_empty }
+            return ChunkWriter { layout, src, strides, places: &places, fill: &fill, keep_empty, present }
                 .write(scratch, ask);
         }
         let array = layout;
@@ -89,7 +94,8 @@ pub fn write(
         let moved = plan.moved(array, layout.encoding().strides(), &mut scratch.task);
         let moved = moved.ok_or_else(|| memory_error(layout, "the points of a chunk", u64::MAX))?;
         let places: AllPlaces<'_> = moved.iter().map(|points| points.places(strides)).collect();
-        ChunkWriter { layout, src, strides, places: &places, fill: &fill, keep_empty }.write(scratch, ask)
+        ChunkWriter { layout, src, strides, places: &places, fill: &fill, keep_empty, present }
+            .write(scratch, ask)
     })
 }
 

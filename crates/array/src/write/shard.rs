@@ -99,6 +99,7 @@ impl WriteRequest<'_> {
                 while !tasks::or_again(write(), &mut changes)? {}
                 Ok(())
             };
+            let work = tasks::write_work(self.layout, self.plan.len(), bytes);
             return tasks::run_tasks(self.layout, shards.len(), work, (limit, limit), interrupt, &each);
         }
         // Nothing is waited for but in the end: more threads than cores would only wait for their
@@ -260,6 +261,7 @@ impl WriteRequest<'_> {
                     places: &places,
                     fill: self.fill,
                     keep_empty: self.keep_empty,
+                    present: None,
                 };
                 let produced = writer.produce(scratch, Old::Bytes(stored.as_deref()))?;
                 give(writer.bytes(scratch, produced))

@@ -1,7 +1,7 @@
 //! Listings, lock numbers.
 
 use super::{key, keys, put};
-use crate::{Entry, Store};
+use crate::{Entry, Store, StoreError};
 
 pub(super) fn listings(store: &dyn Store) {
     for name in ["zarr.json", "t/zarr.json", "t/c/0/0", "t/c/0/1", "t/c/10/0", "t/c/2/0", "t!", "t0", "é/x"]
@@ -25,6 +25,12 @@ pub(super) fn listings(store: &dyn Store) {
     assert_eq!(entries(Some("zarr.json/x")), []);
     assert_eq!(store.list(Some(key("t/c"))).unwrap(), ["t/c/0/0", "t/c/0/1", "t/c/10/0", "t/c/2/0"]);
     assert_eq!(store.list(Some(key("zarr.json"))).unwrap(), [""; 0]);
+    put(store, "t/c/2/0", b"abc");
+    let sizes = [("t/c/0/0", 0), ("t/c/0/1", 0), ("t/c/10/0", 0), ("t/c/2/0", 3)];
+    let sizes = sizes.map(|(name, size)| (name.to_owned(), size));
+    assert_eq!(store.list_sizes(Some(key("t/c")), None).unwrap(), sizes);
+    let stopped = store.list_sizes(Some(key("t/c")), Some(&|| true));
+    assert!(matches!(stopped, Err(StoreError::Interrupted { .. })), "{stopped:?}");
     let mut sorted = keys(store);
     sorted.sort();
     assert_eq!(keys(store), sorted);

@@ -27,6 +27,25 @@ pub(super) struct Archive {
     longer: AtomicU16,
 }
 
+/// How bytes of an archive are reached.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access<'a> {
+    pub(super) archive: &'a Archive,
+    /// What was opened for several members, of which bytes may be on their way. `None`: the archive
+    /// is opened for each read.
+    pub(super) opened: Option<&'a dyn Opened>,
+}
+
+impl Access<'_> {
+    /// Fills ranges of the archive.
+    pub(super) fn read(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
+        match self.opened {
+            Some(opened) => opened.read_ranges(ranges),
+            None => self.archive.open()?.read_ranges(ranges),
+        }
+    }
+}
+
 /// An archive and what its directory says.
 pub(super) struct Loaded {
     pub(super) archive: Archive,
@@ -78,11 +97,6 @@ impl Archive {
         let opened = self.store.open(Key::new(&self.key)?, None)?;
         let changed = || StoreError::zip(&*self.store, &self.key, ZipError::Changed);
         opened.filter(|opened| same(&**opened)).ok_or_else(changed)
-    }
-
-    /// Fills ranges of the archive.
-    pub(super) fn read(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
-        self.open()?.read_ranges(ranges)
     }
 
     /// Where the directory begins: all members lie before.

@@ -9,9 +9,11 @@
 //! 2. Read the header together with the data where they must be then, in one request.
 //! 3. If the header says something else, read the data again, from the right place.
 //!
-//! The right place is remembered. Later reads go straight to the data.
+//! The right place is remembered. Later reads go straight to the data. Of members on a server that are
+//! opened together, the headers and data are announced together, with some bytes on both sides of
+//! the data ([`Member::places`]): a wrong guess takes no other round.
 
-use super::archive::Archive;
+use super::archive::{Access, Archive};
 use super::bytes::{slice_at, u16_at, u32_at};
 use super::directory::Record;
 use super::error::ZipError;
@@ -30,6 +32,10 @@ const DEFLATED: u16 = 8;
 
 /// Flags that say that the bytes are encrypted (0, 6, 13) or a difference to others (5).
 const UNREADABLE: u16 = 1 | 1 << 5 | 1 << 6 | 1 << 13;
+
+/// How much longer the extra fields of a local header may be than they are guessed to be without
+/// another round. Writers add some 30 bytes for times and owners, or 20 for zip64.
+const SLACK: u64 = 256;
 
 /// Deflate makes at most 1032 bytes of one, and at most 258 more of what does not fill one.
 const MOST_PER_BYTE: u64 = 1032;
@@ -118,7 +124,7 @@ impl Member {
     pub(super) fn read_stored(
         &self,
         key: &str,
-        archive: Option<&Archive>,
+        access: Option<Access<'_>>,
         ranges: &mut [RangeRead<'_>],
     ) -> Result<(), Failure> {
         if let Some(pending) = &self.pending {
@@ -128,29 +134,54 @@ impl Member {
             }
             return Ok(());
         }
-        let Some(archive) = archive else { return Err(Failure::Zip(ZipError::Changed)) };
+        let Some(access) = access else { return Err(Failure::Zip(ZipError::Changed)) };
+        let archive = access.archive;
         let known = self.data.load(Ordering::Relaxed);
         if known != 0 {
-            return Ok(archive.read(&mut shifted(ranges, known))?);
+            return Ok(access.read(&mut shifted(ranges, known))?);
         }
-        let front = u64::from(self.name_len) + HEADER as u64;
-        let guess = archive.guess(self.extra_len);
-        let data = self.header.saturating_add(front + u64::from(guess));
-        // Only where all of the data can be there is the guess worth a read.
-        let guessed = data.checked_add(self.stored).filter(|end| *end <= archive.end()).map(|_| data);
+        let guessed = self.guess(archive);
         let mut header = vec![0; HEADER + usize::from(self.name_len)];
         let mut wanted = vec![RangeRead { offset: self.header, buf: &mut header }];
         if let Some(data) = guessed {
             wanted.append(&mut shifted(ranges, data));
         }
-        archive.read(&mut wanted)?;
+        access.read(&mut wanted)?;
         let right = self.data_behind(key, &header, archive)?;
         self.data.store(right, Ordering::Relaxed);
-        archive.learn(self.extra_len, right - self.header - front);
+        archive.learn(self.extra_len, right - self.header - self.front());
         if guessed != Some(right) {
-            archive.read(&mut shifted(ranges, right))?;
+            access.read(&mut shifted(ranges, right))?;
         }
         Ok(())
+    }
+
+    /// Bytes of the local header before its extra fields.
+    fn front(&self) -> u64 {
+        u64::from(self.name_len) + HEADER as u64
+    }
+
+    /// Where the data are likely to begin; `None` where not all of them can be there.
+    fn guess(&self, archive: &Archive) -> Option<u64> {
+        let data = self.header.saturating_add(self.front() + u64::from(archive.guess(self.extra_len)));
+        data.checked_add(self.stored).filter(|end| *end <= archive.end()).map(|_| data)
+    }
+
+    /// The ranges of the archive that reading a range of the member takes, which lies inside: each an
+    /// offset and a length. All of a compressed one is read.
+    pub(super) fn places(&self, archive: &Archive, (offset, len): (u64, u64)) -> Vec<(u64, u64)> {
+        let (offset, len) = if self.is_stored() { (offset, len) } else { (0, self.stored) };
+        let known = self.data.load(Ordering::Relaxed);
+        if known != 0 {
+            return vec![(known.saturating_add(offset), len)];
+        }
+        let mut places = vec![(self.header, self.front())];
+        if let Some(data) = self.guess(archive).filter(|_| len > 0) {
+            let start = self.header.saturating_add(self.front()).saturating_add(offset);
+            let end = data.saturating_add(offset).saturating_add(len).saturating_add(SLACK);
+            places.push((start, end.min(archive.end()).saturating_sub(start)));
+        }
+        places
     }
 
     /// Where the data begin, behind a local header.
@@ -182,19 +213,19 @@ impl Member {
     pub(super) fn read_whole(
         &self,
         key: &str,
-        archive: Option<&Archive>,
+        access: Option<Access<'_>>,
         buf: &mut Vec<u8>,
     ) -> Result<(), Failure> {
         buf.clear();
         let size = room(buf, self.size)?;
         if self.is_stored() {
             buf.resize(size, 0);
-            self.read_stored(key, archive, &mut [RangeRead { offset: 0, buf }])?;
+            self.read_stored(key, access, &mut [RangeRead { offset: 0, buf }])?;
         } else {
             let mut packed = Vec::new();
             let stored = room(&mut packed, self.stored)?;
             packed.resize(stored, 0);
-            self.read_stored(key, archive, &mut [RangeRead { offset: 0, buf: &mut packed }])?;
+            self.read_stored(key, access, &mut [RangeRead { offset: 0, buf: &mut packed }])?;
             buf.resize(size, 0);
             let written = libdeflater::Decompressor::new().deflate_decompress(&packed, buf);
             if written.ok() != Some(size) {

@@ -1,7 +1,7 @@
 //! A member that is open.
 
 use super::ZipStore;
-use super::archive::Archive;
+use super::archive::{Access, Archive};
 use super::member::Member;
 use crate::fork::Lazy;
 use crate::{Opened, RangeRead, Result, Stamp, StoreError};
@@ -13,6 +13,8 @@ pub(super) struct OpenMember<'s> {
     pub(super) store: &'s ZipStore,
     pub(super) key: String,
     pub(super) found: Found,
+    /// The archive, if several members were opened together.
+    pub(super) opened: Option<Arc<dyn Opened + 's>>,
     /// The bytes of a compressed one, once they were wanted.
     pub(super) decoded: Lazy<Vec<u8>>,
 }
@@ -28,6 +30,11 @@ pub(super) struct Found {
 impl Found {
     pub(super) fn archive(&self) -> Option<&Archive> {
         self.archive.as_deref()
+    }
+
+    /// For one read.
+    pub(super) fn access(&self) -> Option<Access<'_>> {
+        self.archive().map(|archive| Access { archive, opened: None })
     }
 
     /// The stamp that it had when the directory was read.
@@ -59,6 +66,12 @@ impl Found {
     }
 }
 
+impl OpenMember<'_> {
+    fn access(&self) -> Option<Access<'_>> {
+        Some(Access { opened: self.opened.as_deref(), ..self.found.access()? })
+    }
+}
+
 impl Opened for OpenMember<'_> {
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
         self.store.check_open(&self.key)?;
@@ -67,16 +80,27 @@ impl Opened for OpenMember<'_> {
             return Ok(());
         }
         if self.found.member.is_stored() {
-            let read = self.found.member.read_stored(&self.key, self.found.archive(), ranges);
+            let read = self.found.member.read_stored(&self.key, self.access(), ranges);
             return read.map_err(|failure| self.store.failed(&self.key, failure));
         }
         let decoded = self.decoded.get_or_try_make(|| {
             let mut bytes = Vec::new();
-            let read = self.found.member.read_whole(&self.key, self.found.archive(), &mut bytes);
+            let read = self.found.member.read_whole(&self.key, self.access(), &mut bytes);
             read.map(|()| bytes).map_err(|failure| self.store.failed(&self.key, failure))
         })?;
         copy_ranges(decoded, ranges);
         Ok(())
+    }
+
+    fn announce(&self, ranges: &[(u64, u64)], requests: usize) {
+        let (Some(opened), Some(archive)) = (&self.opened, self.found.archive()) else { return };
+        let member = &self.found.member;
+        if self.decoded.get().is_some() {
+            return;
+        }
+        let inside = |(at, len): &&(u64, u64)| at.checked_add(*len).is_some_and(|end| end <= member.size);
+        let places = ranges.iter().filter(inside).flat_map(|range| member.places(archive, *range));
+        opened.announce(&places.collect::<Vec<_>>(), requests);
     }
 
     fn size(&self) -> u64 {

@@ -28,6 +28,8 @@ pub(super) struct Shared {
     key: String,
     /// If it is a file that can be replaced.
     local: Option<Local>,
+    /// Otherwise: the archive, which stays.
+    pub(super) fixed: Option<Arc<Archive>>,
     /// Gated.
     pub(super) view: Arc<RwLock<View>>,
     /// Taken out by the thread that works with it, whose turn it is. Gated.
@@ -119,9 +121,19 @@ impl Shared {
     }
 
     fn new(store: Arc<dyn Store>, key: Key<'_>, local: Option<Local>, view: View) -> Shared {
+        let fixed = view.archive.clone().filter(|_| local.is_none());
         let view = Arc::new(RwLock::new(view));
         let (key, session) = (key.as_str().to_owned(), Mutex::new(None));
-        Shared { store, key, local, view, session, turn: turns::number(), writers: AtomicUsize::new(0) }
+        Shared {
+            store,
+            key,
+            local,
+            fixed,
+            view,
+            session,
+            turn: turns::number(),
+            writers: AtomicUsize::new(0),
+        }
     }
 
     pub(super) fn add_writer(&self) {
