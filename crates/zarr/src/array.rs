@@ -56,16 +56,16 @@ impl Array {
         ask: Option<Ask<'_>>,
     ) -> Result<Self> {
         let (array, documents) = Self::planned(&store, path, spec)?;
-        let mut there = None;
+        let create = |found| create::node(&store, &array.path, array.format(), &documents, how, found, ask);
         if matches!(how, Creation::New | Creation::Inside) && store.cost().is_far() {
             // What is there is asked for at the same time.
             let look = || create::look(&store, &array.path, how, ask);
-            let (leftovers, looked) = both(|ask| array.leftovers(Some(ask)), look, ask);
-            let looked = looked?;
-            array.clear_leftovers(leftovers?, ask)?;
-            there = Some(looked);
+            let (leftovers, there) = both(|ask| array.leftovers(Some(ask)), look, ask);
+            let (there, leftovers) = (there?, leftovers?);
+            create(Some((there, &|| array.clear_leftovers(&leftovers, ask))))?;
+        } else {
+            create(None)?;
         }
-        create::node(&store, &array.path, array.format(), &documents, how, there, ask)?;
         Ok(array)
     }
 

@@ -267,7 +267,7 @@ impl Array {
     }
 
     /// Before the array is created: deletes leftovers, so that they are not read as chunks of it.
-    pub(crate) fn clear_leftovers(&self, keys: Vec<String>, ask: Option<Ask<'_>>) -> Result<()> {
+    pub(crate) fn clear_leftovers(&self, keys: &[String], ask: Option<Ask<'_>>) -> Result<()> {
         let store = self.store().clone();
         if keys.is_empty() {
             return Ok(());
@@ -275,7 +275,7 @@ impl Array {
         let lock = locked::lock(&store, self.path(), ask)?;
         let (there, seen) = lock.read_document(&store, self.path(), self.document_name(), ask)?;
         if there.is_none() {
-            self.delete_all(&keys, &seen, ask)?;
+            self.delete_all(keys, &seen, ask)?;
         }
         Ok(())
     }

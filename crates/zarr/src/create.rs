@@ -35,14 +35,15 @@ pub enum Creation {
 ///
 /// If several processes create one node at once, one wins; for the others it exists.
 ///
-/// `there`: what [`look`] has just found.
+/// `found`: what [`look`] has just found, and what makes the place of the node empty, once it is
+/// certain that there is no other node.
 pub(crate) fn node(
     store: &Arc<dyn Store>,
     path: &str,
     format: Format,
     documents: &Documents,
     how: Creation,
-    there: Option<There<'_>>,
+    found: Option<(There<'_>, &dyn Fn() -> Result<()>)>,
     ask: Option<Ask<'_>>,
 ) -> Result<()> {
     if how == Creation::Replace {
@@ -55,12 +56,13 @@ pub(crate) fn node(
             .try_for_each(|(name, document)| node::write_document(store, &join(path, name), document));
     }
     let new = how == Creation::New;
-    let mut there = match there {
-        Some(there) => there,
-        None => look(store, path, how, ask)?,
+    let (mut there, empty) = match found {
+        Some((there, empty)) => (there, Some(empty)),
+        None => (look(store, path, how, ask)?, None),
     };
     let missing = if new { missing_parents(&mut there, path, format)? } else { Vec::new() };
     refuse_existing(&mut there, path)?;
+    empty.map_or(Ok(()), |empty| empty())?;
     make_parents(store, missing, format, ask)?;
     let lock = locked::lock(store, path, ask)?;
     // Far away another look takes long, and decides nothing: others are not excluded.
