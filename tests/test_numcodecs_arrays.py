@@ -431,3 +431,30 @@ def test_nans_stay_nans(tmp_path: Path) -> None:
             hs.MemoryStore(), data=data, filters=[hs.codecs.BitRound(keepbits)], compressors=None
         )
         np.testing.assert_array_equal(z[...], [np.nan, np.nan, np.inf, -np.inf, np.inf, 1.0])
+
+
+@pytest.mark.parametrize("dtype", [*NUMBERS, "b1", ">i4", ">f8"])
+def test_long_chunks(tmp_path: Path, dtype: str) -> None:
+    """Elements are taken in blocks, with some left over."""
+    for count in (1, 15, 16, 17, 33, 1023, 1025, 5003):
+        data = values(count, count, np.dtype(dtype))
+        # Not the fill value: something is stored.
+        data[-1] = 1
+        codecs: list[dict[str, Any]] = [{"id": "delta", "dtype": data.dtype.str}]
+        if data.dtype.kind == "f":
+            codecs += [
+                {"id": "quantize", "dtype": data.dtype.str, "digits": digits} for digits in (-2, 0, 1, 3)
+            ]
+        for codec in codecs:
+            how: dict[str, Any] = {
+                "filters": [codec],
+                "compressors": None,
+                "zarr_format": 2,
+                "overwrite": True,
+            }
+            z = hs.create_array(tmp_path / "a", data=data, chunks=(count,), **how)
+            found = np.frombuffer((tmp_path / "a" / "0").read_bytes(), data.dtype)
+            theirs = np.asarray(numcodecs.get_codec(dict(codec)).encode(data)).view(data.dtype)
+            assert_same(found, theirs)
+            if data.dtype.kind in "iub":
+                assert_same(z[...], data)

@@ -341,3 +341,48 @@ def test_numpy_strings_of_every_kind(tmp_path: Path, seed: int) -> None:
     missing[rng.integers(0, len(missing), 100)] = None
     z[...] = missing
     assert z[...].tolist() == [text or "" for text in missing.tolist()]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_python_strings_of_every_kind(tmp_path: Path, seed: int) -> None:
+    """Lists, and arrays of objects in any order of memory; the first thousand say little of the others."""
+    rng = np.random.default_rng(seed)
+    some = ["", "a", "é" * 7, "x" * 15, "水" * 16, "\U0001f30a", "nul\0inside\0", "y" * 70_000]
+    chosen = rng.choice(len(some), 12_000, p=[0.2, 0.2, 0.1, 0.1, 0.1, 0.1, 0.199, 0.001])
+    chosen[:1500] = rng.integers(0, 2, 1500)
+    expected = np.array([some[n] for n in chosen], object)
+    z = hs.create_array(tmp_path / "a", shape=(60, 200), chunks=(7, 200), dtype="string")
+    table = expected.reshape(60, 200)
+    for values in (table, np.asfortranarray(table), table[::-1][::-1], table.tolist()):
+        z[...] = ""
+        z[...] = values
+        assert (zarr.open_array(tmp_path / "a")[...].astype(object) == table).all()
+    flat = hs.create_array(tmp_path / "b", shape=(12_000,), chunks=(5_000,), dtype="string")
+    for written in (expected.tolist(), tuple(expected), expected):
+        flat[...] = ""
+        flat[...] = written
+        assert (zarr.open_array(tmp_path / "b")[...].astype(object) == expected).all()
+    flat[...] = expected[::-1]
+    assert (flat[...].astype(object) == expected[::-1]).all()
+    # Broadcast: a row for all rows, one text for all.
+    z[...] = some[:4] * 50
+    assert z[...].tolist() == [some[:4] * 50] * 60
+    z[...] = [some[4]]
+    assert (z[...].astype(object) == some[4]).all()
+    flat[:0] = []
+    # What no list of `str` is: null, texts of a subclass, other objects.
+    flat[:3] = ["a", None, np.str_("b")]
+    assert flat[:3].tolist() == ["a", "", "b"]
+    before = flat[...].tolist()
+    for bad, error in (
+        (["a", b"b"], TypeError),
+        (["a", 1], TypeError),
+        (["a", "\ud800"], UnicodeEncodeError),
+    ):
+        for values in (bad, np.array(bad, object)):
+            with pytest.raises(error):
+                flat[:2] = values
+    for values in (["a"] * 3, np.array(["a"] * 3, object)):
+        with pytest.raises(ValueError):
+            flat[:2] = values
+    assert flat[...].tolist() == before

@@ -89,7 +89,9 @@ impl Codec for Quantize {
                         format!("elements of {} cannot hold {} digits", self.elements.decoded, self.digits);
                     return Err(CodecError::encode("quantize", why));
                 }
-                let change = |value: $type| scale.times(value).whole().over(scale);
+                // A power of two, and so is its inverse: the product is the quotient, and faster.
+                let inverse = $type::near(1.0).over(scale);
+                let change = |value: $type| scale.times(value).whole().times(inverse);
                 self.elements.encode("quantize", src, dst, within, |block| map(block, change))
             }};
         }

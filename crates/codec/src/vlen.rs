@@ -273,8 +273,10 @@ impl Vlen {
             )
         })?;
         let with_slack = room.saturating_add(SHORT);
-        dst.clear();
-        dst.try_reserve_exact(with_slack).map_err(|_| format!("no memory for {size} bytes"))?;
+        // What there was of another chunk is overwritten: every byte of `room` is put below.
+        dst.truncate(with_slack);
+        let more = with_slack - dst.len();
+        dst.try_reserve_exact(more).map_err(|_| format!("no memory for {size} bytes"))?;
         dst.resize(with_slack, 0);
         put(dst, 0, &count.to_le_bytes());
         let mut end = NUMBER;

@@ -46,6 +46,7 @@ mod settings;
 mod slot;
 mod store;
 mod stream;
+mod text_input;
 mod user_codecs;
 mod values;
 mod vlen;

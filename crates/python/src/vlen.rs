@@ -9,6 +9,7 @@ use crate::npy_string::{self, is_strings};
 use crate::objects::Objects;
 use crate::output::Reading;
 use crate::ragged::{Form, Parts, bytes_of};
+use crate::text_input;
 use crate::values::Writing;
 use crate::vlen_input::{self, is_list};
 use hyperslab::array::{Ragged, Selection};
@@ -195,12 +196,16 @@ pub(crate) fn write(
     let empty = matches!(form, Form::Items(_)) && is_list(value) && value.len()? == 0;
     let none = if empty { Some(PyArray1::<u8>::zeros(py, 0, false).into_any()) } else { None };
     let value = none.as_ref().unwrap_or(value);
-    if let (Form::Text, Ok(strings)) = (form, value.cast::<PyUntypedArray>())
-        && is_strings(&strings.dtype())
-        && let Some(ragged) = npy_string::ragged(strings)?
-    {
-        let ragged = Arc::new(ragged);
-        return engine::run(py, |stop| array.write_ragged(selection, &ragged, writing.options(stop)));
+    if let Form::Text = form {
+        let strings = value.cast::<PyUntypedArray>().ok().filter(|array| is_strings(&array.dtype()));
+        let ragged = match strings {
+            Some(strings) => npy_string::ragged(strings)?,
+            None => text_input::ragged(value)?,
+        };
+        if let Some(ragged) = ragged {
+            let ragged = Arc::new(ragged);
+            return engine::run(py, |stop| array.write_ragged(selection, &ragged, writing.options(stop)));
+        }
     }
     let ragged = to_engine(&vlen_input::of(value, &vlen_input::Wanted::of(form, py))?, array)?;
     engine::run(py, |stop| array.write_ragged(selection, &ragged, writing.options(stop)))

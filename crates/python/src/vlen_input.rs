@@ -541,7 +541,7 @@ fn of_arrays<'py>(
 }
 
 /// The places of an array's elements, in C order.
-struct Places {
+pub(crate) struct Places {
     first: *const u8,
     shape: Vec<usize>,
     strides: Vec<isize>,
@@ -550,7 +550,7 @@ struct Places {
 }
 
 impl Places {
-    fn of(array: &Bound<'_, PyUntypedArray>) -> Self {
+    pub(crate) fn of(array: &Bound<'_, PyUntypedArray>) -> Self {
         let (shape, strides) = (array.shape().to_vec(), array.strides().to_vec());
         let index = vec![0; shape.len()];
         Places { first: data_of(array), left: array.len(), shape, strides, index }

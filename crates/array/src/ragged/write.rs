@@ -103,6 +103,7 @@ fn cells(
     }
     let bytes = values.as_slice();
     let text = vlen.kind() == VlenKind::Text;
+    let ascii = text && bytes.is_ascii();
     let maker = CellMaker {
         buffer,
         offsets,
@@ -110,7 +111,8 @@ fn cells(
         bytes,
         item: vlen.kind().item_size(),
         text,
-        all_text: text && std::str::from_utf8(bytes).is_ok(),
+        ascii,
+        all_text: ascii || text && std::str::from_utf8(bytes).is_ok(),
         fill: vlen.fill(),
         fill_cell: vlen.fill_cell(),
     };
@@ -139,6 +141,8 @@ struct CellMaker<'a> {
     /// Bytes of an item.
     item: usize,
     text: bool,
+    /// Whether all bytes are characters of their own.
+    ascii: bool,
     /// Whether all bytes together are text: then values that begin and end between characters are
     /// texts. Otherwise each has to be looked at: what is null may be anything.
     all_text: bool,
@@ -165,7 +169,7 @@ impl CellMaker<'_> {
             } else if value == self.fill {
                 self.fill_cell
             } else {
-                let within = self.all_text && self.is_boundary(start) && self.is_boundary(end);
+                let within = self.ascii || self.all_text && self.is_boundary(start) && self.is_boundary(end);
                 if self.text && !within && std::str::from_utf8(value).is_err() {
                     return Err(format!("value {at} is not text in UTF-8"));
                 }
