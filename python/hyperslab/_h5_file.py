@@ -13,7 +13,13 @@ from hyperslab import _native
 from hyperslab._cache import CacheLike, resolve_cache
 from hyperslab._hdf5_group import FileGroup
 from hyperslab._store import FileStore, MemoryStore, Store
-from hyperslab.errors import InvalidArgumentError, NodeNotFoundError, UnknownFormatError, UnsupportedError
+from hyperslab.errors import (
+    InvalidArgumentError,
+    NodeNotFoundError,
+    ReadOnlyError,
+    UnknownFormatError,
+    UnsupportedError,
+)
 
 __all__ = ["File", "file_of", "is_hdf5"]
 
@@ -198,6 +204,10 @@ class File(FileGroup):
         """Whether ``swmr=True`` was asked for."""
         found: bool = self._as_opened("swmr", False)
         return found
+
+    @swmr_mode.setter
+    def swmr_mode(self, value: bool) -> None:
+        raise ReadOnlyError("swmr_mode: HDF5 files are read only so far; pass swmr=True to File")
 
     def flush(self) -> None:
         """Nothing: the file is read only."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ from hyperslab._native import RegionReference
 from hyperslab._once import Once
 from hyperslab._ragged import Ragged
 from hyperslab._store import Store
-from hyperslab.errors import ArgumentTypeError, DataTypeError, UnsupportedError
+from hyperslab.errors import ArgumentTypeError, DataTypeError, ReadOnlyError, UnsupportedError
 
 __all__ = ["FileArray", "VirtualSource"]
 
@@ -400,7 +400,7 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy is False:
-            raise ValueError("`copy=False` is not supported. This method always creates a copy.")
+            raise ValueError("copy=False: memory allocation cannot be avoided on read")
         if dtype is None:
             return self.read()
         wanted = np.dtype(dtype)
@@ -471,6 +471,10 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
     def astype(self, dtype: npt.DTypeLike) -> View:
         """The array, read as another type. ``"T"``: text, as NumPy's ``StringDType``."""
         wanted = np.dtype(dtype)
+        if wanted.kind == "T" and self.dtype.kind != "S" and not is_text(self.dtype):
+            raise TypeError(
+                f"dset.astype({wanted}) can only be used on datasets with an HDF5 string datatype"
+            )
         return Converted(self, wanted)
 
     _reads_fields = False
@@ -539,7 +543,10 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         target = np.shape(into)
         if found.shape != target and [n for n in found.shape if n != 1] == [n for n in target if n != 1]:
             found = found.reshape(target)
-        dest[... if dest_sel is None else dest_sel] = found
+        try:
+            dest[... if dest_sel is None else dest_sel] = found
+        except ValueError:
+            raise ArgumentTypeError(f"Can't broadcast {np.shape(found)} -> {target}") from None
 
     @property
     def regionref(self) -> Regions:
@@ -565,6 +572,14 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         if element is None:
             return rows
         return ((index, values(element, np.asarray(row))[()]) for index, row in rows)
+
+    def _refused(self, *_: Any, **__: Any) -> NoReturn:
+        raise ReadOnlyError(f"array '{self.name}': HDF5 files are read only so far")
+
+    write_direct = make_scale = _refused
+
+    def flush(self) -> None:
+        """Nothing: the file is read only."""
 
     # ---- what Python asks
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -25,9 +25,11 @@ from hyperslab._metadata import Metadata
 from hyperslab._native import Reference
 from hyperslab._store import FileStore, Store
 from hyperslab.errors import (
+    ArgumentTypeError,
     ExternalFileError,
     MetadataValidationError,
     NodeNotFoundError,
+    ReadOnlyError,
     UnclosedFileError,
     UnsupportedError,
 )
@@ -232,10 +234,13 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
 
     def _link(self, name: str) -> Link | None:
         """The link at a name or path."""
-        above, _, last = name.rstrip("/").rpartition("/")
+        parts = [part for part in name.split("/") if part not in ("", ".")]
+        above, last = "/".join(parts[:-1]), parts[-1] if parts else ""
+        if name.startswith("/"):
+            above = f"/{above}"
         group = self
-        if above or name.startswith("/"):
-            found = self.get(above or "/")
+        if above:
+            found = self.get(above)
             if not isinstance(found, FileGroup):
                 return None
             group = found
@@ -388,6 +393,36 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
 
     def _linked_node(self, address: int, name: str) -> Any:
         return self._node(self._file_object(address, name))
+
+    def require_dataset(
+        self, name: str, shape: Any, dtype: Any, exact: bool = False, **keywords: Any
+    ) -> FileArray:
+        """The array of a name, which is there.
+
+        Raises
+        ------
+        TypeError
+            Where it has another shape, or a type that ``dtype`` is not safely cast to (``exact``: another).
+        ReadOnlyError
+            Where it is not there.
+        """
+        if name not in self:
+            self._refused()
+        found = self[name]
+        if not isinstance(found, FileArray):
+            raise ArgumentTypeError(f"Incompatible object ({type(found).__name__}) already exists")
+        wanted = (shape,) if isinstance(shape, int) else tuple(shape)
+        if wanted != found.shape:
+            raise ArgumentTypeError(f"Shapes do not match (existing {found.shape} vs new {wanted})")
+        same = np.dtype(dtype) == found.dtype if exact else np.can_cast(np.dtype(dtype), found.dtype)
+        if not same:
+            raise ArgumentTypeError(f"Datatypes do not match (existing {found.dtype} vs new {dtype})")
+        return found
+
+    def _refused(self, *_: Any, **__: Any) -> NoReturn:
+        raise ReadOnlyError(f"group '{self.name}': HDF5 files are read only so far")
+
+    create_dataset = create_dataset_like = create_virtual_dataset = build_virtual_dataset = _refused
 
     # ---- what Python asks
 
