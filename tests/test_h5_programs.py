@@ -45,7 +45,7 @@ def test_pandas(tmp_path: Path, seed: int) -> None:
     assert compared(path) > 20
     with hs.File(path) as file:
         assert file["table/table"]["number"].tolist() == frame["number"].tolist()
-        assert file["fixed"].attrs["pandas_type"] == "frame"
+        assert file["fixed"].attrs["pandas_type"] == b"frame"
         assert file["blosc/table"].compression == "unknown"
 
 

@@ -148,7 +148,8 @@ class Regions:
 
     def shape(self, reference: RegionReference) -> tuple[int, ...]:
         """The shape of the dataset that a reference leads to."""
-        return self._array.file[reference].shape
+        shape: tuple[int, ...] = self._array.file[reference].shape
+        return shape
 
     def selection(self, reference: RegionReference) -> tuple[int, ...]:
         """The shape of the elements that a reference leads to."""

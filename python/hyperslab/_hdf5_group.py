@@ -275,7 +275,7 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
             return bool(path)
         if isinstance(path, bytes):
             path = path.decode("utf-8", "surrogateescape")
-        if not isinstance(path, str) or not path or not self:
+        if not isinstance(path, str) or not path:
             return False
         # As in h5py: a soft or external link is there, wherever it leads. Only what is behind it
         # must exist.
