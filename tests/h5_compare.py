@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import h5py
@@ -33,6 +35,19 @@ PROPERTIES = (
 )
 CLASSES = {h5py.Dataset: hs.h5.Dataset, h5py.Group: hs.h5.Group, h5py.Datatype: hs.h5.Datatype}
 LINKS = {h5py.HardLink: hs.h5.HardLink, h5py.SoftLink: hs.h5.SoftLink, h5py.ExternalLink: hs.h5.ExternalLink}
+
+
+@contextlib.contextmanager
+def registered() -> Iterator[None]:
+    """`hyperslab.h5.register`, and afterwards nothing of it that other tests would see."""
+    kinds = (hs.FileArray, hs.Datatype, hs.Empty)
+    before = [kind._kin for kind in kinds]
+    hs.h5.register()
+    try:
+        yield
+    finally:
+        for kind, kin in zip(kinds, before, strict=True):
+            kind._kin = kin
 
 
 def same_dtype(ours: np.dtype[Any], theirs: np.dtype[Any], what: str) -> None:

@@ -9,6 +9,7 @@ import h5py
 import hyperslab as hs
 import numpy as np
 import pytest
+from h5_compare import registered
 from hdf5_same import same_values
 from hyperslab import h5
 
@@ -263,9 +264,8 @@ def test_low_level(path: Path) -> None:
 
 
 def test_register(path: Path) -> None:
-    h5.register()
-    h5.register()
-    with hs.File(path) as file:
+    with registered(), hs.File(path) as file:
+        h5.register()
         for name, kind in (
             ("grid", h5py.Dataset),
             ("a", h5py.Group),
@@ -277,8 +277,8 @@ def test_register(path: Path) -> None:
         assert isinstance(file.attrs, h5py.AttributeManager) and isinstance(file["empty"][()], h5py.Empty)
         assert file["empty"][()] == h5py.Empty("S10") and h5py.Empty("S10") == file["empty"][()]
         assert isinstance(file["grid"], hs.FileArray | hs.Array) and type(file["grid"]) is hs.FileArray
+        assert not isinstance(hs.zeros((2,), chunks=(1,)), h5py.Dataset)
     assert isinstance(hs.zeros((2,), chunks=(1,)), hs.Array)
-    assert not isinstance(hs.zeros((2,), chunks=(1,)), h5py.Dataset)
 
 
 def test_paths(path: Path) -> None:
