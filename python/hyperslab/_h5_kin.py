@@ -22,5 +22,5 @@ class Kin:
 
     # Apart from classes whose methods use `super()`: the compiler gives the name a meaning there.
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         return type(self)._kin or type(self)
