@@ -12,7 +12,7 @@ Names and meanings are those of zarr-python 3.
 import atexit as _atexit
 
 from hyperslab import _native as _native
-from hyperslab import codecs, errors, storage
+from hyperslab import codecs, errors, h5, storage
 from hyperslab._array import Array
 from hyperslab._attrs import Attributes
 from hyperslab._cache import Cache, CacheLike
@@ -22,6 +22,7 @@ from hyperslab._copy import CopyReport, copy
 from hyperslab._debug import print_debug_info
 from hyperslab._explain import Explain, ExplainTask
 from hyperslab._group import Group
+from hyperslab._h5_file import File
 from hyperslab._hdf5_array import FileArray
 from hyperslab._hdf5_attrs import FileAttributes
 from hyperslab._hdf5_group import Datatype, FileGroup
@@ -59,6 +60,7 @@ __all__ = [
     "Explain",
     "ExplainTask",
     "ExternalLink",
+    "File",
     "FileArray",
     "FileAttributes",
     "FileGroup",
@@ -98,6 +100,7 @@ __all__ = [
     "full",
     "full_like",
     "group",
+    "h5",
     "load",
     "ones",
     "ones_like",

@@ -10,7 +10,7 @@ from hyperslab._remote import RemoteStore
 from hyperslab._store import LocalStore, Store
 from hyperslab.errors import UnsupportedError
 
-__all__ = ["native_store"]
+__all__ = ["native_store", "url_of_fsspec"]
 
 # What `client_options` of obstore says that is not about credentials, where we have a setting for it.
 CLIENT_OPTIONS = ("allow_http", "proxy_url")
@@ -79,13 +79,21 @@ def _of_fsspec(file_system: Any, path: str) -> Store | None:
     protocols = (protocol,) if isinstance(protocol, str) else tuple(protocol)
     if "file" in protocols:
         return LocalStore(path)
+    found = url_of_fsspec(file_system, path)
+    return None if found is None else _remote(*found)
+
+
+def url_of_fsspec(file_system: Any, path: str) -> tuple[str, Mapping[str, Any]] | None:
+    """The URL of a path on a server, and the options that reach it; ``None``: it is on none that we reach."""
+    protocol = file_system.protocol
+    protocols = (protocol,) if isinstance(protocol, str) else tuple(protocol)
     options: Mapping[str, Any] = getattr(file_system, "storage_options", {})
     # How Python runs it.
     options = {name: value for name, value in options.items() if name not in ("asynchronous", "loop")}
     if "http" in protocols or "https" in protocols:
-        return _remote(path, options) if path.startswith("http") else None
+        return (path, options) if path.startswith("http") else None
     scheme = next((name for name in protocols if name in PROTOCOLS), None)
-    return None if scheme is None else _remote(f"{scheme}://{path.strip('/')}", options)
+    return None if scheme is None else (f"{scheme}://{path.strip('/')}", options)
 
 
 def _remote(url: str, options: Mapping[str, Any]) -> Store | None:

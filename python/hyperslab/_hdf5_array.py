@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from hyperslab._array import Array
 from hyperslab._array_common import AnyArray
 from hyperslab._array_config import ArrayConfig, parse_cache, parse_config
 from hyperslab._cache import Cache
+from hyperslab._h5_filters import filters_by_name
+from hyperslab._h5_ids import DatasetID
+from hyperslab._h5_selections import Regions, chunks_of, has_blocks, without_blocks
 from hyperslab._hdf5_convert import converted
 from hyperslab._hdf5_dims import Dimensions
 from hyperslab._hdf5_node import FileNode
@@ -28,7 +31,7 @@ from hyperslab._native import RegionReference
 from hyperslab._once import Once
 from hyperslab._ragged import Ragged
 from hyperslab._store import Store
-from hyperslab.errors import ArgumentTypeError, DataTypeError, UnsupportedError
+from hyperslab.errors import ArgumentTypeError, DataTypeError, ReadOnlyError, UnsupportedError
 
 __all__ = ["FileArray", "VirtualSource"]
 
@@ -168,6 +171,16 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
     def filter_ids(self) -> tuple[int, ...]:
         """Numbers of the filters that chunks go through, in the order of writing."""
         return tuple(number for number, _, _ in self._facts["filters"])
+
+    @property
+    def filter_names(self) -> tuple[str, ...]:
+        """Names of the filters, as they are stored."""
+        return tuple(name for _, name, _ in self._facts["filters"])
+
+    @property
+    def _filters(self) -> dict[str, Any]:
+        """Names and settings of the filters, as kerchunk asks h5py for them."""
+        return filters_by_name(self._facts["filters"])
 
     def _filter(self, number: int) -> tuple[int, ...] | None:
         for found, _, parameters in self._facts["filters"]:
@@ -364,6 +377,8 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         if self.shape == ():
             made = self.read(selection)
             return made if self._is_whole_scalar(selection) else made[()]
+        if has_blocks(parts):
+            return self.get_orthogonal_selection(without_blocks(parts, self.shape))
         if self._of_objects is None:
             return super().__getitem__(selection)
         return values(self._of_objects, self._raw(selection))[()]
@@ -385,7 +400,7 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy is False:
-            raise ValueError("`copy=False` is not supported. This method always creates a copy.")
+            raise ValueError("copy=False: memory allocation cannot be avoided on read")
         if dtype is None:
             return self.read()
         wanted = np.dtype(dtype)
@@ -456,6 +471,10 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
     def astype(self, dtype: npt.DTypeLike) -> View:
         """The array, read as another type. ``"T"``: text, as NumPy's ``StringDType``."""
         wanted = np.dtype(dtype)
+        if wanted.kind == "T" and self.dtype.kind != "S" and not is_text(self.dtype):
+            raise TypeError(
+                f"dset.astype({wanted}) can only be used on datasets with an HDF5 string datatype"
+            )
         return Converted(self, wanted)
 
     _reads_fields = False
@@ -492,15 +511,52 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
             index[name] = column
         return index
 
-    def iter_chunks(self) -> Iterator[tuple[slice, ...]]:
-        """The selections that its chunks are."""
-        if self.chunks is None:
-            raise TypeError("Chunked dataset required")
-        for place in np.ndindex(*self.cdata_shape):
-            yield tuple(
-                slice(at * chunk, min((at + 1) * chunk, n))
-                for at, chunk, n in zip(place, self.chunks, self.shape, strict=True)
-            )
+    def iter_chunks(self, sel: Any = None) -> Iterator[tuple[slice, ...]]:
+        """The selections that its chunks are.
+
+        Parameters
+        ----------
+        sel : int, slice or tuple of them, optional
+            Only what is in this region.
+        """
+        return chunks_of(self, sel)
+
+    def read_direct(self, dest: npt.NDArray[Any], source_sel: Any = None, dest_sel: Any = None) -> None:
+        """Read into an array, or a part of it; elements are converted to its type.
+
+        Parameters
+        ----------
+        dest : numpy.ndarray
+        source_sel, dest_sel : index, optional
+            What to read, and where to put it; by default everything.
+        """
+        if self._is_null:
+            raise TypeError("Empty datasets have no numpy representation")
+        into = dest if dest_sel is None else dest[dest_sel]
+        shares = isinstance(into, np.ndarray) and np.may_share_memory(into, dest)
+        if shares and into.dtype == self.dtype and self._of_objects is None and dest_sel is None:
+            wanted = self.shape if source_sel is None else self.lazy[source_sel].shape
+            if wanted == into.shape:
+                self.read(source_sel, out=into)
+                return
+        found = converted(self.read(source_sel), dest.dtype, self.dtype)
+        target = np.shape(into)
+        if found.shape != target and [n for n in found.shape if n != 1] == [n for n in target if n != 1]:
+            found = found.reshape(target)
+        try:
+            dest[... if dest_sel is None else dest_sel] = found
+        except ValueError:
+            raise ArgumentTypeError(f"Can't broadcast {np.shape(found)} -> {target}") from None
+
+    @property
+    def regionref(self) -> Regions:
+        """``array.regionref[selection]``: a reference to these elements."""
+        return Regions(self)
+
+    @property
+    def id(self) -> DatasetID:
+        """What h5py's low-level functions know of it: where chunks are, space, type, creation properties."""
+        return DatasetID(self)
 
     def stream(
         self,
@@ -517,7 +573,24 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
             return rows
         return ((index, values(element, np.asarray(row))[()]) for index, row in rows)
 
+    def _refused(self, *_: Any, **__: Any) -> NoReturn:
+        raise ReadOnlyError(f"array '{self.name}': HDF5 files are read only so far")
+
+    write_direct = make_scale = _refused
+
+    def flush(self) -> None:
+        """Nothing: the file is read only."""
+
     # ---- what Python asks
+
+    def len(self) -> int:
+        """Elements along the first axis."""
+        if not self.shape:
+            raise TypeError("Attempt to take len() of scalar dataset")
+        return self.shape[0]
+
+    def __len__(self) -> int:
+        return self.len()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FileArray):

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
+import numpy as np
+
 from hyperslab import _native
+from hyperslab._h5_ids import AttrID
+from hyperslab._h5_views import Items, Keys, Values
 from hyperslab._hdf5_values import attribute_value
 from hyperslab.errors import ReadOnlyError, UnsupportedError
 
@@ -36,22 +40,65 @@ class FileAttributes(Mapping[str, Any]):
             self._kept["_read_attributes"] = found
         return found
 
-    def __getitem__(self, name: str) -> Any:
-        return attribute_value(self._all()[name])
+    def _found(self, name: str | bytes) -> _native.AttributeHandle:
+        if isinstance(name, bytes):
+            name = name.decode("utf-8", "surrogateescape")
+        elif not isinstance(name, str):
+            raise TypeError(f"A name should be string or bytes, not {type(name)}")
+        try:
+            return self._all()[name]
+        except KeyError:
+            raise KeyError(f"Unable to open attribute (can't locate attribute: {name!r})") from None
+
+    def __getitem__(self, name: str | bytes) -> Any:
+        return attribute_value(self._found(name))
+
+    def get_id(self, name: str | bytes) -> AttrID:
+        """Element type and extent of an attribute: ``dtype``, ``shape``."""
+        found = self._found(name)
+        element = found.element
+        if element is None:
+            dtype = np.dtype(f"S{len(found.text)}") if found.text else np.dtype(found.dtype)
+        else:
+            dtype = element.dtype
+        return AttrID(found.name, dtype, found.shape)
+
+    def keys(self) -> Keys:
+        """The names."""
+        return Keys(self)
+
+    def values(self) -> Values:
+        """The values."""
+        return Values(self)
+
+    def items(self) -> Items:
+        """Names and values."""
+        return Items(self)
+
+    def _each(self) -> Iterator[tuple[str, Any]]:
+        return ((name, self[name]) for name in self)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self._all()))
 
     def __len__(self) -> int:
         return len(self._all())
 
     def __contains__(self, name: object) -> bool:
+        if isinstance(name, bytes):
+            name = name.decode("utf-8", "surrogateescape")
         return name in self._all()
 
     def __setitem__(self, name: str, value: Any) -> None:
         raise ReadOnlyError(f"attribute {name!r}: files of HDF5 and NetCDF are read only so far")
 
-    __delitem__ = put = update = __setitem__
+    def __delitem__(self, name: str) -> None:
+        raise ReadOnlyError(f"attribute {name!r}: files of HDF5 and NetCDF are read only so far")
+
+    put = update = create = modify = __setitem__
 
     def asdict(self) -> dict[str, Any]:
         """All attributes, as a dictionary."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from hyperslab._array import Array
 from hyperslab._cache import Cache
 from hyperslab._group import Group
 from hyperslab._group_common import AnyGroup
+from hyperslab._h5_ids import TypeID
+from hyperslab._h5_kin import Kin
+from hyperslab._h5_views import Items, Keys, Values
 from hyperslab._hdf5_array import FileArray
 from hyperslab._hdf5_attrs import FileAttributes
 from hyperslab._hdf5_links import ExternalLink, HardLink, SoftLink, UserLink, link_of
@@ -21,14 +25,16 @@ from hyperslab._metadata import Metadata
 from hyperslab._native import Reference
 from hyperslab._store import FileStore, Store
 from hyperslab.errors import (
+    ArgumentTypeError,
     ExternalFileError,
     MetadataValidationError,
     NodeNotFoundError,
+    ReadOnlyError,
     UnclosedFileError,
     UnsupportedError,
 )
 
-__all__ = ["Datatype", "FileGroup", "root_of"]
+__all__ = ["Datatype", "FileGroup"]
 
 
 if TYPE_CHECKING:
@@ -41,7 +47,7 @@ else:
 _NOWHERE = (ExternalFileError, UnsupportedError, MetadataValidationError, UnclosedFileError)
 
 
-class Datatype:
+class Datatype(Kin):
     """A committed datatype: an element type that has a name and attributes of its own in an HDF5 file."""
 
     def __init__(self, handle: _native.DatatypeHandle) -> None:
@@ -62,6 +68,33 @@ class Datatype:
         """Its attributes."""
         return FileAttributes(self._handle, self._handle.file, self.__dict__)
 
+    @property
+    def file(self) -> FileGroup:
+        """The root group of the file."""
+        from hyperslab._h5_file import file_of
+
+        return file_of(FileStore._of(self._handle.file))
+
+    @property
+    def parent(self) -> Any:
+        """The group that it is in."""
+        return self.file[self.name.rpartition("/")[0] or "/"]
+
+    @property
+    def id(self) -> TypeID:
+        """What h5py's low-level functions know of the element type."""
+        return TypeID(self.dtype)
+
+    @property
+    def ref(self) -> Reference:
+        """A reference to it."""
+        found: Reference = self._handle._reference()
+        return found
+
+    def __bool__(self) -> bool:
+        """Whether its file is open."""
+        return self._handle.file.is_open
+
     def _place(self) -> tuple[str, int]:
         return self._handle.file.url, self._handle.address
 
@@ -76,6 +109,8 @@ class Datatype:
 
 
 Link = HardLink | SoftLink | ExternalLink | UserLink
+# Kind, address, path and file.
+_Link = tuple[str, int, str, str]
 
 
 class FileGroup(FileNode, _Base):  # type: ignore[misc]
@@ -103,13 +138,13 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
 
     def _node(self, handle: Any) -> Any:
         if isinstance(handle, _native.DatatypeHandle):
-            return Datatype(handle)
+            return Datatype(handle)._as_kin()
         store = self._store
         # Behind an external link is another file.
         if not store._native.is_file_of(handle):
             store = FileStore._of(handle.file)
         if isinstance(handle, _native.ArrayHandle):
-            return FileArray(handle, store, None, self._cache)
+            return FileArray(handle, store, None, self._cache)._as_kin()
         return FileGroup(handle, store, self._cache)
 
     # ---- what it is
@@ -168,8 +203,8 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         except NodeNotFoundError as error:
             raise KeyError(f"{path}: {error}") from None
 
-    def get(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, name: Any, default: Any = None, getclass: bool = False, getlink: bool = False
+    def get(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, name: Any, default: Any = None, getclass: bool = False, getlink: bool = False, **elink: Any
     ) -> Any:
         """What is of this name, ``default`` where there is nothing.
 
@@ -183,6 +218,8 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         getlink : bool, default False
             Whether to get the link instead: `HardLink`, `SoftLink` (with ``path``), `ExternalLink` (with
             ``filename`` and ``path``); with ``getclass``, its class.
+        **elink
+            How h5py opens other files (``elink_mode``, …): without effect.
         """
         if getlink:
             link = self._link(name)
@@ -197,10 +234,13 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
 
     def _link(self, name: str) -> Link | None:
         """The link at a name or path."""
-        above, _, last = name.rstrip("/").rpartition("/")
+        parts = [part for part in name.split("/") if part not in ("", ".")]
+        above, last = "/".join(parts[:-1]), parts[-1] if parts else ""
+        if name.startswith("/"):
+            above = f"/{above}"
         group = self
-        if above or name.startswith("/"):
-            found = self.get(above or "/")
+        if above:
+            found = self.get(above)
             if not isinstance(found, FileGroup):
                 return None
             group = found
@@ -208,6 +248,18 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         if link is None:
             return HardLink() if not last else None
         return link_of(link)
+
+    def keys(self) -> Keys:
+        """The names."""
+        return Keys(self)
+
+    def values(self) -> Values:
+        """What they lead to; see `get`."""
+        return Values(self)
+
+    def items(self) -> Items:
+        """Names and what they lead to; see `get`."""
+        return Items(self)
 
     def __iter__(self) -> Iterator[str]:
         return iter([name for name, _ in self._file_links()])
@@ -286,32 +338,91 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         return iter([name for name, node in self._linked() if isinstance(node, Group)])
 
     def visit(self, function: Callable[[str], Any]) -> Any:
-        """Call a function with the path of each object below, each once; soft and external links are not
-        followed. A value other than ``None`` ends it, and is returned.
+        """Call a function with the path of each object below, each once, in the order of their names; soft
+        and external links are not followed. A value other than ``None`` ends it, and is returned.
         """
         return self.visititems(lambda path, _: function(path))
 
     def visititems(self, function: Callable[[str, Any], Any]) -> Any:
         """Call a function with path and object of each object below; see `visit`."""
-        seen = {self._hdf5_address()}
+        seen: set[Any] = {self._hdf5_address()}
+
+        def each(path: str, link: _Link, node: Any) -> Any:
+            if link[0] != "hard" or link[1] in seen:
+                return None
+            seen.add(link[1])
+            return function(path, node())
+
+        return self._visit(each)
+
+    def visit_links(self, function: Callable[[str], Any]) -> Any:
+        """Call a function with the path of each link below, in the order of their names; soft and external
+        links are not followed. A value other than ``None`` ends it, and is returned.
+        """
+        return self._visit(lambda path, link, node: function(path))
+
+    def visititems_links(self, function: Callable[[str, Any], Any]) -> Any:
+        """Call a function with path and link of each link below; see `visit_links`."""
+        return self._visit(lambda path, link, node: function(path, link_of(link)))
+
+    def _visit(self, function: Callable[[str, _Link, Callable[[], Any]], Any]) -> Any:
+        """Call a function with path, link and object of each link below, each group entered once."""
+        entered: set[Any] = {self._hdf5_address()}
         # Groups that are being visited, the innermost last: they may be deeper than Python's stack.
-        inside: list[tuple[FileGroup, str, Iterator[Any]]] = [(self, "", iter(self._file_links()))]
+        inside: list[tuple[FileGroup, str, Iterator[tuple[str, _Link]]]] = [(self, "", self._sorted_links())]
         while inside:
             group, base, links = inside[-1]
-            name, (kind, address, _, _) = next(links, (None, (None, None, None, None)))
-            if name is None:
+            name, link = next(links, ("", None))
+            if link is None:
                 inside.pop()
                 continue
-            if kind != "hard" or address is None or address in seen:
-                continue
-            seen.add(address)
-            node = self._node(group._file_object(address, name))
-            answer = function(f"{base}{name}", node)
+            path, (kind, address, _, _) = f"{base}{name}", link
+            opened = partial(group._linked_node, address, name)
+            answer = function(path, link, opened)
             if answer is not None:
                 return answer
-            if isinstance(node, FileGroup):
-                inside.append((node, f"{base}{name}/", iter(node._file_links())))
+            if kind == "hard" and address not in entered:
+                entered.add(address)
+                node = opened()
+                if isinstance(node, FileGroup):
+                    inside.append((node, f"{path}/", node._sorted_links()))
         return None
+
+    def _sorted_links(self) -> Iterator[tuple[str, _Link]]:
+        return iter(sorted(self._file_links(), key=lambda link: link[0].encode("utf-8", "surrogateescape")))
+
+    def _linked_node(self, address: int, name: str) -> Any:
+        return self._node(self._file_object(address, name))
+
+    def require_dataset(
+        self, name: str, shape: Any, dtype: Any, exact: bool = False, **keywords: Any
+    ) -> FileArray:
+        """The array of a name, which is there.
+
+        Raises
+        ------
+        TypeError
+            Where it has another shape, or a type that ``dtype`` is not safely cast to (``exact``: another).
+        ReadOnlyError
+            Where it is not there.
+        """
+        if name not in self:
+            self._refused()
+        found = self[name]
+        if not isinstance(found, FileArray):
+            raise ArgumentTypeError(f"Incompatible object ({type(found).__name__}) already exists")
+        wanted = (shape,) if isinstance(shape, int) else tuple(shape)
+        if wanted != found.shape:
+            raise ArgumentTypeError(f"Shapes do not match (existing {found.shape} vs new {wanted})")
+        same = np.dtype(dtype) == found.dtype if exact else np.can_cast(np.dtype(dtype), found.dtype)
+        if not same:
+            raise ArgumentTypeError(f"Datatypes do not match (existing {found.dtype} vs new {dtype})")
+        return found
+
+    def _refused(self, *_: Any, **__: Any) -> NoReturn:
+        raise ReadOnlyError(f"group '{self.name}': HDF5 files are read only so far")
+
+    create_dataset = create_dataset_like = create_virtual_dataset = build_virtual_dataset = _refused
 
     # ---- what Python asks
 
@@ -332,13 +443,6 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
 
 # To users it is a group as any other; it has no members that only Zarr has.
 Group.register(FileGroup)
-
-
-def root_of(store: Store) -> FileGroup:
-    """The root group of a file."""
-    handle = _native.open_node(store._native, "")
-    assert isinstance(handle, _native.GroupHandle)
-    return FileGroup(handle, store)
 
 
 def _reopen_group(store: Store, path: str, cache: Cache | None) -> FileGroup:

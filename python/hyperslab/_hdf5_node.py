@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from hyperslab._h5_ids import NodeID
+from hyperslab._h5_kin import Kin
 from hyperslab._hdf5_attrs import FileAttributes
+from hyperslab._native import Reference
 from hyperslab._node import Node
 from hyperslab.errors import ReadOnlyError
 
@@ -17,8 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["FileNode"]
 
 
-class FileNode(Node):
+class FileNode(Kin, Node):
     """An array or a group of an HDF5 or NetCDF file."""
+
+    if TYPE_CHECKING:
+
+        def _reference(self) -> Any: ...
 
     @property
     def attrs(self) -> FileAttributes:
@@ -34,9 +41,20 @@ class FileNode(Node):
     @property
     def file(self) -> FileGroup:
         """The root group of the file."""
-        from hyperslab._hdf5_group import root_of
+        from hyperslab._h5_file import file_of
 
-        return root_of(self._store)
+        return file_of(self._store)
+
+    @property
+    def id(self) -> NodeID:
+        """What h5py's low-level functions know of it, as far as programs that read use it."""
+        return NodeID(self)
+
+    @property
+    def ref(self) -> Reference:
+        """A reference to it."""
+        found: Reference = self._reference()
+        return found
 
     def close(self) -> None:
         """Close the file, at once: its arrays, groups and attributes, this one among them, raise `ValueError`

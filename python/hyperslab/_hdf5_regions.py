@@ -22,7 +22,7 @@ def read_region(array: FileArray, region: RegionReference) -> Any:
         raise ValueError("Region reference must point to this dataset")
     kind, *rest = region._selection()
     if kind == "none":
-        return Empty(array.dtype)
+        return np.empty((0,) * array.ndim, array.dtype) if array.shape else Empty(array.dtype)
     if kind == "all":
         return array[...]
     if kind == "slabs":

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab._h5_kin import Kin
 from hyperslab._native import Reference, RegionReference
 from hyperslab.errors import DataTypeError
 
@@ -31,7 +32,7 @@ def is_text(dtype: np.dtype[Any]) -> bool:
     return noted(dtype, "vlen") in (str, bytes)
 
 
-class Empty:
+class Empty(Kin):
     """The value of an attribute or array that has an element type, but no shape and no elements."""
 
     shape = None
@@ -41,7 +42,10 @@ class Empty:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Empty) and self.dtype == other.dtype
+        # Also h5py's own.
+        if type(other).__name__ != "Empty":
+            return NotImplemented
+        return bool(self.dtype == getattr(other, "dtype", None))
 
     def __hash__(self) -> int:
         return hash(self.dtype)

@@ -48,7 +48,7 @@ class View:
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy is False:
-            raise ValueError("`copy=False` is not supported. This method always creates a copy.")
+            raise ValueError("copy=False: memory allocation cannot be avoided on read")
         found = np.asarray(self[...])
         return found if dtype is None else found.astype(dtype, copy=False)
 

@@ -217,6 +217,8 @@ class FileStore(Store):
     """
 
     _options: list[tuple[str, str]]
+    # How `hyperslab.File` opened it: name, driver, …
+    _opened_as: Mapping[str, Any] = {}
 
     def __init__(
         self, path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None

@@ -125,7 +125,7 @@ class DataTypeError(UnsupportedError, DataTypeValidationError, TypeError):
     """An element type that hyperslab does not have."""
 
 
-class UnsupportedSelectionError(UnsupportedError, IndexError):
+class UnsupportedSelectionError(UnsupportedError, IndexError, TypeError):
     """A way to index that hyperslab does not have."""
 
 
@@ -133,7 +133,7 @@ class VindexInvalidSelectionError(HyperslabError, IndexError):
     """Neither coordinates for all axes nor a mask of the array's shape."""
 
 
-class BoundsCheckError(HyperslabError, IndexError):
+class BoundsCheckError(HyperslabError, IndexError, ValueError):
     """An index outside the array, or too many of them."""
 
 

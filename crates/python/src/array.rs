@@ -10,11 +10,12 @@ use crate::explain;
 use crate::grid;
 use crate::handles::ArrayHandle;
 use crate::hdf5::{self as file, AttributeHandle, ElementHandle};
-use crate::index::{has_newaxis, names_something};
+use crate::index::{has_blocks, has_newaxis, names_something};
 use crate::masked;
 use crate::once::interned;
 use crate::output::{Reading, read_new};
 use crate::ragged::{self, Form};
+use crate::references;
 use crate::slot::Slot;
 use crate::values::Writing;
 use crate::vlen::{self, Shown};
@@ -294,6 +295,29 @@ impl ArrayBase {
     /// What a dataset or variable of a file says of itself.
     fn _file_facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         file::facts(py, &*self.array(py)?)
+    }
+
+    /// Bytes of the file as they are stored, `offset` counted from the first of the file.
+    fn _stored_bytes<'py>(&self, py: Python<'py>, offset: u64, len: usize) -> PyResult<Bound<'py, PyBytes>> {
+        file::stored_bytes(py, &*self.array(py)?, offset, len)
+    }
+
+    /// A reference to an HDF5 dataset.
+    fn _reference<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        references::to_array(py, &*self.array(py)?, None)
+    }
+
+    /// A reference to elements of an HDF5 dataset.
+    fn _region<'py>(
+        &self,
+        py: Python<'py>,
+        slabs: Vec<(u64, u64, u64, u64)>,
+        points: Vec<Vec<u64>>,
+        blocks: Vec<(Vec<u64>, Vec<u64>)>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.array(py)?;
+        let region = references::region_of(array.shape().len(), slabs, points, blocks);
+        references::to_array(py, &array, Some(region))
     }
 
     /// What an HDF5 dataset is made of.
@@ -587,6 +611,9 @@ impl ArrayBase {
         }
         match base.select(&array, Some(selection)) {
             Ok(selection) => base.item(py, &array, types, &selection),
+            Err(_) if in_file && has_blocks(selection) => {
+                this.call_method1(interned!(py, "_read_objects"), (selection,))
+            }
             Err(_) if has_newaxis(selection) => this.call_method1(interned!(py, "_read_view"), (selection,)),
             Err(error) => Err(error),
         }

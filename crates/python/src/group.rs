@@ -5,6 +5,7 @@ use crate::engine;
 use crate::errors::OrRaise;
 use crate::handles::{ArrayHandle, GroupHandle, NodeHandle};
 use crate::hdf5::{self as file, AttributeHandle, Link};
+use crate::references;
 use crate::slot::Slot;
 use hyperslab::{Error, Group, hdf5, netcdf};
 use pyo3::exceptions::PyAttributeError;
@@ -185,6 +186,16 @@ impl GroupBase {
             Some(group) => Ok(netcdf::phony_dimension_names(group.file())?),
             None => Ok(BTreeMap::new()),
         })
+    }
+
+    /// A reference to an HDF5 group.
+    fn _reference<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        references::to_group(py, &*self.slot.get(py)?)
+    }
+
+    /// Bytes before the HDF5 file proper: its user block.
+    fn _user_block(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.slot.get(py)?.as_hdf5().map_or(0, |group| group.file().source().base()))
     }
 
     /// Address of the object header of an HDF5 group.

@@ -10,7 +10,7 @@ use crate::errors::{self, OrRaise};
 use crate::frozen;
 use crate::once::interned;
 use crate::output::over;
-use crate::references::{Reference, RegionReference};
+use crate::references::{self, Reference, RegionReference};
 use crate::store::StoreHandle;
 use hyperslab::array::convert_elements as convert;
 use hyperslab::hdf5::data_layout::DataLayout;
@@ -22,7 +22,7 @@ use hyperslab::hdf5::{self, Attribute, Hdf5Error, LinkTarget, NamedDatatype, vle
 use hyperslab::{Array, DataType, Group, Kind, netcdf};
 use numpy::{PyArray1, PyArrayDescr, PyReadonlyArray1, PyReadwriteArray1, PyUntypedArray};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use std::sync::Arc;
 
 /// An element type of a file.
@@ -393,6 +393,11 @@ impl DatatypeHandle {
         self.datatype.address
     }
 
+    /// A reference to it.
+    fn _reference<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        references::to_object(py, self.file.clone(), self.datatype.address, None)
+    }
+
     fn _file_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
         attributes(py, None, || Some(Ok(self.datatype.attributes.clone())))
     }
@@ -473,6 +478,32 @@ pub(crate) fn chunk_columns<'py>(py: Python<'py>, array: &Array) -> PyResult<Opt
     )))
 }
 
+/// Bytes of the file of a dataset as they are stored; `offset` counts from the first of the file.
+pub(crate) fn stored_bytes<'py>(
+    py: Python<'py>,
+    array: &Array,
+    offset: u64,
+    len: usize,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let Some(dataset) = array.as_hdf5() else { return Ok(PyBytes::new(py, &[])) };
+    let source = dataset.file().source();
+    let read = || {
+        let address = offset.checked_sub(source.base());
+        let end = address.and_then(|address| address.checked_add(len as u64));
+        let (Some(address), true) = (address, end.is_some_and(|end| end <= source.end())) else {
+            return Err(source.invalid(format!("{len} bytes at {offset} are not within the file")));
+        };
+        let mut bytes = Vec::new();
+        bytes
+            .try_reserve_exact(len)
+            .map_err(|_| source.invalid(format!("there is no memory for {len} bytes at {offset}")))?;
+        bytes.resize(len, 0);
+        source.read_into("chunk", [(address, &mut bytes[..])])?;
+        Ok(bytes)
+    };
+    Ok(PyBytes::new(py, &py.detach(read).or_raise(py)?))
+}
+
 /// What the object header of a dataset says, apart from shape and type.
 pub(crate) fn facts<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyDict>> {
     let facts = PyDict::new(py);
@@ -499,6 +530,19 @@ pub(crate) fn facts<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, 
     facts.set_item("external", dataset.external_files().to_vec())?;
     facts.set_item("virtual", matches!(dataset.data_layout(), DataLayout::Virtual { .. }))?;
     facts.set_item("address", dataset.address())?;
+    let layout = match dataset.data_layout() {
+        DataLayout::Compact { .. } => "compact",
+        DataLayout::Contiguous { .. } => "contiguous",
+        DataLayout::Chunked(_) => "chunked",
+        DataLayout::Virtual { .. } => "virtual",
+    };
+    facts.set_item("layout", layout)?;
+    let address = match dataset.data_layout() {
+        DataLayout::Contiguous { address, .. } if dataset.external_files().is_empty() => *address,
+        _ => None,
+    };
+    let base = dataset.file().source().base();
+    facts.set_item("offset", address.map(|address| address.saturating_add(base)))?;
     Ok(facts)
 }
 

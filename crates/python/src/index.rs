@@ -133,6 +133,15 @@ pub(crate) fn names_something(key: &Bound<'_, PyAny>) -> bool {
     key.is_instance_of::<PyString>() || key.is_instance_of::<RegionReference>()
 }
 
+/// Whether an index is, or holds, a `hyperslab.h5.MultiBlockSlice`.
+pub(crate) fn has_blocks(key: &Bound<'_, PyAny>) -> bool {
+    let is = |part: &Bound<'_, PyAny>| part.get_type().name().is_ok_and(|name| name == "MultiBlockSlice");
+    match key.cast::<PyTuple>() {
+        Ok(tuple) => tuple.iter().any(|part| is(&part)),
+        Err(_) => is(key),
+    }
+}
+
 /// Whether an index is, or holds, `np.newaxis`.
 pub(crate) fn has_newaxis(key: &Bound<'_, PyAny>) -> bool {
     match key.cast::<PyTuple>() {

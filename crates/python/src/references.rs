@@ -4,9 +4,9 @@ use crate::errors::{self, OrRaise};
 use crate::handles::NodeHandle;
 use crate::hdf5::selection;
 use hyperslab::hdf5::reference::{Part, Reference as Referred};
-use hyperslab::hdf5::selection::Selection;
+use hyperslab::hdf5::selection::{Selection, Slab};
 use hyperslab::hdf5::{self, Purpose};
-use hyperslab::{DataFile, Object};
+use hyperslab::{Array, DataFile, Group, Object};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -105,4 +105,67 @@ impl RegionReference {
             Some(Part::Region(found)) => selection(py, found),
         }
     }
+}
+
+/// A reference to a dataset, or to some of its elements.
+pub(crate) fn to_array<'py>(
+    py: Python<'py>,
+    array: &Array,
+    region: Option<Selection>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let Some(dataset) = array.as_hdf5() else { return Err(no_references(py)) };
+    to_object(py, dataset.file().clone(), dataset.address(), region)
+}
+
+/// A reference to a group.
+pub(crate) fn to_group<'py>(py: Python<'py>, group: &Group) -> PyResult<Bound<'py, PyAny>> {
+    let Some(group) = group.as_hdf5() else { return Err(no_references(py)) };
+    to_object(py, group.file().clone(), group.address(), None)
+}
+
+fn no_references(py: Python<'_>) -> PyErr {
+    errors::exception(py, "UnsupportedError", "there are no references in NetCDF-3")
+}
+
+/// A reference to the object at an address, or to some elements of it.
+pub(crate) fn to_object(
+    py: Python<'_>,
+    file: hdf5::File,
+    address: u64,
+    region: Option<Selection>,
+) -> PyResult<Bound<'_, PyAny>> {
+    let is_region = region.is_some();
+    let part = region.map_or(Part::Whole, Part::Region);
+    let reference = Reference { file, target: Some(Referred { file: None, address, part }) };
+    if !is_region {
+        return Ok(Bound::new(py, reference)?.into_any());
+    }
+    Ok(Bound::new(py, PyClassInitializer::from(reference).add_subclass(RegionReference))?.into_any())
+}
+
+/// A region as Python gives it: `slabs` (start, stride, count and block of each axis), else `points`
+/// or `blocks` (first and last element). Without any of these, no elements.
+pub(crate) fn region_of(
+    rank: usize,
+    slabs: Vec<(u64, u64, u64, u64)>,
+    points: Vec<Vec<u64>>,
+    blocks: Vec<(Vec<u64>, Vec<u64>)>,
+) -> Selection {
+    if !slabs.is_empty() {
+        let slab = |(start, stride, count, block): (u64, u64, u64, u64)| Slab {
+            start,
+            stride: stride.max(1),
+            count: Some(count.max(1)),
+            block: Some(block.max(1)),
+        };
+        return Selection::Regular(slabs.into_iter().map(slab).collect());
+    }
+    if !points.is_empty() {
+        return Selection::Points { rank, coordinates: points.into_iter().flatten().collect() };
+    }
+    if !blocks.is_empty() {
+        let corners = blocks.into_iter().flat_map(|(first, last)| first.into_iter().chain(last)).collect();
+        return Selection::Blocks { rank, corners };
+    }
+    Selection::None
 }

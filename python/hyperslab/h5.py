@@ -1,0 +1,65 @@
+"""h5py's names: what a program for h5py finds here when it imports ``hyperslab.h5`` in its place.
+
+>>> import hyperslab.h5 as h5py
+>>> h5py.check_string_dtype(h5py.string_dtype("ascii", 3))
+StringInfo(encoding='ascii', length=3)
+"""
+
+from hyperslab._h5_dtypes import (
+    check_dtype,
+    check_enum_dtype,
+    check_opaque_dtype,
+    check_ref_dtype,
+    check_string_dtype,
+    check_vlen_dtype,
+    enum_dtype,
+    opaque_dtype,
+    ref_dtype,
+    regionref_dtype,
+    special_dtype,
+    string_dtype,
+    vlen_dtype,
+)
+from hyperslab._h5_file import File, is_hdf5
+from hyperslab._h5_register import register
+from hyperslab._h5_selections import MultiBlockSlice
+from hyperslab._hdf5_array import FileArray as Dataset
+from hyperslab._hdf5_attrs import FileAttributes as AttributeManager
+from hyperslab._hdf5_group import Datatype
+from hyperslab._hdf5_group import FileGroup as Group
+from hyperslab._hdf5_links import ExternalLink, HardLink, SoftLink
+from hyperslab._hdf5_types import Empty
+from hyperslab._native import Reference, RegionReference
+
+UNLIMITED = 2**64 - 1
+
+__all__ = [
+    "UNLIMITED",
+    "AttributeManager",
+    "Dataset",
+    "Datatype",
+    "Empty",
+    "ExternalLink",
+    "File",
+    "Group",
+    "HardLink",
+    "MultiBlockSlice",
+    "Reference",
+    "RegionReference",
+    "SoftLink",
+    "check_dtype",
+    "check_enum_dtype",
+    "check_opaque_dtype",
+    "check_ref_dtype",
+    "check_string_dtype",
+    "check_vlen_dtype",
+    "enum_dtype",
+    "is_hdf5",
+    "opaque_dtype",
+    "ref_dtype",
+    "regionref_dtype",
+    "register",
+    "special_dtype",
+    "string_dtype",
+    "vlen_dtype",
+]
