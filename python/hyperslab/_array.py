@@ -19,6 +19,7 @@ from hyperslab._array_config import ArrayConfig, parse_cache, parse_config
 from hyperslab._cache import Cache
 from hyperslab._config import config as settings
 from hyperslab._html import array_html
+from hyperslab._identity import content_of
 from hyperslab._info import (
     Info,
     array_facts,
@@ -298,7 +299,7 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
         state = hashlib.sha256(f"{self._document}\0{self.attrs.text()}".encode()).hexdigest()
-        return "hyperslab.Array", self._store.url, self.path, state
+        return "hyperslab.Array", self._store.url, self.path, state, *content_of(self)
 
 
 def _reopen(
