@@ -291,7 +291,8 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
         }
         if self.dimension_names is not None:
             facts["Dimensions"] = ", ".join(str(name) for name in self.dimension_names)
-        return array_html(f"Array {self._store.url}{self.name}", facts, self.shape, self._largest_chunk)
+        title = f"Array {self._store.url}{self.name}"
+        return array_html(title, facts, self.shape, self._largest_chunk, self._largest_shard)
 
     def __reduce__(self) -> tuple[Any, ...]:
         brought = _user_codecs.brought_by(self)

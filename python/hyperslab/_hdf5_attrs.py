@@ -53,6 +53,9 @@ class FileAttributes(Mapping[str, Any]):
 
     __delitem__ = put = update = __setitem__
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
+
     def asdict(self) -> dict[str, Any]:
         """All attributes, as a dictionary."""
         return dict(self)
