@@ -2,7 +2,7 @@
 
     python benches/async_rows.py [--repeat 5]
 
-Local files, and the server of the tests with 30 ms of latency.
+Local files, and the server of the tests with 30 ms of latency, which zarr-python reads by obstore.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ async def measure(name: str, ours: hs.Array, theirs: Any, repeat: int) -> None:
 async def run(repeat: int) -> None:
     """Both rows."""
     from object_server_client import Server
+    from obstore.store import S3Store
     from zarr.api import asynchronous
-    from zarr.storage import FsspecStore
+    from zarr.storage import ObjectStore
 
     values = np.repeat(np.arange(COUNT, dtype="i4"), SIDE * SIDE).reshape(COUNT * SIDE, SIDE)
     with tempfile.TemporaryDirectory() as directory, Server() as server:
@@ -63,13 +64,14 @@ async def run(repeat: int) -> None:
         await measure("local", ours, theirs, repeat)
         store = hs.storage.RemoteStore("s3://bucket/a", storage_options=server.s3_options)
         ours = hs.create_array(store, data=values, chunks=(SIDE, SIDE))
-        keys = {"key": "key", "secret": "secret", "client_kwargs": {"region_name": "us-east-1"}}
-        remote = FsspecStore.from_url(
-            "s3://bucket/a", {**keys, "endpoint_url": server.url, "asynchronous": True}
-        )
+        options = {**server.s3_options, "allow_http": True, "virtual_hosted_style_request": False}
+        remote = ObjectStore(S3Store("bucket", prefix="a", config=options), read_only=True)
         theirs = await asynchronous.open_array(store=remote, mode="r")
         server.control(latency=0.03)
         await measure("30 ms", ours, theirs, repeat)
+        more = {**server.s3_options, "concurrency": 256}
+        store = hs.storage.RemoteStore("s3://bucket/a", storage_options=more)
+        await measure("256 each", hs.open_array(store, mode="r"), theirs, repeat)
 
 
 if __name__ == "__main__":

@@ -84,6 +84,9 @@ def test_writes(z: hs.Array) -> None:
         assert await array.append(np.ones((2, 50), "i4")) == (62, 50)
         await array.resize((61, 50))
         await array.update_attributes({"a": 1})
+        assert z.async_array == array
+        group = hs.create_group(hs.MemoryStore())
+        assert (await group.update_attributes_async({"b": 2})).attrs["b"] == 2
 
     asyncio.run(run())
     expected[:7], expected[:, 3] = -1, 5

@@ -9,7 +9,7 @@ import warnings
 from abc import ABCMeta
 from collections.abc import Iterable, Mapping
 from types import GenericAlias
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from hyperslab._store import Store, StoreLike
 from hyperslab._vlen import OBJECTS, kind_of
 from hyperslab.codecs import Codec
 from hyperslab.errors import ZarrDeprecationWarning
+
+if TYPE_CHECKING:
+    from hyperslab._asyncio import AsyncArray
 
 __all__ = ["Array"]
 
@@ -105,6 +108,13 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
             own.order or settings.order,
             settings.read_missing_chunks if own.read_missing_chunks is None else own.read_missing_chunks,
         )
+
+    @property
+    def async_array(self) -> AsyncArray:
+        """The same array, whose calls are awaited."""
+        from hyperslab._asyncio import AsyncArray
+
+        return AsyncArray(self)
 
     @property
     def read_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:

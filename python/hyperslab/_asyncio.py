@@ -31,7 +31,7 @@ async def open_async(store: StoreLike | None = None, **options: Any) -> AsyncArr
     >>> asyncio.run(total())
     5
     """
-    made = await awaited(True, lambda: _open.open(store, **options))
+    made = await awaited(lambda: _open.open(store, **options))
     return cast("AsyncArray | AsyncGroup", _front(made))
 
 
@@ -127,7 +127,7 @@ class AsyncArray(_Front):
     @classmethod
     async def open(cls, store: StoreLike, **options: Any) -> AsyncArray:
         """`hyperslab.open_array`, of an array that is there."""
-        return cls(await awaited(True, lambda: _open.open_array(store, **options)))
+        return cls(await awaited(lambda: _open.open_array(store, **options)))
 
     shape: tuple[int, ...] = _fact("shape")
     ndim: int = _fact("ndim")
@@ -280,7 +280,7 @@ class AsyncGroup(_Front):
     @classmethod
     async def open(cls, store: StoreLike, **options: Any) -> AsyncGroup:
         """`hyperslab.open_group`, of a group that is there."""
-        return cls(await awaited(True, lambda: _open.open_group(store, **{"mode": "r+", **options})))
+        return cls(await awaited(lambda: _open.open_group(store, **{"mode": "r+", **options})))
 
     zarr_format: Any = _fact("zarr_format")
 

@@ -20,13 +20,15 @@ from hyperslab._native import Stopper
 
 if TYPE_CHECKING:
     from hyperslab._node import Node
+    from hyperslab._store import Store
 
 __all__ = ["awaited", "awaited_of"]
 
 T = TypeVar("T")
 
-# Threads that wait for servers: as many as a store makes requests at once by default.
-_FAR = 64
+# Threads that wait for a server: as many as its store makes requests at once, which is this by
+# default, and at most.
+_FAR, _MOST_FAR = 64, 1024
 # Calls that one thread does before another may take the rest. Handing over costs as much as reading
 # some small chunks.
 _TOGETHER = 32
@@ -117,34 +119,41 @@ class _Process:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        name = "hyperslab-async"
-        self.near = ThreadPoolExecutor(max(config.threads or os.cpu_count() or 1, 1), name)
-        self.far = ThreadPoolExecutor(_FAR, f"{name}-far")
-        self.lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[_Lane, _Lane]] = WeakKeyDictionary()
+        # By the number of requests that stores make at once; 0: those that are near.
+        self.threads: dict[int, ThreadPoolExecutor] = {}
+        self.lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, _Lane]] = WeakKeyDictionary()
+
+    def lane(self, loop: asyncio.AbstractEventLoop, requests: int) -> _Lane:
+        lanes = self.lanes.setdefault(loop, {})
+        lane = lanes.get(requests)
+        if lane is None:
+            count = requests or config.threads or os.cpu_count() or 1
+            made = ThreadPoolExecutor(count, f"hyperslab-async-{requests or 'near'}")
+            threads = self.threads.setdefault(requests, made)
+            lane = lanes[requests] = _Lane(threads, 1 if requests else _TOGETHER)
+        return lane
 
 
 _process: _Process | None = None
 
 
-def _lane(loop: asyncio.AbstractEventLoop, is_far: bool) -> _Lane:
+def _this_process() -> _Process:
     global _process
     process = _process
     if process is None or process.pid != os.getpid():
         process = _process = _Process()
-    lanes = process.lanes.get(loop)
-    if lanes is None:
-        lanes = _Lane(process.near, _TOGETHER), _Lane(process.far, 1)
-        process.lanes[loop] = lanes
-    return lanes[is_far]
+    return process
 
 
-async def awaited(is_far: bool, call: Callable[..., T], *args: Any) -> T:
-    """``call(*args)`` on a thread. Cancelling stops it; then this returns when the thread is done with it, so
-    that memory of the caller is not written to any more.
+async def awaited(call: Callable[..., T], *args: Any, requests: int = _FAR) -> T:
+    """``call(*args)`` on a thread, of which there are as many as requests at once; 0: as cores.
+
+    Cancelling stops the call. This returns when the thread is done with it, so that memory of the caller is
+    not written to any more.
     """
     loop = asyncio.get_running_loop()
     job = _Job(call, args, loop.create_future())
-    _lane(loop, is_far).add(job)
+    _this_process().lane(loop, requests).add(job)
     try:
         return await job.future  # type: ignore[no-any-return]
     except asyncio.CancelledError:
@@ -157,4 +166,11 @@ async def awaited(is_far: bool, call: Callable[..., T], *args: Any) -> T:
 
 def awaited_of(node: Node, call: Callable[..., T], *args: Any) -> Any:
     """`awaited`, of a call that reads or writes what belongs to a node."""
-    return awaited(node.store._native.is_far(), call, *args)
+    return awaited(call, *args, requests=_requests(node.store) if node.store._native.is_far() else 0)
+
+
+def _requests(store: Store) -> int:
+    """How many requests a store makes at once."""
+    options: list[tuple[str, str]] = getattr(store, "_options", [])
+    given = next((value for name, value in options if name in ("concurrency", "max_concurrency")), _FAR)
+    return min(max(int(given), 1), _MOST_FAR)

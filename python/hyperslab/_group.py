@@ -128,6 +128,15 @@ class Group(ZarrNode, AnyGroup, metaclass=ABCMeta):
             }
         )
 
+    # ---- changing
+
+    async def update_attributes_async(self, new_attributes: Mapping[str, Any]) -> Group:
+        """`update_attributes`, awaited."""
+        from hyperslab._await import awaited_of
+
+        await awaited_of(self, self.update_attributes, new_attributes)
+        return self
+
     def _node(self, handle: Any) -> Array | Group:
         return node_of(handle, self._store, self._cache)
 

@@ -194,11 +194,12 @@ def store(
     if align not in ("rechunk", "serialize"):
         raise InvalidArgumentError(f"align: expected 'rechunk' or 'serialize', found {align!r}")
     target._check_writable()
+    blocks: Any = x
     first = _first(x, target, region)
-    ends = _object_ends(target, first, x.shape)
+    ends = _object_ends(target, first, blocks.shape)
     if align == "rechunk":
-        x = x.rechunk(_aligned(x.chunks, ends))
-    writing = _writing(x, target, first, ends, threads)
+        blocks = blocks.rechunk(_aligned(blocks.chunks, ends))
+    writing = _writing(blocks, target, first, ends, threads)
     return writing.compute(**options) if compute else writing
 
 
@@ -242,7 +243,7 @@ def _aligned(chunks: Lengths, ends: Sequence[Sequence[int]]) -> Lengths:
 
 
 def _writing(
-    x: da.Array, target: Array, first: Sequence[int], ends: Sequence[Sequence[int]], threads: int | None
+    x: Any, target: Array, first: Sequence[int], ends: Sequence[Sequence[int]], threads: int | None
 ) -> Delayed:
     """One task for each block, which waits for those before it that share an object with it."""
     # Tasks of an array are fused here: those of a `Delayed` are not.
