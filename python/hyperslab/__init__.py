@@ -10,6 +10,7 @@ Names and meanings are those of zarr-python 3.
 """
 
 import atexit as _atexit
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from hyperslab import _native as _native
 from hyperslab import codecs, errors, h5, storage
@@ -41,6 +42,9 @@ from hyperslab._view import View
 from hyperslab._vlen import vlen_dtype
 from hyperslab.errors import HyperslabError
 
+if _TYPE_CHECKING:
+    from hyperslab._asyncio import AsyncArray, AsyncGroup, open_async
+
 # What a writer could not store when it was dropped is stored by threads, which end with the
 # process.
 # The last is called first: writers may need codecs, and write into archives.
@@ -50,6 +54,8 @@ _atexit.register(_native.finish_writers)
 
 __all__ = [
     "Array",
+    "AsyncArray",
+    "AsyncGroup",
     "Attributes",
     "Cache",
     "CacheLike",
@@ -106,6 +112,7 @@ __all__ = [
     "ones_like",
     "open",
     "open_array",
+    "open_async",
     "open_consolidated",
     "open_group",
     "open_like",
@@ -120,3 +127,16 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """What few programs need is imported when it is first asked for."""
+    if name in ("AsyncArray", "AsyncGroup", "open_async"):
+        from hyperslab import _asyncio
+
+        return getattr(_asyncio, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -9,7 +9,7 @@ import warnings
 from abc import ABCMeta
 from collections.abc import Iterable, Mapping
 from types import GenericAlias
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from hyperslab._array_config import ArrayConfig, parse_cache, parse_config
 from hyperslab._cache import Cache
 from hyperslab._config import config as settings
 from hyperslab._html import array_html
+from hyperslab._identity import content_of
 from hyperslab._info import (
     Info,
     array_facts,
@@ -34,6 +35,9 @@ from hyperslab._store import Store, StoreLike
 from hyperslab._vlen import OBJECTS, kind_of
 from hyperslab.codecs import Codec
 from hyperslab.errors import ZarrDeprecationWarning
+
+if TYPE_CHECKING:
+    from hyperslab._asyncio import AsyncArray
 
 __all__ = ["Array"]
 
@@ -104,6 +108,13 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
             own.order or settings.order,
             settings.read_missing_chunks if own.read_missing_chunks is None else own.read_missing_chunks,
         )
+
+    @property
+    def async_array(self) -> AsyncArray:
+        """The same array, whose calls are awaited."""
+        from hyperslab._asyncio import AsyncArray
+
+        return AsyncArray(self)
 
     @property
     def read_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
@@ -290,7 +301,8 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
         }
         if self.dimension_names is not None:
             facts["Dimensions"] = ", ".join(str(name) for name in self.dimension_names)
-        return array_html(f"Array {self._store.url}{self.name}", facts, self.shape, self._largest_chunk)
+        title = f"Array {self._store.url}{self.name}"
+        return array_html(title, facts, self.shape, self._largest_chunk, self._largest_shard)
 
     def __reduce__(self) -> tuple[Any, ...]:
         brought = _user_codecs.brought_by(self)
@@ -298,7 +310,7 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
         state = hashlib.sha256(f"{self._document}\0{self.attrs.text()}".encode()).hexdigest()
-        return "hyperslab.Array", self._store.url, self.path, state
+        return "hyperslab.Array", self._store.url, self.path, state, *content_of(self)
 
 
 def _reopen(

@@ -101,6 +101,35 @@ class AnyArray(Indexed, Node):
         """``array[selection] = value`` where it has new axes."""
         self.lazy[selection].write(value)
 
+    async def read_async(self, selection: Any = None, out: Any = None, **options: Any) -> Any:
+        """`read`, awaited: many at once are done by a bounded number of threads. Cancelling stops it.
+
+        Examples
+        --------
+        >>> import asyncio, hyperslab as hs
+        >>> z = hs.array([1, 2, 3], dtype="i4")
+        >>> asyncio.run(z.read_async(slice(1, None)))
+        array([2, 3], dtype=int32)
+        """
+        from hyperslab._await import awaited_of
+
+        return await awaited_of(self, lambda: self.read(selection, out, **options))
+
+    async def write_async(self, selection: Any, value: Any, **options: Any) -> None:
+        """`write`, awaited. Cancelling stops it: chunks that were written stay.
+
+        Examples
+        --------
+        >>> import asyncio, hyperslab as hs
+        >>> z = hs.zeros((3,), dtype="i4")
+        >>> asyncio.run(z.write_async(slice(1, None), 7))
+        >>> z[...]
+        array([0, 7, 7], dtype=int32)
+        """
+        from hyperslab._await import awaited_of
+
+        await awaited_of(self, lambda: self.write(selection, value, **options))
+
     def read_arrow(
         self, selection: Any = None, *, threads: int | None = None, verify: bool | None = None
     ) -> ArrowValues | Ragged:
@@ -283,6 +312,9 @@ class AnyArray(Indexed, Node):
         if is_optional(self.dtype):
             return to_array(values, dtype, self.name)
         return values if dtype is None else values.astype(dtype, copy=False)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self.dtype.names or ())
 
     def __iter__(self) -> Iterator[Any]:
         if self.ndim == 0:

@@ -55,6 +55,9 @@ class Attributes(MutableMapping[str, Any]):
         value = self._dict()[name]
         return copy.deepcopy(value) if isinstance(value, (dict, list)) else value
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
+
     def __setitem__(self, name: str, value: Any) -> None:
         self._stored.update(attributes_text({name: value}))
 

@@ -11,6 +11,7 @@ from hyperslab._array import Array
 from hyperslab._array_config import ArrayConfig
 from hyperslab._cache import Cache
 from hyperslab._group_common import AnyGroup
+from hyperslab._identity import content_of
 from hyperslab._info import Info
 from hyperslab._metadata import ConsolidatedMetadata, GroupMetadata, Metadata
 from hyperslab._node import ZarrNode
@@ -127,6 +128,15 @@ class Group(ZarrNode, AnyGroup, metaclass=ABCMeta):
             }
         )
 
+    # ---- changing
+
+    async def update_attributes_async(self, new_attributes: Mapping[str, Any]) -> Group:
+        """`update_attributes`, awaited."""
+        from hyperslab._await import awaited_of
+
+        await awaited_of(self, self.update_attributes, new_attributes)
+        return self
+
     def _node(self, handle: Any) -> Array | Group:
         return node_of(handle, self._store, self._cache)
 
@@ -148,7 +158,7 @@ class Group(ZarrNode, AnyGroup, metaclass=ABCMeta):
         return _reopen, (self._store, self.path, self.zarr_format, self._cache)
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
-        return "hyperslab.Group", self._store.url, self.path, self.attrs.text()
+        return "hyperslab.Group", self._store.url, self.path, self.attrs.text(), *content_of(self)
 
 
 def _reopen(store: Store, path: str, zarr_format: int, cache: Cache | None) -> Group:

@@ -564,6 +564,9 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
     def __repr__(self) -> str:
         return f"<Group {self._store.url}/{self.path}>" if self.path else f"<Group {self._store.url}>"
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
+
     def _repr_html_(self) -> str:
         return self.tree(max_nodes=100)._repr_html_()
 

@@ -25,6 +25,7 @@ from hyperslab._hdf5_regions import read_region
 from hyperslab._hdf5_types import Empty, is_text, noted
 from hyperslab._hdf5_values import decoded, ragged, values
 from hyperslab._hdf5_views import Converted, Fields, Text, View
+from hyperslab._identity import content_of
 from hyperslab._info import Info, human_size
 from hyperslab._metadata import Metadata
 from hyperslab._native import RegionReference
@@ -610,7 +611,7 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         return _reopen_array, (self._store, self.path, self._cache)
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
-        return "hyperslab.Array", self._store.url, self.path, str(self.shape), str(self.dtype)
+        return "hyperslab.Array", self._store.url, self.path, *content_of(self)
 
     def _repr_html_(self) -> str:
         from hyperslab._html import array_html

@@ -100,6 +100,9 @@ class FileAttributes(Mapping[str, Any]):
 
     put = update = create = modify = __setitem__
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
+
     def asdict(self) -> dict[str, Any]:
         """All attributes, as a dictionary."""
         return dict(self)

@@ -20,6 +20,7 @@ from hyperslab._hdf5_array import FileArray
 from hyperslab._hdf5_attrs import FileAttributes
 from hyperslab._hdf5_links import ExternalLink, HardLink, SoftLink, UserLink, link_of
 from hyperslab._hdf5_node import FileNode
+from hyperslab._identity import content_of
 from hyperslab._info import Info
 from hyperslab._metadata import Metadata
 from hyperslab._native import Reference
@@ -438,7 +439,7 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         return _reopen_group, (self._store, self.path, self._cache)
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
-        return "hyperslab.Group", self._store.url, self.path
+        return "hyperslab.Group", self._store.url, self.path, *content_of(self)
 
 
 # To users it is a group as any other; it has no members that only Zarr has.

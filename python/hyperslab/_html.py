@@ -26,12 +26,18 @@ def facts_table(facts: Mapping[str, Any]) -> str:
     return f'<table style="border-collapse:collapse;background:none">{rows}</table>'
 
 
-def array_html(title: str, facts: Mapping[str, Any], shape: Sequence[int], chunks: Sequence[int]) -> str:
-    """The facts of an array beside its chunk grid."""
+def array_html(
+    title: str,
+    facts: Mapping[str, Any],
+    shape: Sequence[int],
+    chunks: Sequence[int],
+    shards: Sequence[int] | None = None,
+) -> str:
+    """The facts of an array beside its chunk grid; shards have bold edges."""
     return (
         '<div style="display:flex;flex-wrap:wrap;gap:24px;align-items:center">'
         f'<div><div style="margin-bottom:4px"><b>{escape(title)}</b></div>{facts_table(facts)}</div>'
-        f"<div>{_grid(shape, chunks)}</div></div>"
+        f"<div>{_grid(shape, chunks, shards)}</div></div>"
     )
 
 
@@ -41,10 +47,12 @@ def _lengths(shape: Sequence[int]) -> list[float]:
     return [max(_SIDE * length / longest, _SHORTEST) for length in shape]
 
 
-def _cuts(length: int, chunk: int, drawn: float) -> list[float]:
-    """Where chunks meet, on paper. Of very many, only some are drawn."""
+def _cuts(length: int, chunk: int, drawn: float, *, all_or_none: bool = False) -> list[float]:
+    """Where chunks meet, on paper. Of very many, only some are drawn, or none."""
     count = -(-length // chunk)
     every = -(-count // max(int(drawn / _CLOSEST), 1))
+    if every > 1 and all_or_none:
+        return []
     return [drawn * index * chunk / length for index in range(every, count, every)]
 
 
@@ -60,7 +68,30 @@ def _text(x: float, y: float, value: int, anchor: str = "middle") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{value}</text>'
 
 
-def _grid(shape: Sequence[int], chunks: Sequence[int]) -> str:
+def _lines(
+    box: tuple[float, float, float, float, float],
+    shape: Sequence[int],
+    chunks: Sequence[int],
+    *,
+    all_or_none: bool = False,
+) -> str:
+    """Where chunks meet, on the sides that one sees of a block: left, top, width, height and slant."""
+    left, top, width, height, slant = box
+    x, y = left + width, top + height
+    lines = ""
+    for cut in _cuts(shape[2], chunks[2], width, all_or_none=all_or_none):
+        lines += _line(left + cut, top, left + cut, y)
+        lines += _line(left + cut, top, left + cut + slant, top - slant) if slant else ""
+    for cut in _cuts(shape[1], chunks[1], height, all_or_none=all_or_none):
+        lines += _line(left, top + cut, x, top + cut)
+        lines += _line(x, top + cut, x + slant, top + cut - slant) if slant else ""
+    for cut in _cuts(shape[0], chunks[0], slant, all_or_none=all_or_none) if slant else ():
+        lines += _line(left + cut, top - cut, x + cut, top - cut)
+        lines += _line(x + cut, top - cut, x + cut, y - cut)
+    return lines
+
+
+def _grid(shape: Sequence[int], chunks: Sequence[int], shards: Sequence[int] | None = None) -> str:
     """The last three axes as a block cut into chunks; fewer axes as a face or a bar."""
     if not shape or 0 in shape:
         return ""
@@ -72,13 +103,10 @@ def _grid(shape: Sequence[int], chunks: Sequence[int]) -> str:
     left, top = 4.0, 4.0 + slant
     x, y = left + width, top + height
     face = f'<rect x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}"/>'
-    sides, lines = "", ""
-    for cut in _cuts(shape3[2], chunks3[2], width):
-        lines += _line(left + cut, top, left + cut, y)
-        lines += "" if flat else _line(left + cut, top, left + cut + slant, top - slant)
-    for cut in _cuts(shape3[1], chunks3[1], height):
-        lines += _line(left, top + cut, x, top + cut)
-        lines += "" if flat else _line(x, top + cut, x + slant, top + cut - slant)
+    box = left, top, width, height, slant
+    lines, bold, sides = _lines(box, shape3, chunks3, all_or_none=shards is not None), "", ""
+    if shards is not None:
+        bold = '<g stroke="#3b82c4" stroke-width="2">' + _lines(box, shape3, [1, 1, *shards][-3:]) + "</g>"
     if not flat:
         right, back = x + slant, top - slant
         roof = _points((left, top), (left + slant, back), (right, back), (x, top))
@@ -86,9 +114,6 @@ def _grid(shape: Sequence[int], chunks: Sequence[int]) -> str:
         sides = (
             f'<polygon points="{roof}" fill-opacity="0.22"/><polygon points="{wall}" fill-opacity="0.34"/>'
         )
-        for cut in _cuts(shape3[0], chunks3[0], slant):
-            lines += _line(left + cut, top - cut, x + cut, top - cut)
-            lines += _line(x + cut, top - cut, x + cut, y - cut)
     labels = _text(left + width / 2, y + 14, shape3[2])
     if len(shape) > 1:
         labels += _text(x + slant + 6, top + (height - slant) / 2 + 4, shape3[1], "start")
@@ -104,6 +129,6 @@ def _grid(shape: Sequence[int], chunks: Sequence[int]) -> str:
         'style="max-width:100%;height:auto;font:12px sans-serif">'
         '<g fill="#3b82c4" fill-opacity="0.28" stroke="#3b82c4" stroke-width="1.5">'
         f"{sides}{face}</g>"
-        f'<g stroke="#3b82c4" stroke-opacity="0.65" stroke-width="1">{lines}</g>'
+        f'<g stroke="#3b82c4" stroke-opacity="{0.45 if bold else 0.65}" stroke-width="1">{lines}</g>{bold}'
         f'<g fill="currentColor" stroke="none">{labels}</g></svg>'
     )

@@ -23,6 +23,7 @@ __all__ = [
     "GroupHandle",
     "Reference",
     "RegionReference",
+    "Stopper",
     "StoreHandle",
     "StoredAttributes",
     "Stream",
@@ -75,6 +76,7 @@ __all__ = [
 __version__: str
 
 _Item = TypeVar("_Item", bound=np.generic)
+_Result = TypeVar("_Result")
 
 def run_cli(args: list[str]) -> int: ...
 def set_threads(count: int) -> None: ...
@@ -210,6 +212,16 @@ class StoreHandle:
     def set(self, key: str, value: bytes) -> None: ...
     def set_new(self, key: str, value: bytes) -> bool: ...
     def delete(self, key: str) -> bool: ...
+
+@final
+class Stopper:
+    """Stops one call of the engine from another thread."""
+
+    def __new__(cls) -> Self: ...
+    @property
+    def is_stopped(self) -> bool: ...
+    def stop(self) -> None: ...
+    def run(self, call: Callable[..., _Result], /, *args: Any) -> _Result: ...
 
 @final
 class ArrayHandle:

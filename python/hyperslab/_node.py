@@ -45,6 +45,8 @@ class Node(Named):
 
         @property
         def attrs(self) -> Any: ...
+        @property
+        def read_only(self) -> bool: ...
         def _refresh(self) -> None: ...
 
     @property
@@ -67,6 +69,7 @@ class Node(Named):
         array or group.
         """
         self._refresh()
+        vars(self).pop("_opening", None)
         return self
 
     def __enter__(self) -> Self:

@@ -10,6 +10,8 @@ each says so.
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 __all__ = [
     "ArgumentTypeError",
     "ArrayIndexError",
@@ -35,6 +37,7 @@ __all__ = [
     "InvalidArgumentError",
     "MetadataValidationError",
     "NegativeStepError",
+    "NoChunkShapeError",
     "NodeNotFoundError",
     "NodeTypeValidationError",
     "OutOfMemoryError",
@@ -63,6 +66,15 @@ __all__ = [
 
 class HyperslabError(Exception):
     """Anything that hyperslab refuses or fails to do."""
+
+    def __new__(cls, *args: Any) -> Self:
+        # Classes here have several bases. Whoever makes an exception without its class's call, as
+        # dask's workers do (tblib), would find the `__new__` of one that is not safe to use.
+        base: Any = cls
+        while base.__module__ != "builtins":
+            base = base.__base__
+        made: Self = base.__new__(cls, *args)
+        return made
 
 
 class BaseZarrError(HyperslabError, ValueError):
@@ -103,6 +115,14 @@ class NodeTypeValidationError(MetadataValidationError):
 
 class UnsupportedError(HyperslabError, NotImplementedError, ValueError):
     """Something valid that hyperslab cannot do. The message names what is missing."""
+
+
+class NoChunkShapeError(UnsupportedError, AttributeError):
+    """``chunks`` or ``shards`` of an array whose chunks or shards have different shapes.
+
+    Also an `AttributeError`: libraries such as dask, which ask whether there is such an attribute, take the
+    array as one without.
+    """
 
 
 class UnknownCodecError(UnsupportedError, BaseZarrError):

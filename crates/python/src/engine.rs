@@ -1,6 +1,7 @@
-//! Work without the GIL that Ctrl-C can stop.
+//! Work without the GIL that Ctrl-C, or another thread, can stop.
 
 use crate::errors::Raise;
+use crate::stop;
 use hyperslab::store::waiting;
 use pyo3::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -9,9 +10,12 @@ use std::time::{Duration, Instant};
 /// How often signals are looked at: often enough for a person, too rarely to be felt as work.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// Asks Python for a signal handler's exception, if it is time to. `asked`: when that was done last,
-/// or when time was first taken.
+/// Whether another thread stops this one; asks Python for a signal handler's exception, if it is time
+/// to. `asked`: when that was done last, or when time was first taken.
 fn look(asked: &Cell<Option<Instant>>) -> Option<PyErr> {
+    if let Some(stopped) = stop::asked() {
+        return Some(stopped);
+    }
     match asked.get() {
         Some(then) if then.elapsed() >= EVERY => {}
         Some(_) => return None,

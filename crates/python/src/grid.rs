@@ -19,7 +19,7 @@ fn is_rectilinear(array: &Array) -> bool {
 pub(crate) fn chunk_shape<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyTuple>> {
     if is_rectilinear(array) && array.shard_shape().is_none() {
         let message = "chunks: they have different shapes (a rectilinear chunk grid); use read_chunk_sizes";
-        return Err(errors::exception(py, "UnsupportedError", message));
+        return Err(errors::exception(py, "NoChunkShapeError", message));
     }
     PyTuple::new(py, array.outer_chunk_shape())
 }
@@ -28,7 +28,7 @@ pub(crate) fn chunk_shape<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound
 pub(crate) fn shard_shape<'py>(py: Python<'py>, array: &Array) -> PyResult<Option<Bound<'py, PyTuple>>> {
     if is_rectilinear(array) && array.shard_shape().is_some() {
         let message = "shards: they have different shapes (a rectilinear chunk grid); use write_chunk_sizes";
-        return Err(errors::exception(py, "UnsupportedError", message));
+        return Err(errors::exception(py, "NoChunkShapeError", message));
     }
     array.shard_shape().map(|shards| PyTuple::new(py, shards)).transpose()
 }

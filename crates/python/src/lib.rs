@@ -44,6 +44,7 @@ mod ragged;
 mod references;
 mod settings;
 mod slot;
+mod stop;
 mod store;
 mod stream;
 mod text_input;
@@ -105,6 +106,8 @@ mod _native {
         set_shard_index_bound, set_threads, set_verify_checksums, set_vlen_chunk_bound,
         set_write_empty_chunks,
     };
+    #[pymodule_export]
+    use crate::stop::Stopper;
     #[pymodule_export]
     use crate::store::{StoreHandle, finish_archives, is_secret_option, shown, takes_storage_options};
     #[pymodule_export]

@@ -1,0 +1,80 @@
+"""256 random samples of (1, 64, 64) of a sharded array, by 2 workers: against zarr-python.
+
+    python benches/training_rows.py [--repeat 5] [--method fork]
+
+As a DataLoader does it: the workers are there, each opens the array once, and gets the numbers of batches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import tempfile
+import time
+from multiprocessing.pool import Pool
+from typing import Any
+
+import hyperslab as hs
+import numpy as np
+
+SHAPE, SHARDS, CHUNKS = (128, 1024, 1024), (16, 512, 512), (1, 64, 64)
+SAMPLES, BATCH = 256, 16
+
+_opened: dict[str, Any] = {}
+
+
+def prepare(kind: str, path: str) -> None:
+    """In each worker: opens the array."""
+    if kind == "zarr-python":
+        import zarr
+
+        _opened["read"] = zarr.open_array(path, mode="r").__getitem__
+    else:
+        array = hs.open_array(path, mode="r")
+        _opened["read"] = lambda selection: array.read(selection, threads=1)
+
+
+def batch(corners: list[tuple[int, int, int]]) -> Any:
+    """In a worker: one batch, which goes back to the parent."""
+    read = _opened["read"]
+    return np.stack([read((slice(t, t + 1), slice(y, y + 64), slice(x, x + 64))) for t, y, x in corners])
+
+
+def epoch(pool: Pool, corners: list[list[tuple[int, int, int]]]) -> tuple[float, Any]:
+    """How long all samples take, and what they are."""
+    begin = time.perf_counter()
+    found = list(pool.imap(batch, corners))
+    return time.perf_counter() - begin, np.concatenate(found)
+
+
+def main() -> None:
+    """Prints the best times of both."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--method", default="spawn")
+    arguments = parser.parse_args()
+    chance = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as path:
+        array = hs.create_array(f"{path}/a", shape=SHAPE, shards=SHARDS, chunks=CHUNKS, dtype="f4")
+        for t in range(0, SHAPE[0], SHARDS[0]):
+            array[t : t + SHARDS[0]] = chance.normal(size=(SHARDS[0], *SHAPE[1:])).round(2)
+        for where in ("anywhere", "on chunks"):
+            step = 1 if where == "anywhere" else 64
+            most = [SHAPE[0], (SHAPE[1] - 64) // step + 1, (SHAPE[2] - 64) // step + 1]
+            drawn = chance.integers(0, most, (SAMPLES, 3)) * [1, step, step]
+            corners = [[tuple(row) for row in part.tolist()] for part in np.split(drawn, SAMPLES // BATCH)]
+            best: dict[str, float] = {}
+            found: dict[str, Any] = {}
+            context = multiprocessing.get_context(arguments.method)
+            for kind in ("hyperslab", "zarr-python"):
+                with context.Pool(2, prepare, (kind, f"{path}/a")) as pool:
+                    epoch(pool, corners)
+                    runs = [epoch(pool, corners) for _ in range(arguments.repeat)]
+                best[kind], found[kind] = min(spent for spent, _ in runs), runs[0][1]
+            assert np.array_equal(found["hyperslab"], found["zarr-python"])
+            for kind, spent in best.items():
+                print(f"{where:<10} {kind:<12} {spent * 1e3:8.1f} ms   {spent / best['zarr-python']:.2f} x")
+
+
+if __name__ == "__main__":
+    main()

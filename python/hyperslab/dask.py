@@ -1,0 +1,292 @@
+"""Arrays of dask from arrays, and into arrays.
+
+``dask.array.from_array(array)`` works without this module. `from_array` never cuts a shard into parts, and
+takes arrays of text and of chunks of different lengths, too; `store` writes each shard in one task.
+
+Dask must be installed; hyperslab does not install it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import dask.array as da
+import numpy as np
+from dask.array.core import normalize_chunks
+from dask.base import optimize, tokenize
+from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph
+
+from hyperslab.errors import ArgumentTypeError, ArrayShapeError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from hyperslab._array import Array
+    from hyperslab._array_common import AnyArray
+
+__all__ = ["from_array", "store"]
+
+Lengths: TypeAlias = tuple[tuple[int, ...], ...]
+
+
+# ---- reading
+
+
+def from_array(
+    array: AnyArray,
+    chunks: Any = "auto",
+    *,
+    name: str | bool | None = None,
+    inline_array: bool = True,
+    threads: int | None = None,
+) -> da.Array:
+    """An array of dask, made from the metadata alone: nothing is read before it is computed.
+
+    Parameters
+    ----------
+    array : Array
+    chunks : default "auto"
+        The blocks:
+
+        - ``"auto"``: so many whole shards (chunks, where there are no shards) as fit into dask's setting
+          ``array.chunk-size``, at least one.
+        - ``"shards"``: one for each shard (chunk, where there are no shards).
+        - ``"chunks"``: one for each chunk, also in shards.
+        - Anything else: as dask takes it.
+    name : str or bool, optional
+        As in `dask.array.from_array`.
+    inline_array : bool, default True
+        Whether each task holds the array (some hundred bytes), rather than depend on a task that is the
+        array. Dask orders tasks better so.
+    threads : int, optional
+        How many threads of the engine may work on one block. Default: ``config.threads`` of the process that
+        computes it.
+
+    Examples
+    --------
+    >>> import hyperslab as hs, hyperslab.dask
+    >>> z = hs.create_array(
+    ...     hs.MemoryStore(), shape=(8, 6), shards=(4, 6), chunks=(2, 3), dtype="f4", fill_value=1
+    ... )
+    >>> x = hyperslab.dask.from_array(z, chunks="shards")
+    >>> x.chunks
+    ((4, 4), (6,))
+    >>> float(x.sum().compute())
+    48.0
+    """
+    return da.from_array(
+        array,
+        _blocks(array, chunks),
+        name=name,
+        getitem=None if threads is None else _Read(threads),
+        inline_array=inline_array,
+    )
+
+
+class _Read:
+    """Reads a block with so many threads."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+
+    def __call__(self, array: AnyArray, selection: Any) -> Any:
+        return array.read(selection, threads=self.threads)
+
+    def __dask_tokenize__(self) -> tuple[str, int]:
+        return "hyperslab.dask.Read", self.threads
+
+
+def _lengths(array: AnyArray, *, objects: bool) -> Lengths:
+    """Lengths along each axis of objects (shards, or chunks where there are none) or of chunks."""
+    several = array._object_lengths() if objects else array._chunk_lengths()
+    if several is None:
+        shape = (objects and array._largest_shard) or array._largest_chunk
+        cut = zip(array.shape, shape, strict=True)
+        several = [[min(step, n - at) for at in range(0, n, step)] for n, step in cut]
+    return tuple(tuple(axis) or (0,) for axis in several)
+
+
+def _blocks(array: AnyArray, chunks: Any) -> Any:
+    """The chunks of the dask array."""
+    if isinstance(chunks, str) and chunks in ("shards", "chunks"):
+        return _lengths(array, objects=chunks == "shards")
+    if not (isinstance(chunks, str) and chunks == "auto"):
+        return chunks
+    objects = _lengths(array, objects=True)
+    # dask refuses to count the bytes of objects and strings.
+    counted = np.dtype(f"V{max(array.dtype.itemsize, 1)}")
+    found = normalize_chunks("auto", array.shape, dtype=counted, previous_chunks=objects)
+    # It cuts objects that are larger than its limit.
+    return tuple(a if _ends(a) <= _ends(b) else b for a, b in zip(found, objects, strict=True))
+
+
+def _ends(lengths: Sequence[int]) -> set[int]:
+    """Where blocks end along an axis."""
+    return set(itertools.accumulate(lengths))
+
+
+# ---- writing
+
+
+def store(
+    x: da.Array,
+    target: Array,
+    region: Any = None,
+    *,
+    compute: bool = True,
+    align: Literal["rechunk", "serialize"] = "rechunk",
+    threads: int | None = None,
+    **options: Any,
+) -> Any:
+    """Write an array of dask: each shard by one task, so that no two tasks read, change and write the same
+    object at the same time.
+
+    Parameters
+    ----------
+    x : dask.array.Array
+    target : Array
+        In a store that all workers reach: a directory, a server.
+    region : slice, tuple of slices or None
+        Where to, as in ``target[region] = x``: of step 1. ``None``: everything. At its edges, shards may be
+        written in part.
+    compute : bool, default True
+        If not, what is returned writes when it is computed.
+    align : {"rechunk", "serialize"}, default "rechunk"
+        What to do with blocks that share a shard (a chunk, where there are no shards).
+
+        - ``"rechunk"``: move their edges to the edges of shards. Workers exchange some of the elements.
+        - ``"serialize"``: write them one after the other. Nothing is exchanged, and such shards are written
+          several times.
+    threads : int, optional
+        How many threads of the engine may work on one block. Default: ``config.threads`` of the process that
+        writes it.
+    **options
+        For ``compute``, such as ``scheduler``.
+
+    Returns
+    -------
+    None, or what is to be computed
+
+    Raises
+    ------
+    ArrayShapeError
+        Where ``x`` has not the shape of the region.
+    ReadOnlyError
+        Where the target was opened for reading.
+
+    Notes
+    -----
+    A task that is done again, because its worker died, writes the same elements once more. Shards are old or
+    new at any time, never torn: also those that two calls of `store` share at the edges of their regions.
+
+    Examples
+    --------
+    >>> import dask.array as da, hyperslab as hs, hyperslab.dask
+    >>> z = hs.create_array(hs.MemoryStore(), shape=(8,), shards=(4,), chunks=(2,), dtype="i4")
+    >>> hyperslab.dask.store(da.arange(6, chunks=2), z, region=slice(2, 8))
+    >>> z[...]
+    array([0, 0, 0, 1, 2, 3, 4, 5], dtype=int32)
+    """
+    if not isinstance(x, da.Array):
+        raise ArgumentTypeError(f"x: expected an array of dask, found {type(x).__name__}")
+    if align not in ("rechunk", "serialize"):
+        raise InvalidArgumentError(f"align: expected 'rechunk' or 'serialize', found {align!r}")
+    target._check_writable()
+    blocks: Any = x
+    first = _first(x, target, region)
+    ends = _object_ends(target, first, blocks.shape)
+    if align == "rechunk":
+        blocks = blocks.rechunk(_aligned(blocks.chunks, ends))
+    writing = _writing(blocks, target, first, ends, threads)
+    return writing.compute(**options) if compute else writing
+
+
+def _first(x: da.Array, target: Array, region: Any) -> tuple[int, ...]:
+    """Where the region begins."""
+    if any(np.isnan(n) for n in x.shape):
+        raise InvalidArgumentError("x has blocks of unknown lengths: call x.compute_chunk_sizes() before")
+    given = () if region is None else region if isinstance(region, tuple) else (region,)
+    if Ellipsis in given:
+        at = given.index(Ellipsis)
+        given = (*given[:at], *[slice(None)] * (target.ndim - len(given) + 1), *given[at + 1 :])
+    given += (slice(None),) * (target.ndim - len(given))
+    if len(given) != target.ndim or not all(isinstance(each, slice) for each in given):
+        raise InvalidArgumentError(f"region: expected {target.ndim} slices at most, found {region!r}")
+    bounds = [each.indices(n) for each, n in zip(given, target.shape, strict=True)]
+    if any(step != 1 for _, _, step in bounds):
+        raise InvalidArgumentError(f"region: expected slices of step 1, found {region!r}")
+    shape = tuple(max(stop - start, 0) for start, stop, _ in bounds)
+    if shape != x.shape:
+        raise ArrayShapeError(f"x has shape {x.shape}, the region of the target {shape}")
+    return tuple(start for start, _, _ in bounds)
+
+
+def _object_ends(target: Array, first: Sequence[int], shape: Sequence[int]) -> list[list[int]]:
+    """Where objects end along each axis, as x counts; the last end is that of x."""
+    ends = []
+    for lengths, start, n in zip(_lengths(target, objects=True), first, shape, strict=True):
+        inside = (end - start for end in itertools.accumulate(lengths))
+        ends.append([*(end for end in inside if 0 < end < n), n])
+    return ends
+
+
+def _aligned(chunks: Lengths, ends: Sequence[Sequence[int]]) -> Lengths:
+    """Blocks whose ends are ends of objects: the next ones behind those of x."""
+    result = []
+    for lengths, allowed in zip(chunks, ends, strict=True):
+        moved = {allowed[bisect_left(allowed, end)] for end in itertools.accumulate(lengths)}
+        cuts = [0, *sorted(moved - {0})]
+        result.append(tuple(b - a for a, b in itertools.pairwise(cuts)) or (0,))
+    return tuple(result)
+
+
+def _writing(
+    x: Any, target: Array, first: Sequence[int], ends: Sequence[Sequence[int]], threads: int | None
+) -> Delayed:
+    """One task for each block, which waits for those before it that share an object with it."""
+    # Tasks of an array are fused here: those of a `Delayed` are not.
+    (x,) = optimize(x)
+    name = f"hyperslab-store-{tokenize(x, target, first, threads)}"
+    holder = f"{name}-target"
+    tasks: dict[Any, Any] = {holder: target}
+    last: dict[tuple[int, ...], Any] = {}
+    starts = [[0, *itertools.accumulate(lengths)] for lengths in x.chunks]
+    for number in np.ndindex(*x.numblocks):
+        spans = [(at[n], at[n + 1]) for at, n in zip(starts, number, strict=True)]
+        if any(a == b for a, b in spans):
+            continue
+        key = (name, *number)
+        shared = _shared_objects(spans, ends)
+        before = sorted({last[each] for each in shared if each in last})
+        last.update(dict.fromkeys(shared, key))
+        place = tuple(slice(at + a, at + b) for at, (a, b) in zip(first, spans, strict=True))
+        tasks[key] = (_write, holder, place, (x.name, *number), threads, before)
+    tasks[name] = (_done, [key for key in tasks if isinstance(key, tuple)])
+    return Delayed(name, HighLevelGraph.from_collections(name, tasks, dependencies=[x]))
+
+
+def _shared_objects(spans: Sequence[tuple[int, int]], ends: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    """Numbers of the objects that a block touches; none, where it is of whole objects."""
+    edges = [[0, *allowed] for allowed in ends]
+    if all(_is_in(a, edge) and _is_in(b, edge) for (a, b), edge in zip(spans, edges, strict=True)):
+        return []
+    touched = (
+        range(bisect_left(allowed, a + 1), bisect_left(allowed, b) + 1)
+        for (a, b), allowed in zip(spans, ends, strict=True)
+    )
+    return list(itertools.product(*touched))
+
+
+def _is_in(value: int, ascending: Sequence[int]) -> bool:
+    """Whether a value is in a sorted list, its largest included."""
+    return ascending[bisect_left(ascending, value)] == value
+
+
+def _write(target: Array, place: tuple[slice, ...], block: Any, threads: int | None, _before: object) -> None:
+    target.write(place, block, threads)
+
+
+def _done(_blocks: object) -> None:
+    """What is returned when everything is written."""
