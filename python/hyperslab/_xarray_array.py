@@ -78,7 +78,13 @@ class FileArrayAdapter(StoredArray):
     def _values(self, meaning: _native._Meaning | None, selection: tuple[Any, ...]) -> Any:
         if self.shape != self._array.shape:
             return self._padded(meaning, selection)
-        return self._converted(super()._read(meaning, selection))
+        found = super()._read(meaning, selection)
+        if self.dtype.kind == "O" and meaning is None and not any(isinstance(at, slice) for at in selection):
+            # One element may be an array itself.
+            made = np.empty((), object)
+            made[()] = found.decode("utf-8", "surrogateescape") if self._is_text else found
+            return made
+        return self._converted(found)
 
     def _converted(self, found: Any) -> Any:
         if self._is_text:

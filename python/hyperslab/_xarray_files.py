@@ -41,8 +41,7 @@ _WITHOUT_VARIABLE = b"This is a netCDF dimension but not a netCDF variable."
 # Numbers of HDF5's filters by netCDF4-python's names of them.
 _COMPRESSORS = {"zlib": 1, "szip": 4, "zstd": 32015, "bzip2": 307, "blosc": 32001}
 _BLOSC = ("blosc_blosclz", "blosc_lz4", "blosc_lz4hc", "blosc_snappy", "blosc_zlib", "blosc_zstd")
-_SHUFFLE, _FLETCHER32, _SCALE_OFFSET = 2, 3, 6
-_KNOWN = frozenset({*_COMPRESSORS.values(), _SHUFFLE, _FLETCHER32, _SCALE_OFFSET})
+_SHUFFLE, _FLETCHER32 = 2, 3
 
 
 @dataclass
@@ -67,6 +66,9 @@ class FileTree:
         self._members: dict[str, _Members] = {}
         self._phony: dict[str, tuple[str, ...]] | None = None
         self._lengths: dict[tuple[str, str], int] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FileTree, (self.root, self.source)
 
     def members(self, path: str) -> _Members:
         """What is in the group at a path, ``/a/b``; the root's is ``/``."""
@@ -114,7 +116,8 @@ class FileTree:
                 self._phony = self.root.phony_dimensions()
             phony = self._phony.get(array.name)
             if phony is None:
-                phony = tuple(f"phony_dim_{axis}" for axis in range(array.ndim))
+                # Of elements that netCDF does not have.
+                phony = _by_length(array.shape)
             names = tuple(a or b for a, b in zip(names or phony, phony, strict=True))
         return names  # type: ignore[return-value]
 
@@ -165,6 +168,15 @@ class FileTree:
             path = path.rpartition("/")[0] or "/"
 
 
+def _by_length(shape: tuple[int, ...]) -> tuple[str, ...]:
+    """Names for axes: axes of the same length share one, but not within one array."""
+    before = [shape[:axis].count(length) for axis, length in enumerate(shape)]
+    return tuple(
+        f"phony_dim_of_{length}" + (f"_{count}" if count else "")
+        for length, count in zip(shape, before, strict=True)
+    )
+
+
 class FileReader(AbstractDataStore):
     """The arrays of one group as variables, with the attributes and encodings of xarray's engine "netcdf4"."""
 
@@ -177,9 +189,10 @@ class FileReader(AbstractDataStore):
     def get_encoding(self) -> dict[str, Any]:
         members = self._tree.members(self._path)
         unlimited = {name for name, grows in members.dimensions.items() if grows}
-        if self._tree.is_classic:
-            for _, array, _ in members.arrays:
-                most = array.maxshape or ()
+        for _, array, _ in members.arrays:
+            most = array.maxshape or ()
+            # Dimensions that have a scale are known already.
+            if None in most and (self._tree.is_classic or array.dimension_names is None):
                 names = self._tree.names_of_axes(array)
                 unlimited |= {name for name, top in zip(names, most, strict=True) if top is None}
         return {"unlimited_dims": unlimited}
@@ -211,6 +224,9 @@ class FileReader(AbstractDataStore):
         elif self._tree.is_classic:
             encoding["dtype"] = dtype = dtype.newbyteorder("=")
         else:
+            if dtype.kind == "S":
+                # Without h5py's note of the encoding.
+                dtype = np.dtype(dtype.str)
             encoding["dtype"] = dtype
             enum = (dtype.metadata or {}).get("enum")
             if enum is not None:
@@ -221,7 +237,7 @@ class FileReader(AbstractDataStore):
         if dtype.kind == "S" and "_FillValue" in attributes:
             attributes["_FillValue"] = np.bytes_(attributes["_FillValue"])
         if not self._tree.is_classic:
-            encoding.update(_filters(array, facts["filters"]))
+            encoding.update(_filters(facts["filters"]))
             chunks = facts["chunks"]
             encoding["contiguous"] = chunks is None
             encoding["chunksizes"] = chunks
@@ -235,8 +251,8 @@ class FileReader(AbstractDataStore):
         return Variable(dimensions, data, attributes, encoding, fastpath=True)
 
 
-def _filters(array: FileArray, filters: list[tuple[int, str | None, list[int]]]) -> dict[str, Any]:
-    """The filters as netCDF4-python tells them; of those that it does not know, as h5py does."""
+def _filters(filters: list[tuple[int, str | None, list[int]]]) -> dict[str, Any]:
+    """The filters as netCDF4-python tells them, which leaves out those that it does not know."""
     parameters = {number: values for number, _, values in filters}
     found: dict[str, Any] = dict.fromkeys(_COMPRESSORS, False)
     found["shuffle"], found["complevel"] = _SHUFFLE in parameters, 0
@@ -256,8 +272,6 @@ def _filters(array: FileArray, filters: list[tuple[int, str | None, list[int]]])
             found["complevel"] = level
         elif values:
             found["complevel"] = values[0]
-    if set(parameters) - _KNOWN:
-        found["compression"], found["compression_opts"] = array.compression, array.compression_opts
     return found
 
 

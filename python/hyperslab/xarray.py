@@ -36,6 +36,22 @@ __all__ = ["BackendEntrypoint"]
 
 _MAGIC = (b"\x89HDF\r\n\x1a\n", b"CDF\x01", b"CDF\x02", b"CDF\x05")
 _FILES = frozenset({".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5"})
+# What `open_dataset` takes. xarray finds it out by itself only for engines that have a name.
+_PARAMETERS = (
+    "filename_or_obj",
+    "mask_and_scale",
+    "decode_times",
+    "concat_characters",
+    "decode_coords",
+    "drop_variables",
+    "use_cftime",
+    "decode_timedelta",
+    "group",
+    "storage_options",
+    "consolidated",
+    "zarr_format",
+    "use_zarr_fill_value_as_mask",
+)
 _SCHEMES = frozenset({"file", "s3", "gs", "gcs", "az", "abfs", "abfss", "http", "https"})
 
 
@@ -58,6 +74,7 @@ class BackendEntrypoint(_XarrayEntrypoint):
     description: ClassVar[str] = "Open Zarr, HDF5 and NetCDF with hyperslab"
     url: ClassVar[str] = "https://github.com/hyperslab/hyperslab/blob/main/docs/xarray.md"
     supports_groups: ClassVar[bool] = True
+    open_dataset_parameters: ClassVar[tuple[str, ...] | None] = _PARAMETERS
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
         """Whether xarray may choose this engine when no other is named.
@@ -249,9 +266,9 @@ def _names(dropped: str | Iterable[str] | None) -> frozenset[str]:
 
 def _dataset(reader: AbstractDataStore, **decoding: Any) -> xr.Dataset:
     try:
-        return StoreBackendEntrypoint().open_dataset(reader, **decoding)  # type: ignore[arg-type]
+        return StoreBackendEntrypoint().open_dataset(reader, **decoding)
     except BaseException:
-        reader.close()
+        reader.close()  # type: ignore[no-untyped-call]
         raise
 
 
