@@ -1,4 +1,6 @@
-"""Datasets that xarray opens with hyperslab, side by side with its own engines: values, attributes, encodings."""
+"""Datasets that xarray opens with hyperslab, side by side with its own engines: values, attributes and
+encodings.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +106,11 @@ def dataset_of(seed: int, kind: str) -> Any:
         dims = tuple(sorted(chance.sample(["t", "x", "y"], chance.randint(1, 3))))
         shape = tuple(sizes[name] for name in dims)
         attributes = chance.choice(
-            [{}, {"units": "K", "long_name": "températur"}, {"valid": [1, 2], "one": 1.5, "flag": 3, "empty": ""}]
+            [
+                {},
+                {"units": "K", "long_name": "températur"},
+                {"valid": [1, 2], "one": 1.5, "flag": 3, "empty": ""},
+            ]
         )
         encoding: dict[str, Any] = {}
         what = chance.choice(kinds)
@@ -194,9 +200,7 @@ def generated_netcdf(place: Path, kind: str, seed: int) -> None:
     paths = ["/", "/a", "/a/b"] if kind == "NETCDF4" else ["/"]
     for number, path in enumerate(paths):
         dataset = dataset_of(seed + number, kind)
-        dataset.to_netcdf(
-            place, mode="a" if number else "w", group=path, format=kind, engine="netcdf4"
-        )
+        dataset.to_netcdf(place, mode="a" if number else "w", group=path, format=kind, engine="netcdf4")
     same_tree(place, "netcdf4")
     same_tree(place, "netcdf4", decode_cf=False)
     if kind == "NETCDF4":
@@ -342,7 +346,8 @@ def test_every_kind_of_index(stored: Any) -> None:
             xr.testing.assert_identical(lazy.load(), made["v"].isel(index))
             # Index upon index.
             xr.testing.assert_identical(
-                opened["v"][::2, 1:].isel(x=[1, 3]).isel(x=0).load(), made["v"][::2, 1:].isel(x=[1, 3]).isel(x=0)
+                opened["v"][::2, 1:].isel(x=[1, 3]).isel(x=0).load(),
+                made["v"][::2, 1:].isel(x=[1, 3]).isel(x=0),
             )
 
 
@@ -392,7 +397,11 @@ def test_async(stored: Any) -> None:
         async def loaded(opened: Any = opened) -> list[Any]:
             parts = [opened["v"][n].load_async() for n in range(8)]
             parts.append(opened["v"].isel(x=[1, 5]).load_async())
-            parts.append(opened["v"].isel(x=xr.DataArray([1, 5], dims="p"), t=xr.DataArray([0, 2], dims="p")).load_async())
+            parts.append(
+                opened["v"]
+                .isel(x=xr.DataArray([1, 5], dims="p"), t=xr.DataArray([0, 2], dims="p"))
+                .load_async()
+            )
             return await asyncio.gather(*parts)
 
         found = asyncio.run(loaded())
@@ -448,7 +457,12 @@ def test_guesses(tmp_path: Path, stored: Any) -> None:
         assert not guess(tmp_path / other)
     assert not guess(b"CDF\x01") and not guess(3)
     assert guess("s3://bucket/a.nc") and guess("https://example.org/a.h5?version=1")
-    for url in ("https://example.org/a.zarr", "https://example.org/dodsC/a.nc", "https://example.org/", "ftp://a/b.nc"):
+    for url in (
+        "https://example.org/a.zarr",
+        "https://example.org/dodsC/a.nc",
+        "https://example.org/",
+        "ftp://a/b.nc",
+    ):
         assert not guess(url)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -161,7 +161,7 @@ class FileTree:
         """What a group, or one above it, calls an enumeration."""
         while True:
             for name, datatype in self.members(path).types.items():
-                if (datatype.dtype.metadata or {}).get("enum") == enum:
+                if _enum_of(datatype.dtype) == enum:
                     return name
             if path == "/":
                 return None
@@ -178,7 +178,7 @@ def _by_length(shape: tuple[int, ...]) -> tuple[str, ...]:
 
 
 class FileReader(AbstractDataStore):
-    """The arrays of one group as variables, with the attributes and encodings of xarray's engine "netcdf4"."""
+    """The arrays of one group as variables, with attributes and encodings of xarray's engine "netcdf4"."""
 
     def __init__(self, tree: FileTree, path: str, dropped: Collection[str]) -> None:
         self._tree, self._path, self._dropped = tree, path, dropped
@@ -220,7 +220,7 @@ class FileReader(AbstractDataStore):
         text = is_text(dtype)
         encoding: dict[str, Any] = {}
         if text:
-            encoding["dtype"], dtype = str, create_vlen_dtype(str)
+            encoding["dtype"], dtype = str, create_vlen_dtype(str)  # type: ignore[no-untyped-call]
         elif self._tree.is_classic:
             encoding["dtype"] = dtype = dtype.newbyteorder("=")
         else:
@@ -228,12 +228,12 @@ class FileReader(AbstractDataStore):
                 # Without h5py's note of the encoding.
                 dtype = np.dtype(dtype.str)
             encoding["dtype"] = dtype
-            enum = (dtype.metadata or {}).get("enum")
+            enum = _enum_of(dtype)
             if enum is not None:
                 name = self._tree.type_name(self._path, enum)
                 if name is not None:
                     named = {"enum": enum, "enum_name": name}
-                    encoding["dtype"] = np.dtype(dtype, metadata=named)  # type: ignore[call-overload]
+                    encoding["dtype"] = np.dtype(dtype, metadata=named)
         if dtype.kind == "S" and "_FillValue" in attributes:
             attributes["_FillValue"] = np.bytes_(attributes["_FillValue"])
         if not self._tree.is_classic:
@@ -275,10 +275,14 @@ def _filters(filters: list[tuple[int, str | None, list[int]]]) -> dict[str, Any]
     return found
 
 
+def _enum_of(dtype: np.dtype[Any]) -> dict[str, int] | None:
+    """Names and values of an enumeration."""
+    metadata: Mapping[str, Any] = dtype.metadata or {}
+    return metadata.get("enum")
+
+
 def _attributes(handles: list[_native.AttributeHandle]) -> dict[str, Any]:
-    return {
-        name: _attribute(name, handle) for handle in handles if (name := handle.name) not in _RESERVED
-    }
+    return {name: _attribute(name, handle) for handle in handles if (name := handle.name) not in _RESERVED}
 
 
 def _attribute(name: str, handle: _native.AttributeHandle) -> Any:

@@ -6,7 +6,7 @@ import functools
 import importlib.util
 import json
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from xarray import Variable
 from xarray.backends.common import AbstractDataStore
@@ -44,7 +44,7 @@ class ZarrReader(AbstractDataStore):
                 continue
             if error is not None:
                 raise error
-            found[name] = self._variable(self._group._node(handle))
+            found[name] = self._variable(cast(Array, self._group._node(handle)))
         return found
 
     def _variable(self, array: Array) -> Variable:
@@ -112,11 +112,7 @@ def _grid(lengths: list[list[int]] | None, largest: tuple[int, ...]) -> tuple[An
     if lengths is None:
         return largest
     return tuple(
-        (0,)
-        if not axis
-        else axis[0]
-        if len(set(axis[:-1])) <= 1 and axis[-1] <= axis[0]
-        else tuple(axis)
+        (0,) if not axis else axis[0] if len(set(axis[:-1])) <= 1 and axis[-1] <= axis[0] else tuple(axis)
         for axis in lengths
     )
 
@@ -151,7 +147,9 @@ def _zarr_codecs(zarr_format: int, documents: list[Any]) -> tuple[Any, ...]:
         return tuple(numcodecs.get_codec(document) for document in documents)
     from zarr.registry import get_codec_class
 
-    named = ({"name": document} if isinstance(document, str) else document for document in documents)
+    named: list[dict[str, Any]] = [
+        {"name": document} if isinstance(document, str) else document for document in documents
+    ]
     return tuple(get_codec_class(document["name"]).from_dict(document) for document in named)
 
 

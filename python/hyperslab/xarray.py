@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
 import xarray as xr
@@ -91,7 +91,7 @@ class BackendEntrypoint(_XarrayEntrypoint):
             return False
         remote = is_remote_uri(name)
         plain = strip_uri_params(name) if remote else name
-        ending = os.path.splitext(plain.rstrip("/"))[1]
+        ending = PurePosixPath(plain).suffix
         if ending == ".zarr" and importlib.util.find_spec("zarr") is not None:
             return False
         if remote:
@@ -187,7 +187,11 @@ class _Place:
     """What is to be opened, and how."""
 
     def __init__(
-        self, given: Any, storage_options: Mapping[str, Any] | None, consolidated: bool | None, zarr_format: Any
+        self,
+        given: Any,
+        storage_options: Mapping[str, Any] | None,
+        consolidated: bool | None,
+        zarr_format: Any,
     ) -> None:
         self._given = _normalize_path(given)
         self._storage_options = storage_options
@@ -200,7 +204,8 @@ class _Place:
 
     def _root(self, path: str | None) -> Any:
         if isinstance(self._given, AnyGroup):
-            return self._given[path] if path else self._given
+            given: AnyGroup = self._given
+            return given[path] if path else given
         return open_group(
             self._given,
             mode="r",
