@@ -4,8 +4,9 @@
     python benches/xarray_rows.py --full           2 GB
     python benches/xarray_rows.py --row series --rounds 5
 
-Every row begins with opening. The engines take turns in one process, and their values are compared. A ratio is
-the time of "hyperslab" divided by that of the fastest other engine; beside it stands what it should be at most.
+Every row begins with opening. The engines take turns in one process, and their values are compared. A ratio
+is the time of "hyperslab" divided by that of the fastest other engine; beside it stands what it should be at
+most.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from xarray.backends import BackendArray
@@ -16,6 +16,7 @@ from hyperslab.errors import ClosedError
 if TYPE_CHECKING:
     from hyperslab import _native
     from hyperslab._array_common import AnyArray
+    from hyperslab._hdf5_array import FileArray
 
 __all__ = ["FileArrayAdapter", "StoredArray"]
 
@@ -95,7 +96,8 @@ class FileArrayAdapter(StoredArray):
         return found
 
     def _padded(self, meaning: _native._Meaning | None, selection: tuple[Any, ...]) -> Any:
-        stored, fill = self._array.shape, self._array.fill_value
+        array = cast("FileArray", self._array)
+        stored, fill = array.shape, array.fill_value
         if self._is_text:
             fill = fill.decode("utf-8", "surrogateescape")
         dtype = object if self._is_text else self.dtype
