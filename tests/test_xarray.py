@@ -174,7 +174,7 @@ def cases(seed: int, usual: int) -> Iterator[tuple[int, Path]]:
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_generated_zarr(zarr_format: int, seed: int) -> None:
-    for number, folder in cases(seed, 8):
+    for number, folder in cases(seed, 3):
         generated_zarr(folder / "a.zarr", zarr_format, number)
 
 
@@ -192,7 +192,7 @@ def generated_zarr(place: Path, zarr_format: int, seed: int) -> None:
 
 @pytest.mark.parametrize("kind", ["NETCDF3_64BIT", "NETCDF4"])
 def test_generated_netcdf(kind: str, seed: int) -> None:
-    for number, folder in cases(seed, 8):
+    for number, folder in cases(seed, 3):
         generated_netcdf(folder / "a.nc", kind, number)
 
 
@@ -211,7 +211,7 @@ def generated_netcdf(place: Path, kind: str, seed: int) -> None:
 
 def test_round_trip(seed: int) -> None:
     """What is opened with hyperslab is written as what xarray's engine opens."""
-    for number, folder in cases(seed, 5):
+    for number, folder in cases(seed, 2):
         round_trip(folder, number)
 
 

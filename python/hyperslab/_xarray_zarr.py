@@ -150,7 +150,13 @@ def _zarr_codecs(zarr_format: int, documents: list[Any]) -> tuple[Any, ...]:
     named: list[dict[str, Any]] = [
         {"name": document} if isinstance(document, str) else document for document in documents
     ]
-    return tuple(get_codec_class(document["name"]).from_dict(document) for document in named)
+    made = []
+    for document in named:
+        kind: Any = get_codec_class(document["name"])
+        # Elements of one byte have no byte order; older zarr-python takes a default there.
+        one_byte = document["name"] == "bytes" and not document.get("configuration")
+        made.append(kind(endian=None) if one_byte else kind.from_dict(document))
+    return tuple(made)
 
 
 def zarr_groups(group: Group) -> Iterator[tuple[str, Group]]:
