@@ -434,6 +434,23 @@ def test_other_places(tmp_path: Path, stored: Any) -> None:
     assert xr.open_dataset(store, engine=Engine)["a"].values.tolist() == [1, 2]
 
 
+def test_on_a_server(monkeypatch: pytest.MonkeyPatch, stored: Any) -> None:
+    from object_server_client import Server
+
+    made, places = stored
+    with Server() as server:
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        options = {"endpoint_url": server.url, "region": "us-east-1"}
+        url = "s3://bucket/a.zarr"
+        hs.copy(hs.open_group(places[0], mode="r"), url, storage_options=options)
+        opened = xr.open_dataset(url, engine=Engine, storage_options=options)
+        assert opened.encoding["source"] == url
+        xr.testing.assert_identical(opened.compute(), made)
+        opened = xr.open_mfdataset([url], engine=Engine, backend_kwargs={"storage_options": options})
+        xr.testing.assert_identical(opened.compute(), made)
+
+
 def test_what_is_not_there(tmp_path: Path, stored: Any) -> None:
     _, places = stored
     for place, error in zip(places, (OSError, OSError, OSError)):
