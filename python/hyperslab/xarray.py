@@ -204,7 +204,7 @@ class _Place:
 
     def _root(self, path: str | None) -> Any:
         if isinstance(self._given, AnyGroup):
-            given: AnyGroup = self._given
+            given: Any = self._given
             return given[path] if path else given
         return open_group(
             self._given,
