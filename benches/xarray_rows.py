@@ -1,0 +1,203 @@
+"""xarray: its engine "hyperslab" beside its own engines, on the same data.
+
+    python benches/xarray_rows.py                  small data: 34 MB
+    python benches/xarray_rows.py --full           2 GB
+    python benches/xarray_rows.py --row series --rounds 5
+
+Every row begins with opening. The engines take turns in one process, and their values are compared. A ratio
+is the time of "hyperslab" divided by that of the fastest other engine; beside it stands what it should be at
+most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import common
+import hyperslab as hs
+import netCDF4
+import numpy as np
+import xarray as xr
+from hyperslab.xarray import BackendEntrypoint
+
+OURS = "hyperslab"
+ENGINES: dict[str, Any] = {
+    OURS: BackendEntrypoint,
+    "zarr": "zarr",
+    "netcdf4": "netcdf4",
+    "h5netcdf": "h5netcdf",
+}
+ZARR, NETCDF = (OURS, "zarr"), (OURS, "netcdf4", "h5netcdf")
+# Engines that need more than a minute to open many variables are left out there.
+OPENING = (OURS, "netcdf4")
+VARIABLES = 1000
+
+Read = Callable[[xr.Dataset], Any]
+
+
+@dataclass
+class Row:
+    """What is measured: something read from what is opened."""
+
+    name: str
+    place: Path
+    engines: tuple[str, ...]
+    target: float
+    read: Read | None = None
+
+
+def sharded(place: Path, shape: tuple[int, ...]) -> None:
+    """A variable in shards of many chunks."""
+    time, height, width = shape
+    chunks, shards = (8, height // 4, width // 4), (min(64, time), height // 2, width // 2)
+    group = hs.create_group(place, zarr_format=3)
+    names = ["time", "y", "x"]
+    array = group.create_array(
+        "sst",
+        shape=shape,
+        dtype="f4",
+        chunks=chunks,
+        shards=shards,
+        dimension_names=names,
+        compressors="auto",
+    )
+    for start, values in blocks(shape, shards[0]):
+        array[start : start + len(values)] = values
+    group.consolidate()
+
+
+def netcdf(place: Path, shape: tuple[int, ...]) -> None:
+    """A variable in chunks, shuffled and compressed with zlib."""
+    with netCDF4.Dataset(place, "w") as file:
+        for name, length in zip(("time", "y", "x"), shape, strict=True):
+            file.createDimension(name, length)
+        chunks = (8, shape[1] // 4, shape[2] // 4)
+        variable = file.createVariable(
+            "sst", "f4", ("time", "y", "x"), zlib=True, complevel=1, shuffle=True, chunksizes=chunks
+        )
+        for start, values in blocks(shape, 8):
+            variable[start : start + len(values)] = values
+
+
+def blocks(shape: tuple[int, ...], count: int) -> Iterator[tuple[int, common.Array]]:
+    """Time steps, ``count`` at once. Of more than 64 the later ones repeat the first ones."""
+    fields = list(common.ocean_steps((min(64, shape[0]), *shape[1:])))
+    for start in range(0, shape[0], count):
+        yield start, np.stack([fields[n % len(fields)] for n in range(start, min(start + count, shape[0]))])
+
+
+def many_variables(directory: Path) -> list[Row]:
+    """Opening datasets of many small variables."""
+    made = xr.Dataset(
+        {
+            f"v{number:04}": xr.Variable(
+                ("time", "y", "x"),
+                np.zeros((2, 4, 5), "f4"),
+                {"units": "K", "long_name": f"variable {number}"},
+                {"_FillValue": np.float32(-9)},
+            )
+            for number in range(VARIABLES)
+        },
+        {"time": ("time", np.arange(2), {"units": "days since 2000-01-01"}), "x": np.arange(5.0)},
+    )
+    rows = []
+    for zarr_format in (2, 3):
+        place = directory / f"many{zarr_format}.zarr"
+        made.to_zarr(place, zarr_format=zarr_format, consolidated=True)
+        name = f"open {VARIABLES} variables, Zarr v{zarr_format}, consolidated"
+        rows.append(Row(name, place, ZARR, 0.7))
+    encoding = {name: {"zlib": True, "chunksizes": (1, 4, 5)} for name in made.data_vars}
+    made.to_netcdf(directory / "many.nc", engine="netcdf4", encoding=encoding)
+    rows.append(Row(f"open {VARIABLES} variables, NetCDF-4", directory / "many.nc", OPENING, 0.7))
+    return rows
+
+
+def reads(place: Path, what: str, engines: tuple[str, ...], shape: tuple[int, ...]) -> list[Row]:
+    """Parts of a large variable, and all of it."""
+    time, height, width = shape
+    rng = np.random.default_rng(0)
+    stations = {name: ("station", rng.integers(0, n, 20)) for name, n in (("y", height), ("x", width))}
+    parts: dict[str, Read] = {
+        "a series at a point": lambda opened: opened["sst"][:, height // 3, width // 3].values,
+        "a map at a time": lambda opened: opened["sst"][time // 2].values,
+        "series at 20 stations": lambda opened: opened["sst"].isel(stations).values,
+        "every third map, a list of rows": lambda opened: (
+            opened["sst"].isel(time=slice(0, 48, 3), y=[5, 1, 9]).values
+        ),
+        "all": lambda opened: opened["sst"].values,
+    }
+    return [Row(f"{name}, {what}", place, engines, 0.5, read) for name, read in parts.items()]
+
+
+def rows(directory: Path, full: bool) -> list[Row]:
+    """All rows, with their data."""
+    shape = (1000, 512, 1024) if full else (64, 256, 512)
+    sharded(directory / "sharded.zarr", shape)
+    netcdf(directory / "plain.nc", shape)
+    return [
+        *many_variables(directory),
+        *reads(directory / "sharded.zarr", "Zarr v3 sharded", ZARR, shape),
+        *reads(directory / "plain.nc", "NetCDF-4", NETCDF, shape),
+    ]
+
+
+def run(row: Row, engine: str) -> Any:
+    """Opens, reads and closes."""
+    with xr.open_dataset(row.place, engine=ENGINES[engine], cache=False) as opened:
+        return None if row.read is None else row.read(opened)
+
+
+def measure(row: Row, rounds: int) -> dict[str, common.Timing]:
+    """The times of all engines, whose values are compared."""
+    found = {engine: common.Timing() for engine in row.engines}
+    expected: Any = None
+    for number, engine in common.turns(row.engines, rounds):
+        if number < 0:
+            values = run(row, engine)
+            if expected is not None and not common.same_bits(values, expected):
+                sys.exit(f"{row.name}: {engine} has other values")
+            expected = values
+            continue
+        with common.timed(found[engine]):
+            run(row, engine)
+    return found
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--full", action="store_true", help="data of 2 GB")
+    parser.add_argument("--row", action="append", help="measure only rows with this in their name")
+    parser.add_argument("--rounds", type=int, default=5, help="samples of each engine (%(default)s)")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Prints the table."""
+    warnings.simplefilter("ignore")
+    arguments = parse_arguments()
+    lines = []
+    with tempfile.TemporaryDirectory() as directory:
+        for row in rows(Path(directory), arguments.full):
+            if arguments.row and not any(part in row.name for part in arguments.row):
+                continue
+            found = measure(row, arguments.rounds)
+            medians = {engine: timing.median for engine, timing in found.items()}
+            best = min(median for engine, median in medians.items() if engine != OURS)
+            cells = [common.seconds_text(medians[name]) if name in medians else "" for name in ENGINES]
+            lines.append([row.name, *cells, f"{medians[OURS] / best:.2f}", f"≤ {row.target}"])
+            print(f"{row.name}: {medians[OURS] / best:.2f}", file=sys.stderr)
+    print(common.table(("time", *ENGINES, "ratio", "target"), lines))
+
+
+if __name__ == "__main__":
+    main()

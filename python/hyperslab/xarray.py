@@ -1,0 +1,291 @@
+"""xarray: ``xarray.open_dataset(path_or_url, engine="hyperslab")`` for Zarr, HDF5 and NetCDF.
+
+What a dataset looks like is the same as with xarray's engines "zarr", "netcdf4" and "h5netcdf": variables,
+attributes and encodings. Decoding is xarray's own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar
+
+import xarray as xr
+from xarray.backends import BackendEntrypoint as _XarrayEntrypoint
+from xarray.backends.common import (
+    AbstractDataStore,
+    _is_likely_dap_url,
+    _normalize_path,
+    datatree_from_dict_with_io_cleanup,
+)
+from xarray.backends.store import StoreBackendEntrypoint
+from xarray.core.utils import is_remote_uri, strip_uri_params
+
+from hyperslab._group import Group
+from hyperslab._group_common import AnyGroup
+from hyperslab._hdf5_group import FileGroup
+from hyperslab._open import open_group
+from hyperslab._store import Store
+from hyperslab._xarray_files import FileReader, FileTree
+from hyperslab._xarray_zarr import ZarrReader, zarr_groups
+from hyperslab.errors import NodeNotFoundError
+
+__all__ = ["BackendEntrypoint"]
+
+_MAGIC = (b"\x89HDF\r\n\x1a\n", b"CDF\x01", b"CDF\x02", b"CDF\x05")
+_FILES = frozenset({".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5"})
+# What `open_dataset` takes. xarray finds it out by itself only for engines that have a name.
+_PARAMETERS = (
+    "filename_or_obj",
+    "mask_and_scale",
+    "decode_times",
+    "concat_characters",
+    "decode_coords",
+    "drop_variables",
+    "use_cftime",
+    "decode_timedelta",
+    "group",
+    "storage_options",
+    "consolidated",
+    "zarr_format",
+    "use_zarr_fill_value_as_mask",
+)
+_SCHEMES = frozenset({"file", "s3", "gs", "gcs", "az", "abfs", "abfss", "http", "https"})
+
+
+class BackendEntrypoint(_XarrayEntrypoint):
+    """The engine "hyperslab" of xarray: Zarr v2 and v3, HDF5, NetCDF 3 and 4, here and on servers.
+
+    Where hyperslab is installed, ``engine="hyperslab"`` names this class.
+
+    Examples
+    --------
+    >>> import hyperslab as hs, tempfile, xarray as xr
+    >>> from hyperslab.xarray import BackendEntrypoint
+    >>> path = tempfile.mkdtemp() + "/example.zarr"
+    >>> group = hs.create_group(path)
+    >>> z = group.create_array("sst", data=[1.5, 2.5], dimension_names=["x"])
+    >>> xr.open_dataset(path, engine=BackendEntrypoint)["sst"].values
+    array([1.5, 2.5])
+    """
+
+    description: ClassVar[str] = "Open Zarr, HDF5 and NetCDF with hyperslab"
+    url: ClassVar[str] = "https://github.com/hyperslab/hyperslab/blob/main/docs/xarray.md"
+    supports_groups: ClassVar[bool] = True
+    open_dataset_parameters: ClassVar[tuple[str, ...] | None] = _PARAMETERS
+
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
+        """Whether xarray may choose this engine when no other is named.
+
+        Of what is here, the first bytes or the metadata are looked at; of a URL, the name. What xarray's
+        engine "zarr" would open is left to it, where zarr-python is installed.
+        """
+        if isinstance(filename_or_obj, Store | AnyGroup):
+            return True
+        if not isinstance(filename_or_obj, str | os.PathLike):
+            return False
+        name = os.fspath(filename_or_obj)
+        if not isinstance(name, str):
+            return False
+        remote = is_remote_uri(name)
+        plain = strip_uri_params(name) if remote else name
+        ending = PurePosixPath(plain).suffix
+        if ending == ".zarr" and importlib.util.find_spec("zarr") is not None:
+            return False
+        if remote:
+            known = name.partition("://")[0].lower() in _SCHEMES and not _is_likely_dap_url(name)
+            return known and (ending == ".zarr" or ending in _FILES)
+        return _is_readable(Path(name).expanduser())
+
+    def open_dataset(
+        self,
+        filename_or_obj: Any,
+        *,
+        mask_and_scale: Any = True,
+        decode_times: Any = True,
+        concat_characters: Any = True,
+        decode_coords: Any = True,
+        drop_variables: str | Iterable[str] | None = None,
+        use_cftime: Any = None,
+        decode_timedelta: Any = None,
+        group: str | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        consolidated: bool | None = None,
+        zarr_format: Any = None,
+        use_zarr_fill_value_as_mask: bool | None = None,
+    ) -> xr.Dataset:
+        """Open one group as a dataset: called by ``xarray.open_dataset``.
+
+        Parameters
+        ----------
+        filename_or_obj : str, os.PathLike, hyperslab.Store or hyperslab.Group
+            What `hyperslab.open_group` takes.
+        group : str, optional
+            The path of the group.
+        storage_options, zarr_format
+            As in `hyperslab.open`.
+        consolidated : bool, optional
+            ``True``: only with consolidated metadata; ``False``: without; by default, if there is any.
+        use_zarr_fill_value_as_mask : bool, optional
+            Whether elements that are the fill value of a Zarr array are missing. Default: in Zarr v2.
+        """
+        place = _Place(filename_or_obj, storage_options, consolidated, zarr_format)
+        reader = place.reader(group, _names(drop_variables), use_zarr_fill_value_as_mask)
+        return _dataset(
+            reader,
+            mask_and_scale=mask_and_scale,
+            decode_times=decode_times,
+            concat_characters=concat_characters,
+            decode_coords=decode_coords,
+            drop_variables=drop_variables,
+            use_cftime=use_cftime,
+            decode_timedelta=decode_timedelta,
+        )
+
+    def open_datatree(self, filename_or_obj: Any, **kwargs: Any) -> xr.DataTree:
+        """Open all groups as a tree: called by ``xarray.open_datatree``. Arguments as in `open_dataset`."""
+        return datatree_from_dict_with_io_cleanup(self.open_groups_as_dict(filename_or_obj, **kwargs))
+
+    def open_groups_as_dict(
+        self,
+        filename_or_obj: Any,
+        *,
+        mask_and_scale: Any = True,
+        decode_times: Any = True,
+        concat_characters: Any = True,
+        decode_coords: Any = True,
+        drop_variables: str | Iterable[str] | None = None,
+        use_cftime: Any = None,
+        decode_timedelta: Any = None,
+        group: str | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        consolidated: bool | None = None,
+        zarr_format: Any = None,
+        use_zarr_fill_value_as_mask: bool | None = None,
+    ) -> dict[str, xr.Dataset]:
+        """Open all groups as datasets: called by ``xarray.open_groups``. Arguments as in `open_dataset`."""
+        place = _Place(filename_or_obj, storage_options, consolidated, zarr_format)
+        readers = place.readers(group, _names(drop_variables), use_zarr_fill_value_as_mask)
+        return {
+            path: _dataset(
+                reader,
+                mask_and_scale=mask_and_scale,
+                decode_times=decode_times,
+                concat_characters=concat_characters,
+                decode_coords=decode_coords,
+                drop_variables=drop_variables,
+                use_cftime=use_cftime,
+                decode_timedelta=decode_timedelta,
+            )
+            for path, reader in readers
+        }
+
+
+class _Place:
+    """What is to be opened, and how."""
+
+    def __init__(
+        self,
+        given: Any,
+        storage_options: Mapping[str, Any] | None,
+        consolidated: bool | None,
+        zarr_format: Any,
+    ) -> None:
+        self._given = _normalize_path(given)
+        self._storage_options = storage_options
+        self._consolidated = consolidated
+        self._zarr_format = zarr_format
+
+    @property
+    def _source(self) -> str | None:
+        return self._given if isinstance(self._given, str) else None
+
+    def _root(self, path: str | None) -> Any:
+        if isinstance(self._given, AnyGroup):
+            given: Any = self._given
+            return given[path] if path else given
+        return open_group(
+            self._given,
+            mode="r",
+            path=path,
+            storage_options=self._storage_options,
+            use_consolidated=self._consolidated,
+            zarr_format=self._zarr_format,
+        )
+
+    def _found(self, path: str) -> Group | FileGroup:
+        """The root of a file, or the Zarr group at a path."""
+        try:
+            root = self._root(None)
+        except NodeNotFoundError:
+            # A group of Zarr may be there without one above it.
+            if not path.strip("/"):
+                raise
+            return self._root(path)  # type: ignore[no-any-return]
+        if isinstance(root, FileGroup) or not path.strip("/"):
+            return root  # type: ignore[no-any-return]
+        # By way of the root, which may have consolidated metadata.
+        return root.get_group(path.strip("/"))  # type: ignore[no-any-return]
+
+    def reader(
+        self, path: str | None, dropped: frozenset[str], fill_value_is_missing: bool | None
+    ) -> AbstractDataStore:
+        """What reads the group at a path."""
+        found = self._found(path or "/")
+        if isinstance(found, FileGroup):
+            return FileReader(FileTree(found, self._source), _absolute(path), dropped)
+        return ZarrReader(found, dropped, fill_value_is_missing)
+
+    def readers(
+        self, path: str | None, dropped: frozenset[str], fill_value_is_missing: bool | None
+    ) -> Iterator[tuple[str, AbstractDataStore]]:
+        """What reads the group at a path and all groups below it, with their paths as keys of a tree."""
+        found = self._found(path or "/")
+        if isinstance(found, FileGroup):
+            tree, start = FileTree(found, self._source), _absolute(path)
+            for each in tree.groups(start):
+                yield _key(each, start), FileReader(tree, each, dropped)
+            return
+        start = _absolute(path)
+        for each, group in zarr_groups(found):
+            whole = f"{start.rstrip('/')}{each}".rstrip("/") or "/"
+            yield _key(whole, start), ZarrReader(group, dropped, fill_value_is_missing)
+
+
+def _absolute(path: str | None) -> str:
+    return "/" + "/".join(part for part in (path or "").split("/") if part)
+
+
+def _key(path: str, start: str) -> str:
+    """The path of a group in the tree: as in xarray, ``/a/b`` from the root, ``b`` from another group."""
+    if start == "/":
+        return path
+    return path.removeprefix(start).lstrip("/") or "."
+
+
+def _names(dropped: str | Iterable[str] | None) -> frozenset[str]:
+    return frozenset([dropped] if isinstance(dropped, str) else dropped or ())
+
+
+def _dataset(reader: AbstractDataStore, **decoding: Any) -> xr.Dataset:
+    try:
+        return StoreBackendEntrypoint().open_dataset(reader, **decoding)
+    except BaseException:
+        reader.close()  # type: ignore[no-untyped-call]
+        raise
+
+
+def _is_readable(path: Path) -> bool:
+    """Whether a file begins as HDF5 and NetCDF do, or a directory holds the metadata of a group of Zarr."""
+    try:
+        if path.is_dir():
+            document = path / "zarr.json"
+            if document.is_file():
+                return '"group"' in document.read_text(errors="replace")
+            return (path / ".zgroup").is_file()
+        with path.open("rb") as file:
+            return file.read(8).startswith(_MAGIC)
+    except OSError:
+        return False
