@@ -1,7 +1,7 @@
 """zarr-python with our pipeline and with others, in the same arrays: plain files, many chunks, shards.
 
-Run: ``python benches/zarr_pipeline_rows.py [--row shards] [--rounds 15] [--place /dev/shm]``. Pipelines that are not installed
-are left out.
+Run: ``python benches/zarr_pipeline_rows.py [--row shards] [--rounds 15] [--place /dev/shm]``. Pipelines that
+are not installed are left out.
 """
 
 from __future__ import annotations

@@ -11,11 +11,12 @@ from typing import Any, Self
 import numpy as np
 import zarr
 from zarr.abc.codec import CodecPipeline as BasePipeline
+from zarr.abc.store import Store as ZarrStore
 from zarr.codecs import ShardingCodec
 from zarr.codecs._v2 import V2Codec
 from zarr.core.array_spec import ArrayConfig as ZarrArrayConfig
 from zarr.core.array_spec import ArraySpec
-from zarr.core.buffer import default_buffer_prototype
+from zarr.core.buffer import cpu
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.core.metadata import ArrayV2Metadata, ArrayV3Metadata
 from zarr.registry import register_pipeline
@@ -81,7 +82,7 @@ def fallbacks(*, clear: bool = False) -> list[Fallback]:
     return found
 
 
-class CodecPipeline(BasePipeline):
+class CodecPipeline(BasePipeline):  # type: ignore[misc]
     """The engine as a codec pipeline of zarr-python, from version 3.1.
 
     Reads and writes of any selection are one call of the engine, shards included. What the engine does not
@@ -149,12 +150,12 @@ class CodecPipeline(BasePipeline):
     @property
     def supports_partial_decode(self) -> bool:
         """Whether parts of a chunk are decoded by themselves."""
-        return self._default.supports_partial_decode
+        return bool(self._default.supports_partial_decode)
 
     @property
     def supports_partial_encode(self) -> bool:
         """Whether parts of a chunk are encoded by themselves."""
-        return self._default.supports_partial_encode
+        return bool(self._default.supports_partial_encode)
 
     def validate(self, *, shape: tuple[int, ...], dtype: Any, chunk_grid: Any) -> None:
         """Checks that the codecs fit an array."""
@@ -162,15 +163,15 @@ class CodecPipeline(BasePipeline):
 
     def compute_encoded_size(self, byte_length: int, array_spec: Any) -> int:
         """Bytes of an encoded chunk."""
-        return self._default.compute_encoded_size(byte_length, array_spec)
+        return int(self._default.compute_encoded_size(byte_length, array_spec))
 
     async def decode(self, chunk_bytes_and_specs: Iterable[Any]) -> Iterable[Any]:
         """Decodes chunks."""
-        return await self._default.decode(chunk_bytes_and_specs)
+        return list(await self._default.decode(chunk_bytes_and_specs))
 
     async def encode(self, chunk_arrays_and_specs: Iterable[Any]) -> Iterable[Any]:
         """Encodes chunks."""
-        return await self._default.encode(chunk_arrays_and_specs)
+        return list(await self._default.encode(chunk_arrays_and_specs))
 
     # ---- reading and writing
 
@@ -188,7 +189,8 @@ class CodecPipeline(BasePipeline):
                 raise Unplanned(_mismatch(array, values))
         except Unplanned as why:
             self._fall_back(batch, str(why))
-            return await self._default.read(batch, out, drop_axes)  # type: ignore[return-value]
+            # Before version 3.2 it tells nothing of the chunks.
+            return await self._default.read(batch, out, drop_axes) or ()
         threads = _threads()
         await _run(
             array, values.nbytes, lambda: array._get(selected.meaning, selected.selection, values, threads)
@@ -227,6 +229,11 @@ class CodecPipeline(BasePipeline):
         if type(getter) is not StorePath:
             raise Unplanned(f"chunks from a {type(getter).__name__}")
         store = getter.store
+        # Not what pretends to be one.
+        if not issubclass(type(store), ZarrStore):
+            raise Unplanned(f"a store of class {type(store).__name__}")
+        if spec.prototype != cpu.buffer_prototype:
+            raise Unplanned(f"buffers of class {spec.prototype.buffer.__name__}")
         if write and store.read_only:
             # It says so in its own words.
             raise Unplanned("the store is read only")
@@ -251,7 +258,8 @@ class CodecPipeline(BasePipeline):
     def _fall_back(self, batch: Batch, reason: str) -> None:
         """Remembers that zarr-python does it, or refuses."""
         getter = batch[0][0]
-        where = f"{getattr(getter, 'store', '')}/{(self._prefix or getattr(getter, 'path', '')).rstrip('/')}"
+        path = getattr(getter, "path", "") if self._prefix is None else self._prefix.rstrip("/")
+        where = f"{getattr(getter, 'store', '')}/{path}"
         if zarr.config.get("codec_pipeline.strict", False) and reason != "the store is read only":
             raise UnsupportedError(f"{where}: {reason} (codec_pipeline.strict)")
         if (where, reason) in _fallbacks or len(_fallbacks) < MOST_FALLBACKS:
@@ -272,9 +280,13 @@ def _default_pipeline(metadata: Any) -> BatchedCodecPipeline:
         codecs = metadata.codecs
         chunk = getattr(metadata.chunk_grid, "chunk_shape", (1,) * len(metadata.shape))
         settings = ZarrArrayConfig.from_dict({})
-    prototype = default_buffer_prototype()
+    prototype = cpu.buffer_prototype
     spec = ArraySpec(chunk, metadata.dtype, metadata.fill_value, settings, prototype)
-    return BatchedCodecPipeline.from_codecs(codecs).evolve_from_array_spec(spec)
+    evolved = []
+    for codec in codecs:
+        evolved.append(codec.evolve_from_array_spec(spec))
+        spec = evolved[-1].resolve_metadata(spec)
+    return BatchedCodecPipeline.from_codecs(evolved)
 
 
 def _known(metadata: Any) -> tuple[Grid | None, str | None]:
@@ -327,7 +339,7 @@ def _opened(
 ) -> Array:
     """The array that the metadata describe, in this shape."""
     name = ".zarray" if metadata.zarr_format == 2 else "zarr.json"
-    document = metadata.to_buffer_dict(default_buffer_prototype())[name].to_bytes()
+    document = metadata.to_buffer_dict(cpu.buffer_prototype)[name].to_bytes()
     if shape != tuple(metadata.shape):
         document = json.dumps({**json.loads(document), "shape": shape}).encode()
     handle = _native.array_of_document(store._native, prefix.rstrip("/"), metadata.zarr_format, document)

@@ -9,7 +9,7 @@ from typing import Any
 
 from zarr.abc.store import RangeByteRequest
 from zarr.abc.store import Store as ZarrStore
-from zarr.core.buffer import default_buffer_prototype
+from zarr.core.buffer import cpu
 from zarr.storage import LocalStore as ZarrLocalStore
 from zarr.storage import MemoryStore as ZarrMemoryStore
 from zarr.storage import ZipStore as ZarrZipStore
@@ -70,7 +70,7 @@ class _Buffers(MutableMapping[str, Any]):
 
     def __init__(self, buffers: MutableMapping[str, Any]) -> None:
         self._buffers = buffers
-        self._from_bytes = default_buffer_prototype().buffer.from_bytes
+        self._from_bytes = cpu.Buffer.from_bytes
 
     def __getitem__(self, key: str) -> Any:
         values = self._buffers[key].as_numpy_array()
@@ -99,7 +99,7 @@ class _Objects(MutableMapping[str, bytes]):
     def __init__(self, store: Any, loop: asyncio.AbstractEventLoop) -> None:
         # The native store goes with the store that it is for: no circle.
         self._store, self._loop = weakref.ref(store), loop
-        self._prototype = default_buffer_prototype()
+        self._prototype = cpu.buffer_prototype
 
     @property
     def store(self) -> Any:

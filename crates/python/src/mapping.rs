@@ -77,16 +77,15 @@ impl MappingStore {
     /// Reads parts of an object of a ranged mapping; false: there is none.
     fn get_ranges(&self, key: &str, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
         let wanted: Vec<(u64, usize)> = ranges.iter().map(|range| (range.offset, range.buf.len())).collect();
-        let found = self.ask(Operation::Read, key, |mapping| {
-            match mapping.call_method1("ranges", (key, wanted)) {
+        let found =
+            self.ask(Operation::Read, key, |mapping| match mapping.call_method1("ranges", (key, wanted)) {
                 Ok(found) => {
                     let parts = found.try_iter()?.map(|part| bytes_of(&part?));
                     parts.collect::<PyResult<Vec<_>>>().map(|parts| Some(Held::new(parts)))
                 }
                 Err(error) if error.is_instance_of::<PyKeyError>(mapping.py()) => Ok(None),
                 Err(error) => Err(error),
-            }
-        })?;
+            })?;
         let Some(found) = found else { return Ok(false) };
         let mut parts = found.iter();
         for RangeRead { offset, buf } in ranges {

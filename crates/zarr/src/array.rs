@@ -162,12 +162,7 @@ impl Array {
     /// The array that a document describes, whatever is stored at `path`: neither is the document
     /// looked for there, nor do reads and writes check that it still is what is stored. For callers
     /// that have the metadata from elsewhere. `document`: the text of `zarr.json` or `.zarray`.
-    pub fn of_document(
-        store: Arc<dyn Store>,
-        path: &str,
-        format: Format,
-        document: &[u8],
-    ) -> Result<Self> {
+    pub fn of_document(store: Arc<dyn Store>, path: &str, format: Format, document: &[u8]) -> Result<Self> {
         let path = normalize_path(path)?;
         let key = join(&path, if format == Format::V2 { ZARRAY } else { ZARR_JSON });
         let document = node::parse_document(&store, &key, document)?;
