@@ -9,7 +9,7 @@ from typing import Any
 
 from zarr.abc.store import RangeByteRequest
 from zarr.abc.store import Store as ZarrStore
-from zarr.core.buffer import cpu
+from zarr.core.buffer import cpu, default_buffer_prototype
 from zarr.storage import LocalStore as ZarrLocalStore
 from zarr.storage import MemoryStore as ZarrMemoryStore
 from zarr.storage import ZipStore as ZarrZipStore
@@ -99,7 +99,11 @@ class _Objects(MutableMapping[str, bytes]):
     def __init__(self, store: Any, loop: asyncio.AbstractEventLoop) -> None:
         # The native store goes with the store that it is for: no circle.
         self._store, self._loop = weakref.ref(store), loop
-        self._prototype = cpu.buffer_prototype
+
+    @property
+    def _prototype(self) -> Any:
+        # The buffers that the settings name: a store may insist on them.
+        return default_buffer_prototype()
 
     @property
     def store(self) -> Any:
