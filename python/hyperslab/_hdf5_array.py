@@ -384,9 +384,11 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
             return super().__getitem__(selection)
         return values(self._of_objects, self._raw(selection))[()]
 
-    def _get(self, meaning: _native._Meaning, selection: Any, out: Any = None) -> Any:
+    def _get(
+        self, meaning: _native._Meaning, selection: Any, out: Any = None, threads: int | None = None
+    ) -> Any:
         if self._of_objects is None:
-            return super()._get(meaning, selection, out)
+            return super()._get(meaning, selection, out, threads)
         made = values(self._of_objects, self._raw(selection, meaning))
         if out is None:
             return made[()]

@@ -638,13 +638,14 @@ impl ArrayBase {
 
     /// What an index of another meaning than that of ``array[selection]`` selects: in a new array,
     /// or in ``out``.
-    #[pyo3(signature = (meaning, selection, out=None))]
+    #[pyo3(signature = (meaning, selection, out=None, threads=None))]
     fn _get<'py>(
         &self,
         py: Python<'py>,
         meaning: &str,
         selection: &Bound<'py, PyAny>,
         out: Option<Bound<'py, PyAny>>,
+        threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let array = self.array(py)?;
         let types = self.types(py, &array)?;
@@ -652,24 +653,26 @@ impl ArrayBase {
         match out {
             None => self.item(py, &array, types, &selection),
             Some(out) => {
-                let reading = self.reading(py, &array, &selection)?;
+                let reading = Reading { threads, ..self.reading(py, &array, &selection)? };
                 self.item_into(py, &array, types, &selection, out, reading)
             }
         }
     }
 
     /// Writes what such an index selects.
+    #[pyo3(signature = (meaning, selection, value, threads=None))]
     fn _set(
         &self,
         py: Python<'_>,
         meaning: &str,
         selection: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
+        threads: Option<usize>,
     ) -> PyResult<()> {
         self.writable(py)?;
         let array = self.array(py)?;
         let selection = self.select_as(&array, Some(selection), Some(meaning))?;
-        let writing = Writing { threads: None, write_empty_chunks: self.write_empty_chunks };
+        let writing = Writing { threads, write_empty_chunks: self.write_empty_chunks };
         self.assign(py, &array, &selection, value, writing)
     }
 

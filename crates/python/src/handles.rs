@@ -1,7 +1,7 @@
 //! Arrays and groups for Python, open or to be opened.
 
 use crate::create;
-use crate::errors::OrRaise;
+use crate::errors::{self, OrRaise};
 use crate::hdf5::DatatypeHandle;
 use crate::slot::{Origin, Slot, SlotNode};
 use crate::store::StoreHandle;
@@ -82,6 +82,23 @@ handle!(
     GroupHandle, Group, "group", into_group,
     |store, path, format| zarr::Group::open(store, path, format, Consolidation::Auto)
 );
+
+/// The array that a document describes, whatever is stored at its path.
+#[pyfunction]
+pub(crate) fn array_of_document(
+    py: Python<'_>,
+    store: &StoreHandle,
+    path: &str,
+    zarr_format: u32,
+    document: &[u8],
+) -> PyResult<ArrayHandle> {
+    let format = create::format(Some(zarr_format))?.unwrap_or(Format::V3);
+    let Origin::Store(store) = store.origin() else {
+        return Err(errors::invalid(py, "a file of HDF5 or NetCDF has no documents".to_owned()));
+    };
+    let array = py.detach(|| zarr::Array::of_document(store, path, format, document));
+    Ok(ArrayHandle::new(array.map_err(Error::from).or_raise(py)?.into()))
+}
 
 /// A node as a handle of its kind.
 #[derive(IntoPyObject)]

@@ -86,7 +86,7 @@ mod _native {
     #[pymodule_export]
     use crate::group::GroupBase;
     #[pymodule_export]
-    use crate::handles::{ArrayHandle, GroupHandle};
+    use crate::handles::{ArrayHandle, GroupHandle, array_of_document};
     #[pymodule_export]
     use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle, convert_elements};
     #[pymodule_export]

@@ -2,6 +2,9 @@
 //!
 //! Each request takes the GIL, so requests do not run side by side; bytes are copied out of what the
 //! mapping returned without it. A listing goes through all keys.
+//!
+//! A mapping with a method `ranges(key, [(offset, length), …])` reads parts of objects, and tells
+//! their sizes (`size_of(key)`): a list of bytes, an integer, or `KeyError`. Others read whole objects.
 
 use crate::held::Held;
 use hyperslab::store::{Entry, Key, Opened, Operation, RangeRead, Store, StoreError};
@@ -21,13 +24,16 @@ pub(crate) struct MappingStore {
     mapping: Held<Py<PyAny>>,
     /// Says where its objects are: mappings of the same URL hold the same objects.
     url: String,
+    /// Whether it reads parts of objects.
+    ranged: bool,
 }
 
 impl MappingStore {
     /// Without a URL the mapping is told from others by its address.
-    pub(crate) fn new(mapping: Py<PyAny>, url: Option<String>) -> Self {
+    pub(crate) fn new(mapping: &Bound<'_, PyAny>, url: Option<String>) -> Self {
         let url = url.unwrap_or_else(|| format!("memory://mapping-{:x}", mapping.as_ptr().addr()));
-        MappingStore { mapping: Held::new(mapping), url }
+        let ranged = mapping.hasattr("ranges").unwrap_or(false);
+        MappingStore { mapping: Held::new(mapping.clone().unbind()), url, ranged }
     }
 
     /// Asks the mapping. What it raises becomes the source of the error.
@@ -66,6 +72,45 @@ impl MappingStore {
             }),
             _ => Ok(Some(bytes)),
         }
+    }
+
+    /// Reads parts of an object of a ranged mapping; false: there is none.
+    fn get_ranges(&self, key: &str, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
+        let wanted: Vec<(u64, usize)> = ranges.iter().map(|range| (range.offset, range.buf.len())).collect();
+        let found =
+            self.ask(Operation::Read, key, |mapping| match mapping.call_method1("ranges", (key, wanted)) {
+                Ok(found) => {
+                    let parts = found.try_iter()?.map(|part| bytes_of(&part?));
+                    parts.collect::<PyResult<Vec<_>>>().map(|parts| Some(Held::new(parts)))
+                }
+                Err(error) if error.is_instance_of::<PyKeyError>(mapping.py()) => Ok(None),
+                Err(error) => Err(error),
+            })?;
+        let Some(found) = found else { return Ok(false) };
+        let mut parts = found.iter();
+        for RangeRead { offset, buf } in ranges {
+            let part = parts.next().map_or(&[][..], |part| &part[..]);
+            if part.len() != buf.len() {
+                return Err(StoreError::OutOfRange {
+                    key: key.to_owned(),
+                    url: self.url(),
+                    offset: *offset,
+                    len: buf.len() as u64,
+                    size: offset.saturating_add(part.len() as u64),
+                });
+            }
+            buf.copy_from_slice(part);
+        }
+        Ok(true)
+    }
+
+    /// Bytes of an object of a ranged mapping.
+    fn size_of(&self, key: &str) -> Result<Option<u64>> {
+        self.ask(Operation::Read, key, |mapping| match mapping.call_method1("size_of", (key,)) {
+            Ok(found) => found.extract().map(Some),
+            Err(error) if error.is_instance_of::<PyKeyError>(mapping.py()) => Ok(None),
+            Err(error) => Err(error),
+        })
     }
 
     fn copy_ranges(&self, key: &str, bytes: &[u8], ranges: &mut [RangeRead<'_>]) -> Result<()> {
@@ -117,14 +162,44 @@ impl Opened for OpenBytes<'_> {
     }
 }
 
+/// An object of a ranged mapping. Parts are read when they are asked for.
+#[derive(Debug)]
+struct OpenRanges<'s> {
+    store: &'s MappingStore,
+    key: String,
+    size: u64,
+}
+
+impl Opened for OpenRanges<'_> {
+    fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
+        if self.store.get_ranges(&self.key, ranges)? {
+            return Ok(());
+        }
+        let source = io::Error::new(io::ErrorKind::NotFound, "deleted while it was read");
+        let (key, url) = (self.key.clone(), self.store.url());
+        Err(StoreError::Io { operation: Operation::Read, key, url, source })
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+}
+
 impl Store for MappingStore {
     fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
+        if self.ranged && size.is_none() {
+            return self.get_ranges(key.as_str(), ranges);
+        }
         let Some(bytes) = self.get_sized(key, size)? else { return Ok(false) };
         self.copy_ranges(key.as_str(), &bytes, ranges)?;
         Ok(true)
     }
 
     fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
+        if self.ranged && size.is_none() {
+            let Some(size) = self.size_of(key.as_str())? else { return Ok(None) };
+            return Ok(Some(Box::new(OpenRanges { store: self, key: key.as_str().to_owned(), size })));
+        }
         let Some(bytes) = self.get_sized(key, size)? else { return Ok(None) };
         Ok(Some(Box::new(OpenBytes { store: self, key: key.as_str().to_owned(), bytes })))
     }
@@ -141,6 +216,9 @@ impl Store for MappingStore {
     }
 
     fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
+        if self.ranged {
+            return self.size_of(key.as_str());
+        }
         Ok(self.get(key)?.map(|bytes| bytes.len() as u64))
     }
 

@@ -4,7 +4,9 @@ use crate::copy::Source as Node;
 use crate::errors::{self, OrRaise};
 use crate::mapping::MappingStore;
 use crate::slot::Origin;
-use hyperslab::store::{Key, LocalOptions, LocalStore, MemoryStore, Store, StoreError, ZipMode, ZipStore};
+use hyperslab::store::{
+    Key, LocalOptions, LocalStore, MemoryStore, RangeRead, Store, StoreError, ZipMode, ZipStore,
+};
 use hyperslab::stores::{self, Reached, StoreOptions};
 use hyperslab::{DataFile, remote, settings};
 use pyo3::exceptions::PyRuntimeWarning;
@@ -199,7 +201,7 @@ impl StoreHandle {
     /// The objects of a Python mapping. Mappings with one URL are one store.
     #[staticmethod]
     #[pyo3(signature = (mapping, url=None))]
-    fn mapping(mapping: Py<PyAny>, url: Option<String>) -> Self {
+    fn mapping(mapping: &Bound<'_, PyAny>, url: Option<String>) -> Self {
         Self::of(Arc::new(MappingStore::new(mapping, url)))
     }
 
@@ -315,6 +317,44 @@ impl StoreHandle {
         let mut bytes = Vec::new();
         let found = self.run(py, |store| store.read_all(Key::new(key)?, &mut bytes, LARGEST))?;
         Ok(found.then(|| PyBytes::new(py, &bytes)))
+    }
+
+    /// Bytes of an object, from one place to before another (`None`: to the end), as far as there are
+    /// any; with a negative start, so many at the end.
+    fn part<'py>(
+        &self,
+        py: Python<'py>,
+        key: &str,
+        start: i64,
+        stop: Option<u64>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let mut bytes = Vec::new();
+        let found = self.run(py, |store| {
+            let Some(object) = store.open(Key::new(key)?, None)? else { return Ok(false) };
+            let size = object.size();
+            let from = match u64::try_from(start) {
+                Ok(start) => start.min(size),
+                Err(_) => size.saturating_sub(start.unsigned_abs()),
+            };
+            let len = stop.unwrap_or(size).min(size).saturating_sub(from);
+            bytes.resize(usize::try_from(len).unwrap_or(usize::MAX).min(LARGEST), 0);
+            object.read_ranges(&mut [RangeRead { offset: from, buf: &mut bytes }])?;
+            Ok(true)
+        })?;
+        Ok(found.then(|| PyBytes::new(py, &bytes)))
+    }
+
+    /// Bytes of an object; `None` where there is none.
+    fn size(&self, py: Python<'_>, key: &str) -> PyResult<Option<u64>> {
+        self.run(py, |store| store.size(Key::new(key)?))
+    }
+
+    /// What lies directly below a prefix: names, and whether more lies below each.
+    fn list_dir(&self, py: Python<'_>, prefix: &str) -> PyResult<Vec<(String, bool)>> {
+        let found = self.run(py, |store| {
+            store.list_dir(if prefix.is_empty() { None } else { Some(Key::new(prefix)?) })
+        })?;
+        Ok(found.into_iter().map(|entry| (entry.name, entry.is_prefix)).collect())
     }
 
     /// Creates or replaces an object.

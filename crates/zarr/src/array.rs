@@ -166,6 +166,20 @@ impl Array {
         Ok(Array { store, path, metadata, layout, consolidated, copy: None })
     }
 
+    /// The array that a document describes, whatever is stored at `path`: neither is the document
+    /// looked for there, nor do reads and writes check that it still is what is stored. For callers
+    /// that have the metadata from elsewhere. `document`: the text of `zarr.json` or `.zarray`.
+    pub fn of_document(store: Arc<dyn Store>, path: &str, format: Format, document: &[u8]) -> Result<Self> {
+        let path = normalize_path(path)?;
+        let key = join(&path, if format == Format::V2 { ZARRAY } else { ZARR_JSON });
+        let document = node::parse_document(&store, &key, document)?;
+        let kind = NodeKind::Array;
+        let stored = StoredNode { format, kind, key, document, attributes: None, consolidated: None };
+        let metadata = Arc::new(stored.array(&store)?);
+        let layout = Arc::new(metadata.layout(&store, &path, &stored.key)?);
+        Ok(Array { store, path, metadata, layout, consolidated: false, copy: None })
+    }
+
     pub(crate) fn metadata(&self) -> &Arc<Metadata> {
         &self.metadata
     }

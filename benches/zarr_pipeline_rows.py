@@ -1,0 +1,181 @@
+"""zarr-python with our pipeline and with others, in the same arrays: plain files, many chunks, shards.
+
+Run: ``python benches/zarr_pipeline_rows.py [--row shards] [--rounds 15] [--place /dev/shm]``. Pipelines that
+are not installed are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import common
+import numpy as np
+import zarr
+from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
+
+PIPELINES = {
+    "hyperslab": "hyperslab.zarr.CodecPipeline",
+    "zarrs": "zarrs.ZarrsCodecPipeline",
+    "fused": "zarr.core.codec_pipeline.FusedCodecPipeline",
+    "batched": "zarr.core.codec_pipeline.BatchedCodecPipeline",
+}
+CODECS: dict[str, list[Any]] = {
+    "none": [],
+    "gzip": [GzipCodec(level=5)],
+    "zstd": [ZstdCodec(level=3)],
+    "blosc": [BloscCodec(cname="lz4", clevel=5, shuffle="shuffle")],
+}
+# A sample repeats what takes less than this many seconds.
+SAMPLE = 0.02
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement."""
+
+    name: str
+    about: str
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    codec: str
+    # What a call reads or writes, one after the other.
+    selections: tuple[Any, ...]
+    shards: tuple[int, ...] | None = None
+    write: bool = False
+
+
+def rows() -> Iterator[Row]:
+    """All rows."""
+    for size, side in (("256 KiB", (256, 256)), ("1 MiB", (512, 512)), ("8 MiB", (1024, 2048))):
+        steps = tuple((k, ...) for k in range(20))
+        for write in (False, True):
+            about = f"{'write' if write else 'read'} 20 chunks of {size} one by one, no codec"
+            yield Row("plain", about, (20, *side), (1, *side), "none", steps, write=write)
+    for codec in CODECS:
+        for n in (1, 4, 16):
+            block = (slice(0, n * 100), slice(0, n * 100))
+            about = f"read {n}×{n} chunks of 100² f4, {codec}"
+            yield Row("multi", about, (1600, 1600), (100, 100), codec, (block,))
+        about = f"write 16×16 chunks of 100² f4, {codec}"
+        yield Row("multi", about, (1600, 1600), (100, 100), codec, (...,), write=True)
+    cube, inner, outer = (64, 512, 512), (1, 64, 64), (16, 512, 512)
+    rng = np.random.default_rng(0)
+    points = tuple(
+        tuple(slice(int(k) * n, int(k) * n + n) for k, n in zip(at, inner, strict=True))
+        for at in zip(*(rng.integers(0, m // n, 32) for m, n in zip(cube, inner, strict=True)), strict=True)
+    )
+    for codec in ("none", "zstd", "blosc"):
+        for about, selections, write in (
+            ("read all of 4 shards", (...,), False),
+            ("read a plane of a shard", ((5, ...),), False),
+            ("read 32 random chunks", points, False),
+            ("read a column through shards", ((slice(None), 100, 100),), False),
+            ("write 4 shards", (...,), True),
+            ("write a plane of a shard", ((5, ...),), True),
+        ):
+            yield Row("shards", f"{about}, {codec}", cube, inner, codec, selections, outer, write)
+
+
+def made(place: Path, row: Row) -> Any:
+    """The array, with values in it, and these values."""
+    step = np.concatenate(list(common.ocean_steps((2, *row.shape[-2:]))))
+    values = np.resize(step, row.shape).astype("f4")
+    array = zarr.create_array(
+        place,
+        shape=row.shape,
+        chunks=row.chunks,
+        shards=row.shards,
+        dtype="f4",
+        compressors=CODECS[row.codec],
+        filters=None,
+    )
+    array[...] = values
+    return values
+
+
+def work_of(place: Path, row: Row, pipeline: str, values: Any) -> Callable[[], Any]:
+    """What is timed."""
+    with zarr.config.set({"codec_pipeline.path": PIPELINES[pipeline]}):
+        array = zarr.open_array(place, mode="r+")
+    if not row.write:
+        return lambda: [array[selection] for selection in row.selections]
+    parts = [(selection, np.ascontiguousarray(values[selection])) for selection in row.selections]
+
+    def write() -> None:
+        for selection, part in parts:
+            array[selection] = part
+
+    return write
+
+
+def measured(row: Row, place: Path, names: list[str], rounds: int) -> dict[str, float]:
+    """Seconds of a call: the median of all samples."""
+    values = made(place, row)
+    works = {name: work_of(place, row, name, values) for name in names}
+    loops = {}
+    for name, work in works.items():
+        found = work()
+        if not row.write:
+            for part, selection in zip(found, row.selections, strict=True):
+                np.testing.assert_array_equal(part, values[selection], name)
+        start = time.perf_counter()
+        work()
+        loops[name] = max(1, int(SAMPLE / (time.perf_counter() - start)))
+    samples: dict[str, list[float]] = {name: [] for name in names}
+    for number, name in common.turns(names, rounds):
+        start = time.perf_counter()
+        for _ in range(loops[name]):
+            works[name]()
+        if number >= 0:
+            samples[name].append((time.perf_counter() - start) / loops[name])
+    return {name: statistics.median(times) for name, times in samples.items()}
+
+
+def installed() -> list[str]:
+    """The pipelines that can be used here."""
+    import importlib
+
+    found = []
+    for name, path in PIPELINES.items():
+        module, kind = path.rsplit(".", 1)
+        try:
+            getattr(importlib.import_module(module), kind)
+        except (ImportError, AttributeError):
+            print(f"not installed: {path}")
+        else:
+            found.append(name)
+    return found
+
+
+def main() -> None:
+    """Measures, and prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--row", action="append", choices=["plain", "multi", "shards"])
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--place", type=Path)
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore")
+    names = installed()
+    others = [name for name in names if name != "hyperslab"]
+    print(f"| row | what | {' | '.join(names)} | {' | '.join(f'÷ {name}' for name in others)} |")
+    print(f"|---{'|---' * (1 + len(names) + len(others))}|")
+    for row in rows():
+        if asked.row and row.name not in asked.row:
+            continue
+        with tempfile.TemporaryDirectory(dir=asked.place) as place:
+            found = measured(row, Path(place) / "x", names, asked.rounds)
+        times = [common.seconds_text(found[name]) for name in names]
+        ratios = [f"{found['hyperslab'] / found[name]:.2f}" for name in others]
+        print(f"| {row.name} | {row.about} | {' | '.join(times + ratios)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+"""What zarr-python asks of a codec pipeline, chunk by chunk, as one selection of the array."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+__all__ = ["Batch", "Grid", "Unplanned", "planned"]
+
+# (byte getter, array spec, selection of the chunk, selection of the result, whether all of the chunk)
+Batch = Sequence[tuple[Any, Any, Any, Any, bool]]
+
+
+class Unplanned(Exception):
+    """Why a batch is no selection of one array."""
+
+
+class Grid(NamedTuple):
+    """How keys name chunks, and how long chunks are."""
+
+    shape: tuple[int, ...]
+    chunk: tuple[int, ...]
+    separator: str
+    # Whether keys begin with "c".
+    has_c: bool
+
+    @property
+    def key_parts(self) -> int:
+        """How many components a key has behind the path of the array."""
+        if self.separator == "/":
+            return max(len(self.chunk) + self.has_c, 1)
+        return 1
+
+    def coordinates(self, key: str) -> tuple[int, ...]:
+        """Of the chunk with this key."""
+        if not self.chunk:
+            return ()
+        parts = key.split(self.separator)
+        return tuple(map(int, parts[1:] if self.has_c else parts))
+
+
+@dataclass(slots=True)
+class Planned:
+    """A selection of the array."""
+
+    meaning: Literal["orthogonal", "coordinates"]
+    selection: tuple[Any, ...]
+    # What is selected.
+    shape: tuple[int, ...]
+    # What the array has to be like for that: chunks that are only partly in it end where zarr-python says.
+    array_shape: tuple[int, ...]
+
+
+def planned(
+    batch: Batch, grid: Grid, prefix: str, drop_axes: tuple[int, ...], *, write: bool = False
+) -> Planned:
+    """The selection that a batch is made of. Raises `Unplanned`, also for one that nobody expects: what is
+    planned here names exactly the elements that the batch does.
+    """
+    skip, rank = len(prefix), len(grid.chunk)
+    items = []
+    for getter, _, chunk, out, is_complete in batch:
+        path = getter.path
+        if not path.startswith(prefix):
+            raise Unplanned("chunks of several arrays")
+        try:
+            where = grid.coordinates(path[skip:])
+        except ValueError:
+            raise Unplanned(f"the key {path!r}") from None
+        if type(chunk) is not tuple:
+            chunk = (chunk,)
+        if type(out) is not tuple:
+            out = (out,)
+        if len(where) != rank or len(chunk) != rank:
+            raise Unplanned("another number of axes")
+        items.append((where, chunk, out, is_complete))
+    if rank > 1 and all(isinstance(axis, np.ndarray) and axis.ndim == 1 for axis in items[0][1]):
+        return _points(items, grid)
+    return _ranges(items, grid, drop_axes, write)
+
+
+def _points(items: list[Any], grid: Grid) -> Planned:
+    """Coordinates of points, in each chunk some."""
+    count = sum(len(chunk[0]) for _, chunk, _, _ in items)
+    lists = [np.empty(count, np.intp) for _ in grid.chunk]
+    filled = np.zeros(count, bool)
+    highest = [0] * len(grid.chunk)
+    for where, chunk, out, _ in items:
+        if len(out) != 1 or not isinstance(out[0], slice | np.ndarray):
+            raise Unplanned("points with another result")
+        filled[out[0]] = True
+        for axis, (at, length) in enumerate(zip(where, grid.chunk, strict=True)):
+            lists[axis][out[0]] = chunk[axis] + at * length
+            highest[axis] = max(highest[axis], at)
+    if not filled.all():
+        raise Unplanned("points that leave elements out")
+    return Planned("coordinates", tuple(lists), (count,), _whole_chunks(grid, highest))
+
+
+def _ranges(items: list[Any], grid: Grid, drop_axes: tuple[int, ...], write: bool) -> Planned:
+    """What is selected along each axis by itself."""
+    rank = len(grid.chunk)
+    axes: list[dict[int, tuple[Any, Any]]] = [{} for _ in range(rank)]
+    for where, chunk, out, _ in items:
+        place = 0
+        for axis in range(rank):
+            selected = chunk[axis]
+            if axis in drop_axes or isinstance(selected, int | np.integer):
+                target = None
+            elif place < len(out):
+                target = out[place]
+                place += 1
+            else:
+                raise Unplanned("a result of fewer axes")
+            known = axes[axis].setdefault(where[axis], (selected, target))
+            if (known[0] is not selected and not _same(known[0], selected)) or (
+                known[1] is not target and not _same(known[1], target)
+            ):
+                raise Unplanned("chunks whose selections differ")
+        if place != len(out):
+            raise Unplanned("a result of more axes")
+    distinct = len(items) if len(items) == 1 else len({item[0] for item in items})
+    if not math.prod(len(axis) for axis in axes) == len(items) == distinct:
+        raise Unplanned("chunks that are no block")
+    selection, shape = [], []
+    for axis, spans in enumerate(axes):
+        picked, count = _axis(spans, grid.chunk[axis])
+        selection.append(picked)
+        if count is not None:
+            shape.append(count)
+    highest = [max(axis) for axis in axes]
+    agrees = write and _agrees(items, axes, highest, grid)
+    array_shape = grid.shape if agrees else _whole_chunks(grid, highest)
+    return Planned("orthogonal", tuple(selection), tuple(shape), array_shape)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return type(one) is type(other) and one.dtype == other.dtype and np.array_equal(one, other)
+    return type(one) is type(other) and bool(one == other)
+
+
+def _axis(spans: dict[int, tuple[Any, Any]], chunk: int) -> tuple[Any, int | None]:
+    """What the spans of one axis are together, and how many elements; ``None``: the axis is dropped."""
+    ((at, (selected, target)), *more) = spans.items()
+    if target is None:
+        if more:
+            raise Unplanned("several chunks along a dropped axis")
+        return at * chunk + _number(selected), None
+    found = _range(spans, chunk)
+    if found is not None:
+        return found
+    parts = {at: _indices(selected, chunk) for at, (selected, _) in spans.items()}
+    count = sum(map(len, parts.values()))
+    whole, filled = np.empty(count, np.intp), np.zeros(count, bool)
+    for at, (_, target) in spans.items():
+        target = target.ravel() if isinstance(target, np.ndarray) else target
+        if not isinstance(target, slice | np.ndarray):
+            raise Unplanned("a result of another kind")
+        whole[target] = parts[at] + at * chunk
+        filled[target] = True
+    if not filled.all():
+        raise Unplanned("a selection that leaves elements out")
+    return whole, count
+
+
+def _range(spans: dict[int, tuple[Any, Any]], chunk: int) -> tuple[slice, int] | None:
+    """One strided range, if the spans are."""
+    first = step = None
+    count = 0
+    for at, (selected, target) in spans.items():
+        if not (isinstance(selected, slice) and isinstance(target, slice)):
+            return None
+        start, stop, stride = selected.indices(chunk)
+        here = len(range(start, stop, stride))
+        if first is None or step is None:
+            first, step = at * chunk + start, stride
+        if stride != step or stride < 1 or at * chunk + start != first + count * step:
+            return None
+        if (target.start or 0) != count or target.stop != count + here or target.step not in (None, 1):
+            return None
+        count += here
+    if first is None or step is None or count == 0:
+        return None
+    return slice(first, first + (count - 1) * step + 1, step), count
+
+
+def _indices(selected: Any, chunk: int) -> Any:
+    """What is selected of a chunk along an axis, as a list."""
+    if isinstance(selected, slice):
+        return np.arange(*selected.indices(chunk), dtype=np.intp)
+    if isinstance(selected, np.ndarray):
+        flat = selected.ravel()
+        return np.flatnonzero(flat) if flat.dtype == bool else flat.astype(np.intp, copy=False)
+    raise Unplanned(f"a selection by {type(selected).__name__}")
+
+
+def _number(selected: Any) -> int:
+    if isinstance(selected, np.ndarray):
+        if selected.size != 1:
+            raise Unplanned("several elements of a dropped axis")
+        return int(selected.ravel()[0])
+    if isinstance(selected, slice):
+        raise Unplanned("a range of a dropped axis")
+    return int(selected)
+
+
+def _whole_chunks(grid: Grid, highest: Sequence[int]) -> tuple[int, ...]:
+    """The shape, made longer to whole chunks and to these: a chunk that a write fills up to the edge of the
+    array then is one of which a part is written, and keeps what lies behind the edge.
+    """
+    return tuple(
+        max(-(-extent // length), at + 1) * length
+        for extent, length, at in zip(grid.shape, grid.chunk, highest, strict=True)
+    )
+
+
+def _agrees(
+    items: list[Any], axes: list[dict[int, tuple[Any, Any]]], highest: Sequence[int], grid: Grid
+) -> bool:
+    """Whether the shape that we know makes those chunks whole that zarr-python says are.
+
+    zarr-python does not tell a pipeline that its array was resized. At the edge, the flags of the batch show
+    it.
+    """
+    if all((at + 1) * n <= extent for at, n, extent in zip(highest, grid.chunk, grid.shape, strict=True)):
+        return True
+    covered = [
+        {at: _covers(selected, min(length, extent - at * length)) for at, (selected, _) in spans.items()}
+        for spans, length, extent in zip(axes, grid.chunk, grid.shape, strict=True)
+    ]
+    for where, _, _, is_complete in items:
+        known = [found[at] for found, at in zip(covered, where, strict=True)]
+        if None in known or is_complete != all(known):
+            return False
+    return True
+
+
+def _covers(selected: Any, length: int) -> bool | None:
+    """Whether all of a chunk, which has so many elements along an axis, is selected. ``None``: a list, which
+    may name all of it; or more than there should be.
+    """
+    if isinstance(selected, slice):
+        if selected.stop > length:
+            return None
+        return (selected.start or 0) == 0 and selected.step in (None, 1) and selected.stop == length > 0
+    if isinstance(selected, np.ndarray) or selected >= length:
+        return None
+    return length == 1

@@ -1,0 +1,344 @@
+"""The codec pipeline for zarr-python: what its default pipeline writes is read with ours, and the reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import hyperslab.zarr
+import numpy as np
+import pytest
+import zarr
+from hyperslab.errors import UnsupportedError
+from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
+
+OURS = "hyperslab.zarr.CodecPipeline"
+DEFAULT = "zarr.core.codec_pipeline.BatchedCodecPipeline"
+CASES = int(os.environ.get("HYPERSLAB_EXAMPLES") or 60)
+
+# The default pipeline of these cannot write lists of indices into shards.
+OLD = not hasattr(zarr.errors, "ChunkNotFoundError")
+
+DTYPES = ["i1", "u2", "i4", "f4", "f8", "c8", "?", "M8[s]", "m8[ms]", "S3", "U2", "i8"]
+STORES = ["local", "memory", "zip", "fsspec", "obstore", "wrapper"]
+
+
+@pytest.fixture(autouse=True)
+def strict() -> Iterator[None]:
+    hyperslab.zarr.fallbacks(clear=True)
+    with zarr.config.set({"codec_pipeline.strict": True}), warnings.catch_warnings():
+        # A zip that is written twice; text types without a specification.
+        warnings.simplefilter("ignore")
+        yield
+
+
+def using(pipeline: str) -> Any:
+    return zarr.config.set({"codec_pipeline.path": pipeline})
+
+
+def make_store(kind: str, place: Path) -> Any:
+    if kind == "local":
+        return zarr.storage.LocalStore(place / "local")
+    if kind == "memory":
+        return zarr.storage.MemoryStore()
+    if kind == "zip":
+        return zarr.storage.ZipStore(place / "x.zip", mode="w")
+    if kind == "fsspec":
+        memory = pytest.importorskip("fsspec.implementations.memory")
+        return zarr.storage.FsspecStore.from_mapper(memory.MemoryFileSystem().get_mapper(f"/{place.name}"))
+    if kind == "obstore":
+        obstore = pytest.importorskip("obstore.store")
+        return zarr.storage.ObjectStore(obstore.MemoryStore())
+    return zarr.storage.WrapperStore(zarr.storage.MemoryStore())
+
+
+def values_of(rng: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+    numbers = rng.integers(0, 5, shape)
+    if dtype.kind in "SU":
+        return np.asarray(numbers).astype(f"{dtype.kind}1").astype(dtype)
+    return np.asarray(numbers).astype(dtype)
+
+
+def describe(rng: np.random.Generator) -> dict[str, Any]:
+    """An array, as `zarr.create_array` takes it."""
+    rank = int(rng.choice([0, 1, 1, 2, 2, 3]))
+    chunks = tuple(int(n) for n in rng.integers(1, 5, rank))
+    shape = tuple(int(n) for n in rng.integers(1, 14, rank))
+    dtype = np.dtype(str(rng.choice(DTYPES)))
+    version = int(rng.choice([2, 3, 3]))
+    spec: dict[str, Any] = {"shape": shape, "chunks": chunks, "dtype": dtype, "zarr_format": version}
+    spec["fill_value"] = values_of(rng, dtype, ())[()] if rng.random() < 0.5 else None
+    spec["config"] = {"order": str(rng.choice(["C", "F"])), "write_empty_chunks": bool(rng.random() < 0.5)}
+    if version == 2:
+        spec["order"] = str(rng.choice(["C", "F"]))
+        spec["compressors"] = rng.choice(np.array([None, "auto"], object))
+        return spec
+    if rng.random() < 0.5 and rank:
+        spec["shards"] = tuple(n * int(k) for n, k in zip(chunks, rng.integers(1, 4, rank), strict=True))
+    if rng.random() < 0.3 and rank > 1:
+        spec["filters"] = [TransposeCodec(order=tuple(int(n) for n in rng.permutation(rank)))]
+    if rng.random() < 0.3 and dtype.itemsize > 1 and dtype.kind not in "S":
+        spec["serializer"] = BytesCodec(endian="big")
+    codecs: list[Any] = [[], [ZstdCodec()], [GzipCodec(level=1)], [BloscCodec()], [Crc32cCodec()]]
+    spec["compressors"] = codecs[int(rng.integers(len(codecs)))]
+    if rng.random() < 0.3:
+        spec["chunk_key_encoding"] = {"name": "v2", "separator": str(rng.choice([".", "/"]))}
+    return spec
+
+
+def select(rng: np.random.Generator, array: Any) -> tuple[str, Any, Any]:
+    """A way to select, what it is given, and what NumPy is given for the same elements."""
+    shape = array.shape
+    kind = str(rng.choice(["basic", "orthogonal", "coordinate", "mask", "block"])) if shape else "basic"
+    if OLD and array.shards:
+        kind = "basic"
+
+    def a_slice(n: int) -> slice:
+        start, stop = sorted(int(k) for k in rng.integers(0, n + 1, 2))
+        return slice(start, stop, int(rng.choice([1, 1, 2, 3])))
+
+    if kind == "basic":
+        key = tuple(a_slice(n) if rng.random() < 0.8 else int(rng.integers(-n, n)) for n in shape)
+        return kind, key, key
+    if kind == "orthogonal":
+        key = []
+        for n in shape:
+            how = int(rng.integers(4))
+            if how == 0:
+                # A list of indices, in any order, each once: writes then have one meaning.
+                key.append(rng.permutation(n)[: int(rng.integers(1, n + 1))])
+            elif how == 1:
+                mask = rng.random(n) < 0.5
+                mask[int(rng.integers(n))] = True
+                key.append(mask)
+            else:
+                key.append(slice(None) if how == 2 else a_slice(n))
+        lists = [np.arange(n)[k] for n, k in zip(shape, key, strict=True)]
+        return kind, tuple(key), np.ix_(*lists)
+    if kind == "coordinate":
+        flat = rng.permutation(int(np.prod(shape)))[: int(rng.integers(1, 9))]
+        key = np.unravel_index(flat, shape)
+        return kind, key, key
+    if kind == "mask":
+        mask = rng.random(shape) < 0.3
+        mask[(0,) * len(shape)] = True
+        return kind, mask, mask
+    # zarr-python's blocks are what an object holds.
+    blocks = array.shards or array.chunks
+    counts = [-(-n // c) for n, c in zip(shape, blocks, strict=True)]
+    first = [int(rng.integers(n)) for n in counts]
+    last = [int(rng.integers(k + 1, n + 1)) for k, n in zip(first, counts, strict=True)]
+    key = tuple(slice(a, b) for a, b in zip(first, last, strict=True))
+    return kind, key, tuple(slice(a * c, b * c) for a, b, c in zip(first, last, blocks, strict=True))
+
+
+def get(array: Any, kind: str, key: Any) -> Any:
+    method = {"basic": "basic_selection", "orthogonal": "orthogonal_selection"}.get(kind, f"{kind}_selection")
+    return getattr(array, f"get_{method}")(key)
+
+
+def put(array: Any, kind: str, key: Any, value: Any) -> None:
+    getattr(array, f"set_{kind}_selection")(key, value)
+
+
+@pytest.mark.parametrize("case", range(CASES))
+def test_reads_and_writes_as_the_default_pipeline(case: int, seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng([seed, case])
+    spec = describe(rng)
+    store = make_store(STORES[case % len(STORES)], tmp_path)
+    if isinstance(store, zarr.storage.ZipStore):
+        # It deletes nothing.
+        spec["config"]["write_empty_chunks"] = True
+    with using(DEFAULT):
+        theirs = zarr.create_array(store, name="a/b", **spec)
+    with using(OURS):
+        # With the settings of this array, which are not stored.
+        ours = zarr.Array(type(theirs.async_array)(theirs.metadata, theirs.store_path, theirs.config))
+    assert isinstance(ours.async_array.codec_pipeline, hyperslab.zarr.CodecPipeline)
+    expected = np.array(theirs[...], spec["dtype"])
+    for step in range(6):
+        kind, key, same = select(rng, theirs)
+        about = f"HYPERSLAB_SEED={seed} case {case} step {step}: {spec} {kind} {key}"
+        value = values_of(rng, spec["dtype"], expected[same].shape)
+        if rng.random() < 0.25:
+            value = values_of(rng, spec["dtype"], ())[()]
+        put(ours if rng.random() < 0.7 else theirs, kind, key, value)
+        expected[same] = value
+        np.testing.assert_array_equal(theirs[...], expected, about, strict=expected.ndim > 0)
+        kind, key, same = select(rng, theirs)
+        about = f"HYPERSLAB_SEED={seed} case {case} step {step}: {spec} {kind} {key}"
+        found = get(ours, kind, key)
+        wanted = get(theirs, kind, key)
+        np.testing.assert_array_equal(found, wanted, about, strict=True)
+        assert type(found) is type(wanted), about
+        np.testing.assert_array_equal(found, expected[same], about)
+        if isinstance(found, np.ndarray):
+            assert found.flags.f_contiguous == wanted.flags.f_contiguous, about
+    assert hyperslab.zarr.fallbacks() == []
+
+
+# A resize deletes, which zarr-python does not do in a zip.
+@pytest.mark.parametrize("kind", [kind for kind in STORES if kind != "zip"])
+def test_a_resized_array_keeps_what_others_wrote(kind: str, tmp_path: Path) -> None:
+    """zarr-python does not tell a pipeline of a resize: chunks at the old edge are then partly written."""
+    store = make_store(kind, tmp_path)
+    with using(OURS):
+        array = zarr.create_array(store, shape=(5,), chunks=(4,), dtype="i4", fill_value=9)
+    array[:] = 1
+    array.resize((8,))
+    assert array[:].tolist() == [1, 1, 1, 1, 1, 9, 9, 9]
+    array[6:] = 2
+    array[4:5] = 3
+    assert array[:].tolist() == [1, 1, 1, 1, 3, 9, 2, 2]
+    array.resize((20,))
+    array[5:18] = 4
+    array.resize((6,))
+    array[5:] = 5
+    with using(DEFAULT):
+        assert zarr.open_array(store, mode="r")[:].tolist() == [1, 1, 1, 1, 3, 5]
+
+
+def test_missing_chunks_raise_where_they_must_be_there(tmp_path: Path) -> None:
+    if OLD:
+        pytest.skip("this zarr-python has no read_missing_chunks")
+    with using(OURS):
+        array = zarr.create_array(
+            zarr.storage.LocalStore(tmp_path),
+            shape=(6,),
+            chunks=(2,),
+            dtype="i4",
+            config={"read_missing_chunks": False},
+        )
+    array[2:4] = 1
+    assert array[2:4].tolist() == [1, 1]
+    with pytest.raises(zarr.errors.ChunkNotFoundError, match="2 chunk"):
+        array[:]
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("empty", [False, True])
+def test_empty_chunks_are_stored_if_the_settings_say_so(kind: str, empty: bool, tmp_path: Path) -> None:
+    store = make_store(kind, tmp_path)
+    with using(OURS):
+        array = zarr.create_array(
+            store, shape=(8,), chunks=(2,), dtype="i4", config={"write_empty_chunks": empty}
+        )
+    array[:] = [0, 0, 1, 1, 0, 0, 0, 2]
+    assert array.nchunks_initialized == (4 if empty else 2)
+
+
+def test_text_and_structures(tmp_path: Path) -> None:
+    with using(OURS):
+        names = zarr.create_array(tmp_path / "names", shape=(5,), chunks=(2,), dtype=str)
+        pairs = zarr.create_array(
+            tmp_path / "pairs", shape=(4,), chunks=(3,), dtype=np.dtype([("a", "i4"), ("b", "f8")])
+        )
+    names[:] = np.array(["Rhine", "", "Rhône", "Aare", "Ill"], dtype=names.dtype)
+    assert names[1:4].tolist() == ["", "Rhône", "Aare"]
+    pairs[:3] = np.array([(1, 2.5), (3, 4.5), (5, 6.5)], dtype=pairs.dtype)
+    assert pairs[:].tolist() == [(1, 2.5), (3, 4.5), (5, 6.5), (0, 0.0)]
+    with using(DEFAULT):
+        assert zarr.open_array(tmp_path / "names")[:].tolist() == names[:].tolist()
+        assert zarr.open_array(tmp_path / "pairs")[:].tolist() == pairs[:].tolist()
+
+
+class Doubling(BytesCodec):
+    """A codec of a user's: not what its name says."""
+
+
+def test_what_the_engine_does_not_know_is_listed_and_strict_raises(tmp_path: Path) -> None:
+    with using(OURS):
+        array = zarr.create_array(tmp_path, shape=(4,), chunks=(2,), dtype="i4", serializer=Doubling())
+    with pytest.raises(UnsupportedError, match="Doubling"):
+        array[:] = 1
+    with zarr.config.set({"codec_pipeline.strict": False}):
+        array[:] = [1, 2, 3, 4]
+        assert array[1:3].tolist() == [2, 3]
+    (found,) = hyperslab.zarr.fallbacks(clear=True)
+    assert (found.count, "Doubling" in found.reason, str(tmp_path) in found.array) == (2, True, True)
+    assert hyperslab.zarr.fallbacks() == []
+
+
+def test_pickled_and_compared(tmp_path: Path) -> None:
+    with using(OURS):
+        array = zarr.create_array(tmp_path, shape=(4,), chunks=(2,), dtype="i4")
+        array[:] = [1, 2, 3, 4]
+        again = pickle.loads(pickle.dumps(array))
+        assert again == array
+    assert again[1:].tolist() == [2, 3, 4]
+
+
+def test_a_store_that_is_read_only(tmp_path: Path) -> None:
+    with using(OURS):
+        zarr.create_array(tmp_path, shape=(4,), chunks=(2,), dtype="i4")[:] = 7
+        array = zarr.open_array(tmp_path, mode="r")
+    assert array[:].tolist() == [7, 7, 7, 7]
+    with pytest.raises(ValueError, match="read-only"):
+        array[:] = 1
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_on_an_event_loop_of_the_users(kind: str, tmp_path: Path) -> None:
+    if kind == "fsspec":
+        pytest.skip("the file system runs on one loop")
+
+    async def work() -> Any:
+        store = make_store(kind, tmp_path)
+        with using(OURS):
+            array = await zarr.api.asynchronous.create_array(store, shape=(9,), chunks=(2,), dtype="i4")
+        await array.setitem(slice(None), np.arange(9, dtype="i4"))
+        parts = await asyncio.gather(*(array.getitem(slice(k, k + 3)) for k in range(7)))
+        return [part.tolist() for part in parts]
+
+    assert asyncio.run(work()) == [[k, k + 1, k + 2] for k in range(7)]
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_threads_that_write_parts_of_one_chunk(kind: str, tmp_path: Path) -> None:
+    """zarr-python's own pipeline loses writes here."""
+    store = make_store(kind, tmp_path)
+    with using(OURS):
+        array = zarr.create_array(store, shape=(64,), chunks=(4,), shards=(64,), dtype="i4")
+        array[:] = -1
+
+    def write(k: int) -> None:
+        for i in range(k, 64, 4):
+            array[i : i + 1] = i
+
+    threads = [threading.Thread(target=write, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert array[:].tolist() == list(range(64))
+
+
+def test_part_of_a_shard_is_read_by_range() -> None:
+    """From a store that only Python reaches."""
+
+    class Counting(zarr.storage.WrapperStore):  # type: ignore[type-arg]
+        asked = 0
+
+        async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+            found = await super().get(key, prototype, byte_range)
+            type(self).asked += 0 if found is None else len(found)
+            return found
+
+        async def getsize(self, key: str) -> int:
+            return await self._store.getsize(key)
+
+    store = Counting(zarr.storage.MemoryStore())
+    with using(OURS):
+        array = zarr.create_array(
+            store, shape=(64, 1024), chunks=(1, 1024), shards=(64, 1024), dtype="i4", compressors=None
+        )
+    array[:] = np.arange(64 * 1024).reshape(64, 1024)
+    Counting.asked = 0
+    np.testing.assert_array_equal(array[5], np.arange(5 * 1024, 6 * 1024))
+    assert Counting.asked < 8 * 1024
