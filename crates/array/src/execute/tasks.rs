@@ -57,7 +57,7 @@ pub(crate) fn write_limit(layout: &ArrayLayout, asked: Option<usize>) -> usize {
 
 /// The work of a write, as [`work`]. What is far away takes as long as much work.
 pub(crate) fn write_work(layout: &ArrayLayout, tasks: usize, bytes: u64) -> u64 {
-    if layout.store().cost().is_far() { u64::MAX } else { work(layout, tasks, bytes) }
+    if tasks > 1 && layout.store().cost().is_far() { u64::MAX } else { work(layout, tasks, bytes) }
 }
 
 /// The work of a request of this many tasks, in bytes to move.

@@ -77,7 +77,8 @@ pub fn write(
         return request.write(bytes, limit, options.interrupt);
     }
     // Where everything becomes fill value, chunks are deleted. A listing tells which there are.
-    let deletes = !keep_empty && layout.store().cost().is_far() && source.is_all(layout.fill().bytes());
+    let may_delete = plan.len() > 1 && !keep_empty && layout.store().cost().is_far();
+    let deletes = may_delete && source.is_all(layout.fill().bytes());
     let present = if deletes { present(layout, plan.len()) } else { None };
     let present = present.as_ref();
     tasks::run(layout, &plan, bytes, limit, limit, options.interrupt, &|scratch, ask| {

@@ -1,0 +1,309 @@
+"""Files of HDF5 and NetCDF as objects of Zarr v3: documents, and chunks with the bytes that Zarr has."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperslab._array import Array
+from hyperslab._hdf5_array import FileArray
+from hyperslab._hdf5_group import FileGroup
+from hyperslab._hdf5_types import Empty, is_text
+from hyperslab._native import Reference
+from hyperslab._new import create_array
+from hyperslab._once import Once
+from hyperslab._store import MemoryStore
+from hyperslab.errors import HyperslabError, UnsupportedError
+
+__all__ = ["FileObjects"]
+
+_DOCUMENT = "zarr.json"
+_FILL_VALUE = "_FillValue"
+# What HDF5 and NetCDF keep for themselves: dimensions are in `dimension_names`.
+_RESERVED = frozenset(
+    {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS"}
+    | {"_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict", "_NCProperties"}
+)
+_DEFLATE, _SHUFFLE, _ZSTD = 1, 2, 32015
+# Bytes of the chunks that data without chunks is cut into.
+_CUT = 8 << 20
+
+
+class FileObjects:
+    """The objects that a file would be, if it were a directory of Zarr v3."""
+
+    def __init__(self, root: FileGroup) -> None:
+        self._root = root
+        self._arrays: dict[str, _ArrayObjects] = {}
+
+    def part(self, key: str, start: int, stop: int | None) -> bytes | None:
+        found = self._get(key)
+        return None if found is None else found[start:stop]
+
+    def size(self, key: str) -> int | None:
+        found = self._get(key)
+        return None if found is None else len(found)
+
+    def _get(self, key: str) -> bytes | None:
+        path, _, name = key.rpartition("/")
+        if name == _DOCUMENT:
+            node = self._node(path)
+            if isinstance(node, _ArrayObjects):
+                return node.document
+            return None if node is None else _document(_group_document(node))
+        path, found, chunk = _cut(key)
+        node = self._node(path) if found else None
+        return node.chunk(chunk) if isinstance(node, _ArrayObjects) else None
+
+    def _node(self, path: str) -> FileGroup | _ArrayObjects | None:
+        """The group, or the array, at a path; ``None``: nothing that Zarr has."""
+        known = self._arrays.get(path)
+        if known is not None:
+            return known
+        try:
+            node = self._root[path] if path else self._root
+        except KeyError:
+            return None
+        if isinstance(node, FileGroup):
+            return node
+        if not isinstance(node, FileArray) or node.shape is None:
+            return None
+        try:
+            return self._arrays.setdefault(path, _ArrayObjects(node))
+        except UnsupportedError:
+            # Elements that Zarr does not have: references, opaque types.
+            return None
+
+    def names(self, prefix: str) -> list[str]:
+        node = self._node(prefix)
+        if isinstance(node, FileGroup):
+            return [_DOCUMENT, *(name for name in node if self._has(prefix, name))]
+        if isinstance(node, _ArrayObjects):
+            return [_DOCUMENT, *node.folder]
+        path, found, within = _cut(prefix)
+        node = self._node(path) if found else None
+        if not isinstance(node, _ArrayObjects):
+            return []
+        return node.names(within)
+
+    def _has(self, prefix: str, name: str) -> bool:
+        """Whether a member is one of Zarr: not a group that its path has led through, for ever and ever."""
+        node = self._node(f"{prefix}/{name}" if prefix else name)
+        if not isinstance(node, FileGroup):
+            return node is not None
+        parts = prefix.split("/") if prefix else []
+        above = (self._root["/".join(parts[:n])] if n else self._root for n in range(len(parts) + 1))
+        address = node._hdf5_address()
+        return address is None or all(group._hdf5_address() != address for group in above)
+
+    def keys(self, prefix: str) -> list[str]:
+        return sorted(self._keys(prefix))
+
+    def _keys(self, prefix: str) -> Iterator[str]:
+        for name in self.names(prefix):
+            key = f"{prefix}/{name}" if prefix else name
+            below = self._keys(key) if name != _DOCUMENT else iter(())
+            first = next(below, None)
+            if first is None:
+                yield key
+            else:
+                yield first
+                yield from below
+
+
+def _cut(key: str) -> tuple[str, bool, str]:
+    """The path of an array and what follows its ``c``."""
+    path, found, chunk = f"/{key}/".rpartition("/c/")
+    return path.strip("/"), bool(found), chunk.rstrip("/")
+
+
+def _document(found: Any) -> bytes:
+    return json.dumps(found).encode()
+
+
+def _group_document(group: FileGroup) -> dict[str, Any]:
+    return {"zarr_format": 3, "node_type": "group", "attributes": _attributes(group)}
+
+
+def _attributes(node: FileGroup | FileArray) -> dict[str, Any]:
+    """Attributes as JSON. What has no value there (references, opaque elements) is left out."""
+    found = {}
+    for name in node.attrs:
+        if name in _RESERVED:
+            continue
+        try:
+            value = node.attrs[name]
+            found[name] = _fill_value(value) if name == _FILL_VALUE else _json(value)
+        except (HyperslabError, TypeError, ValueError):
+            continue
+    return found
+
+
+def _fill_value(value: Any) -> Any:
+    """xarray's attribute of what is missing: it takes floating-point numbers of Zarr only in this form."""
+    found = _json(value)
+    if isinstance(found, float):
+        return base64.standard_b64encode(struct.pack("<d", found)).decode()
+    return found
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, Reference):
+        raise TypeError("a reference")
+    if isinstance(value, Empty):
+        return "" if value.dtype.kind in "SO" else None
+    if isinstance(value, np.ndarray) and value.size == 1:
+        # netCDF has no other numbers.
+        value = value.ravel()[0]
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, list | tuple):
+        return [_json(each) for each in value]
+    if isinstance(value, complex):
+        return [value.real, value.imag]
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    raise TypeError(f"a {type(value).__name__}")
+
+
+class _ArrayObjects:
+    """A dataset as objects of Zarr."""
+
+    def __init__(self, array: FileArray) -> None:
+        self._array = array
+        self._shape = array.shape
+        self._is_text = is_text(array.dtype)
+        self._chunks = array.chunks or _cut_up(self._shape, max(array.dtype.itemsize, 1))
+        # The bytes of chunks stay as they are where Zarr has all codecs.
+        codecs = _codecs(array) if array.chunks else None
+        self._keeps_bytes = codecs is not None
+        self._codecs = codecs or []
+        self._fixed: dict[str, Any] = {
+            "dtype": str if self._is_text else array.dtype,
+            "chunks": self._chunks,
+            "compressors": self._codecs or None,
+            "filters": None,
+            "config": {"write_empty_chunks": True},
+        }
+        if array.dtype.byteorder == ">":
+            self._fixed["serializer"] = {"name": "bytes", "configuration": {"endian": "big"}}
+        if not self._is_text:
+            self._fixed["fill_value"] = array.fill_value
+        else:
+            self._fixed["fill_value"] = _text(array.fill_value)
+        self._counts = tuple(-(-n // step) for n, step in zip(self._shape, self._chunks, strict=True))
+        # Refuses elements that Zarr does not have.
+        _ = self.document
+
+    @Once
+    def document(self) -> bytes:
+        """Its ``zarr.json``."""
+        names = self._array.dimension_names
+        if names is not None and not any(names):
+            names = None
+        store = MemoryStore()
+        attributes = _attributes(self._array)
+        create_array(store, shape=self._shape, dimension_names=names, **self._fixed)
+        text = store.get(_DOCUMENT)
+        if text is None:
+            raise UnsupportedError("there is no metadata")
+        return _document({**json.loads(text), "attributes": attributes})
+
+    @Once
+    def _stored(self) -> npt.NDArray[Any]:
+        """Where the chunks are that are stored, in C order."""
+        return self._array.chunk_index()
+
+    def chunk(self, name: str) -> bytes | None:
+        """The bytes of the chunk ``0/1``."""
+        try:
+            index = tuple(int(part) for part in name.split("/") if part)
+        except ValueError:
+            return None
+        if "/".join(map(str, index)) != name or len(index) != len(self._shape):
+            return None
+        if not all(0 <= at < count for at, count in zip(index, self._counts, strict=True)):
+            return None
+        start = tuple(at * step for at, step in zip(index, self._chunks, strict=True))
+        if self._keeps_bytes:
+            number = np.ravel_multi_index(index, self._counts)
+            at = int(np.searchsorted(self._stored["number"], number))
+            if at == len(self._stored) or self._stored["number"][at] != number:
+                return None
+            row = self._stored[at]
+            if not row["filter_mask"]:
+                return self._array._stored_bytes(int(row["offset"]), int(row["size"]))
+        return self._encoded(start)
+
+    def _encoded(self, start: tuple[int, ...]) -> bytes | None:
+        """A chunk that is decoded, and encoded as the metadata say."""
+        stop = (min(a + b, n) for a, b, n in zip(start, self._chunks, self._shape, strict=True))
+        place = tuple(slice(a, b) for a, b in zip(start, stop, strict=True))
+        store = MemoryStore()
+        one: Array = create_array(store, shape=self._chunks, **self._fixed)
+        source = self._array.asstr() if self._is_text else self._array
+        values = source[place]
+        one[tuple(slice(0, n) for n in np.shape(values))] = values
+        key = "/".join(["c", *("0" for _ in self._chunks)])
+        return store.get(key)
+
+    @property
+    def folder(self) -> list[str]:
+        """What lies beside the document."""
+        return ["c"] if math.prod(self._counts) else []
+
+    def names(self, within: str) -> list[str]:
+        """What lies in a folder of chunks: ``0`` of ``c/0``."""
+        given = [part for part in within.split("/") if part]
+        if len(given) >= len(self._counts) or not self.folder:
+            return []
+        if not all(
+            part.isdecimal() and int(part) < count for part, count in zip(given, self._counts, strict=False)
+        ):
+            return []
+        return [str(n) for n in range(self._counts[len(given)])]
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
+
+
+def _cut_up(shape: tuple[int, ...], element: int) -> tuple[int, ...]:
+    """Chunks of about 8 MiB for data without chunks: whole rows, the last axes first."""
+    left = max(_CUT // element, 1)
+    chunks = []
+    for n in reversed(shape):
+        step = max(min(n, left), 1)
+        chunks.append(step)
+        left = max(left // step, 1)
+    return tuple(reversed(chunks))
+
+
+def _codecs(array: FileArray) -> list[dict[str, Any]] | None:
+    """HDF5's filters as codecs of Zarr; ``None``: Zarr does not have all of them."""
+    if array.dtype.kind not in "biufc":
+        return None
+    found = []
+    for number, _, parameters in array._facts["filters"]:
+        if number == _SHUFFLE:
+            found.append(
+                {"name": "numcodecs.shuffle", "configuration": {"elementsize": array.dtype.itemsize}}
+            )
+        elif number == _DEFLATE:
+            level = parameters[0] if parameters else 1
+            found.append({"name": "numcodecs.zlib", "configuration": {"level": level}})
+        elif number == _ZSTD:
+            level = parameters[0] if parameters else 3
+            found.append({"name": "zstd", "configuration": {"level": level, "checksum": False}})
+        else:
+            return None
+    return found
