@@ -419,7 +419,7 @@ impl Telling<'_> {
             let strategy = strategies::choose(&writer, task, &write_region(layout, task, strides).0);
             let reads = stored.filter(|_| strategy.reads_old);
             let encoding = layout.encoding();
-            let decodes = reads.filter(|_| !encoding.chain().is_identity());
+            let decodes = reads.filter(|_| !encoding.chain().stores_decoded());
             let decoded = decodes.map_or(0, |_| encoding.decoded_size() as u64);
             let strategy = Strategy(strategy.name);
             return Ok(told(strategy, reads.into_iter().collect(), decoded, scratch));

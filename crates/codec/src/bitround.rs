@@ -172,6 +172,10 @@ impl Codec for BitRound {
         decoded
     }
 
+    fn only_rounds(&self) -> bool {
+        true
+    }
+
     /// What is stored are elements already.
     fn unframe<'a>(&self, src: &'a [u8], _: bool) -> Option<Result<&'a [u8]>> {
         Some(Ok(src))

@@ -23,6 +23,8 @@ pub struct CodecChain {
     /// decoded size.
     sizes: Vec<usize>,
     only_frames: bool,
+    /// How many codecs, from the first, only round: there is nothing to decode.
+    rounding: usize,
 }
 
 impl CodecChain {
@@ -35,7 +37,8 @@ impl CodecChain {
             sizes.push(size);
         }
         let only_frames = codecs.iter().all(|codec| codec.unframe(&[], false).is_some());
-        CodecChain { codecs, vlen: None, sizes, only_frames }
+        let rounding = codecs.iter().take_while(|codec| codec.only_rounds()).count();
+        CodecChain { codecs, vlen: None, sizes, only_frames, rounding }
     }
 
     /// The chain of elements of variable length: their codec, then `codecs`, bound to chunks whose
@@ -77,9 +80,21 @@ impl CodecChain {
         &self.codecs
     }
 
-    /// Whether there are no codecs: stored bytes are decoded bytes.
+    /// Whether there are no codecs.
     pub fn is_identity(&self) -> bool {
         self.codecs.is_empty()
+    }
+
+    /// Whether stored bytes are decoded bytes: there are no codecs, or they only round.
+    pub fn stores_decoded(&self) -> bool {
+        self.rounding == self.codecs.len()
+    }
+
+    /// The codecs that have something to decode, in the order of encoding, and their part of
+    /// `sizes`.
+    fn decoders(&self) -> (&[Arc<dyn Codec>], &[usize]) {
+        let behind = (self.codecs.get(self.rounding..), self.sizes.get(self.rounding..));
+        (behind.0.unwrap_or_default(), behind.1.unwrap_or_default())
     }
 
     /// Whether all codecs only frame the bytes (checksums), or there are none: the decoded bytes
@@ -108,7 +123,7 @@ impl CodecChain {
     /// How little of a stored chunk [`CodecChain::decode_part`] has to decode to get at a part of
     /// it.
     pub fn reach(&self) -> Reach {
-        match self.codecs.first() {
+        match self.decoders().0.first() {
             Some(codec) if !self.only_frames => codec.reach(),
             _ => Reach::Bytes,
         }
@@ -132,11 +147,12 @@ impl CodecChain {
         if wanted.end > dst.len() {
             return Err(CodecError::size(first_name(&self.codecs), dst.len(), wanted.end));
         }
+        let (codecs, sizes) = self.decoders();
         let between = match self.vlen {
-            None => Between::Sizes(&self.sizes),
-            Some(_) => Between::Vlen(&self.sizes),
+            None => Between::Sizes(sizes),
+            Some(_) => Between::Vlen(sizes),
         };
-        walk::decode(&self.codecs, between, src, Output::Part(dst, wanted), scratch, verify)
+        walk::decode(codecs, between, src, Output::Part(dst, wanted), scratch, verify)
     }
 
     /// For chains that [only frame](CodecChain::only_frames): the decoded bytes within the stored
@@ -189,8 +205,10 @@ pub(crate) fn generous_bound(decoded: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Cell;
+    use crate::registry::CODECS;
     use crate::testing::{self, noise, samples};
+    use crate::{Cell, Context};
+    use serde_json::{Value, json};
 
     fn chain(names: &str, size: usize) -> CodecChain {
         CodecChain::new(testing::chain(names), size)
@@ -364,6 +382,37 @@ mod tests {
         assert!(chain("", 7).is_identity() && chain("", 7).only_frames());
         assert!(!chain("crc32c", 7).is_identity());
         assert_eq!(chain("crc32c zstd", 7).codecs().len(), 2);
+    }
+
+    #[test]
+    fn rounding_takes_no_decoding() {
+        let rounds = |settings: Value| {
+            CODECS.from_v2(&settings, &Context::of_elements("<f4".parse().unwrap())).unwrap().codec().clone()
+        };
+        let bitround = || rounds(json!({"id": "bitround", "keepbits": 8}));
+        let quantize =
+            |astype: &str| rounds(json!({"id": "quantize", "digits": 1, "dtype": "<f4", "astype": astype}));
+        let data: Vec<u8> = (0..1000).flat_map(|n| (n as f32).sqrt().to_le_bytes()).collect();
+        let mut scratch = Scratch::default();
+        for (codecs, decoded, reach) in [
+            (vec![bitround()], true, Reach::Bytes),
+            (vec![quantize("<f4"), bitround()], true, Reach::Bytes),
+            (vec![quantize("<f8")], false, Reach::Whole),
+            ([vec![bitround()], testing::chain("zstd")].concat(), false, Reach::Prefix),
+        ] {
+            let chain = CodecChain::new(codecs, data.len());
+            assert_eq!((chain.stores_decoded(), chain.reach()), (decoded, reach), "{chain:?}");
+            assert!(!chain.is_identity());
+            let (mut stored, mut out) = (Vec::new(), vec![0; data.len()]);
+            chain.encode(&data, &mut stored, &mut scratch).unwrap();
+            chain.decode(&stored, &mut out, &mut scratch, true).unwrap();
+            assert_eq!(out == stored, decoded);
+            let near = |a: &[u8], b: &[u8]| {
+                let number = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().unwrap());
+                (number(a) - number(b)).abs() <= 0.1
+            };
+            assert!(out.chunks(4).zip(data.chunks(4)).all(|(a, b)| near(a, b)));
+        }
     }
 
     #[test]

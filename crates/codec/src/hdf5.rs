@@ -130,6 +130,10 @@ impl Codec for AsStored {
         decoded
     }
 
+    fn only_rounds(&self) -> bool {
+        true
+    }
+
     fn unframe<'a>(&self, src: &'a [u8], _verify: bool) -> Option<Result<&'a [u8]>> {
         Some(Ok(src))
     }

@@ -14,20 +14,26 @@
 //! ```
 //!
 //! The text is a list: the elements, in lists within lists where the chunk has several axes; then
-//! the element type, `"|O"`; then the shape of the chunk. It does not depend on the order of the
+//! the element type, `"|O"` for objects; then the shape of the chunk. It does not depend on the order of the
 //! array: the last axis is the fastest in `"order": "F"`, too.
+//!
+//! numcodecs before 0.6 called the codec `json`, and did not store the shape.
 //!
 //! In memory an element is its JSON without white space. What the settings say of white space is
 //! done here; the others are for who makes JSON of objects.
 
 use crate::json_text::{Reader, Style};
-use crate::objects::{Each, Objects, element_of, lists};
+use crate::objects::{Each, Objects, element_of, lists, type_name};
 use crate::registry::Config;
+use crate::scalar::Spelling;
 use crate::{CodecError, Context, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 pub(crate) const NAME: &str = "json2";
+
+/// Its id before the shape was stored.
+pub(crate) const OLD_NAME: &str = "json";
 
 /// The most characters of an indent or separator. What Python indents with is a few spaces.
 const MOST_SPACE: usize = 64;
@@ -72,14 +78,24 @@ pub(crate) struct Json2 {
     /// Whether the text is ASCII.
     ascii: bool,
     strict: bool,
+    /// NumPy's name of the element type.
+    dtype: String,
+    /// What single values are spelled like.
+    spelling: Spelling,
+    /// Whether the shape is stored.
+    shaped: bool,
     shape: Vec<u64>,
 }
 
 impl Json2 {
     /// From metadata, for chunks like `array`.
     pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
-        let fields: Fields = config.fields(NAME)?;
-        let wrong = |why: String| CodecError::config(NAME, why);
+        let name = match config {
+            Config::V2(object) if object.get("id").and_then(Value::as_str) == Some(OLD_NAME) => OLD_NAME,
+            _ => NAME,
+        };
+        let fields: Fields = config.fields(name)?;
+        let wrong = |why: String| CodecError::config(name, why);
         let ascii = match fields.encoding.to_ascii_lowercase().replace('_', "-").as_str() {
             "utf-8" | "utf8" => false,
             "ascii" | "us-ascii" => true,
@@ -121,7 +137,7 @@ impl Json2 {
             }
         }
         let metadata = json!({
-            "id": NAME,
+            "id": name,
             "encoding": fields.encoding,
             "skipkeys": fields.skipkeys,
             "ensure_ascii": fields.ensure_ascii,
@@ -133,7 +149,28 @@ impl Json2 {
             "strict": fields.strict,
         });
         let style = Style { item, key, indent };
-        Ok(Json2 { metadata, style, ascii, strict: fields.strict, shape: array.shape.to_vec() })
+        Ok(Json2 {
+            metadata,
+            style,
+            ascii,
+            strict: fields.strict,
+            dtype: type_name(array),
+            spelling: Spelling::Json { ascii: fields.ensure_ascii },
+            shaped: name == NAME,
+            shape: array.shape.to_vec(),
+        })
+    }
+
+    /// How single values are spelled.
+    pub(crate) fn spelling(&self) -> Spelling {
+        self.spelling
+    }
+
+    /// What is behind the elements, and what that is.
+    fn tail(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let dtype = Value::from(self.dtype.as_str()).to_string();
+        let shape = self.shaped.then(|| ("shape", self.shape_text()));
+        std::iter::once(("type", dtype)).chain(shape)
     }
 
     fn shape_text(&self) -> String {
@@ -167,7 +204,7 @@ impl Json2 {
             each(values.get(start..).unwrap_or_default(), start)?;
         }
         if depth == 0 {
-            for (what, expected) in [("type", "\"|O\"".to_owned()), ("shape", self.shape_text())] {
+            for (what, expected) in self.tail() {
                 reader.take(b',')?;
                 let mut found = Vec::new();
                 reader.value(&Style::compact(), 0, &mut found)?;
@@ -206,10 +243,10 @@ impl Json2 {
             written.map_err(element_of(number))?;
         }
         if depth == 0 {
-            for text in ["\"|O\"", &self.shape_text()] {
+            for (_, text) in self.tail() {
                 chunk.extend_from_slice(self.style.item.as_bytes());
                 self.style.line(1, chunk);
-                Reader::new(text, true).value(&self.style, 1, chunk)?;
+                Reader::new(&text, true).value(&self.style, 1, chunk)?;
             }
         }
         self.style.line(depth, chunk);
@@ -312,6 +349,22 @@ mod tests {
             let error = encode(&json, &[b"1", element]).unwrap_err().to_string();
             assert!(error.contains("element 1"), "{error}");
         }
+    }
+
+    #[test]
+    fn without_the_shape() {
+        let array = Context {
+            vlen: Some(VlenKind::Json),
+            shape: vec![2, 1].into(),
+            fill: b"null".into(),
+            ..Context::of_elements(crate::DataType::CELL)
+        };
+        let json = Vlen::of_objects(Config::V2(&json!({"id": OLD_NAME})), &array).unwrap();
+        let chunk = br#"[[1],["a"],"|O"]"#;
+        assert_eq!(decode(&json, chunk, 2).unwrap(), [&b"1"[..], b"\"a\""]);
+        assert_eq!(encode(&json, &[b"1", b"\"a\""]).unwrap(), chunk);
+        assert!(decode(&json, br#"[[1],["a"],"|O",[2,1]]"#, 2).is_err());
+        assert_eq!(crate::Codec::to_v2(&json).unwrap()["id"], json!("json"));
     }
 
     #[test]

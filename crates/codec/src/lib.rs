@@ -51,11 +51,13 @@ mod optional;
 mod packbits;
 mod packbools;
 mod pcodec;
+mod plain_objects;
 mod quantize;
 mod racing;
 mod registered;
 pub mod registry;
 mod reshape;
+mod scalar;
 mod scale_offset;
 mod scratch;
 mod shuffle;
@@ -188,6 +190,12 @@ pub trait Codec: Debug + Send + Sync {
     /// compressors.
     fn max_encoded(&self, decoded: usize) -> usize {
         chain::generous_bound(decoded)
+    }
+
+    /// Whether decoding changes nothing: encoding rounds values, and what is stored is as long as
+    /// what is decoded. Readers then leave the codec out.
+    fn only_rounds(&self) -> bool {
+        false
     }
 
     /// For codecs that only frame the bytes (checksums): checks the frame (`verify: false` skips

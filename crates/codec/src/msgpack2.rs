@@ -15,15 +15,16 @@
 //! ```
 //!
 //! The value is an array: the elements, in arrays within arrays where the chunk has several axes;
-//! then the element type, `"|O"`; then the shape of the chunk. As with `json2`, the order of the
+//! then the element type, `"|O"` for objects; then the shape of the chunk. As with `json2`, the order of the
 //! array has no effect. Without axes there is no such chunk: numcodecs makes none and reads none.
 //!
 //! In memory an element is its value of MessagePack. The settings are for who makes values of
 //! objects, and objects of values.
 
 use crate::low::low32;
-use crate::objects::{Each, Objects, element_of};
+use crate::objects::{Each, Objects, element_of, type_name};
 use crate::registry::Config;
+use crate::scalar::{Scalar, Spelling};
 use crate::{CodecError, Context, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -50,6 +51,10 @@ fn yes() -> bool {
 pub(crate) struct MsgPack2 {
     /// All settings, as metadata has them.
     metadata: Value,
+    /// NumPy's name of the element type.
+    dtype: String,
+    /// Whether floats are made with four bytes.
+    single: bool,
     shape: Vec<u64>,
 }
 
@@ -71,12 +76,19 @@ impl MsgPack2 {
             let why = format!("{NAME:?} has no lists of 2³² items, found chunks of {:?}", array.shape);
             return Err(CodecError::Unfit { why });
         }
-        Ok(MsgPack2 { metadata, shape: array.shape.to_vec() })
+        let (dtype, shape) = (type_name(array), array.shape.to_vec());
+        Ok(MsgPack2 { metadata, dtype, single: use_single_float, shape })
+    }
+
+    /// How single values are spelled.
+    pub(crate) fn spelling(&self) -> Spelling {
+        Spelling::MessagePack { single: self.single }
     }
 
     /// What is behind the elements.
     fn tail(&self) -> Vec<u8> {
-        let mut tail = b"\xa2|O".to_vec();
+        let mut tail = Vec::new();
+        put_text(&self.dtype, &mut tail);
         put_array(self.shape.len() as u64, &mut tail);
         self.shape.iter().for_each(|len| put_integer(*len, &mut tail));
         tail
@@ -153,8 +165,13 @@ impl Objects for MsgPack2 {
             each(value, start)
         })?;
         // A number may have been written with more bytes than it needs.
-        let wrong = || format!("expected the type \"|O\" and the shape {:?} behind the elements", self.shape);
-        let mut shape = left.strip_prefix(b"\xa2|O").ok_or_else(wrong)?;
+        let wrong = || {
+            let MsgPack2 { dtype, shape, .. } = self;
+            format!("expected the type {dtype:?} and the shape {shape:?} behind the elements")
+        };
+        let mut dtype = Vec::new();
+        put_text(&self.dtype, &mut dtype);
+        let mut shape = left.strip_prefix(dtype.as_slice()).ok_or_else(wrong)?;
         match header(shape)? {
             (Header::Array(found), rest) if found as usize == self.shape.len() => shape = rest,
             _ => return Err(wrong()),
@@ -279,8 +296,70 @@ fn put_array(len: u64, to: &mut Vec<u8>) {
     }
 }
 
+/// A text, as short as can be.
+pub(crate) fn put_text(text: &str, to: &mut Vec<u8>) {
+    let [.., a, b, c, d] = (text.len() as u64).to_be_bytes();
+    match text.len() {
+        0..=31 => to.push(0xa0 | d),
+        32..=0xff => to.extend_from_slice(&[0xd9, d]),
+        0x100..=0xffff => to.extend_from_slice(&[0xda, c, d]),
+        _ => to.extend_from_slice(&[0xdb, a, b, c, d]),
+    }
+    to.extend_from_slice(text.as_bytes());
+}
+
+/// A number below zero, as short as can be.
+pub(crate) fn put_negative(number: i64, to: &mut Vec<u8>) {
+    let bytes = number.to_be_bytes();
+    let [.., a, b, c, d] = bytes;
+    match number {
+        -32.. => to.push(d),
+        -0x80..-32 => to.extend_from_slice(&[0xd0, d]),
+        -0x8000..-0x80 => to.extend_from_slice(&[0xd1, c, d]),
+        -0x8000_0000..-0x8000 => to.extend_from_slice(&[0xd2, a, b, c, d]),
+        _ => {
+            to.push(0xd3);
+            to.extend_from_slice(&bytes);
+        }
+    }
+}
+
+/// The number or text that `bytes` are.
+pub(crate) fn scalar(bytes: &[u8]) -> Result<Scalar, String> {
+    let (whole, rest) = value(bytes)?;
+    if !rest.is_empty() {
+        return Err(format!("{} bytes behind the value", rest.len()));
+    }
+    let unfit = || "expected a Boolean, a number or text".to_owned();
+    let (first, rest) = whole.split_first().ok_or_else(unfit)?;
+    let text = |skipped: usize| {
+        let text = std::str::from_utf8(rest.get(skipped..).unwrap_or_default());
+        text.map(|text| Scalar::Text(text.into())).map_err(|error| error.to_string())
+    };
+    match first {
+        0xc2 | 0xc3 => Ok(Scalar::Bool(*first == 0xc3)),
+        0xca => {
+            rest.try_into().map(|bytes| Scalar::Float(f32::from_be_bytes(bytes).into())).map_err(|_| unfit())
+        }
+        0xcb => rest.try_into().map(|bytes| Scalar::Float(f64::from_be_bytes(bytes))).map_err(|_| unfit()),
+        0xd0..=0xd3 => {
+            let start = if rest.first().is_some_and(|byte| *byte >= 0x80) { -1 } else { 0 };
+            Ok(Scalar::Integer(rest.iter().fold(start, |number, byte| number << 8 | i128::from(*byte))))
+        }
+        0xe0..=0xff => Ok(Scalar::Integer(i128::from(*first) - 256)),
+        0xa0..=0xbf => text(0),
+        0xd9 => text(1),
+        0xda => text(2),
+        0xdb => text(4),
+        _ => match header(whole)? {
+            (Header::Integer(number), _) => Ok(Scalar::Integer(number.into())),
+            _ => Err(unfit()),
+        },
+    }
+}
+
 /// A number, as short as can be.
-fn put_integer(number: u64, to: &mut Vec<u8>) {
+pub(crate) fn put_integer(number: u64, to: &mut Vec<u8>) {
     let bytes = number.to_be_bytes();
     let [.., a, b, c, d] = bytes;
     match number {

@@ -5,7 +5,7 @@
 
 use crate::cell_buffers::Buffers;
 use crate::vlen::MOST;
-use crate::{Cell, Heap, Vlen};
+use crate::{Cell, Context, Heap, Vlen};
 use serde_json::Value;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -37,6 +37,11 @@ pub(crate) trait Objects: Debug + Send + Sync {
 /// axes is in a list.
 pub(crate) fn lists(shape: &[u64]) -> &[u64] {
     if shape.is_empty() { &[1] } else { shape }
+}
+
+/// What a chunk says that its elements are: NumPy's name.
+pub(crate) fn type_name(array: &Context<'_>) -> String {
+    if array.vlen.is_some() { "|O".into() } else { array.dtype.numpy() }
 }
 
 /// Names the element that a message is about.

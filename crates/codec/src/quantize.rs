@@ -79,6 +79,15 @@ impl Codec for Quantize {
         self.elements.decode("quantize", src, dst, self.elements.to(), |_| {})
     }
 
+    fn only_rounds(&self) -> bool {
+        self.elements.decoded == self.elements.encoded
+    }
+
+    /// Without `astype`, what is stored are elements already.
+    fn unframe<'a>(&self, src: &'a [u8], _: bool) -> Option<Result<&'a [u8]>> {
+        self.only_rounds().then_some(Ok(src))
+    }
+
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
         let within = self.elements.from();
         macro_rules! encode {

@@ -19,6 +19,7 @@ use crate::optional::{self, Optional};
 use crate::packbits::PackBits;
 use crate::packbools::PackBools;
 use crate::pcodec::Pcodec;
+use crate::plain_objects::PlainObjects;
 use crate::quantize::Quantize;
 use crate::registered;
 use crate::reshape::Reshape;
@@ -142,9 +143,18 @@ pub const CODECS: Table = Table(&[
     line(Some("vlen-utf8"),  &["vlen-utf8"],                  Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::text(json, array)?)))),
     line(Some("vlen-bytes"), &["vlen-bytes"],                 Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::bytes(json, array)?)))),
     line(Some("vlen-array"), &[],                             Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::array(json, array)?)))),
-    line(Some("json2"),      &[],                             Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::of_objects(json, array)?)))),
-    line(Some("msgpack2"),   &[],                             Make::ArrayToBytes(|json, array| Ok(Arc::new(Vlen::of_objects(json, array)?)))),
+    line(Some("json2"),      &[],                             Make::ArrayToBytes(objects)),
+    line(Some("json"),       &[],                             Make::ArrayToBytes(objects)),
+    line(Some("msgpack2"),   &[],                             Make::ArrayToBytes(objects)),
 ]);
+
+/// A codec of objects, or of numbers and text in the same form.
+fn objects(json: Config<'_>, array: &Context<'_>) -> Result<Arc<dyn ArrayToBytes>> {
+    Ok(match array.vlen {
+        Some(_) => Arc::new(Vlen::of_objects(json, array)?),
+        None => Arc::new(PlainObjects::new(json, array)?),
+    })
+}
 
 /// Names that implementations once wrote into Zarr v3 metadata, and those of today for the same
 /// codecs: the first version of the specification's, and zarrs' before its codecs were registered.

@@ -131,7 +131,7 @@ impl Vlen {
             Config::V3(_) => None,
         };
         let (kind, objects): (_, Arc<dyn Objects>) = match id {
-            Some(json2::NAME) => (VlenKind::Json, Arc::new(Json2::new(config, array)?)),
+            Some(json2::NAME | json2::OLD_NAME) => (VlenKind::Json, Arc::new(Json2::new(config, array)?)),
             Some(msgpack2::NAME) => (VlenKind::MessagePack, Arc::new(MsgPack2::new(config, array)?)),
             _ => (VlenKind::Text, Arc::new(Categories::new(config, array)?)),
         };

@@ -144,9 +144,11 @@ pub(crate) fn v3_codec(kind: VlenKind) -> Json {
     Json::named(kind.codec_name(), [])
 }
 
-/// Whether a v2 codec is one of those that make bytes of objects (all of numcodecs').
-fn is_object_codec(id: &str) -> bool {
-    ["vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2", "pickle"].contains(&id)
+/// Whether a v2 codec is one of those that make bytes of objects (all of numcodecs'); of elements of
+/// one size, if it does so of them only.
+fn is_object_codec(id: &str, object: bool) -> bool {
+    ["vlen-utf8", "vlen-bytes", "vlen-array", "pickle"].contains(&id)
+        || object && ["json2", "json", "msgpack2"].contains(&id)
 }
 
 /// Whether a v2 codec is `categorize`: for objects if it is the first filter of such.
@@ -162,7 +164,8 @@ fn id(json: &Json) -> Option<&str> {
 /// first, which says what they are.
 pub(crate) fn from_v2<'a>(dtype: &Json, filters: &'a [Json]) -> Result<(Element, &'a [Json]), Problem> {
     let object = matches!(dtype.as_str(), Some("|O" | "O"));
-    let misplaced = filters.iter().skip(usize::from(object)).filter_map(id).find(|id| is_object_codec(id));
+    let misplaced =
+        filters.iter().skip(usize::from(object)).filter_map(id).find(|id| is_object_codec(id, object));
     if let Some(id) = misplaced {
         return invalid!(
             "filters: \"{id}\" makes bytes of objects; it must be the first filter, of dtype \"|O\", found dtype {}",
@@ -182,7 +185,7 @@ pub(crate) fn from_v2<'a>(dtype: &Json, filters: &'a [Json]) -> Result<(Element,
         Some("vlen-utf8" | "categorize") => VlenKind::Text,
         Some("vlen-bytes") => VlenKind::Bytes,
         Some("vlen-array") => VlenKind::Array(item(first)?),
-        Some("json2") => VlenKind::Json,
+        Some("json2" | "json") => VlenKind::Json,
         Some("msgpack2") => VlenKind::MessagePack,
         Some("pickle") => {
             return unsupported!(

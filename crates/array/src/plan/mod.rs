@@ -261,7 +261,7 @@ impl Plan {
     pub(crate) fn cut(mut self, layout: &ArrayLayout, selection: &Selection, threads: usize) -> Self {
         let encoding = layout.encoding();
         let reordered = encoding.swap() > 1 || !encoding.is_c_order();
-        let large = encoding.chain().is_identity() && encoding.decoded_size() >= 2 * costs::PART;
+        let large = encoding.chain().stores_decoded() && encoding.decoded_size() >= 2 * costs::PART;
         if self.count != 1
             || !self.points.is_empty()
             || layout.sharding().is_some()

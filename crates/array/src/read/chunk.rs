@@ -70,7 +70,7 @@ impl<'a> ChunkReader<'a> {
         let strides = request.target.strides();
         let (region, offset) = read_region(layout, task, strides);
         // What has no codecs is never kept.
-        let keep = request.keep.is_some() && !layout.encoding().chain().is_identity();
+        let keep = request.keep.is_some() && !layout.encoding().chain().stores_decoded();
         let dst = request.target.at(&task.out);
         let strategy = strategies::LAST;
         let mut this =
@@ -81,7 +81,7 @@ impl<'a> ChunkReader<'a> {
 
     /// Whether the chunk has no codecs.
     pub(crate) fn is_plain(&self) -> bool {
-        self.layout.encoding().chain().is_identity()
+        self.layout.encoding().chain().stores_decoded()
     }
 
     /// The length of the one row of bytes that the task is, both in the chunk and in the output.

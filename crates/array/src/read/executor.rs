@@ -137,7 +137,7 @@ impl<'a> Request<'a> {
         threads: usize,
         each: &mut dyn FnMut(Step),
     ) {
-        let (identity, cost) = (self.layout.encoding().chain().is_identity(), self.layout.store().cost());
+        let (identity, cost) = (self.layout.encoding().chain().stores_decoded(), self.layout.store().cost());
         let fill = !self.absent.filled;
         match lots {
             // Only what is wanted, all of an object in one call, which joins what is near.
@@ -240,7 +240,7 @@ impl<'a> Request<'a> {
         }
         let Some(opened) = &object.opened else { return Ok(false) };
         let (size, most) = (chain.decoded_size() as u64, chain.max_encoded() as u64);
-        let whole = if chain.is_identity() { len == size } else { len <= most };
+        let whole = if chain.stores_decoded() { len == size } else { len <= most };
         Ok(whole && offset.checked_add(len).is_some_and(|end| end <= opened.size()))
     }
 
@@ -397,7 +397,7 @@ impl<'a> Request<'a> {
         let (start, len) = match location {
             Location::Range { offset, len, .. } => (offset, len),
             // No chunk is longer, whatever is stored under its name.
-            _ if !self.layout.encoding().chain().is_identity() => {
+            _ if !self.layout.encoding().chain().stores_decoded() => {
                 return Ok(Next::Start(self.layout.encoding().chain().max_encoded() as u64));
             }
             _ => (0, self.layout.encoding().decoded_size() as u64),

@@ -27,7 +27,7 @@ pub(crate) fn open<'l>(
 ) -> Result<Option<Box<dyn Opened + 'l>>, ArrayError> {
     let size = match location {
         Location::Absent => return Ok(None),
-        Location::Object if layout.encoding().chain().is_identity() => {
+        Location::Object if layout.encoding().chain().stores_decoded() => {
             Some(layout.encoding().decoded_size() as u64)
         }
         _ => None,
@@ -50,7 +50,7 @@ pub(crate) fn check_size(
     opened: &dyn Opened,
 ) -> Result<(), ArrayError> {
     let (expected, found) = (layout.encoding().decoded_size() as u64, opened.size());
-    if location != Location::Object || !layout.encoding().chain().is_identity() || found == expected {
+    if location != Location::Object || !layout.encoding().chain().stores_decoded() || found == expected {
         return Ok(());
     }
     let (key, url) = (key.to_owned(), layout.store().url());

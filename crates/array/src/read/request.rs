@@ -52,7 +52,7 @@ impl<'a> Request<'a> {
         cache: Option<&'a ChunkCache>,
     ) -> Self {
         let verify = verify.unwrap_or_else(settings::verify_checksums);
-        let cache = cache.filter(|_| !layout.encoding().chain().is_identity());
+        let cache = cache.filter(|_| !layout.encoding().chain().stores_decoded());
         let keep = cache.filter(|cache| cache.has_room_for(plan.len(), layout.encoding().decoded_size()));
         Request { layout, plan, target, absent, verify, cache, keep, masking: None, dry: false }
     }
@@ -72,7 +72,7 @@ impl<'a> Request<'a> {
         location: Location,
         stamp: Option<Stamp>,
     ) -> Result<Option<Arc<Memory>>, ArrayError> {
-        let Some(cache) = self.cache.filter(|_| !layout.encoding().chain().is_identity()) else {
+        let Some(cache) = self.cache.filter(|_| !layout.encoding().chain().stores_decoded()) else {
             return Ok(None);
         };
         let wanted = ChunkId::new(layout, tasks::key(layout, task, key)?, location, self.verify);

@@ -115,7 +115,7 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
         let (size, most) = (chain.decoded_size() as u64, chain.max_encoded() as u64);
         for Touched { number, at } in touched {
             match index.get(level.number(&at)).map_err(|why| shard.wrong(Some(number), why))? {
-                Some((_, len)) if chain.is_identity() && len != size => {
+                Some((_, len)) if chain.stores_decoded() && len != size => {
                     let why = format!("it has {len} bytes; a chunk without codecs has {size}");
                     return Err(shard.wrong(Some(number), why));
                 }

@@ -40,6 +40,9 @@ const ZARR: &[(&str, &str)] = &[
         "<i4",
         r#"{"name": "cast_value", "configuration": {"data_type": "uint8", "rounding": "nearest-even", "out_of_range": "clamp"}}"#,
     ),
+    ("<i4", r#"{"id": "json2"}"#),
+    ("<f4", r#"{"id": "json"}"#),
+    ("<i4", r#"{"id": "msgpack2"}"#),
     ("<i2", r#"{"name": "transpose", "configuration": {"order": [1, 0]}}"#),
     (
         "optional <i2",

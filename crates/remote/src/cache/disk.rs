@@ -204,8 +204,11 @@ impl Folder {
             if total <= enough {
                 return;
             }
-            if fs::remove_file(&path).is_ok() {
-                total -= len;
+            match fs::remove_file(&path) {
+                // Another process sweeps, too: what it has removed is gone for both.
+                Ok(()) => total -= len,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => total -= len,
+                Err(_) => {}
             }
         }
     }

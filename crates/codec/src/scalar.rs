@@ -1,0 +1,164 @@
+//! Single values as JSON and as MessagePack, in the spelling of Python's packages.
+
+use crate::msgpack2::{self, put_text};
+
+/// A value of an element.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Scalar {
+    Bool(bool),
+    Integer(i128),
+    Float(f64),
+    Text(String),
+}
+
+/// How values are spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    /// `ascii`: other characters are escaped.
+    Json { ascii: bool },
+    /// `single`: floats have four bytes.
+    MessagePack { single: bool },
+}
+
+impl Spelling {
+    /// Reads a value; on failure says why.
+    pub(crate) fn read(self, bytes: &[u8]) -> Result<Scalar, String> {
+        match self {
+            Spelling::Json { .. } => read_json(bytes),
+            Spelling::MessagePack { .. } => msgpack2::scalar(bytes),
+        }
+    }
+
+    /// Writes a value.
+    pub(crate) fn write(self, value: &Scalar, to: &mut Vec<u8>) {
+        match self {
+            Spelling::Json { ascii } => write_json(value, ascii, to),
+            Spelling::MessagePack { single } => write_msgpack(value, single, to),
+        }
+    }
+}
+
+fn read_json(bytes: &[u8]) -> Result<Scalar, String> {
+    let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
+    Ok(match text {
+        "true" => Scalar::Bool(true),
+        "false" => Scalar::Bool(false),
+        "NaN" => Scalar::Float(f64::NAN),
+        "Infinity" => Scalar::Float(f64::INFINITY),
+        "-Infinity" => Scalar::Float(f64::NEG_INFINITY),
+        _ if text.starts_with('"') => {
+            Scalar::Text(serde_json::from_str(text).map_err(|error| error.to_string())?)
+        }
+        _ => match text.parse() {
+            Ok(number) => Scalar::Integer(number),
+            Err(_) => Scalar::Float(text.parse().map_err(|_| format!("expected a number, found {text}"))?),
+        },
+    })
+}
+
+fn write_json(value: &Scalar, ascii: bool, to: &mut Vec<u8>) {
+    match value {
+        Scalar::Bool(value) => to.extend_from_slice(value.to_string().as_bytes()),
+        Scalar::Integer(number) => to.extend_from_slice(number.to_string().as_bytes()),
+        Scalar::Float(number) => to.extend_from_slice(float(*number).as_bytes()),
+        Scalar::Text(text) => {
+            let quoted = serde_json::Value::from(text.as_str()).to_string();
+            for char in quoted.chars() {
+                if ascii && !(' '..='~').contains(&char) {
+                    for unit in char.encode_utf16(&mut [0; 2]) {
+                        to.extend_from_slice(format!("\\u{unit:04x}").as_bytes());
+                    }
+                } else {
+                    to.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+            }
+        }
+    }
+}
+
+/// A float as Python writes it: the exponent has a sign and two digits or more.
+fn float(number: f64) -> String {
+    if number.is_nan() {
+        return "NaN".into();
+    }
+    if number.is_infinite() {
+        return if number > 0.0 { "Infinity" } else { "-Infinity" }.into();
+    }
+    let text = format!("{number:?}");
+    match text.split_once('e') {
+        None => text,
+        Some((digits, exponent)) => match exponent.strip_prefix('-') {
+            Some(exponent) => format!("{digits}e-{exponent:0>2}"),
+            None => format!("{digits}e+{exponent:0>2}"),
+        },
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "as the setting says")]
+fn write_msgpack(value: &Scalar, single: bool, to: &mut Vec<u8>) {
+    match value {
+        Scalar::Bool(value) => to.push(0xc2 + u8::from(*value)),
+        Scalar::Integer(number) => match u64::try_from(*number) {
+            Ok(number) => msgpack2::put_integer(number, to),
+            Err(_) => msgpack2::put_negative(i64::try_from(*number).unwrap_or(i64::MIN), to),
+        },
+        Scalar::Float(number) if single => {
+            to.push(0xca);
+            to.extend_from_slice(&(*number as f32).to_be_bytes());
+        }
+        Scalar::Float(number) => {
+            to.push(0xcb);
+            to.extend_from_slice(&number.to_be_bytes());
+        }
+        Scalar::Text(text) => put_text(text, to),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_and_back() {
+        let values = [0, 1, -1, 127, 128, -32, -33, -128, -129, 255, 256, 65535, 65536, -32769, 1 << 32]
+            .into_iter()
+            .chain([i128::from(u64::MAX), i128::from(i64::MIN)])
+            .map(Scalar::Integer)
+            .chain([0.0, -0.0, 1e300, 5e-324, 0.1].map(Scalar::Float))
+            .chain(["", "a\u{7f}\n\"", "é𝄞", &"x".repeat(70_000)].map(|text| Scalar::Text(text.into())))
+            .chain([true, false].map(Scalar::Bool));
+        for value in values {
+            for spelling in [
+                Spelling::Json { ascii: true },
+                Spelling::Json { ascii: false },
+                Spelling::MessagePack { single: false },
+            ] {
+                let mut bytes = Vec::new();
+                spelling.write(&value, &mut bytes);
+                assert_eq!(spelling.read(&bytes).unwrap(), value, "{spelling:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn spelled_as_in_python() {
+        let json = |value: Scalar| {
+            let mut bytes = Vec::new();
+            Spelling::Json { ascii: true }.write(&value, &mut bytes);
+            String::from_utf8(bytes).unwrap()
+        };
+        // repr(x) for x in …
+        for (number, text) in [
+            (1e15, "1000000000000000.0"),
+            (1e16, "1e+16"),
+            (1.5e100, "1.5e+100"),
+            (0.0001, "0.0001"),
+            (0.00001, "1e-05"),
+            (-0.0, "-0.0"),
+        ] {
+            assert_eq!(json(Scalar::Float(number)), text);
+        }
+        // json.dumps("\x7f\t\x01/")
+        assert_eq!(json(Scalar::Text("\u{7f}\t\u{1}/".into())), "\"\\u007f\\t\\u0001/\"");
+    }
+}
