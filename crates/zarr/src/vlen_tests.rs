@@ -44,7 +44,7 @@ fn v2_filters_say_what_objects_are() {
         r#"
         "|O" | [] | "|O" needs a first filter that makes bytes of objects (vlen-utf8
         "|O" | [{"id": "pickle", "protocol": 5}] | reading a pickle runs code
-        "<i4" | [{"id": "json2"}] | "json2" makes bytes of objects
+        "|O" | [{"id": "vlen-utf8"}, {"id": "json2"}] | "json2" makes bytes of objects
         "|O" | [{"id": "crc32c"}, {"id": "vlen-utf8"}] | "vlen-utf8" makes bytes of objects
         "|O" | [{"id": "crc32c"}] | expected a first filter that makes bytes of objects
         "|O" | [3] | found 3
@@ -56,6 +56,12 @@ fn v2_filters_say_what_objects_are() {
         let filters = json(filters).as_array().unwrap().to_vec();
         let error = from_v2(&json(dtype), &filters).unwrap_err().text();
         assert!(error.contains(want), "{filters:?}: {error}");
+    }
+    // numcodecs makes JSON and MessagePack of numbers, too.
+    for filter in [r#"{"id": "json2"}"#, r#"{"id": "json"}"#, r#"{"id": "msgpack2"}"#] {
+        let filters = [json(filter)];
+        let found = from_v2(&json(r#""<i4""#), &filters).unwrap();
+        assert_eq!(found, (Element::Fixed("<i4".parse().unwrap()), &filters[..]));
     }
 }
 
