@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import dask.array as da
 import numpy as np
@@ -193,14 +193,39 @@ def store(
         raise ArgumentTypeError(f"x: expected an array of dask, found {type(x).__name__}")
     if align not in ("rechunk", "serialize"):
         raise InvalidArgumentError(f"align: expected 'rechunk' or 'serialize', found {align!r}")
-    target._check_writable()
-    blocks: Any = x
-    first = _first(x, target, region)
-    ends = _object_ends(target, first, blocks.shape)
-    if align == "rechunk":
-        blocks = blocks.rechunk(_aligned(blocks.chunks, ends))
-    writing = _writing(blocks, target, first, ends, threads)
+    writing = _store_all([(x, target, region)], align, threads)
     return writing.compute(**options) if compute else writing
+
+
+class _Placed(NamedTuple):
+    """An array of dask, and where it goes."""
+
+    x: Any
+    target: Array
+    # Where the region begins.
+    first: tuple[int, ...]
+    # Where objects end along each axis, as x counts.
+    ends: list[list[int]]
+
+
+def _store_all(
+    stored: Iterable[tuple[da.Array, Array, Any]],
+    align: Literal["rechunk", "serialize"] = "rechunk",
+    threads: int | None = None,
+) -> Delayed:
+    """What writes several arrays, each to a target and a region, when it is computed. What they have in
+    common is computed once.
+    """
+    placed = []
+    for x, target, region in stored:
+        target._check_writable()
+        blocks: Any = x
+        first = _first(x, target, region)
+        ends = _object_ends(target, first, blocks.shape)
+        if align == "rechunk":
+            blocks = blocks.rechunk(_aligned(blocks.chunks, ends))
+        placed.append(_Placed(blocks, target, first, ends))
+    return _writing(placed, threads)
 
 
 def _first(x: da.Array, target: Array, region: Any) -> tuple[int, ...]:
@@ -242,29 +267,32 @@ def _aligned(chunks: Lengths, ends: Sequence[Sequence[int]]) -> Lengths:
     return tuple(result)
 
 
-def _writing(
-    x: Any, target: Array, first: Sequence[int], ends: Sequence[Sequence[int]], threads: int | None
-) -> Delayed:
+def _writing(placed: Sequence[_Placed], threads: int | None) -> Delayed:
     """One task for each block, which waits for those before it that share an object with it."""
     # Tasks of an array are fused here: those of a `Delayed` are not.
-    (x,) = optimize(x)
-    name = f"hyperslab-store-{tokenize(x, target, first, threads)}"
-    holder = f"{name}-target"
-    tasks: dict[Any, Any] = {holder: target}
-    last: dict[tuple[int, ...], Any] = {}
-    starts = [[0, *itertools.accumulate(lengths)] for lengths in x.chunks]
-    for number in np.ndindex(*x.numblocks):
-        spans = [(at[n], at[n + 1]) for at, n in zip(starts, number, strict=True)]
-        if any(a == b for a, b in spans):
-            continue
-        key = (name, *number)
-        shared = _shared_objects(spans, ends)
-        before = sorted({last[each] for each in shared if each in last})
-        last.update(dict.fromkeys(shared, key))
-        place = tuple(slice(at + a, at + b) for at, (a, b) in zip(first, spans, strict=True))
-        tasks[key] = (_write, holder, place, (x.name, *number), threads, before)
+    optimized = optimize(*(each.x for each in placed))
+    tasks: dict[Any, Any] = {}
+    names = []
+    for x, (_, target, first, ends) in zip(optimized, placed, strict=True):
+        name = f"hyperslab-store-{tokenize(x, target, first, threads)}"
+        names.append(name)
+        holder = f"{name}-target"
+        tasks[holder] = target
+        last: dict[tuple[int, ...], Any] = {}
+        starts = [[0, *itertools.accumulate(lengths)] for lengths in x.chunks]
+        for number in np.ndindex(*x.numblocks):
+            spans = [(at[n], at[n + 1]) for at, n in zip(starts, number, strict=True)]
+            if any(a == b for a, b in spans):
+                continue
+            key = (name, *number)
+            shared = _shared_objects(spans, ends)
+            before = sorted({last[each] for each in shared if each in last})
+            last.update(dict.fromkeys(shared, key))
+            place = tuple(slice(at + a, at + b) for at, (a, b) in zip(first, spans, strict=True))
+            tasks[key] = (_write, holder, place, (x.name, *number), threads, before)
+    name = names[0] if len(names) == 1 else f"hyperslab-store-all-{tokenize(*names)}"
     tasks[name] = (_done, [key for key in tasks if isinstance(key, tuple)])
-    return Delayed(name, HighLevelGraph.from_collections(name, tasks, dependencies=[x]))
+    return Delayed(name, HighLevelGraph.from_collections(name, tasks, dependencies=optimized))
 
 
 def _shared_objects(spans: Sequence[tuple[int, int]], ends: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:

@@ -29,10 +29,11 @@ from hyperslab._hdf5_group import FileGroup
 from hyperslab._open import open_group
 from hyperslab._store import Store
 from hyperslab._xarray_files import FileReader, FileTree
+from hyperslab._xarray_write import to_zarr
 from hyperslab._xarray_zarr import ZarrReader, zarr_groups
 from hyperslab.errors import NodeNotFoundError
 
-__all__ = ["BackendEntrypoint"]
+__all__ = ["BackendEntrypoint", "to_zarr"]
 
 _MAGIC = (b"\x89HDF\r\n\x1a\n", b"CDF\x01", b"CDF\x02", b"CDF\x05")
 _FILES = frozenset({".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5"})
