@@ -6,14 +6,13 @@ What is written where is xarray's decision: modes, regions, checks and CF encodi
 
 from __future__ import annotations
 
-import os
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 import xarray as xr
 from xarray import Variable
-from xarray.backends.common import ArrayWriter
+from xarray.backends.common import ArrayWriter, _normalize_path
 from xarray.backends.writers import _validate_dataset_names, dump_to_store
 from xarray.backends.zarr import ZarrStore, _choose_default_mode
 from xarray.coding.strings import check_vlen_dtype
@@ -175,6 +174,7 @@ def to_zarr(
     encoding = dict(encoding or {})
     if is_tree and (unknown := sorted({*encoding} - {*ds.groups})):
         raise InvalidArgumentError(f"encoding: expected paths of groups, found {unknown}")
+    place = _normalize_path(place)
     if not getattr(place, "supports_consolidated_metadata", True):
         consolidated = False
     root = _opened(place, mode, group, consolidated, storage_options, zarr_format)
@@ -214,7 +214,7 @@ def _opened(
 ) -> Group:
     """The group that is written."""
     return open_group(
-        os.path.expanduser(place) if isinstance(place, str) else place,
+        place,
         mode="a" if mode == "a-" else mode,
         path=path,
         storage_options=storage_options,
@@ -225,6 +225,12 @@ def _opened(
 
 def _dump(ds: xr.Dataset, target: ZarrWriter, writer: _BlockWriter, encoding: Any) -> None:
     _validate_dataset_names(ds)
+    if any(variable.size == 0 for variable in ds.variables.values()):
+        # Blocks of dask without elements would be chunks without elements.
+        ds = ds.copy()
+        for variable in ds.variables.values():
+            if variable.size == 0:
+                variable.load()
     ds = target._validate_and_autodetect_region(ds)
     target._validate_encoding(encoding or {})  # type: ignore[no-untyped-call]
     dump_to_store(ds, target, writer, encoding=encoding)  # type: ignore[no-untyped-call]
@@ -297,16 +303,22 @@ class ZarrWriter(ZarrStore):
             encoding.pop(useless, None)
         if fill_value is None and self.zarr_group.zarr_format == 3:
             fill_value = DEFAULT_FILL_VALUE
+        # As zarr-python has it for scalars.
+        encoding["dimension_names"] = encoding.get("dimension_names") or None
         text = check_vlen_dtype(dtype)  # type: ignore[no-untyped-call]
-        return self.zarr_group.create_array(
-            name,
-            shape=shape,
-            dtype=dtype if text is None else text,
-            fill_value=fill_value,
-            attributes=attrs,
-            config=None if own is None else {"write_empty_chunks": own},
-            **encoding,
-        )
+        try:
+            return self.zarr_group.create_array(
+                name,
+                shape=shape,
+                dtype=dtype if text is None else text,
+                fill_value=fill_value,
+                attributes=attrs,
+                config=None if own is None else {"write_empty_chunks": own},
+                **encoding,
+            )
+        except Exception as error:
+            error.add_note(f"Raised while creating variable {name!r}")
+            raise
 
 
 class _BlockWriter(ArrayWriter):
