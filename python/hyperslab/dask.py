@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import dask.array as da
 import numpy as np
 from dask.array.core import normalize_chunks
-from dask.base import optimize, tokenize
+from dask.base import tokenize
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
+from dask.utils import ensure_dict
 
 from hyperslab.errors import ArgumentTypeError, ArrayShapeError, InvalidArgumentError
 
@@ -269,11 +270,9 @@ def _aligned(chunks: Lengths, ends: Sequence[Sequence[int]]) -> Lengths:
 
 def _writing(placed: Sequence[_Placed], threads: int | None) -> Delayed:
     """One task for each block, which waits for those before it that share an object with it."""
-    # Tasks of an array are fused here: those of a `Delayed` are not.
-    optimized = optimize(*(each.x for each in placed))
     tasks: dict[Any, Any] = {}
     names = []
-    for x, (_, target, first, ends) in zip(optimized, placed, strict=True):
+    for x, target, first, ends in placed:
         name = f"hyperslab-store-{tokenize(x, target, first, threads)}"
         names.append(name)
         holder = f"{name}-target"
@@ -292,7 +291,17 @@ def _writing(placed: Sequence[_Placed], threads: int | None) -> Delayed:
             tasks[key] = (_write, holder, place, (x.name, *number), threads, before)
     name = names[0] if len(names) == 1 else f"hyperslab-store-all-{tokenize(*names)}"
     tasks[name] = (_done, [key for key in tasks if isinstance(key, tuple)])
-    return Delayed(name, HighLevelGraph.from_collections(name, tasks, dependencies=optimized))
+    # Tasks of arrays are fused here: those of a `Delayed` are not. All at once, so that what several arrays
+    # need is not fused into each.
+    blocks = ensure_dict(
+        da.Array.__dask_optimize__(
+            HighLevelGraph.merge(*(each.x.__dask_graph__() for each in placed)),
+            [each.x.__dask_keys__() for each in placed],
+        )
+    )
+    source = f"{name}-blocks"
+    layers = {source: blocks, name: tasks}
+    return Delayed(name, HighLevelGraph(layers, {source: set(), name: {source}}))
 
 
 def _shared_objects(spans: Sequence[tuple[int, int]], ends: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
