@@ -167,7 +167,9 @@ def test_regions(zarr_format: int, seed: int) -> None:
         for dim in chance.sample(sorted(ds.dims), chance.randint(1, len(ds.dims))):
             start = chance.randint(0, ds.sizes[dim] - 1)
             regions[dim] = slice(start, chance.randint(start + 1, ds.sizes[dim]))
-        other = ds.copy(data={name: v.values[..., ::-1] if v.ndim else v for name, v in ds.data_vars.items()}).isel(regions)
+        other = ds.copy(
+            data={name: v.values[..., ::-1] if v.ndim else v for name, v in ds.data_vars.items()}
+        ).isel(regions)
         dropped = [name for name, v in other.variables.items() if not {*regions} & {*v.dims}]
         other = chunked(other.drop_vars(dropped), chance)
         options: dict[str, Any] = {

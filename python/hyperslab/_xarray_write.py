@@ -166,21 +166,21 @@ def to_zarr(
             f"ds: expected a Dataset or a DataTree, found {type(ds).__name__}"
             + ("; call its to_dataset() before" if isinstance(ds, xr.DataArray) else "")
         )
-    is_tree = isinstance(ds, xr.DataTree)
-    if is_tree and (group is not None or append_dim is not None):
-        what = "group" if group is not None else "append_dim"
-        raise InvalidArgumentError(f"{what}: not with a tree; write its datasets one by one")
-    mode = _choose_default_mode(mode=mode, append_dim=append_dim, region=region)
     encoding = dict(encoding or {})
-    if is_tree and (unknown := sorted({*encoding} - {*ds.groups})):
-        raise InvalidArgumentError(f"encoding: expected paths of groups, found {unknown}")
+    if isinstance(ds, xr.DataTree):
+        if group is not None or append_dim is not None:
+            what = "group" if group is not None else "append_dim"
+            raise InvalidArgumentError(f"{what}: not with a tree; write its datasets one by one")
+        if unknown := sorted({*encoding} - {*ds.groups}):
+            raise InvalidArgumentError(f"encoding: expected paths of groups, found {unknown}")
+    chosen: Any = _choose_default_mode(mode=mode, append_dim=append_dim, region=region)
     place = _normalize_path(place)
     if not getattr(place, "supports_consolidated_metadata", True):
         consolidated = False
-    root = _opened(place, mode, group, consolidated, storage_options, zarr_format)
+    root = _opened(place, chosen, group, consolidated, storage_options, zarr_format)
     target = ZarrWriter(
         root,
-        mode,
+        chosen,
         append_dim=append_dim,
         write_region=region,
         safe_chunks=safe_chunks,
@@ -189,7 +189,7 @@ def to_zarr(
         align_chunks=align_chunks,
     )
     writer = _BlockWriter()
-    if is_tree:
+    if isinstance(ds, xr.DataTree):
         for path, node in ds.subtree_with_keys:
             at_root = node is ds
             below = target if at_root else target.get_child_store(path)
@@ -197,7 +197,7 @@ def to_zarr(
             _dump(part, below, writer, encoding.get(node.path))
     else:
         _dump(ds, target, writer, encoding)
-    if mode != "r+" and consolidated in (None, True):
+    if chosen != "r+" and consolidated in (None, True):
         # As xarray does: all of the store, which has the group somewhere in it.
         open_group(place, mode="r+", storage_options=storage_options, use_consolidated=False).consolidate()
     writing = writer.sync(compute)
@@ -232,7 +232,7 @@ def _dump(ds: xr.Dataset, target: ZarrWriter, writer: _BlockWriter, encoding: An
             if variable.size == 0:
                 variable.load()
     ds = target._validate_and_autodetect_region(ds)
-    target._validate_encoding(encoding or {})  # type: ignore[no-untyped-call]
+    target._validate_encoding(encoding or {})
     dump_to_store(ds, target, writer, encoding=encoding)  # type: ignore[no-untyped-call]
 
 
@@ -275,7 +275,7 @@ class ZarrWriter(ZarrStore):
         self.zarr_group.attrs.put(attributes)
 
     def _open_existing_array(self, *, name: str) -> Any:
-        found = self.members[name]
+        found: Any = self.members[name]
         if isinstance(found, UnreadableArray):
             raise found.error
         if self._write_empty is None:
