@@ -3,15 +3,21 @@
     python benches/xarray_rows.py                  small data: 34 MB
     python benches/xarray_rows.py --full           2 GB
     python benches/xarray_rows.py --row series --rounds 5
+    python benches/xarray_rows.py --row to_zarr --write-steps 128
 
 Every row begins with opening. The engines take turns in one process, and their values are compared. A ratio
 is the time of "hyperslab" divided by that of the fastest other engine; beside it stands what it should be at
 most.
+
+A second table is of writing: `hyperslab.xarray.to_zarr` beside `Dataset.to_zarr` with several codec pipelines
+of zarr-python. There a ratio is the time of xarray's own, with its default pipeline, divided by ours.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import shutil
 import sys
 import tempfile
 import warnings
@@ -22,10 +28,13 @@ from typing import Any
 
 import common
 import hyperslab as hs
+import hyperslab.zarr  # the pipeline
 import netCDF4
 import numpy as np
 import xarray as xr
-from hyperslab.xarray import BackendEntrypoint
+import zarr
+from hyperslab.xarray import BackendEntrypoint, to_zarr
+from zarr.codecs import ZstdCodec
 
 OURS = "hyperslab"
 ENGINES: dict[str, Any] = {
@@ -38,6 +47,15 @@ ZARR, NETCDF = (OURS, "zarr"), (OURS, "netcdf4", "h5netcdf")
 # Engines that need more than a minute to open many variables are left out there.
 OPENING = (OURS, "netcdf4")
 VARIABLES = 1000
+
+# How datasets are written: the codec pipeline of zarr-python.
+WRITERS: dict[str, str | None] = {
+    OURS: None,
+    "xarray": "zarr.core.codec_pipeline.BatchedCodecPipeline",
+    "with fused": "zarr.core.codec_pipeline.FusedCodecPipeline",
+    "with zarrs": "zarrs.ZarrsCodecPipeline",
+    "with our pipeline": "hyperslab.zarr.CodecPipeline",
+}
 
 Read = Callable[[xr.Dataset], Any]
 
@@ -170,6 +188,79 @@ def measure(row: Row, rounds: int) -> dict[str, common.Timing]:
     return found
 
 
+@dataclass
+class WriteRow:
+    """A dataset to write."""
+
+    name: str
+    dataset: xr.Dataset
+    encoding: dict[str, Any]
+
+
+def write_rows(steps: int) -> list[WriteRow]:
+    """One variable, compressed by Zstandard: in chunks and in shards, in memory and in blocks of dask."""
+    shape = (steps, 512, 1024)
+    values = np.concatenate([part for _, part in blocks(shape, min(steps, 64))])
+    dataset = xr.Dataset({"sst": (("time", "y", "x"), values)}, {"time": np.arange(steps)})
+    plain = {"chunks": (8, 128, 256), "compressors": [ZstdCodec(level=3)]}
+    layouts = {"chunks": (plain, 8), "shards": (plain | {"shards": (32, 256, 512)}, 32)}
+    rows = []
+    for what, (encoding, length) in layouts.items():
+        name = f"to_zarr of {common.bytes_text(values.nbytes)}, zstd, {what}"
+        rows.append(WriteRow(name, dataset, {"sst": encoding}))
+        rows.append(WriteRow(f"{name}, dask threads", dataset.chunk(time=length), {"sst": encoding}))
+    return rows
+
+
+def write(row: WriteRow, writer: str, place: Path) -> None:
+    """Writes as this writer does."""
+    pipeline = WRITERS[writer]
+    if pipeline is None:
+        to_zarr(row.dataset, place, encoding=row.encoding, consolidated=True, zarr_format=3)
+        return
+    with zarr.config.set({"codec_pipeline.path": pipeline}):
+        row.dataset.to_zarr(place, encoding=row.encoding, consolidated=True, zarr_format=3)
+
+
+def measure_writing(row: WriteRow, rounds: int, directory: Path) -> dict[str, common.Timing]:
+    """The times of all writers that are here; what each wrote is compared with the values."""
+    missing = {"with zarrs"} if importlib.util.find_spec("zarrs") is None else set()
+    found = {writer: common.Timing() for writer in WRITERS if writer not in missing}
+    place = directory / "written.zarr"
+    for number, writer in common.turns(found, rounds):
+        shutil.rmtree(place, ignore_errors=True)
+        if number >= 0:
+            with common.timed(found[writer]):
+                write(row, writer, place)
+            continue
+        write(row, writer, place)
+        stored = xr.open_dataset(place, engine=BackendEntrypoint)
+        if not common.same_bits(stored["sst"].values, row.dataset["sst"].values):
+            sys.exit(f"{row.name}: {writer} wrote other values")
+    shutil.rmtree(place, ignore_errors=True)
+    return found
+
+
+def report_writing(arguments: argparse.Namespace, directory: Path) -> None:
+    """Prints the table of writing."""
+    steps = arguments.write_steps or (1000 if arguments.full else 16)
+    lines = []
+    for row in write_rows(steps):
+        if arguments.row and not any(part in row.name for part in arguments.row):
+            continue
+        # The best: what else the machine does only adds.
+        best = {
+            writer: min(timing.samples)
+            for writer, timing in measure_writing(row, arguments.rounds, directory).items()
+        }
+        cells = [common.seconds_text(best[name]) if name in best else "" for name in WRITERS]
+        ratio = f"{best['xarray'] / best[OURS]:.2f}"
+        lines.append([row.name, *cells, ratio, "≥ 1.5"])
+        print(f"{row.name}: {ratio}", file=sys.stderr)
+    if lines:
+        print(common.table(("time, best", *WRITERS, "ratio", "target"), lines))
+
+
 def parse_arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -178,6 +269,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--full", action="store_true", help="data of 2 GB")
     parser.add_argument("--row", action="append", help="measure only rows with this in their name")
     parser.add_argument("--rounds", type=int, default=5, help="samples of each engine (%(default)s)")
+    parser.add_argument("--write-steps", type=int, help="time steps of 2 MB that the rows of writing write")
     return parser.parse_args()
 
 
@@ -187,7 +279,10 @@ def main() -> None:
     arguments = parse_arguments()
     lines = []
     with tempfile.TemporaryDirectory() as directory:
-        for row in rows(Path(directory), arguments.full):
+        report_writing(arguments, Path(directory))
+        # What there is no row of needs no data.
+        reading = not arguments.row or any("to_zarr" not in part for part in arguments.row)
+        for row in rows(Path(directory), arguments.full) if reading else ():
             if arguments.row and not any(part in row.name for part in arguments.row):
                 continue
             found = measure(row, arguments.rounds)
@@ -196,7 +291,8 @@ def main() -> None:
             cells = [common.seconds_text(medians[name]) if name in medians else "" for name in ENGINES]
             lines.append([row.name, *cells, f"{medians[OURS] / best:.2f}", f"≤ {row.target}"])
             print(f"{row.name}: {medians[OURS] / best:.2f}", file=sys.stderr)
-    print(common.table(("time", *ENGINES, "ratio", "target"), lines))
+    if lines:
+        print(common.table(("time", *ENGINES, "ratio", "target"), lines))
 
 
 if __name__ == "__main__":
