@@ -469,6 +469,37 @@ def test_on_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
         xr.testing.assert_identical(opened(), ds)
 
 
+def test_many_variables_on_a_server() -> None:
+    from object_server_client import Server
+
+    ds = xr.Dataset({f"v{n:02}": ("x", np.arange(5.0) + n) for n in range(40)}, {"x": np.arange(5)})
+    with Server() as server:
+        url, options = "s3://bucket/a.zarr", server.s3_options
+
+        def rounds(write: Callable[[], object], most: int) -> None:
+            # Without waiting for each other: not some rounds for each variable.
+            found, _, _ = server.asked(write, most)
+            assert found <= most
+
+        rounds(lambda: to_zarr(ds, url, mode="w", storage_options=options), 25)
+        rounds(lambda: to_zarr(ds, url, append_dim="x", storage_options=options), 25)
+        part = ds.drop_vars("x") * 2
+        rounds(lambda: to_zarr(part, url, region={"x": slice(0, 5)}, storage_options=options), 12)
+        opened = xr.open_dataset(url, engine=Engine, storage_options=options)
+        assert opened.sizes["x"] % 5 == 0 and opened.sizes["x"] >= 10
+        for n in range(40):
+            values = (np.arange(5.0) + n).tolist()
+            found = opened[f"v{n:02}"].values.tolist()
+            assert found == [2 * value for value in values] + values * (len(found) // 5 - 1)
+        # What one variable raises is raised.
+        wrong = ds.assign(wrong=("x", np.arange(5.0)))
+        with pytest.raises(ValueError) as caught:
+            to_zarr(
+                wrong, url, mode="w", storage_options=options, encoding={"wrong": {"chunks": 2, "shards": 3}}
+            )
+        assert "variable 'wrong'" in str(caught.value.__notes__)
+
+
 def test_cluster(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     ds = xr.Dataset({"v": (("t", "x"), np.arange(600.0).reshape(30, 20))})

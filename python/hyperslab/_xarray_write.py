@@ -6,7 +6,9 @@ What is written where is xarray's decision: modes, regions, checks and CF encodi
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
@@ -30,6 +32,13 @@ if TYPE_CHECKING:
     from dask.delayed import Delayed
 
 __all__ = ["to_zarr"]
+
+# Variables of a store far away that are created and written at the same time. Each waits for 2 to 5 requests,
+# one after the other.
+AT_ONCE = 32
+
+# Larger variables in memory are written by themselves: the engine sends their chunks at the same time.
+SMALL_BYTES = 1 << 20
 
 WriteMode: TypeAlias = Literal["w", "w-", "a", "a-", "r+"]
 Region: TypeAlias = Mapping[str, "slice | Literal['auto']"] | Literal["auto"]
@@ -188,15 +197,23 @@ def to_zarr(
         use_zarr_fill_value_as_mask=root.zarr_format == 2,
         align_chunks=align_chunks,
     )
-    writer = _BlockWriter()
-    if isinstance(ds, xr.DataTree):
-        for path, node in ds.subtree_with_keys:
-            at_root = node is ds
-            below = target if at_root else target.get_child_store(path)
-            part = node.to_dataset(inherit=write_inherited_coords or at_root)
-            _dump(part, below, writer, encoding.get(node.path))
-    else:
-        _dump(ds, target, writer, encoding)
+    errands = _Errands() if root._is_far else None
+    target.errands = errands
+    writer = _BlockWriter(errands)
+    try:
+        if isinstance(ds, xr.DataTree):
+            for path, node in ds.subtree_with_keys:
+                at_root = node is ds
+                below = target if at_root else target.get_child_store(path)
+                part = node.to_dataset(inherit=write_inherited_coords or at_root)
+                _dump(part, below, writer, encoding.get(node.path))
+        else:
+            _dump(ds, target, writer, encoding)
+        if errands is not None:
+            errands.wait()
+    finally:
+        if errands is not None:
+            errands.close()
     if chosen != "r+" and consolidated in (None, True):
         # As xarray does: all of the store, which has the group somewhere in it.
         open_group(place, mode="r+", storage_options=storage_options, use_consolidated=False).consolidate()
@@ -240,6 +257,14 @@ class ZarrWriter(ZarrStore):
     """xarray's store of a Zarr group, where the group and its arrays are ours."""
 
     zarr_group: Any
+    # Where the store is far away: what goes on beside each other.
+    errands: _Errands | None = None
+
+    def get_child_store(self, group: str) -> ZarrWriter:
+        """The store of a group below."""
+        child: ZarrWriter = super().get_child_store(group)
+        child.errands = self.errands
+        return child
 
     def _fetch_members(self) -> dict[str, Any]:
         # A new group is empty.
@@ -256,7 +281,7 @@ class ZarrWriter(ZarrStore):
     def open_store_variable(self, name: str) -> Variable:
         """An array that was there before, as xarray sees it."""
         reader = ZarrReader(self.zarr_group, (), self._use_zarr_fill_value_as_mask)
-        return reader._variable(self._open_existing_array(name=name))
+        return reader._variable(self._existing(name))
 
     def get_dimensions(self) -> dict[str, int]:
         """Dimensions of all arrays that were there before, with their lengths."""
@@ -275,12 +300,17 @@ class ZarrWriter(ZarrStore):
         self.zarr_group.attrs.put(attributes)
 
     def _open_existing_array(self, *, name: str) -> Any:
+        found = self._existing(name)
+        return found if self.errands is None else _Resized(found, self.errands)
+
+    def _existing(self, name: str) -> Array:
         found: Any = self.members[name]
         if isinstance(found, UnreadableArray):
             raise found.error
-        if self._write_empty is None:
-            return found
-        return found.with_config({"write_empty_chunks": self._write_empty})
+        if self._write_empty is not None:
+            found = found.with_config({"write_empty_chunks": self._write_empty})
+        array: Array = found
+        return array
 
     def _create_new_array(
         self,
@@ -306,36 +336,90 @@ class ZarrWriter(ZarrStore):
         # As zarr-python has it for scalars.
         encoding["dimension_names"] = encoding.get("dimension_names") or None
         text = check_vlen_dtype(dtype)  # type: ignore[no-untyped-call]
+        arguments = dict(
+            encoding,
+            shape=shape,
+            dtype=dtype if text is None else text,
+            fill_value=fill_value,
+            attributes=attrs,
+            config=None if own is None else {"write_empty_chunks": own},
+        )
+        if self.errands is None:
+            return self._created(name, arguments)
+        return self.errands.add(self._created, name, arguments)
+
+    def _created(self, name: str, arguments: dict[str, Any]) -> Array:
         try:
-            return self.zarr_group.create_array(
-                name,
-                shape=shape,
-                dtype=dtype if text is None else text,
-                fill_value=fill_value,
-                attributes=attrs,
-                config=None if own is None else {"write_empty_chunks": own},
-                **encoding,
-            )
+            array: Array = self.zarr_group.create_array(name, **arguments)
         except Exception as error:
             error.add_note(f"Raised while creating variable {name!r}")
             raise
+        return array
+
+
+class _Errands:
+    """Calls that go on beside each other, because each waits for a server."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(AT_ONCE)
+        self._pending: deque[Future[Any]] = deque()
+
+    def add(self, call: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Begins a call. It may wait for calls that began before, not for later ones."""
+        if len(self._pending) >= 2 * AT_ONCE:
+            self._pending.popleft().result()
+        begun = self._pool.submit(call, *arguments)
+        self._pending.append(begun)
+        return begun
+
+    def wait(self) -> None:
+        """Until all is done. Raises what one of them raised."""
+        while self._pending:
+            self._pending.popleft().result()
+
+    def close(self) -> None:
+        """Begins nothing any more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Resized:
+    """An array far away that is being resized. Like a `Future`, it has a `result`."""
+
+    def __init__(self, array: Array, errands: _Errands) -> None:
+        self._array, self._errands = array, errands
+        self._resizing: Future[Any] | None = None
+        self.shape = array.shape
+
+    def resize(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self._resizing = self._errands.add(self._array.resize, shape)
+
+    def result(self) -> Array:
+        if self._resizing is not None:
+            self._resizing.result()
+        return self._array
 
 
 class _BlockWriter(ArrayWriter):
     """Writes what is in memory at once, and arrays of dask when all are known."""
 
-    def __init__(self) -> None:
+    def __init__(self, errands: _Errands | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._blocks: list[tuple[Any, Array, Any]] = []
+        self._errands = errands
+        self._blocks: list[tuple[Any, Any, Any]] = []
 
     def add(self, source: Any, target: Any, region: Any = None) -> None:
         """Writes an array to a region of a target, or remembers it."""
-        if not is_chunked_array(source):
-            target[region or ...] = np.asarray(source)
+        if is_chunked_array(source):
+            if type(source).__module__.partition(".")[0] != "dask":
+                raise ArgumentTypeError(f"chunked arrays: expected those of dask, found {type(source)!r}")
+            self._blocks.append((source, target, region))
             return
-        if type(source).__module__.partition(".")[0] != "dask":
-            raise ArgumentTypeError(f"chunked arrays: expected those of dask, found {type(source)!r}")
-        self._blocks.append((source, target, region))
+        values = np.asarray(source)
+        if self._errands is not None and values.nbytes <= SMALL_BYTES:
+            self._errands.add(_write, target, region, values)
+        else:
+            _write(target, region, values)
 
     def sync(self, compute: bool = True, chunkmanager_store_kwargs: Any = None) -> Any:
         """Writes what was remembered, or returns what does."""
@@ -343,5 +427,14 @@ class _BlockWriter(ArrayWriter):
             return None
         from hyperslab.dask import _store_all
 
-        writing = _store_all(self._blocks)
+        writing = _store_all((x, _array_of(target), region) for x, target, region in self._blocks)
         return writing.compute() if compute else writing
+
+
+def _write(target: Any, region: Any, values: Any) -> None:
+    _array_of(target)[region or ...] = values
+
+
+def _array_of(target: Any) -> Array:
+    array: Array = target if isinstance(target, Array) else target.result()
+    return array
