@@ -297,7 +297,8 @@ class ZarrWriter(ZarrStore):
 
     def set_attributes(self, attributes: Mapping[str, Any]) -> None:
         """Replaces the attributes of the group."""
-        self.zarr_group.attrs.put(attributes)
+        if self.zarr_group.attrs.asdict() != attributes:
+            self.zarr_group.attrs.put(attributes)
 
     def _open_existing_array(self, *, name: str) -> Any:
         found = self._existing(name)
