@@ -432,14 +432,27 @@ def test_from_here_to_there(tmp_path: Path) -> None:
             assert both(folder, write) == (name == "a.nc" or number < 2)
 
 
-def test_stores() -> None:
+def test_stores(tmp_path: Path) -> None:
     ds = example().chunk(t=2)
-    ours, other = hs.MemoryStore(), zarr.storage.MemoryStore()
-    for store in (ours, other):
+    other = zarr.storage.MemoryStore()
+    for store in (hs.MemoryStore(), hs.storage.ZipStore(tmp_path / "a.zip", mode="w"), other):
         to_zarr(ds, store)
         to_zarr(ds.drop_vars("s"), store, append_dim="t")
-        opened = xr.open_dataset(store, engine=Engine if store is ours else "zarr")
+        opened = xr.open_dataset(store, engine="zarr" if store is other else Engine)
         assert opened["v"].values[:, 0].tolist() == [0, 3, 6, 9] * 2
+
+
+def test_icechunk(tmp_path: Path) -> None:
+    icechunk = pytest.importorskip("icechunk")
+    ds = example()
+    repository = icechunk.Repository.create(icechunk.local_filesystem_storage(str(tmp_path / "repository")))
+    session = repository.writable_session("main")
+    to_zarr(ds.drop_vars("s").chunk(t=2), session.store)
+    to_zarr(ds.drop_vars("s"), session.store, append_dim="t")
+    session.commit("two steps")
+    store = repository.readonly_session("main").store
+    opened = xr.open_dataset(store, engine="zarr", consolidated=False)
+    assert opened["v"].values[:, 0].tolist() == [0, 3, 6, 9] * 2
 
 
 def test_on_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
