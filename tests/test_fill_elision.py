@@ -160,14 +160,20 @@ def test_part_of_a_chunk_becomes_the_fill_value(tmp_path: Path) -> None:
     assert chunk_files(tmp_path) == {}
 
 
-def test_beyond_the_edge_a_chunk_may_hold_anything(tmp_path: Path) -> None:
-    """Elements of an edge chunk outside the array do not make it worth storing."""
+def test_beyond_the_edge_a_chunk_may_hold_what_others_wrote(tmp_path: Path) -> None:
+    """Elements of an edge chunk outside the array may be rows that somebody else has appended."""
     z = hs.create_array(tmp_path / "a", shape=(8,), chunks=(4,), dtype="i4", compressors=None)
     z[:] = np.arange(1, 9)
+    other = hs.open_array(tmp_path / "a", mode="r+")
     z.resize((6,))
     z[4:] = 0
+    assert set(chunk_files(tmp_path)) == {"a/c/0", "a/c/1"}
+    # What was cut off does not come back, and a chunk of nothing but fill value goes.
+    z.resize((8,))
+    assert z[4:].tolist() == other[4:].tolist() == [0] * 4
+    z[4:] = 0
     assert set(chunk_files(tmp_path)) == {"a/c/0"}
-    assert_same(z[...], np.array([1, 2, 3, 4, 0, 0], "i4"))
+    assert_same(z[...], np.array([1, 2, 3, 4, 0, 0, 0, 0], "i4"))
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])

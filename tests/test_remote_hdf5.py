@@ -34,10 +34,10 @@ KINDS: dict[str, dict[str, Any]] = {
 # dimensions. Each is one more than was counted, for machines that are busy. Read one after the other, the
 # first were 13 to 40, and 4 to 6 where metadata lies in pages of its own.
 ROUNDS = {
-    "old": (6, 6, 5),
-    "v108": (6, 6, 5),
-    "late": (7, 7, 6),
-    "tracked": (8, 7, 7),
+    "old": (5, 6, 4),
+    "v108": (5, 6, 4),
+    "late": (6, 7, 5),
+    "tracked": (6, 7, 5),
     "paged": (4, 3, 3),
     "old-paged": (4, 3, 3),
 }

@@ -148,3 +148,20 @@ pub enum ArrayError {
         array: String,
     },
 }
+
+impl ArrayError {
+    /// Whether stored bytes are wrong, and stay so: nobody can read them.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            ArrayError::Shard { .. } => true,
+            ArrayError::Codec { source, .. } => matches!(
+                **source,
+                CodecError::Corrupt { .. } | CodecError::Size { .. } | CodecError::Checksum { .. }
+            ),
+            ArrayError::Store { source, .. } => {
+                matches!(**source, StoreError::WrongSize { .. } | StoreError::TooLarge { .. })
+            }
+            _ => false,
+        }
+    }
+}

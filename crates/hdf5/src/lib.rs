@@ -48,6 +48,7 @@ mod other_files;
 mod paths;
 pub mod reference;
 mod rehearsal;
+mod rows;
 pub mod selection;
 mod source;
 mod superblock;

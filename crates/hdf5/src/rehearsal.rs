@@ -5,6 +5,7 @@
 //!
 //! 1. A parser that needs more ends with an error, and the range that it needed is noted.
 //! 2. What many parsers needed is fetched together, in one round.
+//!    Pages that probably belong to them come too ([`rows`](crate::rows)).
 //! 3. They run again, and get one structure farther. So many objects take as many rounds as the
 //!    longest chain of structures in one of them.
 //!
@@ -80,7 +81,8 @@ impl Source {
         }
         let mut left = self.foreseen();
         for _ in 0..ROUNDS {
-            let noted = self.rehearse(&mut work);
+            let mut noted = self.rehearse(&mut work);
+            noted.extend(self.beside(&noted));
             let fetched = self.fetch_pages(&noted, left)?;
             left = left.saturating_sub(fetched);
             if fetched == 0 || left == 0 {

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const PAGE: u64 = 64 << 10;
+pub(crate) const PAGE: u64 = 64 << 10;
 
 /// The most bytes of pages that are kept for a file.
 const KEPT: u64 = 32 << 20;
@@ -60,6 +60,11 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
+    /// The numbers of those that are there.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.found.keys().copied()
+    }
+
     /// Whether all pages with these bytes of the file, one at least, are there.
     pub(crate) fn have(&self, start: u64, end: u64) -> bool {
         (start / PAGE..=(end - 1) / PAGE).all(|number| self.found.contains_key(&number))

@@ -6,11 +6,13 @@
 
 use crate::store::RemoteStore;
 use bytes::Bytes;
+use hyperslab_store::fork::Mutex;
 use hyperslab_store::{
     Ask, Cost, EachOpened, Entry, Key, MemoryStore, Opened, Opening, RangeRead, Result, Staged, Store,
     StoreError, turn, waiting,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
@@ -42,6 +44,8 @@ struct New {
     bytes: AtomicU64,
     /// Whether objects other than documents go straight to the server.
     direct: AtomicBool,
+    /// Of the keys of objects that were sent, hashes: the server need not be asked for others.
+    sent: Mutex<HashSet<u64>>,
 }
 
 impl Staging {
@@ -53,6 +57,7 @@ impl Staging {
             held: MemoryStore::new(),
             bytes: AtomicU64::new(0),
             direct: AtomicBool::new(free),
+            sent: Mutex::default(),
         };
         Ok(Staging { new: Arc::new(new), committed: false })
     }
@@ -129,6 +134,12 @@ fn is_document(key: &str) -> bool {
     key.rsplit('/').next().is_some_and(|name| DOCUMENTS.contains(&name))
 }
 
+fn hash(key: Key<'_>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.as_str().hash(&mut hasher);
+    hasher.finish()
+}
+
 impl New {
     /// The key of an object on the server.
     fn key(&self, key: &str) -> Result<String> {
@@ -147,6 +158,11 @@ impl New {
 
     fn is_direct(&self) -> bool {
         self.direct.load(Acquire)
+    }
+
+    /// Whether an object may be on the server.
+    fn is_sent(&self, key: Key<'_>) -> bool {
+        self.is_direct() && self.sent.lock().contains(&hash(key))
     }
 
     /// Whether an object of so many bytes goes straight to the server. What is held goes there
@@ -198,6 +214,7 @@ impl New {
     fn send(&self, keys: &[String]) -> Result<()> {
         let objects = keys.iter().map(|key| {
             let name = self.key(key)?;
+            self.sent.lock().insert(hash(Key::new(key)?));
             Ok((self.target.path(Key::new(&name)?)?, Bytes::from(self.taken(key)?)))
         });
         self.target.put_many(objects.collect::<Result<_>>()?)
@@ -209,12 +226,12 @@ impl Store for New {
         if self.held.read_ranges(key, size, ranges)? {
             return Ok(true);
         }
-        Ok(self.is_direct() && self.target.read_ranges(Key::new(&self.key(key.as_str())?)?, size, ranges)?)
+        Ok(self.is_sent(key) && self.target.read_ranges(Key::new(&self.key(key.as_str())?)?, size, ranges)?)
     }
 
     fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
         match self.held.open(key, size)? {
-            None if self.is_direct() => self.target.open(Key::new(&self.key(key.as_str())?)?, size),
+            None if self.is_sent(key) => self.target.open(Key::new(&self.key(key.as_str())?)?, size),
             opened => Ok(opened),
         }
     }
@@ -223,7 +240,7 @@ impl Store for New {
         let (mut names, mut others) = (Vec::new(), Vec::new());
         for (n, Opening { key, next }) in wanted.iter().enumerate() {
             match self.held.open(*key, None) {
-                Ok(None) if self.is_direct() => match self.key(key.as_str()) {
+                Ok(None) if self.is_sent(*key) => match self.key(key.as_str()) {
                     Ok(name) => {
                         names.push(name);
                         others.push((n, *next));
@@ -250,12 +267,12 @@ impl Store for New {
         if self.held.read_all(key, buf, limit)? {
             return Ok(true);
         }
-        Ok(self.is_direct() && self.target.read_all(Key::new(&self.key(key.as_str())?)?, buf, limit)?)
+        Ok(self.is_sent(key) && self.target.read_all(Key::new(&self.key(key.as_str())?)?, buf, limit)?)
     }
 
     fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
         match self.held.size(key)? {
-            None if self.is_direct() => self.target.size(Key::new(&self.key(key.as_str())?)?),
+            None if self.is_sent(key) => self.target.size(Key::new(&self.key(key.as_str())?)?),
             size => Ok(size),
         }
     }
@@ -263,6 +280,7 @@ impl Store for New {
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
         if self.goes_on(key, parts.iter().map(|part| part.len() as u64).sum())? {
             self.held.delete(key)?;
+            self.sent.lock().insert(hash(key));
             return self.target.write(Key::new(&self.key(key.as_str())?)?, parts);
         }
         self.held.write(key, parts)

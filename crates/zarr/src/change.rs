@@ -95,7 +95,7 @@ impl Array {
     }
 
     /// Makes `axis` longer by `more` and lets `write` write there: it gets the array with its new
-    /// extent (or a larger one), and the first new index. `like` is the shape that the caller knows;
+    /// extent, and the first new index. `like` is the shape that the caller knows;
     /// axes other than `axis` must still have it.
     ///
     /// The metadata is read again before, and replaced afterwards. So each of several writers that
@@ -127,9 +127,8 @@ impl Array {
                 continue;
             }
             // All elements that come into view are written: nothing that was there before can show.
-            let written = if reserves { changed.reaching_on(axis)? } else { changed.clone() };
             if more > 0
-                && let Err(error) = write(&written, first)
+                && let Err(error) = write(&changed, first)
             {
                 // The first error is the one to report. What stays would be invisible, too.
                 let _ = if reserves {
@@ -164,18 +163,6 @@ impl Array {
             return Err(ArrayError::Shape { array, expected: shape.to_vec(), found: like.to_vec() }.into());
         }
         Ok((longer, first))
-    }
-
-    /// This array as if it reached to the end of its last objects along `axis`. A write of rows that
-    /// others may have appended to meanwhile is a write of a part of these objects: what lies
-    /// behind the rows stays.
-    fn reaching_on(&self, axis: usize) -> Result<Array> {
-        let (grid, mut shape) = (self.layout().object_grid(), self.layout().shape().to_vec());
-        if let Some(extent) = shape.get_mut(axis).filter(|extent| **extent > 0) {
-            let last = grid.index_of(axis, *extent - 1);
-            *extent = grid.start(axis, last.saturating_add(1)).max(*extent);
-        }
-        Ok(self.reshaped(&shape)?.0)
     }
 
     /// Takes the rows away that were reserved for an append to `old`, if nobody else has changed the

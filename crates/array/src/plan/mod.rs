@@ -327,7 +327,6 @@ impl Plan {
 
     /// [`Plan::task`] for a plan along another grid of the array.
     pub(crate) fn task_of(&self, layout: &ArrayLayout, grid: &ChunkGrid, number: usize, task: &mut Task) {
-        let shape = layout.shape();
         let rank = self.axes.len();
         for vector in [&mut task.chunk, &mut task.first, &mut task.step, &mut task.count, &mut task.out] {
             vector.resize(rank, 0);
@@ -343,9 +342,9 @@ impl Plan {
             task.step[k] = axis.step;
             task.count[k] = span.count;
             task.out[k] = span.out;
-            // `count` equal to the elements inside can only mean all of them: steps above 1 select
+            // `count` equal to the chunk's elements can only mean all of them: steps above 1 select
             // fewer, unless there is but one.
-            task.whole &= span.count == grid.inside(k, task.chunk[k], shape[k]);
+            task.whole &= span.count == grid.size(k, task.chunk[k]);
         }
         if !self.points.is_empty() {
             self.put_points(layout, grid, rest as usize, task);
@@ -355,11 +354,11 @@ impl Plan {
     /// Adds the points to a task; `rest`: which of their spans.
     #[inline(never)]
     fn put_points(&self, layout: &ArrayLayout, grid: &ChunkGrid, rest: usize, task: &mut Task) {
-        let inside = |axis: usize, index: u64| grid.inside(axis, index, layout.shape()[axis]);
+        let size = |axis: usize, index: u64| grid.size(axis, index);
         let picked = |axis: usize| self.points.iter().any(|points| points.axes().contains(&axis));
-        let mut whole = (0..self.axes.len()).all(|k| picked(k) || task.count[k] == inside(k, task.chunk[k]));
+        let mut whole = (0..self.axes.len()).all(|k| picked(k) || task.count[k] == size(k, task.chunk[k]));
         for (number, span) in self.point_spans(rest).into_iter().enumerate() {
-            whole &= self.points[number].task(number, span, &inside, layout.encoding().strides(), task);
+            whole &= self.points[number].task(number, span, &size, layout.encoding().strides(), task);
         }
         task.whole = whole;
     }

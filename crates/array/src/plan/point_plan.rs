@@ -331,13 +331,13 @@ impl PointPlan {
     }
 
     /// Puts the share of chunk `n` of these into a task. `number`: which plan of points this is.
-    /// Returns whether every element of the chunk that lies inside the array is selected, as far as
-    /// these axes say; `inside`: how many elements of a chunk do, per axis of the array.
+    /// Returns whether every element of the chunk is selected, as far as these axes say; `size`: how
+    /// many elements a chunk has, per axis of the array.
     pub(crate) fn task(
         &self,
         number: usize,
         n: usize,
-        inside: &dyn Fn(usize, u64) -> u64,
+        size: &dyn Fn(usize, u64) -> u64,
         strides: &[isize],
         task: &mut Task,
     ) -> bool {
@@ -348,7 +348,7 @@ impl PointPlan {
             let index = self.index(n, k);
             task.chunk[*axis] = index;
             (task.first[*axis], task.step[*axis], task.count[*axis], task.out[*axis]) = (0, 1, 1, 0);
-            all = all.saturating_mul(inside(*axis, index));
+            all = all.saturating_mul(size(*axis, index));
         }
         match &self.entries[span.entries.clone()] {
             [entry] => {

@@ -4,6 +4,7 @@
 
 use crate::dims::{Dims, Strides};
 use crate::layout::ArrayLayout;
+use crate::layout::grid::ChunkGrid;
 use crate::plan::pick::Pick;
 use std::ops::Range;
 
@@ -24,7 +25,8 @@ pub struct Task {
     /// Which points, along the axes that have them, where there is more than one run of them; their
     /// axes count one element above.
     pub(crate) picks: Vec<Pick>,
-    /// Whether every element of the chunk that lies inside the array is selected.
+    /// Whether every element of the chunk is selected. Never of one that reaches past the array's
+    /// end: somebody else may have made the array longer, and have written there.
     pub whole: bool,
 }
 
@@ -32,6 +34,14 @@ impl Task {
     /// Number of selected elements.
     pub fn elements(&self) -> u64 {
         self.count.iter().product::<u64>() * self.picks.iter().map(|pick| pick.points).product::<u64>()
+    }
+
+    /// Whether every element of the chunk of `grid` that lies inside an array of `shape` is
+    /// selected, as far as slices tell.
+    pub(crate) fn covers(&self, grid: &ChunkGrid, shape: &[u64]) -> bool {
+        let mut axes = self.chunk.iter().zip(&self.count).zip(shape).enumerate();
+        self.picks.is_empty()
+            && axes.all(|(k, ((chunk, count), extent))| *count == grid.inside(k, *chunk, *extent))
     }
 }
 

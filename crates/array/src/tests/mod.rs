@@ -16,5 +16,6 @@ mod rectilinear;
 mod shards;
 mod sharing;
 mod small;
+mod stale;
 mod streams;
 mod writers;

@@ -11,7 +11,6 @@ use crate::copy::places::Places;
 use crate::copy::strided;
 use crate::copy::strided::Region;
 use crate::costs;
-use crate::dims::Dims;
 use crate::error::ArrayError;
 use crate::execute::scratch::{Scratch, sized};
 use crate::execute::tasks;
@@ -92,30 +91,56 @@ impl ChunkWriter<'_> {
         let _turn = tasks::take(layout, &scratch.task, key, Some(ask))?;
         let (region, offset) = write_region(layout, &scratch.task, self.strides);
         let strategy = strategies::choose(self, &scratch.task, &region);
-        if strategy.reads_old && layout.store().is_shared() {
-            return self.modify_shared(scratch, &region, offset, ask);
+        let covers = strategy.reads_old && scratch.task.covers(layout.grid(), layout.shape());
+        let done = if strategy.reads_old && layout.store().is_shared() {
+            self.modify_shared(covers, scratch, &region, offset, ask)
+        } else {
+            let produced = (strategy.produce)(self, scratch, &region, offset, Old::Stored);
+            produced.and_then(|produced| self.put(scratch, produced))
+        };
+        match done {
+            // All that this handle knows of the chunk is written. What is damaged cannot be kept.
+            Err(error) if covers && error.is_damage() => {
+                let produced = (strategy.produce)(self, scratch, &region, offset, Old::Bytes(None))?;
+                self.put(scratch, produced)
+            }
+            done => done,
         }
-        let produced = (strategy.produce)(self, scratch, &region, offset, Old::Stored)?;
+    }
+
+    /// Stores what was produced, whatever was there.
+    fn put(&self, scratch: &Scratch, produced: Produced) -> Result<(), ArrayError> {
+        let layout = self.layout;
         let key = tasks::key(layout, &scratch.task, &scratch.key)?;
         match self.bytes(scratch, produced) {
             Some(bytes) => layout.store().write(key, &[bytes]),
-            None if self.present.is_some_and(|keys| !keys.contains(key.as_str())) => Ok(()),
+            None if self.is_absent(key.as_str()) => Ok(()),
             // It does not matter whether there was one: a server need not be asked.
             None => layout.store().delete_all(&[key], None),
         }
         .map_err(|source| store_error(layout, &scratch.task, source))
     }
 
+    /// Whether a listing has told that there is no such object.
+    fn is_absent(&self, key: &str) -> bool {
+        self.present.is_some_and(|keys| !keys.contains(key))
+    }
+
     /// Changes a part of a chunk that other processes may change at the same time: the new one is
     /// put in the place of the very one that was read. If another writer was faster, starts again
-    /// with what is there then; after some times it excludes the others first.
+    /// with what is there then; after some times it excludes the others first. `covers`: all of the
+    /// chunk that lies inside the array is written.
     fn modify_shared(
         &self,
+        covers: bool,
         scratch: &mut Scratch,
         region: &Region,
         offset: usize,
         ask: Ask<'_>,
     ) -> Result<(), ArrayError> {
+        if covers && self.layout.store().cost().is_far() && self.put_first(scratch, region, offset, ask)? {
+            return Ok(());
+        }
         let mut key = std::mem::take(&mut scratch.open_key);
         key.clone_from(&scratch.key);
         let (mut tries, mut changes) = (0, 0);
@@ -130,6 +155,26 @@ impl ChunkWriter<'_> {
         };
         scratch.open_key = key;
         done
+    }
+
+    /// Puts a chunk of which all is written that lies inside the array, if there is none: mostly there
+    /// is none, and a server tells that with the answer. `false`: there may be one.
+    fn put_first(
+        &self,
+        scratch: &mut Scratch,
+        region: &Region,
+        offset: usize,
+        ask: Ask<'_>,
+    ) -> Result<bool, ArrayError> {
+        let layout = self.layout;
+        let produced = (MODIFY.produce)(self, scratch, region, offset, Old::Opened(None))?;
+        let key = tasks::key(layout, &scratch.task, &scratch.key)?;
+        match self.bytes(scratch, produced) {
+            Some(_) if self.present.is_some_and(|keys| keys.contains(key.as_str())) => Ok(false),
+            Some(bytes) => layout.store().swap(key, Expected::Absent, &[bytes], Some(ask)),
+            None => Ok(self.is_absent(key.as_str())),
+        }
+        .map_err(|source| store_error(layout, &scratch.task, source))
     }
 
     /// Changes a part of the chunk `key`. `false`: another writer was faster, and nothing has
@@ -159,6 +204,8 @@ impl ChunkWriter<'_> {
             };
             match self.bytes(scratch, produced) {
                 Some(bytes) => store.swap(key, expected, &[bytes], Some(ask)),
+                // When it was looked for, there was none.
+                None if opened.is_none() => Ok(true),
                 None => store.swap_out(key, expected, Some(ask)),
             }
             .map_err(|source| store_error(layout, &scratch.task, source))
@@ -173,9 +220,16 @@ impl ChunkWriter<'_> {
 
     /// Makes what the chunk of `scratch.task` is to be stored as.
     pub(crate) fn produce(&self, scratch: &mut Scratch, old: Old<'_>) -> Result<Produced, ArrayError> {
-        let (region, offset) = write_region(self.layout, &scratch.task, self.strides);
+        let layout = self.layout;
+        let (region, offset) = write_region(layout, &scratch.task, self.strides);
         let strategy = strategies::choose(self, &scratch.task, &region);
-        (strategy.produce)(self, scratch, &region, offset, old)
+        match (strategy.produce)(self, scratch, &region, offset, old) {
+            // See `write`.
+            Err(error) if error.is_damage() && scratch.task.covers(layout.grid(), layout.shape()) => {
+                (strategy.produce)(self, scratch, &region, offset, Old::Bytes(None))
+            }
+            produced => produced,
+        }
     }
 
     /// The bytes that were produced; `None`: nothing is to be stored.
@@ -239,18 +293,16 @@ impl ChunkWriter<'_> {
         };
     }
 
-    /// Whether a chunk holds nothing but fill value. What lies beyond the array's end does not
-    /// count: it is never read.
-    pub(crate) fn is_blank(&self, task: &Task, chunk: Option<&Memory>) -> bool {
-        let (layout, Some(chunk)) = (self.layout, chunk) else { return false };
-        let grid = layout.grid();
-        // Where elements are parts of others, those lie along the last axis, and are compared.
-        let parts = self.fill.len() > layout.encoding().element_size();
-        let axes = grid.rank() - usize::from(parts);
-        let inside: Dims = (0..axes).map(|k| grid.inside(k, task.chunk[k], layout.shape()[k])).collect();
-        let strides = &layout.encoding().strides()[..axes];
-        // SAFETY: `chunk` is a whole decoded chunk, `inside` at most its shape.
-        unsafe { strided::all_equal(&inside, strides, self.fill, chunk.as_slice().as_ptr()) }
+    /// Whether a chunk holds nothing but fill value, also past the array's end: somebody else may
+    /// have made the array longer.
+    pub(crate) fn is_blank(&self, chunk: Option<&Memory>) -> bool {
+        let Some(chunk) = chunk else { return false };
+        let Some(elements) = self.layout.encoding().decoded_size().checked_div(self.fill.len()) else {
+            return false;
+        };
+        let (counts, strides) = ([elements as u64], [self.fill.len() as isize]);
+        // SAFETY: `chunk` is a whole decoded chunk: that many elements, one behind the other.
+        unsafe { strided::all_equal(&counts, &strides, self.fill, chunk.as_slice().as_ptr()) }
     }
 
     /// Decodes stored bytes into `scratch.decoded`. A chunk that fails its checksum must not be

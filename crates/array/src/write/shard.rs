@@ -6,9 +6,12 @@
 //! 1. Take the shard's turn, and its lock between processes. Two writers of different inner chunks
 //!    would each put back the other's old ones. A writer of the whole shard takes no lock: what it
 //!    writes does not depend on what was there. Writers that have read what it replaces notice, and
-//!    start again.
+//!    start again. A shard that reaches past the array's end is never written as a whole: others may
+//!    have appended there.
 //! 2. Open the old shard and look at its index, unless all of it is written. An index that cannot
-//!    be right is refused: copying by it would lose data for good.
+//!    be right is refused: copying by it would lose data for good. (Where all is written that lies
+//!    inside the array, the damaged shard is replaced. And far away a new one is put first, under
+//!    the condition that there is none.)
 //! 3. Begin the new one with the inner chunks that stay, copied inside the kernel.
 //! 4. Encode the inner chunks that are written, on several threads, and append them in order. Those
 //!    that are written in part are read, decoded and overlaid; those that hold nothing but fill
@@ -94,10 +97,7 @@ impl WriteRequest<'_> {
         let work = tasks::work(self.layout, self.plan.len(), bytes);
         if shards.len() > 1 && self.plan.len() / shards.len() < costs::FEW_SHARDS * limit {
             let each = |number: usize, scratch: &mut Scratch, ask: Ask<'_>| {
-                let mut changes = 0;
-                let mut write = || self.write_shard(&shards, number, Workers::This(scratch), ask);
-                while !tasks::or_again(write(), &mut changes)? {}
-                Ok(())
+                until_done(|first| self.write_shard(&shards, number, first, Workers::This(scratch), ask))
             };
             let work = tasks::write_work(self.layout, self.plan.len(), bytes);
             return tasks::run_tasks(self.layout, shards.len(), work, (limit, limit), interrupt, &each);
@@ -112,18 +112,18 @@ impl WriteRequest<'_> {
             let work = work / shards.len() as u64;
             let never = || false;
             let ask = interrupt.unwrap_or(&never);
-            let mut changes = 0;
-            let write = || self.write_shard(&shards, number, Workers::Pool { work, limit }, ask);
-            while !tasks::or_again(write(), &mut changes)? {}
+            until_done(|first| self.write_shard(&shards, number, first, Workers::Pool { work, limit }, ask))?;
         }
         Ok(())
     }
 
-    /// Writes a shard. `false`: another process was faster, it has to be written again.
+    /// Writes a shard. `false`: another process was faster, it has to be written again; `first`: it
+    /// is tried for the first time.
     fn write_shard(
         &self,
         shards: &ShardPlan<'_>,
         number: usize,
+        first: bool,
         workers: Workers<'_>,
         ask: Ask<'_>,
     ) -> Result<bool, ArrayError> {
@@ -145,21 +145,36 @@ impl WriteRequest<'_> {
         let (sharding, plan, chunk) = (self.sharding, self.plan, task.chunk.clone());
         let shard = Shard::new(layout, sharding, plan, checked, chunk, true)?;
         let (mut lock, mut object) = (None, None);
-        if !task.whole {
+        let covers = !task.whole && task.covers(layout.object_grid(), layout.shape());
+        // Mostly there is none yet, and a server tells that with the answer.
+        let new = covers && first && store.is_shared() && store.cost().is_far();
+        let mut replaces = task.whole;
+        if !task.whole && !new {
             lock = Some(store.lock(checked, Some(ask)).map_err(fail)?);
-            object = shard.open()?;
+            object = match shard.open() {
+                // All that this handle knows of it is written. What is damaged cannot be kept.
+                Err(error) if covers && error.is_damage() => {
+                    replaces = true;
+                    None
+                }
+                object => object?,
+            };
         }
         let was = object.as_ref().and_then(|object| object.opened.as_deref());
         let expected = match (&lock, was) {
-            (None, _) => Expected::Any,
+            _ if replaces => Expected::Any,
             (Some(lock), Some(was)) if lock.is_held() => Expected::Locked(was),
             // It came after the lock was asked for, or files cannot be locked.
-            (Some(_), Some(was)) => Expected::Same(was),
-            (Some(_), None) => Expected::Absent,
+            (_, Some(was)) => Expected::Same(was),
+            (_, None) => Expected::Absent,
         };
         let stamp = object.as_ref().and_then(|object| object.stamp);
         let former = match was {
-            Some(was) => Some(former(&shard, 0, was, stamp, (0, was.size()))?),
+            Some(was) => match former(&shard, 0, was, stamp, (0, was.size())) {
+                // The same.
+                Err(error) if covers && error.is_damage() => None,
+                former => Some(former?),
+            },
             None => None,
         };
         let Some(level) = shard.level(0) else { return Ok(true) };
@@ -169,6 +184,9 @@ impl WriteRequest<'_> {
             _ => Sink::Memory(Vec::new()),
         };
         let units = self.units(level, shards.touched(number, &task));
+        if let (Some(former), true) = (&former, store.cost().is_far()) {
+            former.opened.announce(&self.modified(former, &units), store.cost().at_once);
+        }
         let replaced = |n: usize| units.binary_search_by_key(&n, |unit| unit.n).is_ok();
         let absent = level.index().absent().map_err(coded)?;
         let index = begin(level, &mut sink, former.as_ref(), true, &replaced, absent, ask).map_err(fail)?;
@@ -210,6 +228,10 @@ impl WriteRequest<'_> {
             finish(layout, &task, &key, level, &mut sink, &index)?;
         }
         let put = match sink {
+            // Nobody knows yet whether there is one.
+            _ if empty && new => return Ok(false),
+            // When it was looked for, there was none.
+            _ if empty && !replaces && was.is_none() => return Ok(true),
             _ if empty => store.swap_out(checked, expected, Some(ask)),
             Sink::Memory(bytes) => {
                 store.swap(checked, expected, &[&encoded(layout, level, bytes).map_err(coded)?], Some(ask))
@@ -219,10 +241,26 @@ impl WriteRequest<'_> {
         put.map_err(fail)
     }
 
+    /// Whether all of an inner chunk is written that lies inside the array.
+    fn covers(&self, task: &Task) -> bool {
+        task.covers(self.layout.grid(), self.layout.shape())
+    }
+
     /// The inner chunks of a shard of `level` that are written, in the order of the index.
     fn units(&self, level: &ShardLevel, touched: impl Iterator<Item = Touched>) -> Vec<Unit> {
         let groups = level.group(self.layout.grid().chunk_shape(), touched);
         groups.into_iter().map(|(n, touched)| Unit { n, touched }).collect()
+    }
+
+    /// Where the inner chunks are of which a part is written. (Not in shards within shards.)
+    fn modified(&self, former: &Former<'_>, units: &[Unit]) -> Vec<(u64, u64)> {
+        let mut task = Task::default();
+        let place = |unit: &Unit| {
+            let number = unit.touched.first().filter(|_| self.sharding.levels().len() == 1)?.number;
+            self.plan.task(self.layout, number, &mut task);
+            former.index.get(unit.n).ok()?.filter(|_| !task.whole)
+        };
+        units.iter().filter_map(place).collect()
     }
 
     /// Encodes an inner chunk of a shard of depth `depth`, which was `former`, and gives its bytes;
@@ -248,8 +286,12 @@ impl WriteRequest<'_> {
                 let stored = match range {
                     Some((opened, range)) if !scratch.task.whole => {
                         let most = self.layout.encoding().chain().max_encoded() as u64;
-                        shard.check_len(Some(*number), range.1, most)?;
-                        Some(shard.bytes(opened, range)?)
+                        let checked = shard.check_len(Some(*number), range.1, most);
+                        match checked.and_then(|()| shard.bytes(opened, range)) {
+                            // What is damaged cannot be kept.
+                            Err(error) if error.is_damage() && self.covers(&scratch.task) => None,
+                            bytes => Some(bytes?),
+                        }
                     }
                     _ => None,
                 };
@@ -331,6 +373,15 @@ impl Workers<'_> {
             Workers::This(_) => 0,
         }
     }
+}
+
+/// Writes until no other writer was faster. `write` is told whether it is the first time.
+fn until_done(mut write: impl FnMut(bool) -> Result<bool, ArrayError>) -> Result<(), ArrayError> {
+    let (mut changes, mut first) = (0, true);
+    while !tasks::or_again(write(first), &mut changes)? {
+        first = false;
+    }
+    Ok(())
 }
 
 /// A shard as it was: at `range` of `opened`, of depth `depth`. Errors if anything in its index

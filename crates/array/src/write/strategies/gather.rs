@@ -1,5 +1,5 @@
 //! Gather: a whole chunk that is not one row of bytes of the caller's memory, or changes its byte
-//! order, or reaches past the array's end. It is gathered into scratch, then encoded.
+//! order. It is gathered into scratch, then encoded.
 
 use super::WriteStrategy;
 use crate::write::chunk::Produced;
@@ -8,19 +8,13 @@ pub(crate) static GATHER: WriteStrategy = WriteStrategy {
     name: "gather",
     fits: |_, _, _| true,
     produce: |chunk, scratch, region, offset, _| {
-        let encoding = chunk.layout.encoding();
-        let inside = scratch.task.elements();
-        let padded = inside as u128 * encoding.element_size() as u128 != encoding.decoded_size() as u128;
         let buffer = chunk.buffer(scratch)?;
-        if padded {
-            chunk.blank(buffer);
-        }
         // SAFETY: the source covers the task's elements; the region lies within the chunk.
         unsafe { chunk.overlay(region, buffer, offset) };
         // What one row of the caller's memory tells by itself is told before: only points are
         // looked at here.
         let look = !chunk.places.is_empty() && !chunk.keep_empty;
-        if look && chunk.is_blank(&scratch.task, scratch.decoded.as_ref()) {
+        if look && chunk.is_blank(scratch.decoded.as_ref()) {
             return Ok(Produced::Nothing);
         }
         chunk.finish(scratch)

@@ -1,4 +1,7 @@
 //! Modify: a part of a chunk. The chunk is read, overlaid and replaced.
+//!
+//! All of a chunk that lies inside the array is a part of it too, if it reaches past the array's
+//! end: what others have appended there since this handle was opened stays.
 
 use super::WriteStrategy;
 use crate::error::ArrayError;
@@ -18,7 +21,7 @@ pub(crate) static MODIFY: WriteStrategy = WriteStrategy {
         let buffer = chunk.buffer(scratch)?;
         // SAFETY: the source covers the task's elements; the region lies within the chunk.
         unsafe { chunk.overlay(region, buffer, offset) };
-        if !chunk.keep_empty && !stays && chunk.is_blank(&scratch.task, scratch.decoded.as_ref()) {
+        if !chunk.keep_empty && !stays && chunk.is_blank(scratch.decoded.as_ref()) {
             return Ok(Produced::Nothing);
         }
         chunk.finish(scratch)
