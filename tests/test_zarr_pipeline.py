@@ -477,3 +477,18 @@ def test_no_more_requests_at_once_than_the_settings_say() -> None:
             found = array[::9]
         np.testing.assert_array_equal(found[:, 0], np.arange(0, 64, 9) * 1024)
         assert 1 <= Slow.most <= limit
+
+
+def test_what_a_store_raises_comes_out_as_it_is() -> None:
+    class Broken(zarr.storage.WrapperStore):  # type: ignore[type-arg]
+        async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+            if key.startswith("c/"):
+                raise PermissionError("no entry")
+            return await super().get(key, prototype, byte_range)
+
+    with using(OURS):
+        array = zarr.create_array(Broken(zarr.storage.MemoryStore()), shape=(4,), chunks=(2,), dtype="i4")
+    array[:] = 1
+    with pytest.raises(PermissionError, match="^no entry") as caught:
+        array[:]
+    assert "c/0" in caught.value.__notes__[0]

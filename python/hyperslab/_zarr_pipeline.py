@@ -29,7 +29,7 @@ from hyperslab._array import Array
 from hyperslab._array_config import ArrayConfig
 from hyperslab._zarr_batches import Batch, Grid, Planned, Unplanned, planned
 from hyperslab._zarr_stores import EngineStore, engine_store
-from hyperslab.errors import HyperslabError, UnsupportedError
+from hyperslab.errors import HyperslabError, StoreError, UnsupportedError
 
 __all__ = ["CodecPipeline", "Fallback", "fallbacks"]
 
@@ -247,11 +247,18 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
 
     async def _run(self, call: Callable[[], Any], is_quick: bool) -> None:
         """Makes a call of the engine, on the event loop or elsewhere."""
-        if not is_quick:
-            await asyncio.to_thread(call)
-            return
-        start = time.perf_counter()
-        call()
+        try:
+            if not is_quick:
+                await asyncio.to_thread(call)
+                return
+            start = time.perf_counter()
+            call()
+        except StoreError as error:
+            if not isinstance(error.__cause__, Exception):
+                raise
+            # What a store of zarr-python raised comes out as it is.
+            error.__cause__.add_note(str(error))
+            raise error.__cause__ from None
         if time.perf_counter() - start > LATE:
             self._late = AFTER_LATE
 
