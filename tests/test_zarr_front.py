@@ -226,3 +226,15 @@ def test_xarray_of_hdf5(tmp_path: Path) -> None:
     data.to_netcdf(path, engine="h5netcdf", encoding={"t": {"zlib": True, "chunksizes": (3, 4)}})
     found = xr.open_dataset(Store(path), engine="zarr", consolidated=False)
     xr.testing.assert_identical(found.load(), xr.open_dataset(path, engine="h5netcdf").load())
+
+
+def test_dimensions_of_netcdf_without_values_are_no_arrays(tmp_path: Path) -> None:
+    xr = pytest.importorskip("xarray")
+    path = tmp_path / "x.nc"
+    xr.Dataset({"t": (("time", "x"), np.arange(6.0).reshape(2, 3))}, {"x": [1.0, 2.0, 3.0]}).to_netcdf(
+        path, engine="h5netcdf"
+    )
+    root = zarr.open_group(Store(path), mode="r")
+    assert sorted(root.array_keys()) == ["t", "x"]
+    assert root["t"].metadata.dimension_names == ("time", "x")
+    assert "time" not in root

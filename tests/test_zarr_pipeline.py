@@ -15,6 +15,7 @@ import hyperslab.zarr
 import numpy as np
 import pytest
 import zarr
+from hyperslab import _zarr_batches, _zarr_pipeline, _zarr_stores
 from hyperslab.errors import UnsupportedError
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
 
@@ -342,3 +343,152 @@ def test_part_of_a_shard_is_read_by_range() -> None:
     Counting.asked = 0
     np.testing.assert_array_equal(array[5], np.arange(5 * 1024, 6 * 1024))
     assert Counting.asked < 8 * 1024
+
+
+def test_a_batch_is_planned_the_same_as_a_block_and_chunk_by_chunk(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(seed)
+    seen: list[tuple[Any, Any]] = []
+    planned, block = _zarr_batches.planned, _zarr_batches._block
+
+    def both(*arguments: Any, **keywords: Any) -> Any:
+        monkeypatch.setattr(_zarr_batches, "_block", block)
+        found = planned(*arguments, **keywords)
+        monkeypatch.setattr(_zarr_batches, "_block", lambda *_: None)
+        seen.append((found, planned(*arguments, **keywords)))
+        return found
+
+    monkeypatch.setattr(_zarr_pipeline, "planned", both)
+    with using(OURS):
+        array = zarr.create_array(zarr.storage.MemoryStore(), shape=(23, 40, 9), chunks=(4, 5, 3), dtype="i4")
+    values = rng.integers(0, 99, array.shape).astype("i4")
+    array[...] = values
+    for _ in range(30):
+        key = []
+        for n in array.shape:
+            start, stop = sorted(int(k) for k in rng.integers(0, n + 1, 2))
+            ranges = slice(start, stop, int(rng.choice([1, 2, 7])))
+            key.append(int(rng.integers(n)) if rng.random() < 0.2 else ranges)
+        selection: Any = tuple(key)
+        array[selection] = values[selection] = rng.integers(0, 99, values[selection].shape)
+        np.testing.assert_array_equal(array[selection], values[selection])
+        np.testing.assert_array_equal(array[...], values)
+    assert len(seen) > 60
+    for found, expected in seen:
+        assert found == expected
+
+
+def test_small_requests_are_made_on_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And those of many bytes, that may wait for others, or that follow a slow one, are not."""
+    handed_over = 0
+    to_thread = asyncio.to_thread
+
+    async def counted(call: Any, *arguments: Any, **keywords: Any) -> Any:
+        nonlocal handed_over
+        handed_over += call.__qualname__.startswith("CodecPipeline.")
+        return await to_thread(call, *arguments, **keywords)
+
+    monkeypatch.setattr(asyncio, "to_thread", counted)
+    monkeypatch.setattr(_zarr_pipeline, "LATE", 1e9)
+    small, large = slice(0, 1), slice(None)
+
+    def handed(work: Any) -> bool:
+        nonlocal handed_over
+        handed_over = 0
+        work()
+        return handed_over > 0
+
+    for store in (zarr.storage.LocalStore(tmp_path), zarr.storage.MemoryStore()):
+        with using(OURS):
+            plain = zarr.create_array(
+                store, name="plain", shape=(16, 1 << 17), chunks=(1, 1 << 17), dtype="f4", compressors=None
+            )
+            coded = zarr.create_array(
+                store, name="coded", shape=(16, 1 << 18), chunks=(1, 1 << 18), dtype="f4"
+            )
+            shards = zarr.create_array(
+                store,
+                name="shards",
+                shape=(64, 1 << 14),
+                chunks=(1, 1 << 14),
+                shards=(64, 1 << 14),
+                dtype="f4",
+            )
+        assert handed(lambda: plain.__setitem__(large, 1))
+        assert not handed(lambda: plain.__setitem__(small, 2))
+        assert handed(lambda: plain.__setitem__((0, slice(5)), 3)), "a part of a chunk"
+        assert handed(lambda: plain[large])
+        assert not handed(lambda: plain[small])
+        coded[large] = 1
+        assert handed(lambda: coded[0, :1]), "all of the chunk is decoded"
+        shards[large] = 1
+        assert not handed(lambda: shards[3, :10]), "one chunk of the shard"
+        assert handed(lambda: shards[:, :10])
+        monkeypatch.setattr(_zarr_pipeline, "LATE", 0.0)
+        assert not handed(lambda: plain[small])
+        assert handed(lambda: plain[small])
+        monkeypatch.setattr(_zarr_pipeline, "LATE", 1e9)
+    wrapped = zarr.storage.WrapperStore(zarr.storage.MemoryStore())
+    with using(OURS):
+        array = zarr.create_array(wrapped, shape=(4,), chunks=(2,), dtype="i4")
+    assert handed(lambda: array[:1]), "it needs the loop"
+
+
+def test_a_store_of_ours_is_read_without_python_in_between(tmp_path: Path) -> None:
+    with using(OURS):
+        root = zarr.create_group(hyperslab.zarr.Store(str(tmp_path / "x" / "y")))
+        array = root.create_array("a/b", shape=(8,), chunks=(2,), dtype="i4")
+    array[:] = np.arange(8)
+    loop = asyncio.new_event_loop()
+    store = array.store_path.store
+    assert type(_zarr_stores.engine_store(store, loop).store) is hyperslab.LocalStore
+    loop.close()
+    assert array[3:6].tolist() == [3, 4, 5]
+    assert zarr.open_array(tmp_path / "x" / "y" / "a" / "b")[3:6].tolist() == [3, 4, 5]
+
+
+def test_no_more_requests_at_once_than_the_settings_say() -> None:
+    """Of parts of an object, from a store that only Python reaches."""
+
+    class Slow(zarr.storage.WrapperStore):  # type: ignore[type-arg]
+        asked = most = 0
+
+        async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+            cls = type(self)
+            cls.asked += 1
+            cls.most = max(cls.most, cls.asked)
+            await asyncio.sleep(0.001)
+            cls.asked -= 1
+            return await super().get(key, prototype, byte_range)
+
+        async def getsize(self, key: str) -> int:
+            return await self._store.getsize(key)
+
+    store = Slow(zarr.storage.MemoryStore())
+    with using(OURS):
+        array = zarr.create_array(
+            store, shape=(64, 1024), chunks=(1, 1024), shards=(64, 1024), dtype="i4", compressors=None
+        )
+    array[:] = np.arange(64 * 1024).reshape(64, 1024)
+    for limit in (1, 3):
+        Slow.most = 0
+        with zarr.config.set({"async.concurrency": limit, "threading.max_workers": 1}):
+            found = array[::9]
+        np.testing.assert_array_equal(found[:, 0], np.arange(0, 64, 9) * 1024)
+        assert 1 <= Slow.most <= limit
+
+
+def test_what_a_store_raises_comes_out_as_it_is() -> None:
+    class Broken(zarr.storage.WrapperStore):  # type: ignore[type-arg]
+        async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+            if key.startswith("c/"):
+                raise PermissionError("no entry")
+            return await super().get(key, prototype, byte_range)
+
+    with using(OURS):
+        array = zarr.create_array(Broken(zarr.storage.MemoryStore()), shape=(4,), chunks=(2,), dtype="i4")
+    array[:] = 1
+    with pytest.raises(PermissionError, match="^no entry") as caught:
+        array[:]
+    assert "c/0" in caught.value.__notes__[0]

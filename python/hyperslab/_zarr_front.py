@@ -148,6 +148,12 @@ class Store(_ZarrStore):  # type: ignore[misc]
         """Keys can be listed."""
         return True
 
+    def _engine_place(self) -> tuple[OurStore, str] | None:
+        """For the pipeline: the store that holds the objects, and where in it they are, with a slash behind.
+        ``None``: they are made from a file.
+        """
+        return None if self._is_file else (self._place, f"{self._path}/" if self._path else "")
+
     # ---- at once
 
     def get_sync(self, key: str, *, prototype: Any = None, byte_range: Any = None) -> Buffer | None:

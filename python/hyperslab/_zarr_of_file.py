@@ -22,7 +22,7 @@ from hyperslab._once import Once
 from hyperslab._store import MemoryStore
 from hyperslab.errors import HyperslabError, UnsupportedError
 
-__all__ = ["FileObjects"]
+__all__ = ["ArrayObjects", "FileObjects"]
 
 _DOCUMENT = "zarr.json"
 _FILL_VALUE = "_FillValue"
@@ -37,11 +37,13 @@ _CUT = 8 << 20
 
 
 class FileObjects:
-    """The objects that a file would be, if it were a directory of Zarr v3."""
+    """The objects that a file would be, if it were a directory of Zarr v3. ``cut``: whether data without
+    chunks is cut into some.
+    """
 
-    def __init__(self, root: FileGroup) -> None:
-        self._root = root
-        self._arrays: dict[str, _ArrayObjects] = {}
+    def __init__(self, root: FileGroup, *, cut: bool = True) -> None:
+        self._root, self._cut = root, cut
+        self._arrays: dict[str, ArrayObjects] = {}
 
     def part(self, key: str, start: int, stop: int | None) -> bytes | None:
         found = self._get(key)
@@ -54,15 +56,15 @@ class FileObjects:
     def _get(self, key: str) -> bytes | None:
         path, _, name = key.rpartition("/")
         if name == _DOCUMENT:
-            node = self._node(path)
-            if isinstance(node, _ArrayObjects):
+            node = self.node(path)
+            if isinstance(node, ArrayObjects):
                 return node.document
             return None if node is None else _document(_group_document(node))
         path, found, chunk = _cut(key)
-        node = self._node(path) if found else None
-        return node.chunk(chunk) if isinstance(node, _ArrayObjects) else None
+        node = self.node(path) if found else None
+        return node.chunk(chunk) if isinstance(node, ArrayObjects) else None
 
-    def _node(self, path: str) -> FileGroup | _ArrayObjects | None:
+    def node(self, path: str) -> FileGroup | ArrayObjects | None:
         """The group, or the array, at a path; ``None``: nothing that Zarr has."""
         known = self._arrays.get(path)
         if known is not None:
@@ -73,29 +75,29 @@ class FileObjects:
             return None
         if isinstance(node, FileGroup):
             return node
-        if not isinstance(node, FileArray) or node.shape is None:
+        if not isinstance(node, FileArray) or node.shape is None or _is_only_dimension(node):
             return None
         try:
-            return self._arrays.setdefault(path, _ArrayObjects(node))
+            return self._arrays.setdefault(path, ArrayObjects(node, self._cut))
         except UnsupportedError:
             # Elements that Zarr does not have: references, opaque types.
             return None
 
     def names(self, prefix: str) -> list[str]:
-        node = self._node(prefix)
+        node = self.node(prefix)
         if isinstance(node, FileGroup):
             return [_DOCUMENT, *(name for name in node if self._has(prefix, name))]
-        if isinstance(node, _ArrayObjects):
+        if isinstance(node, ArrayObjects):
             return [_DOCUMENT, *node.folder]
         path, found, within = _cut(prefix)
-        node = self._node(path) if found else None
-        if not isinstance(node, _ArrayObjects):
+        node = self.node(path) if found else None
+        if not isinstance(node, ArrayObjects):
             return []
         return node.names(within)
 
     def _has(self, prefix: str, name: str) -> bool:
         """Whether a member is one of Zarr: not a group that its path has led through, for ever and ever."""
-        node = self._node(f"{prefix}/{name}" if prefix else name)
+        node = self.node(f"{prefix}/{name}" if prefix else name)
         if not isinstance(node, FileGroup):
             return node is not None
         parts = prefix.split("/") if prefix else []
@@ -116,6 +118,13 @@ class FileObjects:
             else:
                 yield first
                 yield from below
+
+
+def _is_only_dimension(array: FileArray) -> bool:
+    """Whether it is what NetCDF-4 keeps for the length of a dimension, without values."""
+    name = array.attrs.get("NAME", "")
+    text = name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
+    return text.startswith("This is a netCDF dimension but not a netCDF variable")
 
 
 def _cut(key: str) -> tuple[str, bool, str]:
@@ -175,14 +184,16 @@ def _json(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__}")
 
 
-class _ArrayObjects:
+class ArrayObjects:
     """A dataset as objects of Zarr."""
 
-    def __init__(self, array: FileArray) -> None:
+    def __init__(self, array: FileArray, cut: bool) -> None:
         self._array = array
         self._shape = array.shape
         self._is_text = is_text(array.dtype)
-        self._chunks = array.chunks or _cut_up(self._shape, max(array.dtype.itemsize, 1))
+        element = max(array.dtype.itemsize, 1)
+        whole = tuple(max(n, 1) for n in self._shape)
+        self._chunks = array.chunks or (_cut_up(self._shape, element) if cut else whole)
         # The bytes of chunks stay as they are where Zarr has all codecs.
         codecs = _codecs(array) if array.chunks else None
         self._keeps_bytes = codecs is not None
@@ -200,7 +211,7 @@ class _ArrayObjects:
             self._fixed["fill_value"] = array.fill_value
         else:
             self._fixed["fill_value"] = _text(array.fill_value)
-        self._counts = tuple(-(-n // step) for n, step in zip(self._shape, self._chunks, strict=True))
+        self.counts = tuple(-(-n // step) for n, step in zip(self._shape, self._chunks, strict=True))
         # Refuses elements that Zarr does not have.
         _ = self.document
 
@@ -231,11 +242,11 @@ class _ArrayObjects:
             return None
         if "/".join(map(str, index)) != name or len(index) != len(self._shape):
             return None
-        if not all(0 <= at < count for at, count in zip(index, self._counts, strict=True)):
+        if not all(0 <= at < count for at, count in zip(index, self.counts, strict=True)):
             return None
         start = tuple(at * step for at, step in zip(index, self._chunks, strict=True))
         if self._keeps_bytes:
-            number = np.ravel_multi_index(index, self._counts)
+            number = np.ravel_multi_index(index, self.counts)
             at = int(np.searchsorted(self._stored["number"], number))
             if at == len(self._stored) or self._stored["number"][at] != number:
                 return None
@@ -243,6 +254,24 @@ class _ArrayObjects:
             if not row["filter_mask"]:
                 return self._array._stored_bytes(int(row["offset"]), int(row["size"]))
         return self._encoded(start)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its elements."""
+        return math.prod(self._shape) * self._array.dtype.itemsize
+
+    def places(self) -> tuple[npt.NDArray[Any], ...] | None:
+        """Of the chunks that are stored: numbers in C order, offsets and sizes in the file, and whether the
+        bytes there are those of Zarr. ``None``: they are of no chunk.
+        """
+        if self._keeps_bytes:
+            found = self._stored
+            return found["number"], found["offset"], found["size"], found["filter_mask"] == 0
+        offset = self._array._facts.get("offset")
+        # One run of bytes, and one chunk.
+        if offset is None or self._array.dtype.kind not in "biufc" or math.prod(self.counts) != 1:
+            return None
+        return np.array([0]), np.array([offset]), np.array([self.nbytes]), np.array([True])
 
     def _encoded(self, start: tuple[int, ...]) -> bytes | None:
         """A chunk that is decoded, and encoded as the metadata say."""
@@ -259,18 +288,18 @@ class _ArrayObjects:
     @property
     def folder(self) -> list[str]:
         """What lies beside the document."""
-        return ["c"] if math.prod(self._counts) else []
+        return ["c"] if math.prod(self.counts) else []
 
     def names(self, within: str) -> list[str]:
         """What lies in a folder of chunks: ``0`` of ``c/0``."""
         given = [part for part in within.split("/") if part]
-        if len(given) >= len(self._counts) or not self.folder:
+        if len(given) >= len(self.counts) or not self.folder:
             return []
         if not all(
-            part.isdecimal() and int(part) < count for part, count in zip(given, self._counts, strict=False)
+            part.isdecimal() and int(part) < count for part, count in zip(given, self.counts, strict=False)
         ):
             return []
-        return [str(n) for n in range(self._counts[len(given)])]
+        return [str(n) for n in range(self.counts[len(given)])]
 
 
 def _text(value: Any) -> str:

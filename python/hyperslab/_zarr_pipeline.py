@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import math
+import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import zarr
 from zarr.abc.codec import CodecPipeline as BasePipeline
 from zarr.abc.store import Store as ZarrStore
-from zarr.codecs import ShardingCodec
+from zarr.codecs import BytesCodec, ShardingCodec, TransposeCodec
 from zarr.codecs._v2 import V2Codec
 from zarr.core.array_spec import ArrayConfig as ZarrArrayConfig
 from zarr.core.array_spec import ArraySpec
@@ -26,14 +28,20 @@ from hyperslab import _native
 from hyperslab._array import Array
 from hyperslab._array_config import ArrayConfig
 from hyperslab._zarr_batches import Batch, Grid, Planned, Unplanned, planned
-from hyperslab._zarr_stores import engine_store
-from hyperslab.errors import HyperslabError, UnsupportedError
+from hyperslab._zarr_stores import EngineStore, engine_store
+from hyperslab.errors import HyperslabError, StoreError, UnsupportedError
 
 __all__ = ["CodecPipeline", "Fallback", "fallbacks"]
 
-# Results up to this size are read on the event loop itself where the store answers at once: a hand-off to
-# another thread takes 60 µs, and as much for every other user of the loop.
-INLINE_BYTES = 64 << 10
+# Calls of up to this much work, in bytes to copy, are made on the event loop itself: that takes up to a
+# quarter of a millisecond. A hand-off to a thread and back takes as long, and half of that is work of the
+# loop. (x86-64, two cores, files in memory.)
+INLINE_WORK = 2 << 20
+# What opening an object and what decoding a byte cost, in bytes that could be copied instead.
+OBJECT_WORK, CODEC_FACTOR = 16 << 10, 4
+# A call on the event loop that takes longer than so many seconds had to wait, for a disk or a network: so
+# many more of this array are handed over.
+LATE, AFTER_LATE = 0.004, 32
 
 # Fallbacks that are remembered.
 MOST_FALLBACKS = 1000
@@ -107,7 +115,9 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
         self._refusal: str | None = None
         # The path of the array, with a slash behind.
         self._prefix: str | None = None
-        self._arrays: dict[Any, Array] = {}
+        self._arrays: dict[Any, _Engine] = {}
+        # How many calls are still to be handed over because one was late.
+        self._late = 0
 
     # ---- how zarr-python makes it
 
@@ -184,18 +194,19 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
             return ()
         try:
             values = _memory(batch, out)
-            selected, array = self._prepared(batch, values, drop_axes, write=False)
-            if selected.shape != values.shape or _dtype(array) != values.dtype:
-                raise Unplanned(_mismatch(array, values))
+            selected, engine = self._prepared(batch, drop_axes, write=False)
+            if selected.shape != values.shape or engine.dtype != values.dtype:
+                raise Unplanned(_mismatch(engine.dtype, values))
         except Unplanned as why:
             self._fall_back(batch, str(why))
             # Before version 3.2 it tells nothing of the chunks.
             return await self._default.read(batch, out, drop_axes) or ()
         threads = _threads()
-        await _run(
-            array, values.nbytes, lambda: array._get(selected.meaning, selected.selection, values, threads)
+        await self._run(
+            lambda: engine.array._get(selected.meaning, selected.selection, values, threads),
+            self._is_quick(engine, batch, selected),
         )
-        return await _results(batch, array, selected)
+        return await _results(batch)
 
     async def write(self, batch_info: Iterable[Any], value: Any, drop_axes: tuple[int, ...] = ()) -> None:
         """Writes parts of chunks."""
@@ -204,20 +215,54 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
             return
         try:
             values = _memory(batch, value)
-            selected, array = self._prepared(batch, values, drop_axes, write=True)
-            if values.shape not in ((), selected.shape) or _dtype(array).kind != values.dtype.kind:
-                raise Unplanned(_mismatch(array, values))
+            selected, engine = self._prepared(batch, drop_axes, write=True)
+            if values.shape not in ((), selected.shape) or engine.dtype.kind != values.dtype.kind:
+                raise Unplanned(_mismatch(engine.dtype, values))
         except Unplanned as why:
             self._fall_back(batch, str(why))
             await self._default.write(batch, value, drop_axes)
             return
         threads = _threads()
-        # Writers may wait for each other.
-        await asyncio.to_thread(array._set, selected.meaning, selected.selection, values, threads)
+        # Writers of parts of a chunk may wait for each other, and for other processes.
+        is_whole = all(item[4] for item in batch) and selected.array_shape == tuple(self._metadata.shape)
+        await self._run(
+            lambda: engine.array._set(selected.meaning, selected.selection, values, threads),
+            is_whole and self._is_quick(engine, batch, selected),
+        )
 
-    def _prepared(
-        self, batch: Batch, values: Any, drop_axes: tuple[int, ...], *, write: bool
-    ) -> tuple[Planned, Array]:
+    def _is_quick(self, engine: _Engine, batch: Batch, selected: Planned) -> bool:
+        """Whether a call of the engine takes no longer than handing it over does."""
+        if not engine.is_near:
+            return False
+        work = math.prod(selected.shape) * engine.dtype.itemsize
+        if work <= INLINE_WORK and engine.decoded is not None:
+            shape, size = engine.decoded
+            work = selected.count(shape) * size * CODEC_FACTOR
+        if work + len(batch) * OBJECT_WORK > INLINE_WORK:
+            return False
+        if self._late:
+            self._late -= 1
+            return False
+        return True
+
+    async def _run(self, call: Callable[[], Any], is_quick: bool) -> None:
+        """Makes a call of the engine, on the event loop or elsewhere."""
+        try:
+            if not is_quick:
+                await asyncio.to_thread(call)
+                return
+            start = time.perf_counter()
+            call()
+        except StoreError as error:
+            if not isinstance(error.__cause__, Exception):
+                raise
+            # What a store of zarr-python raised comes out as it is.
+            error.__cause__.add_note(str(error))
+            raise error.__cause__ from None
+        if time.perf_counter() - start > LATE:
+            self._late = AFTER_LATE
+
+    def _prepared(self, batch: Batch, drop_axes: tuple[int, ...], *, write: bool) -> tuple[Planned, _Engine]:
         """The batch as a selection, and the array that it is of."""
         if self._grid is None:
             if self._refusal is None:
@@ -232,7 +277,7 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
         # Not what pretends to be one.
         if not issubclass(type(store), ZarrStore):
             raise Unplanned(f"a store of class {type(store).__name__}")
-        if spec.prototype != cpu.buffer_prototype:
+        if spec.prototype is not cpu.buffer_prototype and spec.prototype != cpu.buffer_prototype:
             raise Unplanned(f"buffers of class {spec.prototype.buffer.__name__}")
         if write and store.read_only:
             # It says so in its own words.
@@ -241,19 +286,19 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
             above = getter.path.rsplit("/", grid.key_parts)
             self._prefix = f"{above[0]}/" if len(above) > grid.key_parts else ""
         selected = planned(batch, grid, self._prefix, drop_axes, write=write)
-        ours = engine_store(store, asyncio.get_running_loop())
-        key = (id(ours), selected.array_shape, spec.config.write_empty_chunks)
-        array = self._arrays.get(key)
-        if array is None:
+        found = engine_store(store, asyncio.get_running_loop())
+        key = (id(found), selected.array_shape, spec.config.write_empty_chunks)
+        engine = self._arrays.get(key)
+        if engine is None:
             try:
-                array = _opened(self._metadata, ours, self._prefix, key[1], key[2])
+                engine = _opened(self._metadata, found, self._prefix, key[1], key[2])
             except (HyperslabError, ValueError, TypeError) as error:
                 self._grid, self._refusal = None, str(error)
                 raise Unplanned(str(error)) from None
             if len(self._arrays) >= 8:
                 self._arrays.clear()
-            self._arrays[key] = array
-        return selected, array
+            self._arrays[key] = engine
+        return selected, engine
 
     def _fall_back(self, batch: Batch, reason: str) -> None:
         """Remembers that zarr-python does it, or refuses."""
@@ -334,16 +379,45 @@ def _foreign(codec: Any) -> str | None:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
+class _Engine(NamedTuple):
+    """An array as the engine has it."""
+
+    array: Array
+    # Of what the engine reads and writes.
+    dtype: np.dtype[Any]
+    # Its store, which this holds.
+    found: EngineStore
+    # What codecs decode at a time: shape and bytes of a chunk. `None`: there are none that take time.
+    decoded: tuple[tuple[int, ...], int] | None
+
+    @property
+    def is_near(self) -> bool:
+        return self.found.is_near
+
+
 def _opened(
-    metadata: Any, store: Any, prefix: str, shape: tuple[int, ...], write_empty_chunks: bool
-) -> Array:
+    metadata: Any, found: EngineStore, prefix: str, shape: tuple[int, ...], write_empty_chunks: bool
+) -> _Engine:
     """The array that the metadata describe, in this shape."""
     name = ".zarray" if metadata.zarr_format == 2 else "zarr.json"
     document = metadata.to_buffer_dict(cpu.buffer_prototype)[name].to_bytes()
     if shape != tuple(metadata.shape):
         document = json.dumps({**json.loads(document), "shape": shape}).encode()
-    handle = _native.array_of_document(store._native, prefix.rstrip("/"), metadata.zarr_format, document)
-    return Array(handle, store, ArrayConfig(write_empty_chunks=write_empty_chunks, read_missing_chunks=True))
+    store = found.store
+    path = f"{found.path}{prefix}".rstrip("/")
+    handle = _native.array_of_document(store._native, path, metadata.zarr_format, document)
+    array = Array(handle, store, ArrayConfig(write_empty_chunks=write_empty_chunks, read_missing_chunks=True))
+    dtype = array.dtype if array._is_vlen else array._memory_dtype
+    chunk = array.chunks
+    decoded = (chunk, math.prod(chunk) * dtype.itemsize) if _takes_time(metadata) else None
+    return _Engine(array, dtype, found, decoded)
+
+
+def _takes_time(metadata: Any) -> bool:
+    """Whether chunks are more than their elements, perhaps in another order."""
+    return not all(
+        isinstance(codec, BytesCodec | TransposeCodec | ShardingCodec) for codec in _codecs(metadata)
+    )
 
 
 def _memory(batch: Batch, buffer: Any) -> Any:
@@ -354,14 +428,9 @@ def _memory(batch: Batch, buffer: Any) -> Any:
     return values
 
 
-def _dtype(array: Array) -> np.dtype[Any]:
-    """Of what the engine reads and writes."""
-    return array.dtype if array._is_vlen else array._memory_dtype
-
-
-def _mismatch(array: Array, values: Any) -> str:
-    if _dtype(array) != values.dtype:
-        return f"elements of {values.dtype} of an array of {_dtype(array)}"
+def _mismatch(dtype: np.dtype[Any], values: Any) -> str:
+    if dtype != values.dtype:
+        return f"elements of {values.dtype} of an array of {dtype}"
     return f"values of shape {values.shape}"
 
 
@@ -371,18 +440,10 @@ def _threads() -> int | None:
     return most
 
 
-async def _run(array: Array, size: int, call: Callable[[], Any]) -> None:
-    """Makes a call of the engine, elsewhere than on the event loop if it may take long."""
-    if size <= INLINE_BYTES and array._store._native.is_local:
-        call()
-    else:
-        await asyncio.to_thread(call)
-
-
 _PRESENT = {"status": "present"}
 
 
-async def _results(batch: Batch, array: Array, selected: Planned) -> tuple[Any, ...]:
+async def _results(batch: Batch) -> tuple[Any, ...]:
     """What zarr-python is told of each chunk. Only arrays whose chunks must not be missing want to know."""
     if getattr(batch[0][1].config, "read_missing_chunks", True):
         return (_PRESENT,) * len(batch)

@@ -5,28 +5,42 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Coroutine, Iterator, MutableMapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import zarr
 from zarr.abc.store import RangeByteRequest
 from zarr.abc.store import Store as ZarrStore
 from zarr.core.buffer import cpu, default_buffer_prototype
+from zarr.core.common import concurrent_map
 from zarr.storage import LocalStore as ZarrLocalStore
 from zarr.storage import MemoryStore as ZarrMemoryStore
 from zarr.storage import ZipStore as ZarrZipStore
 
 from hyperslab import _native
 from hyperslab._foreign_stores import native_store
-from hyperslab._store import LocalStore, Store, store_beside
+from hyperslab._store import LocalStore, MemoryStore, Store, store_beside
+from hyperslab._zarr_front import Store as FrontStore
 from hyperslab._zip_store import ZipStore
 from hyperslab.errors import HyperslabError
 
-__all__ = ["engine_store"]
+__all__ = ["EngineStore", "engine_store"]
+
+
+class EngineStore(NamedTuple):
+    """What the engine reads from and writes to."""
+
+    store: Store
+    # Where in it the store of zarr-python begins; with a slash behind, unless it is empty.
+    path: str
+    # Whether requests take no longer than a system call, and never need the event loop.
+    is_near: bool
+
 
 # By the addresses of store and event loop; an entry goes with its store.
-_known: dict[tuple[int, int], tuple[weakref.ref[Any], Store]] = {}
+_known: dict[tuple[int, int], tuple[weakref.ref[Any], EngineStore]] = {}
 
 
-def engine_store(store: Any, loop: asyncio.AbstractEventLoop) -> Store:
+def engine_store(store: Any, loop: asyncio.AbstractEventLoop) -> EngineStore:
     """The store that the engine reads from and writes to, for a store of zarr-python. ``loop`` runs what only
     the store itself can do.
     """
@@ -41,28 +55,37 @@ def engine_store(store: Any, loop: asyncio.AbstractEventLoop) -> Store:
         # The size of an object that zarr-python reads to tell its size costs more than reading parts saves.
         knows_sizes = type(store).getsize is not ZarrStore.getsize
         objects = (_RangedObjects if knows_sizes else _Objects)(store, loop)
-        made = store_beside(_native.StoreHandle.mapping(objects, str(store)))
+        made = EngineStore(store_beside(_native.StoreHandle.mapping(objects, str(store))), "", False)
     _known[key] = (weakref.ref(store, lambda _: _known.pop(key, None)), made)
     return made
 
 
-def _ours(store: Any) -> Store | None:
-    """Our own store for the same objects. Only for zarr-python's own classes: what somebody derives from one
-    means to be asked.
+def _ours(store: Any) -> EngineStore | None:
+    """Our own store for the same objects. Only for zarr-python's own classes, and ours: what somebody derives
+    from one means to be asked.
     """
-    if type(store) is ZarrLocalStore:
-        return LocalStore(store.root)
     if type(store) is ZarrMemoryStore:
         url = f"memory://{id(store._store_dict)}"
-        return store_beside(_native.StoreHandle.mapping(_Buffers(store._store_dict), url))
+        handle = _native.StoreHandle.mapping(_Buffers(store._store_dict), url)
+        return EngineStore(store_beside(handle), "", True)
+    if type(store) is FrontStore:
+        place = store._engine_place()
+        return None if place is None else EngineStore(*place, isinstance(place[0], LocalStore | MemoryStore))
     try:
-        if type(store) is ZarrZipStore:
-            path = getattr(store, "path", None)
-            # A zip that is being written lies partly in the object that writes it.
-            return ZipStore(path) if path is not None and getattr(store, "_zmode", "") == "r" else None
-        return native_store(store)
+        found = _same_place(store)
     except HyperslabError:
         return None
+    return None if found is None else EngineStore(found, "", isinstance(found, LocalStore | ZipStore))
+
+
+def _same_place(store: Any) -> Store | None:
+    if type(store) is ZarrLocalStore:
+        return LocalStore(store.root)
+    if type(store) is ZarrZipStore:
+        path = getattr(store, "path", None)
+        # A zip that is being written lies partly in the object that writes it.
+        return ZipStore(path) if path is not None and getattr(store, "_zmode", "") == "r" else None
+    return native_store(store)
 
 
 class _Buffers(MutableMapping[str, Any]):
@@ -146,12 +169,10 @@ class _RangedObjects(_Objects):
         requests = [(key, RangeByteRequest(start, start + length)) for start, length in ranges]
         store, prototype = self.store, self._prototype
 
-        async def gather() -> list[Any]:
-            return await asyncio.gather(
-                *(store.get(key, prototype, byte_range=request) for key, request in requests)
-            )
+        async def get(key: str, request: RangeByteRequest) -> Any:
+            return await store.get(key, prototype, byte_range=request)
 
-        found = self._ask(gather())
+        found = self._ask(concurrent_map(requests, get, zarr.config.get("async.concurrency")))
         if any(part is None for part in found):
             raise KeyError(key)
         return [part.to_bytes() for part in found]

@@ -1,8 +1,11 @@
-"""zarr-python on this engine: a codec pipeline for its arrays, and a store that it reads."""
+"""zarr-python on this engine: a codec pipeline for its arrays, a store that it reads, and a parser for
+VirtualiZarr.
+"""
 
 from __future__ import annotations
 
 from hyperslab._zarr_front import Store
 from hyperslab._zarr_pipeline import CodecPipeline, Fallback, fallbacks
+from hyperslab._zarr_virtual import VirtualizarrParser
 
-__all__ = ["CodecPipeline", "Fallback", "Store", "fallbacks"]
+__all__ = ["CodecPipeline", "Fallback", "Store", "VirtualizarrParser", "fallbacks"]

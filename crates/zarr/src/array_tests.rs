@@ -359,3 +359,57 @@ fn shards_are_what_is_stored_and_compacted() {
     let stopped = array.compact(true, Some(&stop)).unwrap_err();
     assert!(matches!(stopped, ZarrError::Interrupted));
 }
+
+#[test]
+fn a_document_is_an_array_whatever_is_stored() {
+    for format in [Format::V2, Format::V3] {
+        let (there, empty) = (memory(), memory());
+        let stored = Array::create(there.clone(), "a", spec(format, &[77, 5], &[2, 3]), false).unwrap();
+        let name = if format == Format::V2 { "a/.zarray" } else { "a/zarr.json" };
+        let document = get(&there, name).unwrap();
+        let array = Array::of_document(empty.clone(), "/x/a/", format, document.as_bytes()).unwrap();
+        assert_eq!((array.path(), array.name().as_str(), array.format()), ("x/a", "/x/a", format));
+        assert_eq!(array.layout().shape(), [77, 5]);
+        assert_eq!(array.layout().grid().chunk_shape(), [2, 3]);
+        assert_eq!(array.layout().dtype(), stored.layout().dtype());
+        // It asks the store for nothing, and puts nothing there.
+        assert_eq!(empty.list(None).unwrap(), Vec::<String>::new());
+        // What another document says at that path is not looked at, also after it changed.
+        let other = document.replace("77", "99");
+        put(&there, name, &other);
+        let array = Array::of_document(there.clone(), "a", format, document.as_bytes()).unwrap();
+        assert_eq!(array.layout().shape(), [77, 5]);
+        assert_eq!(Array::open(&there, "a", None).unwrap().layout().shape(), [99, 5]);
+    }
+}
+
+#[test]
+fn documents_that_are_no_arrays_are_errors_that_name_the_path() {
+    let store = memory();
+    Array::create(store.clone(), "a", spec(Format::V3, &[4], &[2]), false).unwrap();
+    let v3 = get(&store, "a/zarr.json").unwrap();
+    crate::Group::create(store.clone(), "g", Format::V3, Json::object(), false).unwrap();
+    let group = get(&store, "g/zarr.json").unwrap();
+    let long = v3.replace("\"bytes\"", "\"nobody.knows\"");
+    let cases = [
+        (Format::V3, &b""[..]),
+        (Format::V3, b"{"),
+        (Format::V3, b"[]"),
+        (Format::V3, b"\xff\xfe"),
+        (Format::V3, group.as_bytes()),
+        (Format::V3, long.as_bytes()),
+        (Format::V2, v3.as_bytes()),
+        (Format::V2, b"{}"),
+    ];
+    for (format, document) in cases {
+        let error = Array::of_document(store.clone(), "some/where", format, document).unwrap_err();
+        let about = format!("{format:?} {}: {error}", String::from_utf8_lossy(document));
+        assert!(error.to_string().contains("some/where"), "{about}");
+    }
+    assert!(Array::of_document(store.clone(), "a/../b", Format::V3, v3.as_bytes()).is_err());
+    // Cut off anywhere, it is an error and no panic.
+    for end in 0..v3.len() {
+        let cut = v3.get(..end).unwrap_or_default();
+        assert!(Array::of_document(store.clone(), "a", Format::V3, cut.as_bytes()).is_err(), "{cut}");
+    }
+}

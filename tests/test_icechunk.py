@@ -1,0 +1,68 @@
+"""Sessions of Icechunk, where it is installed: their stores are read and written as others are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import hyperslab as hs
+import hyperslab.zarr
+import numpy as np
+import pytest
+import zarr
+from hyperslab.errors import ReadOnlyError
+
+icechunk = pytest.importorskip("icechunk")
+
+
+@pytest.fixture
+def repository() -> Any:
+    return icechunk.Repository.create(icechunk.in_memory_storage())
+
+
+def test_a_hierarchy_is_copied_into_a_session(repository: Any, tmp_path: Path) -> None:
+    source = hs.create_group(tmp_path / "x.zarr")
+    source.attrs["title"] = "ocean"
+    values = np.random.default_rng(0).random((10, 21))
+    source.create_array("a/sharded", data=values, chunks=(2, 7), shards=(4, 21))
+    source.create_array("plain", data=np.arange(5), attributes={"units": "m"})
+    session = repository.writable_session("main")
+    hs.copy_all(source, hs.open_group(session.store, mode="w"))
+    session.commit("all")
+    store = repository.readonly_session("main").store
+    found = hs.open(store)
+    assert sorted(found) == ["a", "plain"]
+    assert found["plain"].attrs["units"] == "m"
+    np.testing.assert_array_equal(found["a/sharded"][3:9, 5], values[3:9, 5])
+    np.testing.assert_array_equal(zarr.open_group(store, mode="r")["a/sharded"][...], values)
+    with pytest.raises(ReadOnlyError):
+        found["plain"][0] = 1
+
+
+def test_parts_of_shards_are_written_and_seen_when_they_are_committed(repository: Any) -> None:
+    session = repository.writable_session("main")
+    array = hs.create_array(session.store, shape=(8, 8), chunks=(2, 2), shards=(8, 8), dtype="i4")
+    array[...] = 1
+    session.commit("one")
+    session = repository.writable_session("main")
+    array = hs.open_array(session.store, mode="r+")
+    array[3, 2:5] = 2
+    before = hs.open_array(repository.readonly_session("main").store)
+    assert (before[...] == 1).all()
+    assert array[3].tolist() == [1, 1, 2, 2, 2, 1, 1, 1]
+    session.commit("two")
+    assert hs.open_array(repository.readonly_session("main").store)[3, 2:5].tolist() == [2, 2, 2]
+
+
+def test_the_pipeline_in_a_session(repository: Any) -> None:
+    hyperslab.zarr.fallbacks(clear=True)
+    session = repository.writable_session("main")
+    settings = {"codec_pipeline.path": "hyperslab.zarr.CodecPipeline", "codec_pipeline.strict": True}
+    with zarr.config.set(settings):
+        array = zarr.create_array(session.store, name="a", shape=(9, 9), chunks=(3, 3), dtype="f4")
+        array[2:7, 1:8] = 5
+        assert array[2].tolist() == [0, 5, 5, 5, 5, 5, 5, 5, 0]
+        session.commit("one")
+        again = zarr.open_array(repository.readonly_session("main").store, path="a", mode="r")
+        assert (again[2:7, 1:8] == 5).all()
+    assert hyperslab.zarr.fallbacks() == []

@@ -1,0 +1,47 @@
+"""Some of zarr-python's own tests, with our pipeline: a table in docs/zarr-python.md has those that fail.
+
+Runs where ``ZARR_TESTS`` names the source distribution of the installed zarr, unpacked. `zarr_judge.py`
+compares more of them with the default pipeline.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+import zarr
+import zarr_judge
+
+ROOT = Path(__file__).resolve().parents[1]
+# Under a minute of tests.
+PARTS = """
+    test_codecs/test_sharding.py test_codecs/test_scale_offset.py test_codecs/test_codecs.py
+    test_codecs/test_transpose.py test_codecs/test_vlen.py test_codecs/test_bytes.py test_v2.py
+    test_pipeline_parity.py test_config.py test_array.py::test_shard_write_num_gets
+    test_array.py::test_multiprocessing test_array.py::test_write_empty_chunks_behavior
+    test_indexing.py
+""".split()
+
+
+def expected() -> set[str]:
+    """Names of tests in the table of the documentation, with their parameters."""
+    section = (ROOT / "docs/zarr-python.md").read_text().partition("## zarr-python's tests")[2]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+
+
+def test_zarr_suite() -> None:
+    source = os.environ.get("ZARR_TESTS")
+    if source is None or not (Path(source) / "tests").is_dir():
+        pytest.skip("ZARR_TESTS names no directory with zarr-python's tests")
+    if zarr.__version__ not in Path(source).resolve().name or not zarr.__version__.startswith("3.4."):
+        pytest.skip(f"the table is about zarr-python 3.4; here are {zarr.__version__} and {source}")
+    found = zarr_judge.run(Path(source), zarr_judge.OURS, [f"tests/{name}" for name in PARTS])
+    failed = {name.rpartition("::")[2] for name, outcome in found["outcomes"].items() if outcome == "failed"}
+    # Of a test with many parameters the table has the name alone.
+    assert {name if name in expected() else name.partition("[")[0] for name in failed} == expected(), found[
+        "output"
+    ][-10000:]
+    assert sum(outcome == "passed" for outcome in found["outcomes"].values()) > 1500
