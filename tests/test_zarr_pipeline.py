@@ -9,7 +9,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import hyperslab.zarr
 import numpy as np
@@ -492,3 +492,22 @@ def test_what_a_store_raises_comes_out_as_it_is() -> None:
     with pytest.raises(PermissionError, match="^no entry") as caught:
         array[:]
     assert "c/0" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("dtype", [">i2", "<i2", ">f8", ">c8", [("a", ">i4"), ("b", "<f8")]])
+@pytest.mark.parametrize("version", [2, 3])
+def test_the_order_of_bytes(dtype: Any, version: Literal[2, 3], tmp_path: Path) -> None:
+    if OLD and version == 3 and isinstance(dtype, list):
+        pytest.skip("the default pipeline of this zarr-python forgets the order of bytes of fields")
+    values = np.arange(12).astype("i4").reshape(3, 4).astype(dtype)
+    with using(OURS):
+        array = zarr.create_array(tmp_path, shape=(3, 4), chunks=(2, 3), dtype=dtype, zarr_format=version)
+    array[...] = values
+    array[1:, 2] = values[1:, 2].astype(np.dtype(dtype).newbyteorder())
+    with using(DEFAULT):
+        # One that was made knows the order of bytes, one that was opened does not.
+        theirs = zarr.Array(type(array.async_array)(array.metadata, array.store_path, array.config))
+    for selection in ((...,), (1, slice(3)), (slice(None), 2)):
+        found, expected = array[selection], theirs[selection]
+        np.testing.assert_array_equal(found, expected, strict=True)
+        np.testing.assert_array_equal(found, values[selection])

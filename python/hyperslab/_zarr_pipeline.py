@@ -195,17 +195,22 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
         try:
             values = _memory(batch, out)
             selected, engine = self._prepared(batch, drop_axes, write=False)
-            if selected.shape != values.shape or engine.dtype != values.dtype:
+            if selected.shape != values.shape or not _are_alike(engine.dtype, values.dtype):
                 raise Unplanned(_mismatch(engine.dtype, values))
         except Unplanned as why:
             self._fall_back(batch, str(why))
             # Before version 3.2 it tells nothing of the chunks.
             return await self._default.read(batch, out, drop_axes) or ()
         threads = _threads()
+        # zarr-python keeps the order of bytes of its data type; the engine reads in the machine's.
+        is_same = engine.dtype == values.dtype
+        native = values if is_same else np.empty(values.shape, engine.dtype)
         await self._run(
-            lambda: engine.array._get(selected.meaning, selected.selection, values, threads),
+            lambda: engine.array._get(selected.meaning, selected.selection, native, threads),
             self._is_quick(engine, batch, selected),
         )
+        if not is_same:
+            np.copyto(values, native)
         return await _results(batch)
 
     async def write(self, batch_info: Iterable[Any], value: Any, drop_axes: tuple[int, ...] = ()) -> None:
@@ -426,6 +431,11 @@ def _memory(batch: Batch, buffer: Any) -> Any:
     if not isinstance(values, np.ndarray):
         raise Unplanned(f"memory of a {type(values).__name__}")
     return values
+
+
+def _are_alike(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
+    """Whether types are the same but for the order of bytes."""
+    return one == other or one.newbyteorder("=") == other.newbyteorder("=")
 
 
 def _mismatch(dtype: np.dtype[Any], values: Any) -> str:
