@@ -8,7 +8,6 @@ Nothing here imports numcodecs or zarr-python, unless an entry point leads there
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import sys
@@ -503,6 +502,9 @@ def _run(work: Coroutine[Any, Any, Any], who: str) -> Any:
     """Runs a coroutine to its end on this thread, without an event loop. Functions that it hands to other
     threads (`asyncio.to_thread`) run here, at once.
     """
+    # Slow to import, and most programs have no such codec.
+    import asyncio
+
     outer = asyncio._get_running_loop()
     asyncio._set_running_loop(cast(asyncio.AbstractEventLoop, _HERE))
     try:
