@@ -93,7 +93,8 @@ def _append(where: str, options: dict[str, Any], writer: int, times: int, seed: 
 def test_many_writers_lose_nothing(server: Server, tmp_path: Path, kind: str, cut: str) -> None:
     seed = time.time_ns()
     print("seed", seed)
-    where, options = str(tmp_path / "a.zarr"), {}
+    where = str(tmp_path / "a.zarr")
+    options: dict[str, Any] = {}
     if kind == "server":
         server.clear()
         where, options = "s3://bucket/a.zarr", {"storage_options": server.s3_options}
@@ -135,7 +136,8 @@ def test_rounds_at_the_edge(server: Server, cut: str) -> None:
         server.reset()
         array[:] = value
         server.control(latency=0)
-        return server.rounds()
+        counted: int = server.rounds()
+        return counted
 
     best = [9, 9, 9]
     for _ in range(5):  # on a busy machine requests that are made at once may follow one another
