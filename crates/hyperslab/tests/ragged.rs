@@ -202,7 +202,12 @@ fn growing_shrinking_and_appending() {
         let wrong = Arc::new(Ragged::of(&[1, 2], [&b"\xff"[..], b""].into_iter()).unwrap());
         assert!(array.append_ragged(0, &wrong).unwrap_err().to_string().contains("UTF-8"));
         assert_eq!(array.shape(), [1, 2]);
-        // One value for all; what is nothing but fill value is not stored.
+        // One value for all; what is nothing but fill value is not stored. What was cut off before
+        // stays in the chunk until the array grows, and is never seen.
+        write(&array, &[], &of(&[1], &["–"]));
+        assert_eq!(array.chunks_stored(None).unwrap().0, 1);
+        array.resize(&[2, 2], None).unwrap();
+        assert_eq!(texts(&array, &[]), ["–"; 4]);
         write(&array, &[], &of(&[1], &["–"]));
         assert_eq!(array.chunks_stored(None).unwrap().0, 0);
         opened(&store, "a").delete().unwrap();
