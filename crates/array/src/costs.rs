@@ -113,6 +113,11 @@ pub(crate) const PATIENCE: usize = 3;
 /// several; larger ones by all threads, one after the other. Row: `shard-write`.
 pub(crate) const FEW_SHARDS: usize = 8;
 
+/// So many shards per thread, or more, are written by one thread each, however large they are.
+/// Where there are fewer, that depends on how well they divide among the threads. Row:
+/// `shard-write`.
+pub(crate) const MANY_SHARDS: usize = 4;
+
 /// Blocks of at least this many bytes are worth a hand-off each. Row: `stream-read/40 KB`,
 /// `stream-read/1 MiB`.
 pub(crate) const WORTH_A_HAND_OFF: u64 = 512 << 10;

@@ -1,7 +1,7 @@
 //! Arrays whose elements are of variable length.
 
 use crate::{Array, Error, Result};
-use hyperslab_array::{self as engine, ArrayError, Ragged, ReadOptions, Selection, WriteOptions};
+use hyperslab_array::{self as engine, ArrayError, Packed, Ragged, ReadOptions, Selection, WriteOptions};
 use hyperslab_codec::VlenKind;
 use std::sync::Arc;
 
@@ -50,6 +50,19 @@ impl Array {
         self.check_writable()?;
         self.check_vlen()?;
         Ok(engine::write_ragged(self.layout(), selection, values, options)?)
+    }
+
+    /// As [`Array::write_ragged`], of values that were packed for this array
+    /// ([`Packed::take`]).
+    pub fn write_packed(
+        &self,
+        selection: &Selection,
+        values: &Packed,
+        options: WriteOptions<'_>,
+    ) -> Result<()> {
+        self.check_writable()?;
+        self.check_vlen()?;
+        Ok(engine::write_packed(self.layout(), selection, values, options)?)
     }
 
     /// Makes an axis longer by as much as `values` are along it, and writes them there; their other

@@ -79,8 +79,8 @@ pub use interface::{Below, Missing, Object, ResultOrder};
 pub use node::{Node, NodeKind, open, open_node};
 
 pub use hyperslab_array::{
-    ChunkCache, Dims, Explain, ExplainTask, Index, Memory, Ragged, ReadOptions, Row, Selection, Source,
-    Strategy, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
+    ChunkCache, Dims, Explain, ExplainTask, Index, Memory, Packed, Ragged, ReadOptions, Row, Selection,
+    Source, Strategy, Stream, StreamOptions, Target, WriteOptions, Writer, WriterOptions,
 };
 pub use hyperslab_codec::{ByteOrder, DataType, Kind, VlenKind};
 pub use hyperslab_store::{FileStore, Key, LocalOptions, LocalStore, MemoryStore, Store, ZipMode, ZipStore};

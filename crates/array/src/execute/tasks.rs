@@ -4,6 +4,7 @@
 
 use crate::costs;
 use crate::error::ArrayError;
+use crate::execute::gate::Gate;
 use crate::execute::scratch::Scratch;
 use crate::layout::ArrayLayout;
 use crate::plan::Plan;
@@ -53,6 +54,12 @@ pub(crate) fn write_limit(layout: &ArrayLayout, asked: Option<usize>) -> usize {
         false => settings::threads(),
     };
     asked.filter(|n| *n > 0).unwrap_or_else(usual)
+}
+
+/// The gate for those who encode, where a write on so many threads has more of them than cores.
+pub(crate) fn gate(layout: &ArrayLayout, threads: usize) -> Option<Gate> {
+    let encodes = threads > settings::cores() && !layout.encoding().chain().is_identity();
+    encodes.then(|| Gate::new(settings::cores()))
 }
 
 /// The work of a write, as [`work`]. What is far away takes as long as much work.

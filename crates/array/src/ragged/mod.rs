@@ -3,6 +3,7 @@
 pub(crate) mod batches;
 pub(crate) mod cuts;
 pub(crate) mod growing;
+pub(crate) mod packed;
 pub(crate) mod parts;
 pub(crate) mod read;
 pub(crate) mod rows;

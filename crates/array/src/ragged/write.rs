@@ -5,6 +5,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 
+use super::packed::{PIECE, Packed};
 use super::read::{codec, one_size};
 use super::{Ragged, heap};
 use crate::dims::{Strides, c_strides, element_count};
@@ -16,7 +17,7 @@ use crate::select::Selection;
 use crate::select::view::Source;
 use crate::write;
 use crate::write::WriteOptions;
-use hyperslab_codec::{Cell, Vlen, VlenKind};
+use hyperslab_codec::{Cell, Heap, Vlen, VlenKind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The bytes of values, as a buffer of a heap.
@@ -44,25 +45,58 @@ pub fn write_ragged(
 ) -> Result<(), ArrayError> {
     let vlen = codec(layout)?;
     layout.check_writable()?;
-    let shape = selection.shape();
-    let strides = broadcast(&values.shape, &shape).ok_or_else(|| ArrayError::Shape {
-        array: layout.name().into(),
-        expected: shape.to_vec(),
-        found: values.shape.to_vec(),
-    })?;
-    let heap = Arc::new(heap(vlen));
+    // Before cells are made of them.
+    broadcast(layout, &values.shape, &selection.shape())?;
+    let heap = heap(vlen);
     let buffer = heap.push(Arc::new(Values(values.clone()))).unwrap_or_default();
     let cells = cells(layout, vlen, values, buffer, options)?;
-    let bound = layout.bound(&heap).ok_or_else(|| one_size(layout))?;
+    write_cells(layout, selection, (&values.shape, &cells), heap, options)
+}
+
+/// As [`write_ragged`], of values that were packed for this array.
+pub fn write_packed(
+    layout: &ArrayLayout,
+    selection: &Selection,
+    values: &Packed,
+    options: WriteOptions<'_>,
+) -> Result<(), ArrayError> {
+    let heap = heap(codec(layout)?);
+    layout.check_writable()?;
+    for piece in &values.pieces {
+        heap.push(piece.clone());
+    }
+    write_cells(layout, selection, (&values.shape, &values.cells), heap, options)
+}
+
+/// Writes cells of values of a shape, whose bytes are in the heap.
+fn write_cells(
+    layout: &ArrayLayout,
+    selection: &Selection,
+    (shape, cells): (&[u64], &Memory),
+    heap: Heap,
+    options: WriteOptions<'_>,
+) -> Result<(), ArrayError> {
+    let target = selection.shape();
+    let strides = broadcast(layout, shape, &target)?;
+    let bound = layout.bound(&Arc::new(heap)).ok_or_else(|| one_size(layout))?;
     // SAFETY: there is a cell for each element of the values' shape, one behind the other, and
     // `strides` are those of this shape, or 0. They are not written to before the source is
     // dropped.
-    let source = unsafe { Source::from_raw(cells.as_slice().as_ptr(), &shape, &strides) };
+    let source = unsafe { Source::from_raw(cells.as_slice().as_ptr(), &target, &strides) };
     write(&bound, selection, &source, options)
 }
 
+/// The strides with which cells of `shape` are repeated for `target`.
+fn broadcast(layout: &ArrayLayout, shape: &[u64], target: &[u64]) -> Result<Strides, ArrayError> {
+    strides(shape, target).ok_or_else(|| ArrayError::Shape {
+        array: layout.name().into(),
+        expected: target.to_vec(),
+        found: shape.to_vec(),
+    })
+}
+
 /// The strides with which cells of `shape` are repeated for `target`. `None`: they cannot be.
-fn broadcast(shape: &[u64], target: &[u64]) -> Option<Strides> {
+fn strides(shape: &[u64], target: &[u64]) -> Option<Strides> {
     let surplus = shape.len().saturating_sub(target.len());
     let (ones, shape) = shape.split_at(surplus);
     if ones.iter().any(|len| *len != 1) {
@@ -79,9 +113,6 @@ fn broadcast(shape: &[u64], target: &[u64]) -> Option<Strides> {
     }
     Some(strides)
 }
-
-/// Elements of which one thread makes cells at once.
-const PIECE: usize = 1 << 15;
 
 /// The cells of values that are in buffer `buffer`.
 fn cells(
@@ -202,12 +233,10 @@ impl CellMaker<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn broadcasting_is_numpys() {
         let strides =
-            |shape: &[u64], target: &[u64]| broadcast(shape, target).map(|strides| strides.to_vec());
+            |shape: &[u64], target: &[u64]| super::strides(shape, target).map(|strides| strides.to_vec());
         assert_eq!(strides(&[], &[]), Some(vec![]));
         assert_eq!(strides(&[], &[2, 3]), Some(vec![0, 0]));
         assert_eq!(strides(&[2, 3], &[2, 3]), Some(vec![48, 16]));

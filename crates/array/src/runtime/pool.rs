@@ -343,7 +343,17 @@ impl Pool {
     }
 }
 
+thread_local! {
+    static WORKS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this is a thread of the engine's own. They never end.
+pub fn is_worker() -> bool {
+    WORKS.get()
+}
+
 fn worker(shared: &Shared) {
+    WORKS.set(true);
     let mut queue = lock(&shared.queue);
     loop {
         let found = queue.jobs.iter().position(|job| enter(job));

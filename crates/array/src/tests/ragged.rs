@@ -88,6 +88,14 @@ fn ragged(shape: &[u64], values: &[Vec<u8>], item: usize) -> Arc<Ragged> {
     Arc::new(Ragged { shape: shape.into(), offsets, values: memory, validity: None })
 }
 
+/// The same values, taken one by one.
+fn pack(layout: &ArrayLayout, shape: &[u64], values: &[Vec<u8>]) -> Result<Packed, ArrayError> {
+    Packed::take(layout, shape, &|range, piece| {
+        values[range].iter().for_each(|value| piece.push(value));
+        Ok(())
+    })
+}
+
 fn list(ragged: &Ragged, item: usize) -> Vec<Vec<u8>> {
     assert_eq!(ragged.offsets.len() as u64, ragged.shape.iter().product::<u64>() + 1);
     assert_eq!(*ragged.offsets.last().unwrap() as usize * item, ragged.values.len());
@@ -158,7 +166,10 @@ proptest! {
             let values = if *one { case.values(1, *seed) } else { case.values(places.len(), *seed) };
             let source = if *one { ragged(&[], &values, item) } else { ragged(&shape, &values, item) };
             let options = WriteOptions { threads: Some(threads), ..WriteOptions::default() };
-            write_ragged(&layout, selection, &source, options).unwrap();
+            match seed % 3 {
+                0 => write_packed(&layout, selection, &pack(&layout, &source.shape, &values).unwrap(), options).unwrap(),
+                _ => write_ragged(&layout, selection, &source, options).unwrap(),
+            }
             for (n, place) in places.into_iter().enumerate() {
                 model[place].clone_from(&values[if *one { 0 } else { n }]);
             }
@@ -320,6 +331,35 @@ fn values_that_cannot_be_written() {
     assert_eq!(list(&found, 1), [&b"a"[..], b"", b"c"]);
     write(made(&[1, 1], &[0, 2], "ö".as_bytes(), None)).unwrap();
     assert_eq!(list(&read_ragged(&layout, &all, ReadOptions::default()).unwrap(), 1), ["ö".as_bytes(); 3]);
+}
+
+#[test]
+fn values_that_cannot_be_packed() {
+    let layout = line(3, 3, 0).layout(&MemoryStore::new());
+    let message = |values: &[&[u8]]| {
+        let packed = Packed::take(&layout, &[3], &|_, piece| {
+            values.iter().for_each(|value| piece.push(value));
+            Ok::<_, ArrayError>(())
+        });
+        packed.unwrap_err().to_string()
+    };
+    assert!(message(&[b"a", b"b"]).contains("2 values where 3 are expected"));
+    assert!(message(&[b"a".as_slice(); 5]).contains("5 values where 3 are expected"));
+    assert!(message(&[b"a", b"\xff", b"c"]).contains("not text in UTF-8"));
+    // Text only together.
+    assert!(
+        message(&["ö".as_bytes().split_at(1).0, "ö".as_bytes().split_at(1).1, b"c"]).contains("not text")
+    );
+    let values = [vec![b'a'; 3 << 20], "ö".repeat(1 << 20).into_bytes(), vec![]];
+    let packed = pack(&layout, &[3], &values).unwrap();
+    let all = Selection::all(&[3]);
+    write_packed(&layout, &all, &packed, WriteOptions::default()).unwrap();
+    assert_eq!(list(&read_ragged(&layout, &all, ReadOptions::default()).unwrap(), 1), values);
+    // For another shape.
+    let two = pack(&layout, &[2], &values[..2]).unwrap();
+    assert!(write_packed(&layout, &all, &two, WriteOptions::default()).is_err());
+    let numbers = Spec::plain(&[10], &[5], "<u2").layout(&MemoryStore::new());
+    assert!(pack(&numbers, &[3], &values).unwrap_err().to_string().contains("are of one size"));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::copy::strided;
 use crate::copy::strided::Region;
 use crate::costs;
 use crate::error::ArrayError;
+use crate::execute::gate::Gate;
 use crate::execute::scratch::{Scratch, sized};
 use crate::execute::tasks;
 use crate::execute::tasks::{codec_error, memory_error, store_error};
@@ -73,6 +74,8 @@ pub(crate) struct ChunkWriter<'a> {
     /// The keys of all objects that there are, if a listing told them.
     pub(crate) present: Option<&'a HashSet<String>>,
     pub(crate) keep_empty: bool,
+    /// For those who encode.
+    pub(crate) gate: Option<&'a Gate>,
 }
 
 impl ChunkWriter<'_> {
@@ -271,6 +274,7 @@ impl ChunkWriter<'_> {
         encode: Encode,
     ) -> Result<(), ArrayError> {
         let Scratch { encoded, codec, task, key, .. } = scratch;
+        let _inside = self.gate.map(Gate::enter);
         encode(self.layout.encoding().chain(), chunk, encoded, codec)
             .map_err(|source| codec_error(self.layout, task, key, source))
     }

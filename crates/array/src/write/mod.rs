@@ -71,9 +71,12 @@ pub fn write(
     let keep_empty = options.write_empty_chunks.unwrap_or_else(settings::write_empty_chunks);
     let fill = stored_fill(layout);
     let limit = if tasks::is_inside() { 1 } else { tasks::write_limit(layout, options.threads) };
+    let gate = tasks::gate(layout, limit);
+    let gate = gate.as_ref();
     if let Some(sharding) = layout.sharding() {
         let plan = &plan;
-        let request = shard::WriteRequest { layout, sharding, plan, source: &bound, fill: &fill, keep_empty };
+        let request =
+            shard::WriteRequest { layout, sharding, plan, source: &bound, fill: &fill, keep_empty, gate };
         return request.write(bytes, limit, options.interrupt);
     }
     // Where everything becomes fill value, chunks are deleted. A listing tells which there are.
@@ -86,8 +89,17 @@ pub fn write(
         let strides = bound.strides();
         if layout.grid().is_regular() {
             let places = plan.places(&scratch.task, strides);
-            return ChunkWriter { layout, src, strides, places: &places, fill: &fill, keep_empty, present }
-                .write(scratch, ask);
+            return ChunkWriter {
+                layout,
+                src,
+                strides,
+                places: &places,
+                fill: &fill,
+                keep_empty,
+                present,
+                gate,
+            }
+            .write(scratch, ask);
         }
         let array = layout;
         let own = array.of_chunk(&scratch.task.chunk)?;
@@ -95,7 +107,7 @@ pub fn write(
         let moved = plan.moved(array, layout.encoding().strides(), &mut scratch.task);
         let moved = moved.ok_or_else(|| memory_error(layout, "the points of a chunk", u64::MAX))?;
         let places: AllPlaces<'_> = moved.iter().map(|points| points.places(strides)).collect();
-        ChunkWriter { layout, src, strides, places: &places, fill: &fill, keep_empty, present }
+        ChunkWriter { layout, src, strides, places: &places, fill: &fill, keep_empty, present, gate }
             .write(scratch, ask)
     })
 }

@@ -23,6 +23,7 @@
 
 use crate::costs;
 use crate::error::ArrayError;
+use crate::execute::gate::Gate;
 use crate::execute::scratch::Scratch;
 use crate::execute::tasks;
 use crate::execute::tasks::{Interrupt, codec_error, store_error};
@@ -41,6 +42,7 @@ use crate::write::chunk::{ChunkWriter, Old};
 use crate::write::shard_output::{Former, ShardOutput, Sink, begin, finish};
 use hyperslab_codec::{CodecError, check_vlen_limit, encode_any};
 use hyperslab_store::{Ask, Expected, Opened, Stamp, StoreError};
+use smallvec::SmallVec;
 
 /// A request to write chunks that lie in shards.
 pub(crate) struct WriteRequest<'a> {
@@ -52,6 +54,8 @@ pub(crate) struct WriteRequest<'a> {
     /// The fill value as it is stored.
     pub(crate) fill: &'a [u8],
     pub(crate) keep_empty: bool,
+    /// For those who encode.
+    pub(crate) gate: Option<&'a Gate>,
 }
 
 /// Who encodes the inner chunks of a shard.
@@ -84,6 +88,27 @@ impl Drop for Watch<'_, '_> {
     }
 }
 
+/// Whether `threads` are all busy nearly all the time if each takes one shard after another.
+/// (Threads that share a shard are always, but wait for each other at each of its chunks.)
+fn divide_well(shards: &ShardPlan<'_>, threads: usize) -> bool {
+    if shards.len() >= costs::MANY_SHARDS * threads {
+        return true;
+    }
+    let (mut task, mut total) = (Task::default(), 0_u64);
+    let mut busy: SmallVec<[u64; 16]> = SmallVec::from_elem(0, threads);
+    for number in 0..shards.len() {
+        shards.shard(number, &mut task);
+        let elements = task.count.iter().fold(1, |elements: u64, count| elements.saturating_mul(*count));
+        total = total.saturating_add(elements);
+        // Who is free first takes the next.
+        if let Some(first) = busy.iter_mut().min() {
+            *first = first.saturating_add(elements);
+        }
+    }
+    let last = busy.into_iter().max().unwrap_or(0);
+    last.saturating_mul(threads as u64) / 5 <= total / 4
+}
+
 impl WriteRequest<'_> {
     /// Writes all. `bytes`: an estimate of what is moved; `limit`: the threads that may work on it.
     pub(crate) fn write(
@@ -95,7 +120,11 @@ impl WriteRequest<'_> {
         let shards = ShardPlan::new(self.layout, self.sharding, self.plan)?;
         let limit = limit.min(settings::decodes_in_flight());
         let work = tasks::work(self.layout, self.plan.len(), bytes);
-        if shards.len() > 1 && self.plan.len() / shards.len() < costs::FEW_SHARDS * limit {
+        let threads = limit.min(settings::threads());
+        let few = self.plan.len() / shards.len().max(1) < costs::FEW_SHARDS * limit;
+        let near = !self.layout.store().cost().is_far();
+        if shards.len() > 1 && (few || near && divide_well(&shards, threads)) {
+            let limit = if few { limit } else { threads };
             let each = |number: usize, scratch: &mut Scratch, ask: Ask<'_>| {
                 until_done(|first| self.write_shard(&shards, number, first, Workers::This(scratch), ask))
             };
@@ -104,7 +133,7 @@ impl WriteRequest<'_> {
         }
         // Nothing is waited for but in the end: more threads than cores would only wait for their
         // turns.
-        let limit = limit.min(settings::threads());
+        let limit = threads;
         for number in 0..shards.len() {
             if interrupt.is_some_and(|ask| ask()) {
                 return Err(tasks::interrupted(self.layout));
@@ -303,6 +332,7 @@ impl WriteRequest<'_> {
                     places: &places,
                     fill: self.fill,
                     keep_empty: self.keep_empty,
+                    gate: self.gate,
                     present: None,
                 };
                 let produced = writer.produce(scratch, Old::Bytes(stored.as_deref()))?;

@@ -1,0 +1,67 @@
+//! As many threads at a time as there are cores for what needs one.
+//!
+//! A write to a store far away has many threads, each of which waits for its own request. Were all
+//! of them to encode at once, cores would switch between chunks, and none would stay in a cache:
+//! 16 threads on 2 cores took 1.5 times the processor time of 2.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// The gate of one request. Local: only threads of this request know it.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    free: Mutex<usize>,
+    left: Condvar,
+}
+
+/// One of those that are inside.
+#[derive(Debug)]
+pub(crate) struct Inside<'g>(&'g Gate);
+
+impl Gate {
+    /// So many at a time, at least one.
+    pub(crate) fn new(most: usize) -> Self {
+        Gate { free: Mutex::new(most.max(1)), left: Condvar::new() }
+    }
+
+    /// Waits until fewer are inside. Who is inside waits for nothing, so it is not for long.
+    pub(crate) fn enter(&self) -> Inside<'_> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        while *free == 0 {
+            free = self.left.wait(free).unwrap_or_else(PoisonError::into_inner);
+        }
+        *free -= 1;
+        Inside(self)
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.left.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Gate;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    #[test]
+    fn only_so_many_are_inside() {
+        let (gate, inside, most) = (Gate::new(3), AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..12 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let _inside = gate.enter();
+                        most.fetch_max(inside.fetch_add(1, SeqCst) + 1, SeqCst);
+                        std::thread::yield_now();
+                        inside.fetch_sub(1, SeqCst);
+                    }
+                });
+            }
+        });
+        assert!((1..=3).contains(&most.load(SeqCst)));
+        assert_eq!(*gate.free.lock().unwrap(), 3);
+    }
+}
