@@ -113,7 +113,7 @@ impl Array {
             format: spec.format,
             kind: NodeKind::Array,
             key: join(&path, file),
-            document,
+            document: document.into(),
             attributes: stored_attributes,
             consolidated: None,
         };
@@ -125,7 +125,7 @@ impl Array {
                     error => error,
                 }
             })?;
-        let mut documents = vec![(file, stored.document.clone())];
+        let mut documents = vec![(file, Json::clone(&stored.document))];
         if spec.format == Format::V2 {
             documents.insert(0, (ZATTRS, attributes));
         }
@@ -174,7 +174,8 @@ impl Array {
         let key = join(&path, if format == Format::V2 { ZARRAY } else { ZARR_JSON });
         let document = node::parse_document(&store, &key, document)?;
         let kind = NodeKind::Array;
-        let stored = StoredNode { format, kind, key, document, attributes: None, consolidated: None };
+        let stored =
+            StoredNode { format, kind, key, document: document.into(), attributes: None, consolidated: None };
         let metadata = Arc::new(stored.array(&store)?);
         let layout = Arc::new(metadata.layout(&store, &path, &stored.key)?);
         Ok(Array { store, path, metadata, layout, consolidated: false, copy: None })

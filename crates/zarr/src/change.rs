@@ -43,7 +43,9 @@ impl Array {
             let (attributes, changed, result) = stored.changed_attributes(&store, &path, &mut change)?;
             match stored.format {
                 Format::V2 => stored.attributes = Some(attributes.clone()),
-                Format::V3 if changed => stored.document.set("attributes", attributes.clone()),
+                Format::V3 if changed => {
+                    Arc::make_mut(&mut stored.document).set("attributes", attributes.clone())
+                }
                 Format::V3 => {}
             }
             let now = self.of_stored(&stored)?;

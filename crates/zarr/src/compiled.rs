@@ -74,7 +74,7 @@ mod tests {
     }
 
     fn parsed(texts: &Texts) -> Arc<Metadata> {
-        Arc::new(v2::parse(&Json::parse(&texts.document).unwrap(), Json::object()).unwrap())
+        Arc::new(v2::parse(&Json::parse(&texts.document).unwrap().into(), Json::object()).unwrap())
     }
 
     /// Other tests of this process open arrays meanwhile; some of what is kept here may be gone.

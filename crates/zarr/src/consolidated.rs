@@ -34,7 +34,7 @@ pub(crate) type Nodes = BTreeMap<String, StoredNode>;
 pub(crate) fn read(store: &Arc<dyn Store>, path: &str, stored: &mut StoredNode) -> Result<Option<Nodes>> {
     let (key, parsed) = match stored.format {
         Format::V3 => {
-            let member = stored.document.remove(MEMBER).unwrap_or(Json::Null);
+            let member = Arc::make_mut(&mut stored.document).remove(MEMBER).unwrap_or(Json::Null);
             (stored.key.clone(), from_v3(member, &stored.key))
         }
         Format::V2 => {
@@ -149,7 +149,7 @@ impl View {
             return;
         }
         if stored.kind == NodeKind::Group && stored.format == Format::V3 {
-            stored.document.remove(MEMBER);
+            Arc::make_mut(&mut stored.document).remove(MEMBER);
         }
         self.all.nodes.write().insert(place, stored);
     }
@@ -201,7 +201,14 @@ fn from_v3(mut member: Json, key: &str) -> Result<Option<Nodes>, Problem> {
         let key = format!("{key}: {path}");
         nodes.insert(
             path,
-            StoredNode { format: Format::V3, kind, key, document, attributes: None, consolidated: None },
+            StoredNode {
+                format: Format::V3,
+                kind,
+                key,
+                document: document.into(),
+                attributes: None,
+                consolidated: None,
+            },
         );
     }
     Ok(Some(nodes))
@@ -241,7 +248,14 @@ fn from_v2(mut document: Json, key: &str) -> Result<Nodes, Problem> {
         if kind == NodeKind::Array || !nodes.contains_key(&path) {
             nodes.insert(
                 path,
-                StoredNode { format: Format::V2, kind, key, document, attributes, consolidated: None },
+                StoredNode {
+                    format: Format::V2,
+                    kind,
+                    key,
+                    document: document.into(),
+                    attributes,
+                    consolidated: None,
+                },
             );
         }
     }
@@ -274,9 +288,9 @@ pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<()> {
         match group.format() {
             Format::V3 => {
                 if stored.kind == NodeKind::Group {
-                    stored.document.set(MEMBER, inline(Vec::new()));
+                    Arc::make_mut(&mut stored.document).set(MEMBER, inline(Vec::new()));
                 }
-                members.push((path, stored.document));
+                members.push((path, Arc::unwrap_or_clone(stored.document)));
             }
             Format::V2 => members.extend(v2_documents(&path, stored)),
         }
@@ -290,7 +304,7 @@ pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<()> {
         let own = own.ok_or_else(|| group.not_found())?;
         let document = match group.format() {
             Format::V3 => {
-                let mut document = own.document;
+                let mut document = Arc::unwrap_or_clone(own.document);
                 document.set(MEMBER, inline(members.clone()));
                 document
             }
@@ -309,7 +323,7 @@ pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<()> {
 fn v2_documents(path: &str, stored: StoredNode) -> [(String, Json); 2] {
     let file = if stored.kind == NodeKind::Array { ZARRAY } else { ZGROUP };
     let attributes = stored.attributes.unwrap_or_else(Json::object);
-    [(join(path, file), stored.document), (join(path, ZATTRS), attributes)]
+    [(join(path, file), Arc::unwrap_or_clone(stored.document)), (join(path, ZATTRS), attributes)]
 }
 
 /// Takes a deleted node out of the consolidated metadata stored with the group at `owner`.

@@ -206,7 +206,7 @@ impl Group {
                     put
                 }
                 Format::V3 => {
-                    stored.document.set("attributes", attributes.clone());
+                    Arc::make_mut(&mut stored.document).set("attributes", attributes.clone());
                     seen.replace(&stored.document, ask)?
                 }
             };

@@ -43,7 +43,7 @@ pub(crate) struct Metadata {
     /// v3's after the serializer, v2's compressor.
     pub(crate) compressors: Vec<Json>,
     /// The whole document: `zarr.json` or `.zarray`.
-    pub(crate) document: Json,
+    pub(crate) document: Arc<Json>,
 }
 
 /// A grid of chunks of different lengths.
@@ -132,16 +132,17 @@ impl Metadata {
     /// without elements may have chunks of zero in the document, an axis with elements may not.
     pub(crate) fn set_shape(&mut self, shape: &[u64]) {
         let objects = Json::from(self.object_shape());
-        self.document.set("shape", shape.into());
+        let document = Arc::make_mut(&mut self.document);
+        document.set("shape", shape.into());
         if let Some(grid) = &self.rectilinear {
             let axes = GridMetadata::resized(&grid.axes, shape);
-            self.document.set("chunk_grid", GridMetadata::to_json(Some(&axes), Json::Null));
+            document.set("chunk_grid", GridMetadata::to_json(Some(&axes), Json::Null));
             return;
         }
         let (parent, member) = match self.format {
-            Format::V2 => (Some(&mut self.document), "chunks"),
+            Format::V2 => (Some(document), "chunks"),
             Format::V3 => {
-                let grid = self.document.get_mut("chunk_grid");
+                let grid = document.get_mut("chunk_grid");
                 (grid.and_then(|grid| grid.get_mut("configuration")), "chunk_shape")
             }
         };
@@ -331,7 +332,7 @@ mod tests {
                 let by = by.map(|at| at.get(hostile.as_array().unwrap()).clone());
                 damage(&mut document, &mut which, by.as_ref());
             }
-            let parsed = if ![V2, OBJECTS, STRUCT_V2].contains(&text) { v3::parse(&document) } else { v2::parse(&document, Json::object()) };
+            let parsed = if ![V2, OBJECTS, STRUCT_V2].contains(&text) { v3::parse(&document.clone().into()) } else { v2::parse(&document.clone().into(), Json::object()) };
             let store = memory();
             match parsed {
                 Err(problem) => prop_assert!(!problem.text().is_empty()),
@@ -352,21 +353,25 @@ mod tests {
     #[test]
     fn undamaged_documents_are_sound() {
         let store = memory();
-        let v2 = v2::parse(&json(V2), Json::object()).unwrap();
-        let v3 = v3::parse(&json(V3)).unwrap();
-        assert_eq!(v2::parse(&json(STRUCT_V2), Json::object()).unwrap().element.engine_type().size(), 55);
-        assert_eq!(v3::parse(&json(STRUCT_V3)).unwrap().element.engine_type().size(), 13);
-        let optional = v3::parse(&json(OPTIONAL)).unwrap();
+        let v2 = v2::parse(&json(V2).into(), Json::object()).unwrap();
+        let v3 = v3::parse(&json(V3).into()).unwrap();
+        assert_eq!(
+            v2::parse(&json(STRUCT_V2).into(), Json::object()).unwrap().element.engine_type().size(),
+            55
+        );
+        assert_eq!(v3::parse(&json(STRUCT_V3).into()).unwrap().element.engine_type().size(), 13);
+        let optional = v3::parse(&json(OPTIONAL).into()).unwrap();
         assert_eq!(optional.element.engine_type().size(), 5);
         assert_eq!(optional.layout(&store, "", "zarr.json").unwrap().encoding().chain().codecs().len(), 1);
-        let sharded = v3::parse(&json(SHARDED)).unwrap();
+        let sharded = v3::parse(&json(SHARDED).into()).unwrap();
         assert_eq!((sharded.chunk.as_slice(), sharded.codecs.order.as_slice()), (&[2, 1][..], &[0, 1][..]));
         assert_eq!(sharded.layout(&store, "", "zarr.json").unwrap().sharding().unwrap().levels().len(), 2);
-        let shards = v3::parse(&json(RECTILINEAR_SHARDS)).unwrap().layout(&store, "", "zarr.json").unwrap();
+        let shards =
+            v3::parse(&json(RECTILINEAR_SHARDS).into()).unwrap().layout(&store, "", "zarr.json").unwrap();
         assert_eq!((shards.grid().is_regular(), shards.grid().chunk_shape()), (true, &[1, 2][..]));
         assert_eq!(shards.object_grid().counts(shards.shape()).as_slice(), [3, 3]);
         let odd = RECTILINEAR_SHARDS.replace("\"chunk_shape\": [2, 1]", "\"chunk_shape\": [2, 2]");
-        let why = v3::parse(&json(&odd)).unwrap_err().text();
+        let why = v3::parse(&json(&odd).into()).unwrap_err().text();
         assert!(
             why.contains("axis 0: shards are whole inner chunks of 2 elements, found a shard of 1"),
             "{why}"

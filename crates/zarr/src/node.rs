@@ -142,7 +142,8 @@ pub(crate) struct StoredNode {
     /// The key of `document`.
     pub(crate) key: String,
     /// `zarr.json`, `.zarray` or `.zgroup`.
-    pub(crate) document: Json,
+    /// Shared with the arrays that were made of it.
+    pub(crate) document: Arc<Json>,
     /// v2: `.zattrs`. v3 has attributes within the document.
     pub(crate) attributes: Option<Json>,
     /// v2: `.zmetadata`, if it was asked for together with the rest.
@@ -219,7 +220,7 @@ impl FoundNode {
             None => None,
         };
         let (format, key, consolidated) = (self.texts.format, self.key.clone(), self.consolidated.clone());
-        Ok(StoredNode { format, kind, key, document, attributes, consolidated })
+        Ok(StoredNode { format, kind, key, document: document.into(), attributes, consolidated })
     }
 
     /// Bytes of its metadata.

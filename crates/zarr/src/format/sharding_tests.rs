@@ -29,7 +29,7 @@ fn document(shape: &str, grid: &str, codecs: &[&str]) -> String {
 }
 
 fn parse(text: &str) -> Result<Metadata, String> {
-    v3::parse(&json(text)).map_err(|problem| problem.text())
+    v3::parse(&json(text).into()).map_err(|problem| problem.text())
 }
 
 fn dims(sizes: &[u64]) -> Option<Dims> {
@@ -169,7 +169,7 @@ fn created(change: impl FnOnce(&mut ArraySpec)) -> Result<Json, String> {
     let mut spec = ArraySpec::new(Format::V3, &[100, 100], "<u2".parse().unwrap());
     change(&mut spec);
     let (document, _) = spec.document().map_err(|problem| problem.text())?;
-    v3::parse(&document).map_err(|problem| problem.text())?;
+    v3::parse(&document.clone().into()).map_err(|problem| problem.text())?;
     Ok(document)
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn check_format(document: &Json) -> Result<(), Problem> {
 }
 
 /// Parses `.zarray`. The attributes come from `.zattrs`.
-pub(crate) fn parse(document: &Json, attributes: Json) -> Result<Metadata, Problem> {
+pub(crate) fn parse(document: &Arc<Json>, attributes: Json) -> Result<Metadata, Problem> {
     check_format(document)?;
     let shape = sizes("shape", require(document, "shape")?)?;
     let chunk = chunk_sizes("chunks", require(document, "chunks")?, &shape)?;
@@ -291,7 +291,7 @@ mod tests {
     use crate::testing::{cases, json};
 
     fn parse_text(text: &str) -> Result<Metadata, String> {
-        parse(&json(text), Json::object()).map_err(Problem::text)
+        parse(&json(text).into(), Json::object()).map_err(Problem::text)
     }
 
     const PLAIN: &str = r#"{"shape": [4, 5], "chunks": [2, 2], "dtype": ">f4", "fill_value": "NaN", "order": "F", "filters": null, "dimension_separator": "/", "compressor": {"id": "zstd", "level": 0}, "zarr_format": 2}"#;
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn xarray_names_of_axes() {
-        let document = json(PLAIN);
+        let document = json(PLAIN).into();
         let names = |text: &str| parse(&document, json(text)).unwrap().dimension_names;
         let both = Some(vec![Some("y".into()), Some("x".into())]);
         assert_eq!(names(r#"{"_ARRAY_DIMENSIONS": ["y", "x"]}"#), both);

@@ -83,7 +83,7 @@ fn known_fields(document: &Json, known: &[&str]) -> Result<(), Problem> {
 }
 
 /// Parses the `zarr.json` of an array.
-pub(crate) fn parse(document: &Json) -> Result<Metadata, Problem> {
+pub(crate) fn parse(document: &Arc<Json>) -> Result<Metadata, Problem> {
     if !is_array(document)? {
         return invalid!("node_type: expected \"array\", found \"group\"");
     }

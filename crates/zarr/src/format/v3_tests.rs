@@ -6,7 +6,7 @@ const PLAIN: &str = r#"{"shape": [4, 5], "data_type": "float32", "chunk_grid": {
 const CODECS: &str = r#"[{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "zstd", "configuration": {"level": 0, "checksum": false}}]"#;
 
 fn parse_text(text: &str) -> Result<Metadata, String> {
-    parse(&json(text)).map_err(Problem::text)
+    parse(&json(text).into()).map_err(Problem::text)
 }
 
 fn with(from: &str, to: &str) -> Result<Metadata, String> {
