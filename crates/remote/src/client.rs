@@ -138,6 +138,8 @@ pub(crate) enum Which<'c> {
 pub(crate) struct Client {
     pub(crate) store: Arc<dyn ObjectStore>,
     permits: Semaphore,
+    /// For the bodies of large answers.
+    bodies: Semaphore,
     pub(crate) settings: Settings,
     pub(crate) abilities: Abilities,
     meter: Arc<Meter>,
@@ -148,6 +150,13 @@ impl fmt::Debug for Client {
         f.debug_struct("Client").field("abilities", &self.abilities).finish_non_exhaustive()
     }
 }
+
+/// Bodies longer than this take turns.
+const LONG_BODY: u64 = 1 << 20;
+
+/// So many long bodies come at a time, for each core: as many as it can decode, at some 50 MB/s each.
+/// If all came at once, the first would be there as late as the last, and cores idle until then.
+const BODIES_PER_CORE: usize = 8;
 
 /// How often at most a body that was cut short is asked for from its start.
 const AGAIN: usize = 3;
@@ -318,9 +327,11 @@ impl Client {
                     return Ok(Some(Fetched { contents, range: 0..0, pieces: Vec::new() }));
                 }
                 let len = result.range.end.saturating_sub(result.range.start);
+                let _turn = if len > LONG_BODY { Some(self.bodies.acquire().await) } else { None };
+                let moving = Instant::now();
                 let (range, pieces) = self.watched(len, self.body(result)).await.0?;
                 self.meter.answered(answered);
-                self.meter.moved(len, begun.elapsed().saturating_sub(answered));
+                self.meter.moved(len, moving.elapsed());
                 Ok(pieces.map(|pieces| Fetched { contents, range, pieces }))
             };
             let answer = match body.await {
@@ -406,6 +417,9 @@ impl PerProcess {
             Ok::<_, Box<Cause>>(Arc::new(Client {
                 store: connect.await.map_err(late).flatten()?,
                 permits: Semaphore::new(self.settings.concurrency.max(1)),
+                bodies: Semaphore::new(
+                    BODIES_PER_CORE * std::thread::available_parallelism().map_or(1, usize::from),
+                ),
                 settings: self.settings.clone(),
                 abilities: self.abilities,
                 meter: self.meter.clone(),
