@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import signal
@@ -156,6 +157,30 @@ def test_fsspec_mappers() -> None:
     assert np.array_equal(zarr.open_group("memory://hyperslab-test", mode="r")["a/b"][:], REF)
     hs.open_group(mapper).store.delete("a/b/zarr.json")
     assert "a/b" not in hs.open_group(mapper)
+
+
+def test_threads_keep_their_state() -> None:
+    """A thread of the engine has one state of Python's for all its life: making and deleting states takes a
+    lock, which a forked child of Python 3.11 may wait for."""
+    states: dict[int, set[int]] = {}
+    api = ctypes.pythonapi
+    api.PyThreadState_Get.restype = ctypes.c_void_p
+    api.PyThreadState_GetID.argtypes, api.PyThreadState_GetID.restype = [ctypes.c_void_p], ctypes.c_uint64
+
+    class Noting(dict[str, bytes]):
+        def __getitem__(self, key: str) -> bytes:
+            state = api.PyThreadState_GetID(api.PyThreadState_Get())
+            states.setdefault(threading.get_ident(), set()).add(state)
+            # Others have the GIL meanwhile: chunks are read by several threads.
+            time.sleep(0.001)
+            return super().__getitem__(key)
+
+    z = hs.create_array(Noting(), data=REF[:40, :40], chunks=(2, 2))
+    with hs.config.set({"threads": 4}):
+        for _ in range(5):
+            assert (z[...] == REF[:40, :40]).all()
+    assert len(states) > 1
+    assert {len(found) for found in states.values()} == {1}
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

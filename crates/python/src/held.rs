@@ -1,5 +1,6 @@
 //! Objects of Python in structures that are dropped without the GIL.
 
+use crate::attach::try_attach;
 use pyo3::prelude::*;
 use std::error::Error;
 use std::fmt;
@@ -30,7 +31,7 @@ impl<T: Send> Drop for Held<T> {
         let held = &mut self.0;
         // Where the interpreter is ending, it stays.
         // SAFETY: dropped once, here, and not used after.
-        Python::try_attach(|_| unsafe { ManuallyDrop::drop(held) });
+        try_attach(|_| unsafe { ManuallyDrop::drop(held) });
     }
 }
 

@@ -14,6 +14,7 @@
 mod array;
 mod arrow;
 mod arrow_input;
+mod attach;
 mod attributes;
 mod cache;
 mod cells;

@@ -6,6 +6,7 @@
 //! A mapping with a method `ranges(key, [(offset, length), …])` reads parts of objects, and tells
 //! their sizes (`size_of(key)`): a list of bytes, an integer, or `KeyError`. Others read whole objects.
 
+use crate::attach::try_attach;
 use crate::held::Held;
 use hyperslab::store::{Entry, Key, Opened, Operation, RangeRead, Store, StoreError};
 use pyo3::exceptions::PyKeyError;
@@ -43,7 +44,7 @@ impl MappingStore {
         key: &str,
         question: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>,
     ) -> Result<T> {
-        let asked = Python::try_attach(|py| {
+        let asked = try_attach(|py| {
             question(self.mapping.bind(py)).map_err(|raised| io::Error::other(Held::new(raised)))
         });
         asked

@@ -4,11 +4,11 @@
 //! write (<https://numpy.org/doc/stable/reference/c-api/strings.html>). The allocator is locked
 //! while we have it. No Python code may run meanwhile: it might ask for the same lock.
 
-use crate::errors;
+use crate::errors::{self, Raise};
 use crate::once;
 use crate::output::{data_of, new_array};
-use hyperslab::Memory;
-use hyperslab::array::{Ragged, each_part};
+use hyperslab::Array;
+use hyperslab::array::{ArrayError, Packed, PackedPiece};
 use numpy::npyffi::{PyArray_StringDTypeObject, is_numpy_2, npy_packed_static_string, npy_static_string};
 use numpy::{
     PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods, npyffi::npy_string_allocator,
@@ -191,43 +191,22 @@ pub(crate) unsafe fn for_each_string(
     }
 }
 
-/// Strings of which one thread takes the bytes at once.
-const PIECE: usize = 1 << 15;
-
-/// The strings of an array as the engine has them, taken by all threads. `None`: the array is not in
+/// The strings of an array packed for an array of text, by all threads. `None`: the array is not in
 /// C order, or has a null.
-pub(crate) fn ragged(array: &Bound<'_, PyUntypedArray>) -> PyResult<Option<Ragged>> {
-    let (py, count) = (array.py(), array.len());
-    if !array.is_c_contiguous() || count == 0 {
+pub(crate) fn packed(strings: &Bound<'_, PyUntypedArray>, array: &Array) -> PyResult<Option<Packed>> {
+    let (py, count) = (strings.py(), strings.len());
+    if !strings.is_c_contiguous() || count == 0 {
         return Ok(None);
     }
-    let strings = Strings { allocator: Allocator::of(array)?, first: data_of(array), count };
-    let pieces = (0..count.div_ceil(PIECE)).collect();
-    let Ok(sizes) = each_part(pieces, (count * SIZE) as u64, None, &|_, piece| strings.size(piece)) else {
-        return Ok(None);
-    };
-    let total: usize = sizes.iter().sum();
-    let no_memory = || {
-        let message = format!("no memory for {count} strings of {total} bytes in all");
-        errors::exception(py, "OutOfMemoryError", message)
-    };
-    let mut values = Memory::dirty(total).ok_or_else(no_memory)?;
-    let mut offsets = Vec::new();
-    offsets.try_reserve_exact(count + 1).map_err(|_| no_memory())?;
-    offsets.resize(count + 1, 0);
-    let (mut parts, mut start, mut bytes) = (Vec::new(), 0, values.as_mut_slice());
-    let ends = offsets.get_mut(1..).unwrap_or_default();
-    for (ends, size) in ends.chunks_mut(PIECE).zip(sizes) {
-        let (of_piece, rest) = bytes.split_at_mut(size);
-        parts.push((start, of_piece, ends));
-        (start, bytes) = (start + size, rest);
+    let shape: Vec<u64> = strings.shape().iter().map(|len| *len as u64).collect();
+    let held = Strings { allocator: Allocator::of(strings)?, first: data_of(strings), count };
+    let packed = Packed::take(array.layout(), &shape, &|range, piece| held.take(range, piece));
+    drop(held);
+    match packed {
+        Ok(packed) => Ok(Some(packed)),
+        Err(Failed::NotPlain) => Ok(None),
+        Err(Failed::Refused(error)) => Err(hyperslab::Error::from(error).raise(py)),
     }
-    let work = (total + count * SIZE) as u64;
-    let taken =
-        each_part(parts, work, None, &|piece, (start, bytes, ends)| strings.take(piece, start, bytes, ends));
-    drop(strings);
-    let shape = array.shape().iter().map(|len| *len as u64).collect();
-    Ok(taken.is_ok().then_some(Ragged { shape, offsets, values, validity: None }))
 }
 
 /// The strings of an array in C order, while its allocator is locked.
@@ -241,56 +220,36 @@ struct Strings<'a> {
 // only under the lock of their allocator, which is held. No function of Python's is called.
 unsafe impl Sync for Strings<'_> {}
 
-/// A string is null, cannot be loaded, or is not what it was.
-struct NotPlain;
+/// Why strings are not packed.
+enum Failed {
+    /// One is null or cannot be loaded.
+    NotPlain,
+    Refused(ArrayError),
+}
+
+impl From<ArrayError> for Failed {
+    fn from(error: ArrayError) -> Self {
+        Failed::Refused(error)
+    }
+}
 
 impl Strings<'_> {
-    /// The numbers of a piece's strings.
-    fn of_piece(&self, piece: usize) -> Range<usize> {
-        let start = piece * PIECE;
-        start..self.count.min(start + PIECE)
-    }
-
-    /// String `index`, which is below `count`.
-    ///
-    /// # Safety
-    /// The text is used only while the allocator is locked.
-    unsafe fn get(&self, index: usize) -> Result<&[u8], NotPlain> {
-        debug_assert!(index < self.count);
-        let mut text = npy_static_string { size: 0, buf: null() };
+    /// Gives the strings of a range to `piece`.
+    fn take(&self, range: Range<usize>, piece: &mut PackedPiece<'_>) -> Result<(), Failed> {
         let Allocator { api, allocator, .. } = &self.allocator;
-        // SAFETY: an element of the array, whose allocator this is; the text stays where it is while
-        // the allocator is locked.
-        unsafe {
-            match (api.load)(*allocator, self.first.add(index * SIZE).cast(), &mut text) {
-                0 if text.size == 0 => Ok(&[]),
-                0 => Ok(std::slice::from_raw_parts(text.buf.cast(), text.size)),
-                _ => Err(NotPlain),
-            }
+        for index in range.start..range.end.min(self.count) {
+            let mut text = npy_static_string { size: 0, buf: null() };
+            // SAFETY: an element of the array, whose allocator this is; the text stays where it is
+            // while the allocator is locked, and is copied now.
+            let text = unsafe {
+                match (api.load)(*allocator, self.first.add(index * SIZE).cast(), &mut text) {
+                    0 if text.size == 0 => &[],
+                    0 => std::slice::from_raw_parts(text.buf.cast(), text.size),
+                    _ => return Err(Failed::NotPlain),
+                }
+            };
+            piece.push(text);
         }
-    }
-
-    /// Bytes of a piece's strings.
-    fn size(&self, piece: usize) -> Result<usize, NotPlain> {
-        let mut size = 0_usize;
-        for index in self.of_piece(piece) {
-            // SAFETY: only its length is used.
-            size = size.checked_add(unsafe { self.get(index) }?.len()).ok_or(NotPlain)?;
-        }
-        Ok(size)
-    }
-
-    /// Copies a piece's strings to `bytes`, which begin at `start` of all. `ends`: where each ends.
-    fn take(&self, piece: usize, start: usize, bytes: &mut [u8], ends: &mut [i64]) -> Result<(), NotPlain> {
-        let mut at = 0;
-        for (index, end) in self.of_piece(piece).zip(ends) {
-            // SAFETY: it is copied now.
-            let text = unsafe { self.get(index) }?;
-            let to = bytes.get_mut(at..at + text.len()).ok_or(NotPlain)?;
-            to.copy_from_slice(text);
-            at += text.len();
-            *end = (start + at) as i64;
-        }
-        if at == bytes.len() { Ok(()) } else { Err(NotPlain) }
+        Ok(())
     }
 }

@@ -3,6 +3,7 @@
 //! A codec takes the GIL for each chunk; nothing else in the chain holds it. What Python gets is a
 //! copy of the bytes, so it may keep it.
 
+use crate::attach::try_attach;
 use crate::elements::numpy_type;
 use crate::held::Held;
 use hyperslab::codec::registry::{self, Config, Finder};
@@ -116,7 +117,7 @@ fn ask<T>(codec: &'static str, question: impl FnOnce(Python<'_>) -> PyResult<T>)
     let Some(_inside) = Inside::new() else {
         return Err(CodecError::Foreign { codec, source: ENDING.into() });
     };
-    let asked = Python::try_attach(|py| question(py).map_err(|error| Raised::new(py, error).into()));
+    let asked = try_attach(|py| question(py).map_err(|error| Raised::new(py, error).into()));
     let asked = asked.unwrap_or_else(|| Err(ENDING.into()));
     asked.map_err(|source| CodecError::Foreign { codec, source })
 }
@@ -148,7 +149,7 @@ fn find(name: &str, config: Config<'_>, array: &Context<'_>) -> Option<Result<An
         Config::V2(object) => (true, Some(object.to_string())),
         Config::V3(configuration) => (false, configuration.map(Value::to_string)),
     };
-    let asked = Python::try_attach(|py| -> PyResult<_> {
+    let asked = try_attach(|py| -> PyResult<_> {
         let dtype = match array.vlen {
             None => Some(numpy_type(py, array.dtype)?),
             Some(_) => None,
@@ -174,7 +175,7 @@ thread_local! {
 }
 
 fn refused(codec: &'static str, error: PyErr) -> CodecError {
-    let source = Python::try_attach(|py| {
+    let source = try_attach(|py| {
         let raised = Raised::new(py, error.clone_ref(py));
         let last =
             REFUSED.with(|refused| refused.borrow_mut().replace((raised.text.clone(), Held::new(error))));

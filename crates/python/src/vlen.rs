@@ -198,11 +198,12 @@ pub(crate) fn write(
     let value = none.as_ref().unwrap_or(value);
     if let Form::Text = form {
         let strings = value.cast::<PyUntypedArray>().ok().filter(|array| is_strings(&array.dtype()));
-        let ragged = match strings {
-            Some(strings) => npy_string::ragged(strings)?,
-            None => text_input::ragged(value)?,
-        };
-        if let Some(ragged) = ragged {
+        if let Some(strings) = strings
+            && let Some(packed) = npy_string::packed(strings, array)?
+        {
+            return engine::run(py, |stop| array.write_packed(selection, &packed, writing.options(stop)));
+        }
+        if let Some(ragged) = text_input::ragged(value)? {
             let ragged = Arc::new(ragged);
             return engine::run(py, |stop| array.write_ragged(selection, &ragged, writing.options(stop)));
         }
