@@ -436,12 +436,14 @@ def test_a_batch_is_planned_the_same_as_a_block_and_chunk_by_chunk(
 ) -> None:
     rng = np.random.default_rng(seed)
     seen: list[tuple[Any, Any]] = []
-    planned, block = _zarr_batches.planned, _zarr_batches._block
+    planned, block, one = _zarr_batches.planned, _zarr_batches._block, _zarr_batches._one
 
     def both(*arguments: Any, **keywords: Any) -> Any:
         monkeypatch.setattr(_zarr_batches, "_block", block)
+        monkeypatch.setattr(_zarr_batches, "_one", one)
         found = planned(*arguments, **keywords)
         monkeypatch.setattr(_zarr_batches, "_block", lambda *_: None)
+        monkeypatch.setattr(_zarr_batches, "_one", lambda *_: None)
         seen.append((found, planned(*arguments, **keywords)))
         return found
 

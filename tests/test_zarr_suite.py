@@ -48,6 +48,8 @@ def directory() -> Path:
     return found
 
 
+# A minute on a machine that has nothing else to do.
+@pytest.mark.timeout(1200)
 def test_zarr_suite() -> None:
     found = zarr_judge.run(directory(), zarr_judge.OURS, [f"tests/{name}" for name in PARTS])
     failed = {name.rpartition("::")[2] for name, outcome in found["outcomes"].items() if outcome == "failed"}

@@ -95,8 +95,8 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
     """The engine as a codec pipeline of zarr-python, from version 3.1.
 
     Reads and writes of any selection are one call of the engine, shards included. What the engine does not
-    know (a codec of somebody else's, buffers on a GPU, a field of a structure) goes to zarr-python's default
-    pipeline: see `fallbacks`. Made by zarr-python.
+    know (a codec of somebody else's, buffers on a GPU) goes to zarr-python's default pipeline: see
+    `fallbacks`. Made by zarr-python.
 
     Examples
     --------
