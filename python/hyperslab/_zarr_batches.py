@@ -319,8 +319,8 @@ def _ranges(items: list[Any], grid: Grid, drop_axes: tuple[int, ...], write: boo
     if not math.prod(len(spans) for spans in axes) == len(items) == distinct:
         raise Unplanned("chunks that are no block")
     selection, shape = [], []
-    for spans, axis in zip(axes, grid.axes, strict=True):
-        picked, count = _along(spans, axis)
+    for spans, lengths in zip(axes, grid.axes, strict=True):
+        picked, count = _along(spans, lengths)
         selection.append(picked)
         if count is not None:
             shape.append(count)

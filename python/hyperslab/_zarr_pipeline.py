@@ -351,7 +351,7 @@ def _known(metadata: Any) -> tuple[Grid | None, str | None]:
     if foreign is not None:
         return None, f"codec {foreign}"
     if isinstance(metadata, ArrayV2Metadata):
-        axes = tuple(map(Steps, metadata.chunks))
+        axes: tuple[Steps | Edges, ...] = tuple(map(Steps, metadata.chunks))
         return Grid(metadata.shape, axes, metadata.dimension_separator, False), None
     if not isinstance(metadata, ArrayV3Metadata):
         return None, f"metadata of class {type(metadata).__name__}"
@@ -476,16 +476,16 @@ def _fields(dtype: np.dtype[Any], values: Any) -> list[tuple[str, Any]]:
 
     zarr-python tells a pipeline only the type of the result. One field is known if no other has its type.
     """
-    names, wanted = dtype.names or (), values.dtype
-    alike = [name for name in names if _are_alike(dtype[name], wanted)]
-    several = wanted.names is not None and all(
-        name in names and _are_alike(dtype[name], wanted[name]) for name in wanted.names
-    )
-    if several and not alike:
-        return [(name, values[name]) for name in wanted.names]
-    if several or len(alike) != 1:
+    wanted: np.dtype[Any] = values.dtype
+    alike = [name for name in dtype.names or () if _are_alike(dtype[name], wanted)]
+    several = wanted.names or ()
+    if not all(name in (dtype.names or ()) and _are_alike(dtype[name], wanted[name]) for name in several):
+        several = ()
+    if len(alike) == 1 and not several:
+        return [(alike[0], values)]
+    if alike or not several:
         raise Unplanned(_mismatch(dtype, values))
-    return [(alike[0], values)]
+    return [(name, values[name]) for name in several]
 
 
 def _mismatch(dtype: np.dtype[Any], values: Any) -> str:
