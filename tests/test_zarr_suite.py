@@ -15,13 +15,12 @@ import zarr
 import zarr_judge
 
 ROOT = Path(__file__).resolve().parents[1]
-# Under a minute of tests.
+# Under two minutes of tests.
 PARTS = """
     test_codecs/test_sharding.py test_codecs/test_scale_offset.py test_codecs/test_codecs.py
     test_codecs/test_transpose.py test_codecs/test_vlen.py test_codecs/test_bytes.py test_v2.py
     test_pipeline_parity.py test_codec_pipeline.py test_unified_chunk_grid.py test_config.py
-    test_array.py::test_shard_write_num_gets test_array.py::test_multiprocessing
-    test_array.py::test_write_empty_chunks_behavior test_indexing.py
+    test_array.py test_indexing.py
 """.split()
 
 
@@ -48,7 +47,7 @@ def directory() -> Path:
     return found
 
 
-# A minute on a machine that has nothing else to do.
+# Two minutes on a machine that has nothing else to do.
 @pytest.mark.timeout(1200)
 def test_zarr_suite() -> None:
     found = zarr_judge.run(directory(), zarr_judge.OURS, [f"tests/{name}" for name in PARTS])
@@ -57,4 +56,4 @@ def test_zarr_suite() -> None:
     assert {name if name in expected() else name.partition("[")[0] for name in failed} == expected(), found[
         "output"
     ][-10000:]
-    assert sum(outcome == "passed" for outcome in found["outcomes"].values()) > 1800
+    assert sum(outcome == "passed" for outcome in found["outcomes"].values()) > 4000
