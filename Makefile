@@ -58,7 +58,7 @@ lint-python: $(WHEEL_STAMP)
 test-rust: tools test-servers ## Run the Rust tests and documentation tests
 	@$(with_rust) $(STEP) 'Rust: tests' $(CARGO) test $(CARGO_FLAGS) --workspace --quiet
 
-test-python: $(WHEEL_STAMP) test-servers ## Run the Python tests on the newest and the oldest Python (TESTS="-k name" chooses)
+test-python: $(WHEEL_STAMP) test-servers test-zarr ## Run the Python tests on the newest and the oldest Python (TESTS="-k name" chooses)
 	@$(with_wheel) oldest=$$(scripts/venv.sh oldest build/wheel/*.whl); \
 	if [[ $$venv == "$$oldest" ]]; then \
 	    printf '\n==> Only one CPython >= 3.11 is installed: the newest is also the oldest\n'; \
@@ -70,6 +70,9 @@ test-python: $(WHEEL_STAMP) test-servers ## Run the Python tests on the newest a
 
 test-servers: ## Install the servers that tests start: moto, azurite, fake-gcs-server, nginx (build/servers)
 	@$(STEP) 'Servers of the tests' scripts/test-servers.sh
+
+test-zarr: ## Download zarr-python's own tests, which ours run with our pipeline (build/zarr-tests)
+	@$(STEP) "zarr-python's tests" scripts/zarr-tests.sh
 
 test-docs: $(WHEEL_STAMP) ## Build the Rust documentation and the site; run the examples of README.md and docs/
 	@$(with_rust) RUSTDOCFLAGS='-D warnings' $(STEP) 'Rust: documentation' $(CARGO) doc $(CARGO_FLAGS) --workspace --no-deps --quiet
@@ -141,5 +144,5 @@ $(WHEEL_STAMP): $(SOURCES) requirements/py311.txt requirements/py312.txt
 	    --interpreter "$$venv/bin/python" --out build/wheel
 	@touch $@
 
-.PHONY: run test lint lint-rust lint-python test-rust test-servers test-docs test-python test-package sanitize bench wheel docs fmt lock \
+.PHONY: run test lint lint-rust lint-python test-rust test-servers test-zarr test-docs test-python test-package sanitize bench wheel docs fmt lock \
 	clean help tools

@@ -23,7 +23,7 @@ OURS = "hyperslab.zarr.CodecPipeline"
 DEFAULT = "zarr.core.codec_pipeline.BatchedCodecPipeline"
 CASES = int(os.environ.get("HYPERSLAB_EXAMPLES") or 60)
 
-# The default pipeline of these cannot write lists of indices into shards.
+# The default pipeline of these cannot write lists of indices into shards. They have no rectilinear grids.
 OLD = not hasattr(zarr.errors, "ChunkNotFoundError")
 
 DTYPES = ["i1", "u2", "i4", "f4", "f8", "c8", "?", "M8[s]", "m8[ms]", "S3", "U2", "i8"]
@@ -33,7 +33,8 @@ STORES = ["local", "memory", "zip", "fsspec", "obstore", "wrapper"]
 @pytest.fixture(autouse=True)
 def strict() -> Iterator[None]:
     hyperslab.zarr.fallbacks(clear=True)
-    with zarr.config.set({"codec_pipeline.strict": True}), warnings.catch_warnings():
+    settings = {"codec_pipeline.strict": True, "array.rectilinear_chunks": True}
+    with zarr.config.set(settings), warnings.catch_warnings():
         # A zip that is written twice; text types without a specification.
         warnings.simplefilter("ignore")
         yield
@@ -66,6 +67,14 @@ def values_of(rng: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, 
     return np.asarray(numbers).astype(dtype)
 
 
+def lengths_of(rng: np.random.Generator, extent: int, unit: int = 1) -> list[int]:
+    """Chunks along an axis of so many elements: multiples of ``unit``, as the extent is."""
+    found: list[int] = []
+    while (left := extent - sum(found)) > 0:
+        found.append(min(left, unit * int(rng.integers(1, 5))))
+    return found
+
+
 def describe(rng: np.random.Generator) -> dict[str, Any]:
     """An array, as `zarr.create_array` takes it."""
     rank = int(rng.choice([0, 1, 1, 2, 2, 3]))
@@ -82,6 +91,15 @@ def describe(rng: np.random.Generator) -> dict[str, Any]:
         return spec
     if rng.random() < 0.5 and rank:
         spec["shards"] = tuple(n * int(k) for n, k in zip(chunks, rng.integers(1, 4, rank), strict=True))
+    if rng.random() < 0.4 and rank and not OLD:
+        # Chunks, or shards, of different lengths: along all axes, or some.
+        kind, units = ("shards", chunks) if "shards" in spec else ("chunks", (1,) * rank)
+        spec["shape"] = shape = tuple(-(-n // unit) * unit for n, unit in zip(shape, units, strict=True))
+        lengths = [lengths_of(rng, n, unit) for n, unit in zip(shape, units, strict=True)]
+        spec[kind] = [
+            n if k and rng.random() < 0.3 else n_all
+            for k, (n, n_all) in enumerate(zip(spec[kind], lengths, strict=True))
+        ]
     if rng.random() < 0.3 and rank > 1:
         spec["filters"] = [TransposeCodec(order=tuple(int(n) for n in rng.permutation(rank)))]
     if rng.random() < 0.3 and dtype.itemsize > 1 and dtype.kind not in "S":
@@ -131,12 +149,15 @@ def select(rng: np.random.Generator, array: Any) -> tuple[str, Any, Any]:
         mask[(0,) * len(shape)] = True
         return kind, mask, mask
     # zarr-python's blocks are what an object holds.
-    blocks = array.shards or array.chunks
-    counts = [-(-n // c) for n, c in zip(shape, blocks, strict=True)]
-    first = [int(rng.integers(n)) for n in counts]
-    last = [int(rng.integers(k + 1, n + 1)) for k, n in zip(first, counts, strict=True)]
+    if OLD:
+        blocks = [(c,) * -(-n // c) for n, c in zip(shape, array.shards or array.chunks, strict=True)]
+    else:
+        blocks = array.write_chunk_sizes
+    first = [int(rng.integers(len(sizes))) for sizes in blocks]
+    last = [int(rng.integers(k + 1, len(sizes) + 1)) for k, sizes in zip(first, blocks, strict=True)]
     key = tuple(slice(a, b) for a, b in zip(first, last, strict=True))
-    return kind, key, tuple(slice(a * c, b * c) for a, b, c in zip(first, last, blocks, strict=True))
+    same = (slice(sum(sizes[:a]), sum(sizes[:b])) for a, b, sizes in zip(first, last, blocks, strict=True))
+    return kind, key, tuple(same)
 
 
 def get(array: Any, kind: str, key: Any) -> Any:
@@ -205,6 +226,40 @@ def test_a_resized_array_keeps_what_others_wrote(kind: str, tmp_path: Path) -> N
         assert zarr.open_array(store, mode="r")[:].tolist() == [1, 1, 1, 1, 3, 5]
 
 
+@pytest.mark.skipif(OLD, reason="this zarr-python has no rectilinear grids")
+@pytest.mark.parametrize("shards", [False, True])
+@pytest.mark.parametrize("case", range(6))
+def test_chunks_of_different_lengths_that_resizes_added(case: int, shards: bool, seed: int) -> None:
+    """zarr-python adds a chunk behind, and does not tell a pipeline."""
+    rng = np.random.default_rng([seed, case])
+    unit = 2 if shards else 1
+    shape = tuple(unit * int(n) for n in rng.integers(1, 6, 2))
+    lengths: Any = [lengths_of(rng, shape[0], unit), 4 if case % 2 else lengths_of(rng, shape[1], unit)]
+    spec = {"chunks": (2, 2), "shards": lengths} if shards else {"chunks": lengths}
+    store = zarr.storage.MemoryStore()
+    with using(OURS):
+        array = zarr.create_array(store, shape=shape, dtype="i4", fill_value=-1, **spec)
+    expected = np.full(shape, -1, "i4")
+    for step in range(20):
+        about = f"HYPERSLAB_SEED={seed} case {case} step {step}: {spec}"
+        if rng.random() < 0.3:
+            array.resize(tuple(unit * int(n) for n in rng.integers(1, 12, 2)))
+        with using(DEFAULT):
+            theirs = zarr.open_array(store, mode="r")
+        kept = tuple(slice(min(n, m)) for n, m in zip(expected.shape, array.shape, strict=True))
+        before, expected = expected, theirs[...]
+        np.testing.assert_array_equal(expected[kept], before[kept], about)
+        kind, key, same = select(rng, theirs)
+        np.testing.assert_array_equal(get(array, kind, key), expected[same], about)
+        kind, key, same = select(rng, theirs)
+        expected[same] = value = rng.integers(0, 99, expected[same].shape, dtype="i4")
+        put(array, kind, key, value)
+        np.testing.assert_array_equal(theirs[...], expected, about)
+    with zarr.config.set({"array.rectilinear_chunks": False}):
+        # The setting is about metadata, not about arrays that are open.
+        np.testing.assert_array_equal(array[...], expected)
+
+
 def test_missing_chunks_raise_where_they_must_be_there(tmp_path: Path) -> None:
     if OLD:
         pytest.skip("this zarr-python has no read_missing_chunks")
@@ -247,6 +302,37 @@ def test_text_and_structures(tmp_path: Path) -> None:
     with using(DEFAULT):
         assert zarr.open_array(tmp_path / "names")[:].tolist() == names[:].tolist()
         assert zarr.open_array(tmp_path / "pairs")[:].tolist() == pairs[:].tolist()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_fields(version: Literal[2, 3], seed: int, tmp_path: Path) -> None:
+    """Where the type of the result says which. zarr-python's own pipeline reads none."""
+    rng = np.random.default_rng(seed)
+    dtype = np.dtype([("a", "i4"), ("b", "f8"), ("c", "i4"), ("d", "S3")])
+    values = np.zeros((7, 9), dtype)
+    for name in dtype.names or ():
+        values[name] = values_of(rng, dtype[name], values.shape)
+    with using(OURS):
+        array = zarr.create_array(
+            tmp_path, shape=values.shape, chunks=(3, 4), dtype=dtype, zarr_format=version, fill_value=None
+        )
+    array[...] = values
+    for key in [(), (3, 4), (slice(1, None, 2), slice(3, 8)), (..., 2)]:
+        for name in ("b", "d"):
+            found = array[name, *key]
+            np.testing.assert_array_equal(found, values[name][key])
+            assert found.dtype == dtype[name]
+        found = array["c", "a", "b", *key]
+        for name in ("a", "b", "c"):
+            np.testing.assert_array_equal(found[name], values[name][key])
+    lists = ([5, 0, 5], [1, 8, 2])
+    np.testing.assert_array_equal(array.vindex["b", *lists], values["b"][lists], strict=True)
+    np.testing.assert_array_equal(array.oindex["b", *lists], values["b"][np.ix_(*lists)], strict=True)
+    with pytest.raises(UnsupportedError, match="elements of int32"):
+        array["a"]
+    with zarr.config.set({"codec_pipeline.strict": False}), pytest.raises(TypeError):
+        array["a"]
+    hyperslab.zarr.fallbacks(clear=True)
 
 
 class Doubling(BytesCodec):
@@ -350,12 +436,14 @@ def test_a_batch_is_planned_the_same_as_a_block_and_chunk_by_chunk(
 ) -> None:
     rng = np.random.default_rng(seed)
     seen: list[tuple[Any, Any]] = []
-    planned, block = _zarr_batches.planned, _zarr_batches._block
+    planned, block, one = _zarr_batches.planned, _zarr_batches._block, _zarr_batches._one
 
     def both(*arguments: Any, **keywords: Any) -> Any:
         monkeypatch.setattr(_zarr_batches, "_block", block)
+        monkeypatch.setattr(_zarr_batches, "_one", one)
         found = planned(*arguments, **keywords)
         monkeypatch.setattr(_zarr_batches, "_block", lambda *_: None)
+        monkeypatch.setattr(_zarr_batches, "_one", lambda *_: None)
         seen.append((found, planned(*arguments, **keywords)))
         return found
 

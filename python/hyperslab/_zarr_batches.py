@@ -20,25 +20,73 @@ class Unplanned(Exception):
     """Why a batch is no selection of one array."""
 
 
+class Steps(NamedTuple):
+    """Chunks along an axis, all of one length."""
+
+    longest: int
+
+    def start(self, at: int) -> int:
+        """Where a chunk begins."""
+        return at * self.longest
+
+    def length(self, at: int) -> int:
+        """Elements of a chunk."""
+        return self.longest
+
+    def end(self, extent: int, at: int) -> int:
+        """Where the last chunk ends, if there are so many elements, and this chunk at least."""
+        return max(-(-extent // self.longest), at + 1) * self.longest
+
+
+class Edges(NamedTuple):
+    """Chunks along an axis, each of its own length."""
+
+    ends: tuple[int, ...]
+
+    @property
+    def longest(self) -> int:
+        return max(self.length(at) for at in range(len(self.ends)))
+
+    def start(self, at: int) -> int:
+        return self.ends[at - 1] if at else 0
+
+    def length(self, at: int) -> int:
+        return self.ends[at] - self.start(at)
+
+    def end(self, extent: int, at: int) -> int:
+        return self.ends[-1]
+
+    def longer(self, lengths: dict[int, int]) -> Edges:
+        """With more chunks behind, some of whose lengths are known; the others are as long as the last."""
+        known = len(self.ends)
+        more = (lengths.get(at, self.length(known - 1)) for at in range(known, max(lengths) + 1))
+        return Edges((*self.ends[:-1], *itertools.accumulate(more, initial=self.ends[-1])))
+
+
 class Grid(NamedTuple):
     """How keys name chunks, and how long chunks are."""
 
     shape: tuple[int, ...]
-    chunk: tuple[int, ...]
+    axes: tuple[Steps | Edges, ...]
     separator: str
     # Whether keys begin with "c".
     has_c: bool
 
     @property
+    def is_regular(self) -> bool:
+        """Whether all chunks have one shape."""
+        return all(type(axis) is Steps for axis in self.axes)
+
+    @property
     def key_parts(self) -> int:
         """How many components a key has behind the path of the array."""
         if self.separator == "/":
-            return max(len(self.chunk) + self.has_c, 1)
+            return max(len(self.axes) + self.has_c, 1)
         return 1
 
     def coordinates(self, key: str) -> tuple[int, ...]:
         """Of the chunk with this key."""
-        if not self.chunk:
+        if not self.axes:
             return ()
         parts = key.split(self.separator)
         return tuple(map(int, parts[1:] if self.has_c else parts))
@@ -54,6 +102,7 @@ class Planned:
     shape: tuple[int, ...]
     # What the array has to be like for that: chunks that are only partly in it end where zarr-python says.
     array_shape: tuple[int, ...]
+    axes: tuple[Steps | Edges, ...]
 
     def count(self, chunk: tuple[int, ...]) -> int:
         """How many chunks of this shape are touched, at most."""
@@ -76,30 +125,93 @@ def planned(
     """The selection that a batch is made of. Raises `Unplanned`, also for one that nobody expects: what is
     planned here names exactly the elements that the batch does.
     """
-    if len(batch) > 4 and not drop_axes:
+    if not grid.is_regular:
+        grid = _grown(batch, grid, prefix)
+    found = None
+    if not drop_axes and len(batch) == 1:
+        found = _one(batch[0], grid, prefix, write)
+    elif not drop_axes and len(batch) > 4:
         found = _block(batch, grid, prefix, write)
-        if found is not None:
-            return found
-    skip, rank = len(prefix), len(grid.chunk)
+    if found is not None:
+        return found
+    rank = len(grid.axes)
     items = []
     for getter, _, chunk, out, is_complete in batch:
-        path = getter.path
-        if not path.startswith(prefix):
-            raise Unplanned("chunks of several arrays")
-        try:
-            where = grid.coordinates(path[skip:])
-        except ValueError:
-            raise Unplanned(f"the key {path!r}") from None
+        where = _coordinates(getter.path, grid, prefix)
         if type(chunk) is not tuple:
             chunk = (chunk,)
         if type(out) is not tuple:
             out = (out,)
-        if len(where) != rank or len(chunk) != rank:
+        if len(chunk) != rank:
             raise Unplanned("another number of axes")
         items.append((where, chunk, out, is_complete))
     if rank > 1 and all(isinstance(axis, np.ndarray) and axis.ndim == 1 for axis in items[0][1]):
         return _points(items, grid)
     return _ranges(items, grid, drop_axes, write)
+
+
+def _coordinates(path: str, grid: Grid, prefix: str) -> tuple[int, ...]:
+    """Which chunk is at this path."""
+    if not path.startswith(prefix):
+        raise Unplanned("chunks of several arrays")
+    try:
+        where = grid.coordinates(path[len(prefix) :])
+    except ValueError:
+        raise Unplanned(f"the key {path!r}") from None
+    if len(where) != len(grid.axes):
+        raise Unplanned("another number of axes")
+    return where
+
+
+def _grown(batch: Batch, grid: Grid, prefix: str) -> Grid:
+    """The grid, with chunks behind that a resize added. zarr-python does not tell a pipeline of those, but
+    how long the chunks of a batch are. The lengths of chunks between them do not matter.
+    """
+    beyond: list[dict[int, int]] = [{} for _ in grid.axes]
+    for getter, spec, *_ in batch:
+        where = _coordinates(getter.path, grid, prefix)
+        for axis, at, length, found in zip(grid.axes, where, spec.shape, beyond, strict=True):
+            if isinstance(axis, Edges) and at >= len(axis.ends):
+                found[at] = length
+    if not any(beyond):
+        return grid
+    axes = (
+        axis.longer(found) if isinstance(axis, Edges) and found else axis
+        for axis, found in zip(grid.axes, beyond, strict=True)
+    )
+    return grid._replace(axes=tuple(axes))
+
+
+def _one(item: Any, grid: Grid, prefix: str, write: bool) -> Planned | None:
+    """One chunk, of which numbers and ranges are selected. ``None``: it is another batch. Of small requests
+    planning is what takes longest here: this takes half of the time.
+    """
+    getter, _, chunk, out, _ = item
+    where = _coordinates(getter.path, grid, prefix)
+    if type(chunk) is not tuple or type(out) is not tuple or len(chunk) != len(where):
+        return None
+    selection: list[Any] = []
+    shape: list[int] = []
+    is_inside = True
+    for at, axis, picked, extent in zip(where, grid.axes, chunk, grid.shape, strict=True):
+        first, length = axis.start(at), axis.length(at)
+        is_inside = is_inside and first + length <= extent
+        if type(picked) is int:
+            selection.append(first + picked)
+            continue
+        if type(picked) is not slice or len(shape) == len(out):
+            return None
+        start, stop, step = picked.indices(length)
+        count, target = len(range(start, stop, step)), out[len(shape)]
+        if step < 1 or count == 0 or target != slice(0, count):
+            return None
+        first += start
+        selection.append(slice(first, first + (count - 1) * step + 1, step))
+        shape.append(count)
+    if len(shape) != len(out) or (write and not is_inside):
+        return None
+    array_shape = grid.shape if is_inside else _whole_chunks(grid, where)
+    return Planned("orthogonal", tuple(selection), tuple(shape), array_shape, grid.axes)
 
 
 def _block(batch: Batch, grid: Grid, prefix: str, write: bool) -> Planned | None:
@@ -112,7 +224,7 @@ def _block(batch: Batch, grid: Grid, prefix: str, write: bool) -> Planned | None
         last = grid.coordinates(batch[-1][0].path[skip:])
     except ValueError:
         return None
-    if not len(first) == len(last) == len(grid.chunk) > 0:
+    if not len(first) == len(last) == len(grid.axes) > 0:
         return None
     counts = [b - a + 1 for a, b in zip(first, last, strict=True)]
     if min(counts) < 1 or math.prod(counts) != len(batch) or (write and not _inside(last, grid)):
@@ -123,11 +235,11 @@ def _block(batch: Batch, grid: Grid, prefix: str, write: bool) -> Planned | None
     selection: list[Any] = []
     shape: list[int] = []
     stride = len(batch)
-    for axis, (at, count, length) in enumerate(zip(first, counts, grid.chunk, strict=True)):
+    for number, (at, count, axis) in enumerate(zip(first, counts, grid.axes, strict=True)):
         stride //= count
         some = batch[: stride * count : stride]
         try:
-            picked = [item[2][axis] for item in some]
+            picked = [item[2][number] for item in some]
             places = [item[3][len(outs)] for item in some] if type(picked[0]) is slice else []
         except (TypeError, IndexError):
             return None
@@ -135,14 +247,14 @@ def _block(batch: Batch, grid: Grid, prefix: str, write: bool) -> Planned | None
             if not all(type(part) is slice for part in (*picked, *places)):
                 return None
             spans = dict(zip(range(at, at + count), zip(picked, places, strict=True), strict=True))
-            found = _range(spans, length)
+            found = _range(spans, axis)
             if found is None:
                 return None
             selection.append(found[0])
             shape.append(found[1])
             outs.append(places)
         elif type(picked[0]) is int and count == 1:
-            selection.append(at * length + picked[0])
+            selection.append(axis.start(at) + picked[0])
         else:
             return None
         chunks.append(picked)
@@ -159,31 +271,31 @@ def _block(batch: Batch, grid: Grid, prefix: str, write: bool) -> Planned | None
     except ValueError:
         # Lists of indices do not compare as a whole.
         return None
-    array_shape = grid.shape if write else _whole_chunks(grid, last)
-    return Planned("orthogonal", tuple(selection), tuple(shape), array_shape)
+    array_shape = grid.shape if _inside(last, grid) else _whole_chunks(grid, last)
+    return Planned("orthogonal", tuple(selection), tuple(shape), array_shape, grid.axes)
 
 
 def _points(items: list[Any], grid: Grid) -> Planned:
     """Coordinates of points, in each chunk some."""
     count = sum(len(chunk[0]) for _, chunk, _, _ in items)
-    lists = [np.empty(count, np.intp) for _ in grid.chunk]
+    lists = [np.empty(count, np.intp) for _ in grid.axes]
     filled = np.zeros(count, bool)
-    highest = [0] * len(grid.chunk)
+    highest = [0] * len(grid.axes)
     for where, chunk, out, _ in items:
         if len(out) != 1 or not isinstance(out[0], slice | np.ndarray):
             raise Unplanned("points with another result")
         filled[out[0]] = True
-        for axis, (at, length) in enumerate(zip(where, grid.chunk, strict=True)):
-            lists[axis][out[0]] = chunk[axis] + at * length
-            highest[axis] = max(highest[axis], at)
+        for number, (at, axis) in enumerate(zip(where, grid.axes, strict=True)):
+            lists[number][out[0]] = chunk[number] + axis.start(at)
+            highest[number] = max(highest[number], at)
     if not filled.all():
         raise Unplanned("points that leave elements out")
-    return Planned("coordinates", tuple(lists), (count,), _whole_chunks(grid, highest))
+    return Planned("coordinates", tuple(lists), (count,), _whole_chunks(grid, highest), grid.axes)
 
 
 def _ranges(items: list[Any], grid: Grid, drop_axes: tuple[int, ...], write: bool) -> Planned:
     """What is selected along each axis by itself."""
-    rank = len(grid.chunk)
+    rank = len(grid.axes)
     axes: list[dict[int, tuple[Any, Any]]] = [{} for _ in range(rank)]
     for where, chunk, out, _ in items:
         place = 0
@@ -204,18 +316,18 @@ def _ranges(items: list[Any], grid: Grid, drop_axes: tuple[int, ...], write: boo
         if place != len(out):
             raise Unplanned("a result of more axes")
     distinct = len(items) if len(items) == 1 else len({item[0] for item in items})
-    if not math.prod(len(axis) for axis in axes) == len(items) == distinct:
+    if not math.prod(len(spans) for spans in axes) == len(items) == distinct:
         raise Unplanned("chunks that are no block")
     selection, shape = [], []
-    for axis, spans in enumerate(axes):
-        picked, count = _axis(spans, grid.chunk[axis])
+    for spans, lengths in zip(axes, grid.axes, strict=True):
+        picked, count = _along(spans, lengths)
         selection.append(picked)
         if count is not None:
             shape.append(count)
-    highest = [max(axis) for axis in axes]
-    agrees = write and _agrees(items, axes, highest, grid)
+    highest = [max(spans) for spans in axes]
+    agrees = _inside(highest, grid) or (write and _agrees(items, axes, grid))
     array_shape = grid.shape if agrees else _whole_chunks(grid, highest)
-    return Planned("orthogonal", tuple(selection), tuple(shape), array_shape)
+    return Planned("orthogonal", tuple(selection), tuple(shape), array_shape, grid.axes)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -224,42 +336,42 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def _axis(spans: dict[int, tuple[Any, Any]], chunk: int) -> tuple[Any, int | None]:
+def _along(spans: dict[int, tuple[Any, Any]], axis: Steps | Edges) -> tuple[Any, int | None]:
     """What the spans of one axis are together, and how many elements; ``None``: the axis is dropped."""
     ((at, (selected, target)), *more) = spans.items()
     if target is None:
         if more:
             raise Unplanned("several chunks along a dropped axis")
-        return at * chunk + _number(selected), None
-    found = _range(spans, chunk)
+        return axis.start(at) + _number(selected), None
+    found = _range(spans, axis)
     if found is not None:
         return found
-    parts = {at: _indices(selected, chunk) for at, (selected, _) in spans.items()}
+    parts = {at: _indices(selected, axis.length(at)) for at, (selected, _) in spans.items()}
     count = sum(map(len, parts.values()))
     whole, filled = np.empty(count, np.intp), np.zeros(count, bool)
     for at, (_, target) in spans.items():
         target = target.ravel() if isinstance(target, np.ndarray) else target
         if not isinstance(target, slice | np.ndarray):
             raise Unplanned("a result of another kind")
-        whole[target] = parts[at] + at * chunk
+        whole[target] = parts[at] + axis.start(at)
         filled[target] = True
     if not filled.all():
         raise Unplanned("a selection that leaves elements out")
     return whole, count
 
 
-def _range(spans: dict[int, tuple[Any, Any]], chunk: int) -> tuple[slice, int] | None:
+def _range(spans: dict[int, tuple[Any, Any]], axis: Steps | Edges) -> tuple[slice, int] | None:
     """One strided range, if the spans are."""
     first = step = None
     count = 0
     for at, (selected, target) in spans.items():
         if not (isinstance(selected, slice) and isinstance(target, slice)):
             return None
-        start, stop, stride = selected.indices(chunk)
-        here = len(range(start, stop, stride))
+        start, stop, stride = selected.indices(axis.length(at))
+        here, start = len(range(start, stop, stride)), axis.start(at) + start
         if first is None or step is None:
-            first, step = at * chunk + start, stride
-        if stride != step or stride < 1 or at * chunk + start != first + count * step:
+            first, step = start, stride
+        if stride != step or stride < 1 or start != first + count * step:
             return None
         if (target.start or 0) != count or target.stop != count + here or target.step not in (None, 1):
             return None
@@ -294,29 +406,28 @@ def _whole_chunks(grid: Grid, highest: Sequence[int]) -> tuple[int, ...]:
     array then is one of which a part is written, and keeps what lies behind the edge.
     """
     return tuple(
-        max(-(-extent // length), at + 1) * length
-        for extent, length, at in zip(grid.shape, grid.chunk, highest, strict=True)
+        axis.end(extent, at) for extent, axis, at in zip(grid.shape, grid.axes, highest, strict=True)
     )
 
 
 def _inside(highest: Sequence[int], grid: Grid) -> bool:
     """Whether chunks up to this one lie within the array."""
-    return all((at + 1) * n <= extent for at, n, extent in zip(highest, grid.chunk, grid.shape, strict=True))
+    known = zip(highest, grid.axes, grid.shape, strict=True)
+    return all(axis.start(at) + axis.length(at) <= extent for at, axis, extent in known)
 
 
-def _agrees(
-    items: list[Any], axes: list[dict[int, tuple[Any, Any]]], highest: Sequence[int], grid: Grid
-) -> bool:
+def _agrees(items: list[Any], axes: list[dict[int, tuple[Any, Any]]], grid: Grid) -> bool:
     """Whether the shape that we know makes those chunks whole that zarr-python says are.
 
     zarr-python does not tell a pipeline that its array was resized. At the edge, the flags of the batch show
     it.
     """
-    if _inside(highest, grid):
-        return True
     covered = [
-        {at: _covers(selected, min(length, extent - at * length)) for at, (selected, _) in spans.items()}
-        for spans, length, extent in zip(axes, grid.chunk, grid.shape, strict=True)
+        {
+            at: _covers(selected, min(axis.length(at), extent - axis.start(at)))
+            for at, (selected, _) in spans.items()
+        }
+        for spans, axis, extent in zip(axes, grid.axes, grid.shape, strict=True)
     ]
     for where, _, _, is_complete in items:
         known = [found[at] for found, at in zip(covered, where, strict=True)]

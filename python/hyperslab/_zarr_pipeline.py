@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import json
 import math
 import time
@@ -27,7 +28,7 @@ from zarr.storage import StorePath
 from hyperslab import _native
 from hyperslab._array import Array
 from hyperslab._array_config import ArrayConfig
-from hyperslab._zarr_batches import Batch, Grid, Planned, Unplanned, planned
+from hyperslab._zarr_batches import Batch, Edges, Grid, Planned, Steps, Unplanned, planned
 from hyperslab._zarr_stores import EngineStore, engine_store
 from hyperslab.errors import HyperslabError, StoreError, UnsupportedError
 
@@ -94,8 +95,8 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
     """The engine as a codec pipeline of zarr-python, from version 3.1.
 
     Reads and writes of any selection are one call of the engine, shards included. What the engine does not
-    know (a codec of somebody else's, buffers on a GPU, a field of a structure) goes to zarr-python's default
-    pipeline: see `fallbacks`. Made by zarr-python.
+    know (a codec of somebody else's, buffers on a GPU) goes to zarr-python's default pipeline: see
+    `fallbacks`. Made by zarr-python.
 
     Examples
     --------
@@ -195,8 +196,9 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
         try:
             values = _memory(batch, out)
             selected, engine = self._prepared(batch, drop_axes, write=False)
-            if selected.shape != values.shape or not _are_alike(engine.dtype, values.dtype):
+            if selected.shape != values.shape:
                 raise Unplanned(_mismatch(engine.dtype, values))
+            fields = [] if _are_alike(engine.dtype, values.dtype) else _fields(engine.dtype, values)
         except Unplanned as why:
             self._fall_back(batch, str(why))
             # Before version 3.2 it tells nothing of the chunks.
@@ -209,7 +211,9 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
             lambda: engine.array._get(selected.meaning, selected.selection, native, threads),
             self._is_quick(engine, batch, selected),
         )
-        if not is_same:
+        for name, place in fields:
+            np.copyto(place, native[name])
+        if not (is_same or fields):
             np.copyto(values, native)
         return await _results(batch)
 
@@ -292,11 +296,11 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
             self._prefix = f"{above[0]}/" if len(above) > grid.key_parts else ""
         selected = planned(batch, grid, self._prefix, drop_axes, write=write)
         found = engine_store(store, asyncio.get_running_loop())
-        key = (id(found), selected.array_shape, spec.config.write_empty_chunks)
+        key = (id(found), selected.array_shape, selected.axes, spec.config.write_empty_chunks)
         engine = self._arrays.get(key)
         if engine is None:
             try:
-                engine = _opened(self._metadata, found, self._prefix, key[1], key[2])
+                engine = _opened(self._metadata, found, self._prefix, selected, key[-1])
             except (HyperslabError, ValueError, TypeError) as error:
                 self._grid, self._refusal = None, str(error)
                 raise Unplanned(str(error)) from None
@@ -347,16 +351,25 @@ def _known(metadata: Any) -> tuple[Grid | None, str | None]:
     if foreign is not None:
         return None, f"codec {foreign}"
     if isinstance(metadata, ArrayV2Metadata):
-        return Grid(metadata.shape, metadata.chunks, metadata.dimension_separator, False), None
+        axes: tuple[Steps | Edges, ...] = tuple(map(Steps, metadata.chunks))
+        return Grid(metadata.shape, axes, metadata.dimension_separator, False), None
     if not isinstance(metadata, ArrayV3Metadata):
         return None, f"metadata of class {type(metadata).__name__}"
-    chunk = getattr(metadata.chunk_grid, "chunk_shape", None)
-    if chunk is None:
-        return None, "chunks of different shapes"
+    chunk_grid: Any = metadata.chunk_grid
+    # Of a rectilinear grid: for each axis one length, or those of all chunks.
+    lengths = getattr(chunk_grid, "chunk_shapes" if _is_rectilinear(metadata) else "chunk_shape", None)
+    if lengths is None:
+        return None, f"chunk grid {type(chunk_grid).__name__}"
+    axes = tuple(Steps(n) if isinstance(n, int) else Edges(tuple(itertools.accumulate(n))) for n in lengths)
     keys: Any = metadata.chunk_key_encoding
     if keys.name not in ("default", "v2"):
         return None, f"chunk key encoding {keys.name!r}"
-    return Grid(metadata.shape, tuple(chunk), keys.separator, keys.name == "default"), None
+    return Grid(metadata.shape, axes, keys.separator, keys.name == "default"), None
+
+
+def _is_rectilinear(metadata: Any) -> bool:
+    """Whether chunks may have different shapes. Before version 3.4 there is no such grid."""
+    return metadata.zarr_format == 3 and hasattr(metadata.chunk_grid, "chunk_shapes")
 
 
 def _codecs(metadata: Any) -> Iterator[Any]:
@@ -401,21 +414,41 @@ class _Engine(NamedTuple):
 
 
 def _opened(
-    metadata: Any, found: EngineStore, prefix: str, shape: tuple[int, ...], write_empty_chunks: bool
+    metadata: Any, found: EngineStore, prefix: str, selected: Planned, write_empty_chunks: bool
 ) -> _Engine:
-    """The array that the metadata describe, in this shape."""
-    name = ".zarray" if metadata.zarr_format == 2 else "zarr.json"
-    document = metadata.to_buffer_dict(cpu.buffer_prototype)[name].to_bytes()
-    if shape != tuple(metadata.shape):
-        document = json.dumps({**json.loads(document), "shape": shape}).encode()
+    """The array that the metadata describe, with the shape and the chunks of a selection."""
     store = found.store
     path = f"{found.path}{prefix}".rstrip("/")
+    document = _document(metadata, selected)
     handle = _native.array_of_document(store._native, path, metadata.zarr_format, document)
     array = Array(handle, store, ArrayConfig(write_empty_chunks=write_empty_chunks, read_missing_chunks=True))
     dtype = array.dtype if array._is_vlen else array._memory_dtype
-    chunk = array.chunks
-    decoded = (chunk, math.prod(chunk) * dtype.itemsize) if _takes_time(metadata) else None
+    decoded = None
+    if _takes_time(metadata):
+        # Chunks in shards have one shape.
+        is_sharded = any(isinstance(codec, ShardingCodec) for codec in _codecs(metadata))
+        differ = _is_rectilinear(metadata) and not is_sharded
+        chunk = tuple(axis.longest for axis in selected.axes) if differ else array.chunks
+        decoded = (chunk, math.prod(chunk) * dtype.itemsize)
     return _Engine(array, dtype, found, decoded)
+
+
+def _document(metadata: Any, selected: Planned) -> bytes:
+    """The metadata as they are stored, with the shape and the chunks of a selection."""
+    if _is_rectilinear(metadata):
+        # Not by `to_buffer_dict`: with a setting off, that refuses such grids, also of arrays that are open.
+        shapes = [
+            axis.longest if isinstance(axis, Steps) else list(map(axis.length, range(len(axis.ends))))
+            for axis in selected.axes
+        ]
+        grid = {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": shapes}}
+        changed = {"shape": selected.array_shape, "chunk_grid": grid}
+        return json.dumps({**metadata.to_dict(), **changed}).encode()
+    name = ".zarray" if metadata.zarr_format == 2 else "zarr.json"
+    document: bytes = metadata.to_buffer_dict(cpu.buffer_prototype)[name].to_bytes()
+    if selected.array_shape == tuple(metadata.shape):
+        return document
+    return json.dumps({**json.loads(document), "shape": selected.array_shape}).encode()
 
 
 def _takes_time(metadata: Any) -> bool:
@@ -436,6 +469,23 @@ def _memory(batch: Batch, buffer: Any) -> Any:
 def _are_alike(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
     """Whether types are the same but for the order of bytes."""
     return one == other or one.newbyteorder("=") == other.newbyteorder("=")
+
+
+def _fields(dtype: np.dtype[Any], values: Any) -> list[tuple[str, Any]]:
+    """Which fields of structures are asked for, and where they go.
+
+    zarr-python tells a pipeline only the type of the result. One field is known if no other has its type.
+    """
+    wanted: np.dtype[Any] = values.dtype
+    alike = [name for name in dtype.names or () if _are_alike(dtype[name], wanted)]
+    several = wanted.names or ()
+    if not all(name in (dtype.names or ()) and _are_alike(dtype[name], wanted[name]) for name in several):
+        several = ()
+    if len(alike) == 1 and not several:
+        return [(alike[0], values)]
+    if alike or not several:
+        raise Unplanned(_mismatch(dtype, values))
+    return [(name, values[name]) for name in several]
 
 
 def _mismatch(dtype: np.dtype[Any], values: Any) -> str:
