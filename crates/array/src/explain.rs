@@ -414,8 +414,16 @@ impl Telling<'_> {
             let layout = some.as_deref().unwrap_or(layout);
             let (strides, src, fill) = (request.target.strides(), std::ptr::null(), &[]);
             // Without the values nobody knows which chunks hold nothing but fill value.
-            let writer =
-                ChunkWriter { layout, src, strides, places: &[], fill, keep_empty: true, present: None };
+            let writer = ChunkWriter {
+                layout,
+                src,
+                strides,
+                places: &[],
+                fill,
+                keep_empty: true,
+                present: None,
+                still: None,
+            };
             let strategy = strategies::choose(&writer, task, &write_region(layout, task, strides).0);
             let reads = stored.filter(|_| strategy.reads_old);
             let encoding = layout.encoding();

@@ -73,6 +73,8 @@ pub(crate) struct ChunkWriter<'a> {
     /// The keys of all objects that there are, if a listing told them.
     pub(crate) present: Option<&'a HashSet<String>>,
     pub(crate) keep_empty: bool,
+    /// See [`WriteOptions::still`](crate::write::WriteOptions::still).
+    pub(crate) still: Option<&'a (dyn Fn() -> bool + Sync)>,
 }
 
 impl ChunkWriter<'_> {
@@ -202,6 +204,9 @@ impl ChunkWriter<'_> {
                 Some(opened) if locked => Expected::Locked(opened),
                 Some(opened) => Expected::Same(opened),
             };
+            if self.still.is_some_and(|still| !still()) {
+                return Err(tasks::interrupted(layout));
+            }
             match self.bytes(scratch, produced) {
                 Some(bytes) => store.swap(key, expected, &[bytes], Some(ask)),
                 // When it was looked for, there was none.

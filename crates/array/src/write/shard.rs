@@ -52,6 +52,8 @@ pub(crate) struct WriteRequest<'a> {
     /// The fill value as it is stored.
     pub(crate) fill: &'a [u8],
     pub(crate) keep_empty: bool,
+    /// See [`WriteOptions::still`](crate::write::WriteOptions::still).
+    pub(crate) still: Option<&'a (dyn Fn() -> bool + Sync)>,
 }
 
 /// Who encodes the inner chunks of a shard.
@@ -227,6 +229,9 @@ impl WriteRequest<'_> {
         if !empty {
             finish(layout, &task, &key, level, &mut sink, &index)?;
         }
+        if self.still.is_some_and(|still| !still()) {
+            return Err(tasks::interrupted(layout));
+        }
         let put = match sink {
             // Nobody knows yet whether there is one.
             _ if empty && new => return Ok(false),
@@ -304,6 +309,7 @@ impl WriteRequest<'_> {
                     fill: self.fill,
                     keep_empty: self.keep_empty,
                     present: None,
+                    still: None,
                 };
                 let produced = writer.produce(scratch, Old::Bytes(stored.as_deref()))?;
                 give(writer.bytes(scratch, produced))
