@@ -1,4 +1,4 @@
-"""Credentials of AWS that profiles say how to get: SSO, programs, roles. Who gives them is a small server here."""
+"""Credentials of AWS by SSO, programs and roles, from a small server in the place of AWS's services."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ ROLE = "arn:aws:iam::123456789012:role/reader"
 
 def when(seconds: float) -> str:
     """A time from now, as AWS writes it."""
-    return (datetime.now(timezone.utc) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass
@@ -48,9 +48,7 @@ class Aws:
     def count(self, service: str) -> int:
         return sum(name == service for name, _, _ in self.asked)
 
-    def answer(
-        self, method: str, target: str, headers: dict[str, str], body: bytes
-    ) -> tuple[int, bytes]:
+    def answer(self, method: str, target: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
         url = urlsplit(target)
         if url.path == "/federation/credentials":
             service, given = "portal", dict(parse_qsl(url.query))
@@ -76,10 +74,13 @@ class Aws:
             self.tokens = {"CANARY-NEW"}
             new = {"accessToken": "CANARY-NEW", "expiresIn": 3600, "refreshToken": "CANARY-REFRESH-2"}
             return 200, json.dumps({**new, "tokenType": "Bearer"}).encode()
-        return 200, f"""<{service}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{service}Result>
+        return (
+            200,
+            f"""<{service}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{service}Result>
             <Credentials><AccessKeyId>STS{number}</AccessKeyId><SecretAccessKey>CANARY</SecretAccessKey>
             <SessionToken>{"T" * 900}{number}</SessionToken><Expiration>{when(self.lasts)}</Expiration>
-            </Credentials></{service}Result></{service}Response>""".encode()
+            </Credentials></{service}Result></{service}Response>""".encode(),
+        )
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ def aws() -> Iterator[Aws]:
 
         do_POST = do_GET
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -287,7 +288,7 @@ def program(home: Path, **what: Any) -> str:
     path.write_text(
         f"import sys\nopen({str(home / 'runs')!r}, 'a').write(sys.argv[1])\nprint({json.dumps(printed)!r})\n"
     )
-    return f'{sys.executable} "{path}" \'$HOME;\''
+    return f"{sys.executable} \"{path}\" '$HOME;'"
 
 
 def test_programs(home: Path, aws: Aws, server: Server) -> None:
@@ -300,7 +301,9 @@ def test_programs(home: Path, aws: Aws, server: Server) -> None:
         )
         assert all(np.array_equal(each, np.arange(40)) for each in opened)
     assert keys(server) == {("PROGRAM", "T")} and (home / "runs").read_text() == "$HOME;"
-    with pytest.raises(PermissionError, match=r"credential_process of profile 'bad' ended with exit status: 1"):
+    with pytest.raises(
+        PermissionError, match=r"credential_process of profile 'bad' ended with exit status: 1"
+    ):
         hs.open_array("s3://bucket/a.zarr", mode="r", storage_options=options(server, profile="bad"))
     config(home, "[default]\ncredential_process = 'x\n")
     with pytest.raises(NotImplementedError, match="'default': credential_process: a quote has no partner"):
@@ -317,8 +320,8 @@ def test_programs_without_an_end_run_once(home: Path, aws: Aws, server: Server) 
 def test_roles(home: Path, aws: Aws, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     config(
         home,
-        f"[profile r]\nrole_arn = {ROLE}\nsource_profile = keys\nexternal_id = a&b c\nduration_seconds = 900\n"
-        f"role_session_name = me\nregion = eu-west-3\n"
+        f"[profile r]\nrole_arn = {ROLE}\nsource_profile = keys\nexternal_id = a&b c\n"
+        "duration_seconds = 900\nrole_session_name = me\nregion = eu-west-3\n"
         f"[profile second]\nrole_arn = {ROLE}2\nsource_profile = r\n"
         f"[profile own]\nrole_arn = {ROLE}3\nsource_profile = own\naws_access_key_id = OWN\n"
         "aws_secret_access_key = CANARY\n"
@@ -332,7 +335,9 @@ def test_roles(home: Path, aws: Aws, server: Server, monkeypatch: pytest.MonkeyP
     def asked(profile: str) -> list[tuple[str, dict[str, str], str]]:
         aws.asked.clear()
         server.reset()
-        array = hs.open_array("s3://bucket/a.zarr", mode="r", storage_options=options(server, profile=profile))
+        array = hs.open_array(
+            "s3://bucket/a.zarr", mode="r", storage_options=options(server, profile=profile)
+        )
         assert array[5] == 5
         number = len(aws.asked)
         assert keys(server) == {(f"STS{number}", "T" * 900 + str(number))}
@@ -373,7 +378,9 @@ def test_roles_that_nobody_gives(home: Path, aws: Aws, server: Server) -> None:
         f"[profile denied]\nrole_arn = {ROLE}-denied\nsource_profile = keys\n"
         "[profile keys]\naws_access_key_id = AKEY\naws_secret_access_key = CANARY\n",
     )
-    denied = b"<E><Error><Code>AccessDenied</Code><Message>not you</Message></Error><RequestId>r7</RequestId></E>"
+    denied = (
+        b"<E><Error><Code>AccessDenied</Code><Message>not you</Message></Error><RequestId>r7</RequestId></E>"
+    )
     aws.refusals["AssumeRole"] = (403, denied, 9)
     for profile, error, match in [
         ("one", NotImplementedError, "lead to each other"),
@@ -423,9 +430,8 @@ def test_which_credentials_are_taken(
 
     def first(**others: Any) -> str:
         """The key of the requests; botocore must have found one of the same origin."""
-        if "key" not in others:
-            judge = botocore.Session(profile=others.get("profile")).get_credentials()
-            aws.asked.clear()
+        judge = botocore.Session(profile=others.get("profile")).get_credentials()
+        aws.asked.clear()
         server.reset()
         hs.open_array("s3://bucket/a.zarr", mode="r", storage_options=options(server, **others))
         [(key, _)] = keys(server)
@@ -446,9 +452,7 @@ def test_which_credentials_are_taken(
     assert first(key="GIVEN", secret="CANARY") == "GIVEN"
 
 
-def test_moto_takes_the_signatures(
-    home: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_moto_takes_the_signatures(home: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Moto checks signatures, and what a role may do."""
     with running_or_skipped("moto") as moto:
         botocore = pytest.importorskip("botocore.session")
@@ -460,8 +464,8 @@ def test_moto_takes_the_signatures(
         iam.create_user(UserName="u")
         iam.put_user_policy(UserName="u", PolicyName="p", PolicyDocument=json.dumps(allow))
         key = iam.create_access_key(UserName="u")["AccessKey"]
-        trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "*"}}
-        trust = {"Version": "2012-10-17", "Statement": [trust]}
+        anybody = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "*"}}
+        trust = {"Version": "2012-10-17", "Statement": [anybody]}
         role = iam.create_role(RoleName="r", AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
         iam.put_role_policy(RoleName="r", PolicyName="p", PolicyDocument=json.dumps(allow))
         assert request(port, "POST", "/moto-api/reset-auth", b"0")[0] == 200
@@ -471,7 +475,12 @@ def test_moto_takes_the_signatures(
         text += f"[profile keys]\naws_access_key_id = {key['AccessKeyId']}\naws_secret_access_key = "
         config(home, text + key["SecretAccessKey"])
         hs.create_array("s3://bucket/m.zarr", data=np.arange(4), storage_options={"profile": "r"})
-        assert hs.open_array("s3://bucket/m.zarr", storage_options={"profile": "r"})[:].tolist() == [0, 1, 2, 3]
+        assert hs.open_array("s3://bucket/m.zarr", storage_options={"profile": "r"})[:].tolist() == [
+            0,
+            1,
+            2,
+            3,
+        ]
         config(home, text + "x" * len(key["SecretAccessKey"]))
         with pytest.raises(PermissionError, match="'r' may not take role"):
             hs.open_array("s3://bucket/m.zarr", storage_options={"profile": "r", "client_kwargs": {}})

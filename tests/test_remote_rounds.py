@@ -141,9 +141,7 @@ def test_creating(server: Server, zarr_format: Any) -> None:
     rounds, methods = writing(server, with_attributes, 2 + own)
     assert rounds == 2 + own and sorted(methods) == ["GET"] * 5 + ["PUT"] * (1 + own)
     assert hs.open_array("s3://bucket/a.zarr", storage_options=options).attrs["n"] == 1
-    rounds, methods = writing(
-        server, lambda: hs.create_group("s3://bucket/g/h", **how), 2
-    )
+    rounds, methods = writing(server, lambda: hs.create_group("s3://bucket/g/h", **how), 2)
     assert rounds == 2
 
     def write() -> None:
