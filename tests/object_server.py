@@ -257,6 +257,7 @@ class ObjectServer:
         quiet = "x-control" in headers
         entry: dict[str, Any] = {"method": method, "bucket": bucket, "key": key, "query": url.query}
         entry |= {"range": headers.get("range"), "number": len(self.log) + 1, "connection": connection.number}
+        entry |= {"authorization": headers.get("authorization"), "token": headers.get("x-amz-security-token")}
         entry |= {"status": 0, "received": 0, "sent": 0, "fault": None, "start": start, "end": None}
         fault = None
         if not quiet:

@@ -121,22 +121,37 @@ def writing(
     return rounds, methods
 
 
-def test_creating(server: Server) -> None:
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_creating(server: Server, zarr_format: Any) -> None:
     """What is there and what a killed copy left is asked for together; then the document, then the chunks."""
     options, values = server.s3_options, np.arange(4000, dtype="i4").reshape(40, 100)
+    how: dict[str, Any] = {"zarr_format": zarr_format, "storage_options": options}
 
     def create() -> None:
-        hs.create_array("s3://bucket/a.zarr", shape=(10,), dtype="i4", storage_options=options)
+        hs.create_array("s3://bucket/a.zarr", shape=(10,), dtype="i4", **how)
 
     rounds, methods = writing(server, create, 2)
     assert rounds == 2 and sorted(methods) == ["GET"] * 5 + ["PUT"]
 
+    # Attributes of Zarr v2 are an object of their own: who sees the array sees them.
+    def with_attributes() -> None:
+        hs.create_array("s3://bucket/a.zarr", shape=(10,), dtype="i4", attributes={"n": 1}, **how)
+
+    own = zarr_format == 2
+    rounds, methods = writing(server, with_attributes, 2 + own)
+    assert rounds == 2 + own and sorted(methods) == ["GET"] * 5 + ["PUT"] * (1 + own)
+    assert hs.open_array("s3://bucket/a.zarr", storage_options=options).attrs["n"] == 1
+    rounds, methods = writing(server, lambda: hs.create_group("s3://bucket/g/h", **how), 2)
+    assert rounds == 2
+
     def write() -> None:
-        hs.create_array("s3://bucket/b.zarr", data=values, chunks=(1, 100), storage_options=options)
+        hs.create_array("s3://bucket/b.zarr", data=values, chunks=(1, 100), **how)
 
     rounds, methods = writing(server, write, 3)
     assert rounds == 3 and sorted(methods) == ["GET"] * 5 + ["PUT"] * 41
     assert np.array_equal(hs.open_array("s3://bucket/b.zarr", storage_options=options)[:], values)
+    if zarr_format == 2:
+        return
 
     def shards() -> None:
         hs.create_array(
@@ -159,6 +174,20 @@ def test_leftovers_go_before_an_array_is_created(server: Server) -> None:
     with pytest.raises(hs.errors.ContainsArrayError):
         hs.create_array("s3://bucket/x.zarr", shape=(10,), chunks=(5,), dtype="i4", storage_options=options)
     assert array[:].sum() == 10
+
+
+def test_attributes_that_a_killed_creation_left_are_replaced(server: Server) -> None:
+    how: dict[str, Any] = {"storage_options": server.s3_options, "zarr_format": 2}
+    for name, attributes in (("x", {}), ("y", {"new": 1})):
+        server.put("bucket", f"{name}.zarr/.zattrs", b'{"old": 1}')
+        hs.create_array(f"s3://bucket/{name}.zarr", shape=(4,), dtype="i4", attributes=attributes, **how)
+        array = hs.open_array(f"s3://bucket/{name}.zarr", mode="r+", storage_options=server.s3_options)
+        assert dict(array.attrs) == attributes
+        array.attrs["later"] = 2
+        assert dict(hs.open_array(f"s3://bucket/{name}.zarr", storage_options=server.s3_options).attrs) == {
+            **attributes,
+            "later": 2,
+        }
 
 
 def test_copying_asks_for_no_sizes(server: Server, tmp_path: Path) -> None:

@@ -423,6 +423,7 @@ impl Telling<'_> {
                 keep_empty: true,
                 present: None,
                 gate: None,
+                still: None,
             };
             let strategy = strategies::choose(&writer, task, &write_region(layout, task, strides).0);
             let reads = stored.filter(|_| strategy.reads_old);

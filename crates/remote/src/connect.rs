@@ -1,6 +1,7 @@
 //! From a location and options to a store, and from there to clients.
 
 use crate::client::{Abilities, Connect};
+use crate::credentials::{self, Web};
 use crate::environment::Environment;
 use crate::failure::{Cause, NO_CREDENTIALS, Secrets, leaf};
 use crate::location::{Location, Provider};
@@ -144,7 +145,7 @@ fn prepare_s3(options: &mut Options) -> Result<(), OptionsError> {
         "aws_container_credentials_full_uri",
         "aws_web_identity_token_file",
     ];
-    let none = credentials.iter().all(|name| options.get(name).is_none());
+    let none = options.credentials.is_none() && credentials.iter().all(|name| options.get(name).is_none());
     if none && options.is("no_metadata")? && !options.is("aws_skip_signature")? {
         return Err(OptionsError::new(format!("no credentials were found. {NO_CREDENTIALS}")));
     }
@@ -251,6 +252,18 @@ impl Server {
         }
         if self.options.get("aws_region").is_none() && self.options.get("aws_default_region").is_none() {
             builder = builder.with_region(region(&service, bucket).await?);
+        }
+        if let Some(source) = &self.options.credentials {
+            // Nothing that is meant for the store goes to who gives credentials.
+            let transport = Transport {
+                headers: Vec::new(),
+                insecure: false,
+                redirects: false,
+                ..self.transport.clone()
+            };
+            let service = transport.client().map_err(|why| Cause::new(ErrorKind::InvalidInput, why))?;
+            let web = Web { service, patience: self.options.settings.attempt };
+            builder = builder.with_credentials(Arc::new(credentials::Provider::new(source, web)));
         }
         let store = builder.with_http_connector(service).build().map_err(|error| Self::refused(&error))?;
         Ok(Arc::new(store))

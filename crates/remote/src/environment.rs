@@ -2,9 +2,11 @@
 //!
 //! What the user passes wins, then the environment, then the profile of AWS; if the user names a
 //! profile, it wins over the environment. Key, secret and token of AWS come from one place together:
-//! a token of another key would make every signature wrong. What is found nowhere,
+//! a token of another key would make every signature wrong. Where a profile does not hold keys, but
+//! says who gives some, they are asked for later ([`crate::credentials`]). What is found nowhere,
 //! `object_store` asks the machine's cloud for.
 
+use crate::credentials::{Source, source};
 use crate::location::Provider;
 use crate::options::{Options, OptionsError, native};
 use crate::profile::{self, Profile};
@@ -34,7 +36,7 @@ impl Environment {
         Environment(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
     }
 
-    fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
@@ -84,31 +86,15 @@ impl Environment {
         let named = options.get("profile").map(str::to_owned);
         let chosen = named.as_deref().or_else(|| self.get("AWS_PROFILE")).unwrap_or("default");
         let profile = self.profile(chosen, named.is_some())?;
-        let of_environment =
-            [("AWS_ACCESS_KEY_ID", KEY), ("AWS_SECRET_ACCESS_KEY", SECRET), ("AWS_SESSION_TOKEN", TOKEN)]
-                .into_iter()
-                .filter_map(|(variable, name)| Some((name, self.get(variable)?.to_owned())));
-        let of_environment: Vec<(&str, String)> = of_environment.collect();
-        let of_profile: Vec<(&str, String)> = [KEY, SECRET, TOKEN]
-            .into_iter()
-            .filter_map(|name| Some((name, profile.get(name)?.clone())))
-            .collect();
-        let layers =
-            if named.is_some() { [&of_profile, &of_environment] } else { [&of_environment, &of_profile] };
-        let has_key = |layer: &&Vec<(&str, String)>| layer.iter().any(|(name, _)| *name == KEY);
-        let anonymous = options.is("aws_skip_signature")?;
-        if options.get(KEY).is_none() && !anonymous {
-            if let Some(layer) = layers.into_iter().find(has_key) {
-                layer.iter().for_each(|(name, value)| options.default_to(name, value));
-            } else if let Some(how) = ["sso_session", "sso_start_url", "credential_process", "source_profile"]
-                .into_iter()
-                .find(|how| profile.contains_key(*how))
-            {
-                return Err(OptionsError::new(format!(
-                    "profile '{chosen}' gets its credentials by {how}, which is not supported: run `aws configure \
-                     export-credentials --profile {chosen} --format env` and set what it prints"
-                )));
-            }
+        let own = [
+            KEY,
+            "aws_container_credentials_relative_uri",
+            "aws_container_credentials_full_uri",
+            "aws_web_identity_token_file",
+        ];
+        let given = own.iter().any(|name| options.get(name).is_some());
+        if !given && !options.is("aws_skip_signature")? {
+            self.fill_credentials(options, chosen, &profile, named.is_some())?;
         }
         let from_profile = |options: &mut Options| {
             for (from, name) in [
@@ -140,15 +126,43 @@ impl Environment {
         Ok(())
     }
 
-    /// A profile. Where the user named it, it must exist.
-    fn profile(&self, name: &str, must: bool) -> Result<Profile, OptionsError> {
-        let home = self.get("HOME").map(PathBuf::from);
-        let at = |variable: &str, file: &str| {
-            let path = self.get(variable).map(PathBuf::from);
-            path.or_else(|| home.as_ref().map(|home| home.join(".aws").join(file)))
-        };
+    /// Finds credentials, where the user has passed none.
+    fn fill_credentials(
+        &self,
+        options: &mut Options,
+        chosen: &str,
+        profile: &Profile,
+        named: bool,
+    ) -> Result<(), OptionsError> {
+        let of_environment: Vec<(&str, &str)> =
+            [("AWS_ACCESS_KEY_ID", KEY), ("AWS_SECRET_ACCESS_KEY", SECRET), ("AWS_SESSION_TOKEN", TOKEN)]
+                .into_iter()
+                .filter_map(|(variable, name)| Some((name, self.get(variable)?)))
+                .collect();
+        let has_key = of_environment.iter().any(|(name, _)| *name == KEY);
+        let found = if has_key && !named { None } else { source(self, chosen, profile, named)? };
+        // A role of the platform comes before what else a profile says, but not before a role of it.
+        let platform =
+            self.get("AWS_WEB_IDENTITY_TOKEN_FILE").is_some() && self.get("AWS_ROLE_ARN").is_some();
+        match found {
+            Some(Source::Role(..) | Source::Token(..)) => options.credentials = found,
+            _ if platform && !named && !has_key => {}
+            Some(Source::Fixed(keys)) => {
+                options.default_to(KEY, &keys.key_id);
+                options.default_to(SECRET, &keys.secret_key);
+                keys.token.iter().for_each(|token| options.default_to(TOKEN, token));
+            }
+            Some(source) => options.credentials = Some(source),
+            None => of_environment.into_iter().for_each(|(name, value)| options.default_to(name, value)),
+        }
+        Ok(())
+    }
+
+    /// A profile. Where somebody named it, it must exist.
+    pub(crate) fn profile(&self, name: &str, must: bool) -> Result<Profile, OptionsError> {
         let (mut profile, mut found) = (Profile::new(), false);
-        let files = [at("AWS_CONFIG_FILE", "config"), at("AWS_SHARED_CREDENTIALS_FILE", "credentials")];
+        let files =
+            [self.file("AWS_CONFIG_FILE", "config"), self.file("AWS_SHARED_CREDENTIALS_FILE", "credentials")];
         // The file of credentials wins: it is read last.
         for path in files.into_iter().flatten() {
             if let Some(text) = read(&path) {
@@ -161,6 +175,18 @@ impl Environment {
             )));
         }
         Ok(profile)
+    }
+
+    /// A session of SSO, if there is one of this name.
+    pub(crate) fn session(&self, name: &str) -> Option<Profile> {
+        let (text, mut session) = (read(&self.file("AWS_CONFIG_FILE", "config")?)?, Profile::new());
+        profile::read(&text, &[format!("sso-session {name}")], &mut session).then_some(session)
+    }
+
+    /// The file that a variable names, or one of this name in the home directory.
+    fn file(&self, variable: &str, name: &str) -> Option<PathBuf> {
+        let home = || Some(PathBuf::from(self.get("HOME")?).join(".aws").join(name));
+        self.get(variable).map(PathBuf::from).or_else(home)
     }
 }
 
@@ -190,7 +216,8 @@ mod tests {
         let directory = home.path().join(".aws");
         std::fs::create_dir(&directory).unwrap();
         let config = "[default]\nregion = eu-west-1\n[profile far]\nregion=us-east-2\nendpoint_url=http://far\n\
-                      [profile sso]\nsso_session = x\n";
+                      [profile sso]\nsso_session = x\nsso_account_id = 1\nsso_role_name = r\n\
+                      [sso-session x]\nsso_start_url = http://x\nsso_region = cn-north-1\n";
         std::fs::write(directory.join("config"), config).unwrap();
         let credentials = "[default]\naws_access_key_id=DK\naws_secret_access_key=DS\n[far]\naws_access_key_id=FK\n\
                            aws_secret_access_key=FS\naws_session_token=FT\n";
@@ -215,7 +242,14 @@ mod tests {
             assert_eq!(of(&filled(environment, given).unwrap()), expected, "{given:?}");
         }
         assert!(filled(&[home], &[("profile", "none")]).unwrap_err().contains("no profile 'none'"));
-        assert!(filled(&[home], &[("profile", "sso")]).unwrap_err().contains("export-credentials"));
+        let found = filled(&[home], &[("profile", "sso")]).unwrap();
+        assert_eq!(of(&found), "- - - - -");
+        let source = format!("{:?}", found.credentials);
+        assert!(source.contains("https://portal.sso.cn-north-1.amazonaws.com.cn"), "{source}");
+        assert!(filled(&[home, ("AWS_PROFILE", "sso")], &[("anon", "1")]).unwrap().credentials.is_none());
+        let platform = [home, ("AWS_ROLE_ARN", "r"), ("AWS_WEB_IDENTITY_TOKEN_FILE", "f")];
+        let found = filled(&platform, &[]).unwrap();
+        assert_eq!((of(&found).as_str(), found.credentials), ("- - - eu-west-1 -", None));
         assert_eq!(of(&filled(&[], &[]).unwrap()), "- - - - -");
         let found =
             filled(&[("AWS_ENDPOINT_URL", "a"), ("AWS_ENDPOINT_URL_S3", "b"), ("AWS_BUCKET", "c")], &[])

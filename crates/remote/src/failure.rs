@@ -5,6 +5,7 @@
 //! code and message of an error document, and the innermost cause of a failed connection. At the
 //! end, every secret that the store knows is struck out ([`Secrets`]).
 
+use crate::credentials::Refused;
 use crate::transport::Trace;
 use object_store::client::{HttpError, HttpErrorKind};
 use std::error::Error;
@@ -64,11 +65,16 @@ impl Cause {
     }
 }
 
-/// Text of an element of an error document of S3, Azure or Google.
-fn element(body: &str, name: &str) -> Option<String> {
+/// The first element of this name in a document.
+pub(crate) fn whole_element<'b>(body: &'b str, name: &str) -> Option<&'b str> {
     let (_, rest) = body.split_once(&format!("<{name}>"))?;
     let (text, _) = rest.split_once("</")?;
-    let text: String = text.chars().filter(|c| !c.is_control()).take(300).collect();
+    (!text.is_empty()).then_some(text)
+}
+
+/// Text of an element of an error document of S3, Azure or Google.
+pub(crate) fn element(body: &str, name: &str) -> Option<String> {
+    let text: String = whole_element(body, name)?.chars().filter(|c| !c.is_control()).take(300).collect();
     (!text.is_empty()).then_some(text)
 }
 
@@ -170,6 +176,10 @@ fn advice(status: u16, code: Option<&str>, trace: &Trace, anonymous: bool) -> Op
 
 /// What an error of `object_store` means. `anonymous`: requests are not signed.
 pub(crate) fn failure(error: &object_store::Error, trace: &Trace, anonymous: bool) -> Failure {
+    // What the trace knows is the answer of who gives credentials.
+    if let Some(Refused(cause)) = find::<Refused>(error) {
+        return Failure::Other(cause.clone());
+    }
     let body = trace.body.as_deref().unwrap_or_default();
     let code = element(body, "Code");
     let status = trace.status.filter(|status| *status >= 300);

@@ -15,6 +15,7 @@
 //! | `transport` | HTTP, and what it notes for errors |
 //! | `connect` | from a URL and options to clients |
 //! | `location`, `options`, `environment`, `profile` | URLs, storage options, where credentials are |
+//! | `credentials` | those of AWS that have to be asked for, and that expire |
 //! | `failure` | what went wrong, fit to be told |
 //! | `runtime` | tasks, and the wait for them |
 //! | `meter` | what requests cost |
@@ -25,6 +26,7 @@
 mod cache;
 mod client;
 mod connect;
+mod credentials;
 mod environment;
 mod failure;
 mod held;

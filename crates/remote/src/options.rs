@@ -6,6 +6,7 @@
 //! error that tells the nearest ones.
 
 use crate::cache::{Check, Keep};
+use crate::credentials::Source;
 use crate::location::Provider;
 use crate::settings::{Settings, Unconditional};
 use object_store::ClientConfigKey;
@@ -155,6 +156,8 @@ pub(crate) struct Options {
     pub(crate) values: BTreeMap<String, String>,
     /// Sent with each request. Secret.
     pub(crate) headers: Vec<(String, String)>,
+    /// Where credentials of AWS come from, if they are not among the values.
+    pub(crate) credentials: Option<Source>,
     pub(crate) settings: Settings,
 }
 

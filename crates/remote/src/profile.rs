@@ -18,8 +18,9 @@ pub(crate) fn read(text: &str, sections: &[String], profile: &mut Profile) -> bo
             continue;
         }
         if let Some(rest) = bare.strip_prefix('[') {
-            let name: Vec<&str> = rest.split(']').next().unwrap_or_default().split_whitespace().collect();
-            inside = sections.contains(&name.join(" "));
+            // Names with spaces stand in quotes.
+            let name = rest.split(']').next().unwrap_or_default().replace(['"', '\''], "");
+            inside = sections.contains(&name.split_whitespace().collect::<Vec<_>>().join(" "));
             found |= inside;
             above.clear();
             continue;
@@ -53,7 +54,8 @@ mod tests {
     #[test]
     fn profiles() {
         let text = "# a comment\n[default]\nregion = eu-west-1 ; there\n\n[profile  far]\nregion=us-east-2\ns3 =\n  \
-                    addressing_style = virtual\n  max_concurrent_requests = 20\noutput = json\n[other]\nregion=x\n";
+                    addressing_style = virtual\n  max_concurrent_requests = 20\noutput = json\n[other]\nregion=x\n\
+                    [profile 'an other']\nregion=y\n";
         let of = |name: &str| {
             let mut profile = Profile::new();
             let found = read(text, &sections(name), &mut profile);
@@ -69,6 +71,7 @@ mod tests {
                 "s3.max_concurrent_requests=20"
             ]
         );
+        assert_eq!(of("an other"), (true, vec!["region=y".to_owned()]));
         assert_eq!(of("none"), (false, Vec::new()));
         for hostile in ["[", "]", "=", "[a\n=b", "[default]\n=\n = x\n", "\u{0}[default]"] {
             read(hostile, &sections("default"), &mut Profile::new());

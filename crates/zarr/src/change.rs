@@ -13,6 +13,7 @@ use crate::{Array, Format, Result, ZarrError, walk};
 use hyperslab_array::{
     self as engine, ArrayError, Index, Ragged, ReadOptions, Selection, Source, WriteOptions,
 };
+use hyperslab_store::fork::Mutex;
 use hyperslab_store::{Ask, Key, Store};
 use std::sync::Arc;
 
@@ -337,26 +338,36 @@ impl Array {
     fn blank_selection(&self, selection: &Selection, seen: &Seen<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         let layout = self.layout();
         let reading = ReadOptions { interrupt: ask, ..ReadOptions::default() };
-        let writing = WriteOptions { interrupt: ask, ..WriteOptions::default() };
+        // Others reserve their rows before they write them. So no rows are in an object that was
+        // opened before the metadata was seen unchanged, and rows that come later change the object.
+        let over = Mutex::new(None);
+        let still = || {
+            let current = seen.is_current();
+            let is_current = matches!(current, Ok(true));
+            if !is_current {
+                *over.lock() = Some(current);
+            }
+            is_current
+        };
+        let writing = WriteOptions { interrupt: ask, still: Some(&still), ..WriteOptions::default() };
         let shape = selection.shape();
-        let Some(vlen) = layout.vlen() else {
+        let done = if let Some(vlen) = layout.vlen() {
+            let ones = vec![1u64; shape.len()];
+            let value = self.ragged_fill(vlen.fill(), &ones)?;
+            engine::write_ragged(layout, selection, &Arc::new(value), writing)
+        } else {
             let fill = layout.fill().bytes();
             let found = engine::read(layout, selection, reading)?;
-            if found.as_slice().chunks_exact(fill.len().max(1)).any(|element| element != fill) {
-                if !seen.is_current()? {
-                    return Ok(false);
-                }
-                engine::write(layout, selection, &Source::repeat(fill, &shape), writing)?;
+            if found.as_slice().chunks_exact(fill.len().max(1)).all(|element| element == fill) {
+                return Ok(true);
             }
-            return Ok(true);
+            engine::write(layout, selection, &Source::repeat(fill, &shape), writing)
         };
-        if !seen.is_current()? {
-            return Ok(false);
+        let current = over.lock().take();
+        match current {
+            Some(current) => current,
+            None => Ok(done.map(|()| true)?),
         }
-        let ones = vec![1u64; shape.len()];
-        let value = self.ragged_fill(vlen.fill(), &ones)?;
-        engine::write_ragged(layout, selection, &Arc::new(value), writing)?;
-        Ok(true)
     }
 
     /// One element of variable length that is the fill value, of a shape of ones.

@@ -63,13 +63,13 @@ pub(crate) fn node(
     let missing = if new { missing_parents(&mut there, path, format)? } else { Vec::new() };
     refuse_existing(&mut there, path)?;
     empty.map_or(Ok(()), |empty| empty())?;
-    make_parents(store, missing, format, ask)?;
+    make_parents(&mut there, missing, format, ask)?;
     let lock = locked::lock(store, path, ask)?;
     // Far away another look takes long, and decides nothing: others are not excluded.
     if new && !store.cost().is_far() {
         refuse_existing(&mut there, path)?;
     }
-    if put_new(store, path, documents, &lock, ask)? {
+    if put_new(&mut there, path, documents, &lock, ask)? {
         return Ok(());
     }
     refuse_existing(&mut There::look(store, [path], ask)?, path)?;
@@ -101,8 +101,9 @@ pub(crate) fn replacing<E: From<ZarrError>>(
     }
     fill(&new)?;
     // The groups above may have changed meanwhile.
-    let missing = missing_parents(&mut There::look(store, parents(path), ask)?, path, format)?;
-    make_parents(store, missing, format, ask)?;
+    let mut there = There::look(store, parents(path), ask)?;
+    let missing = missing_parents(&mut there, path, format)?;
+    make_parents(&mut there, missing, format, ask)?;
     let _lock = locked::lock(store, path, ask)?;
     // Writers store what they have queued for the old arrays. Until the end they queue nothing.
     let _settled = engine::settle_below(&**store, path, ask).map_err(ZarrError::from)?;
@@ -126,15 +127,16 @@ fn check_name(path: &str) -> Result<()> {
 
 /// Creates groups, outermost first.
 fn make_parents(
-    store: &Arc<dyn Store>,
+    there: &mut There<'_>,
     missing: Vec<&str>,
     format: Format,
     ask: Option<Ask<'_>>,
 ) -> Result<()> {
+    let store = there.store;
     for parent in missing {
         let lock = locked::lock(store, parent, ask)?;
         // Somebody else may have been faster. Only a group can hold the node.
-        if !put_new(store, parent, &group(format, Json::object()), &lock, ask)?
+        if !put_new(there, parent, &group(format, Json::object()), &lock, ask)?
             && node::kind(store, parent, format)? != Some(NodeKind::Group)
         {
             return Err(in_the_way(store, parent));
@@ -168,13 +170,39 @@ pub(crate) fn remove(store: &Arc<dyn Store>, path: &str, ask: Option<Ask<'_>>) -
 
 /// Writes documents where the last one is not there yet, under the node's lock. `false`: it is.
 fn put_new(
-    store: &Arc<dyn Store>,
+    there: &mut There<'_>,
     path: &str,
     documents: &Documents,
     lock: &Locked<'_>,
     ask: Option<Ask<'_>>,
 ) -> Result<bool> {
+    let store = there.store;
     let Some(((name, last), before)) = documents.split_last() else { return Ok(true) };
+    let (key, text) = (join(path, name), node::document_text(last));
+    let key = Key::new(&key)?;
+    if store.cost().is_far() {
+        for (name, document) in before {
+            // Not at once with the last: who sees the node sees its attributes.
+            let before = join(path, name);
+            let none = matches!(there.documents.known(&before), Some(Ok(None)));
+            if none && document.as_object().is_some_and(<[_]>::is_empty) {
+                // Attributes that are none need no document.
+                continue;
+            }
+            let put = none && {
+                let text = node::document_text(document);
+                store.write_new(Key::new(&before)?, &[text.as_bytes()])?
+            };
+            if !put {
+                // A leftover; or somebody else creates the node, too.
+                if store.exists(key)? {
+                    return Ok(false);
+                }
+                node::write_document(store, &before, document)?;
+            }
+        }
+        return Ok(store.write_new(key, &[text.as_bytes()])?);
+    }
     let mut later = None;
     // Two processes that create one node must not mix their documents. One document decides by
     // itself who was first.
@@ -190,16 +218,14 @@ fn put_new(
         // Now there is one.
         later = Some(store.lock_prefix(locked::prefix(path)?, ask)?);
     }
-    let key = join(path, name);
-    let key = Key::new(&key)?;
-    // Nothing else is written where it is there. Without anything else, writing it tells.
-    if !(before.is_empty() && store.cost().is_far()) && store.exists(key)? {
+    // Nothing else is written where it is there.
+    if store.exists(key)? {
         return Ok(false);
     }
     for (name, document) in before {
         node::write_document(store, &join(path, name), document)?;
     }
-    let put = store.write_new(key, &[node::document_text(last).as_bytes()])?;
+    let put = store.write_new(key, &[text.as_bytes()])?;
     drop(later);
     Ok(put)
 }

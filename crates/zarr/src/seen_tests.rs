@@ -350,6 +350,25 @@ fn a_resize_deletes_nothing_of_others() {
     }
 }
 
+/// What a killed resize left is overwritten, but not rows that others append there meanwhile.
+#[test]
+fn a_resize_overwrites_nothing_of_others() {
+    for format in FORMATS {
+        let first = Machine::new();
+        let mut mine = array(&first, format, 12);
+        set(&mine, 0, 12, 1).unwrap();
+        let (_, stored) = mine.reshaped(&[5, 3]).unwrap();
+        let store: Arc<dyn Store> = first.clone();
+        crate::node::write_document(&store, &stored.key, &stored.document).unwrap();
+        let other = first.other();
+        first.meanwhile(if format == Format::V2 { "/1.0" } else { "c/1/0" }, move || {
+            append(&mut open(&other), 5).unwrap();
+        });
+        mine.resize(&[10, 3], None).unwrap();
+        assert_eq!(read(&open(&first)), [1, 1, 1, 1, 1, 5, 5, 5, 7, 7]);
+    }
+}
+
 #[test]
 fn consolidated_metadata_keeps_what_others_change() {
     for format in FORMATS {

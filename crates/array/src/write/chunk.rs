@@ -76,6 +76,8 @@ pub(crate) struct ChunkWriter<'a> {
     pub(crate) keep_empty: bool,
     /// For those who encode.
     pub(crate) gate: Option<&'a Gate>,
+    /// See [`WriteOptions::still`](crate::write::WriteOptions::still).
+    pub(crate) still: Option<&'a (dyn Fn() -> bool + Sync)>,
 }
 
 impl ChunkWriter<'_> {
@@ -205,6 +207,9 @@ impl ChunkWriter<'_> {
                 Some(opened) if locked => Expected::Locked(opened),
                 Some(opened) => Expected::Same(opened),
             };
+            if self.still.is_some_and(|still| !still()) {
+                return Err(tasks::interrupted(layout));
+            }
             match self.bytes(scratch, produced) {
                 Some(bytes) => store.swap(key, expected, &[bytes], Some(ask)),
                 // When it was looked for, there was none.

@@ -36,6 +36,11 @@ pub struct WriteOptions<'a> {
     /// Asked by the calling thread between chunks; `true` stops the write. Chunks already written
     /// stay.
     pub interrupt: Option<Interrupt<'a>>,
+    /// Asked, by any thread, when an object of which a part is written was opened, and before it is
+    /// replaced under the condition that it still is that one; `false` stops the write with
+    /// [`ArrayError::Interrupted`]. For callers whose write is right only as long as something else is
+    /// as it was: what holds now held when the object was as it is replaced.
+    pub still: Option<&'a (dyn Fn() -> bool + Sync)>,
 }
 
 /// Writes a selection from the caller's memory, which must have the selection's shape (strides of 0
@@ -75,8 +80,16 @@ pub fn write(
     let gate = gate.as_ref();
     if let Some(sharding) = layout.sharding() {
         let plan = &plan;
-        let request =
-            shard::WriteRequest { layout, sharding, plan, source: &bound, fill: &fill, keep_empty, gate };
+        let request = shard::WriteRequest {
+            layout,
+            sharding,
+            plan,
+            source: &bound,
+            fill: &fill,
+            keep_empty,
+            gate,
+            still: options.still,
+        };
         return request.write(bytes, limit, options.interrupt);
     }
     // Where everything becomes fill value, chunks are deleted. A listing tells which there are.
@@ -84,6 +97,7 @@ pub fn write(
     let deletes = may_delete && source.is_all(layout.fill().bytes());
     let present = if deletes { present(layout, plan.len()) } else { None };
     let present = present.as_ref();
+    let still = options.still;
     tasks::run(layout, &plan, bytes, limit, limit, options.interrupt, &|scratch, ask| {
         let src = bound.at(&scratch.task.out);
         let strides = bound.strides();
@@ -98,6 +112,7 @@ pub fn write(
                 keep_empty,
                 present,
                 gate,
+                still,
             }
             .write(scratch, ask);
         }
@@ -107,7 +122,7 @@ pub fn write(
         let moved = plan.moved(array, layout.encoding().strides(), &mut scratch.task);
         let moved = moved.ok_or_else(|| memory_error(layout, "the points of a chunk", u64::MAX))?;
         let places: AllPlaces<'_> = moved.iter().map(|points| points.places(strides)).collect();
-        ChunkWriter { layout, src, strides, places: &places, fill: &fill, keep_empty, present, gate }
+        ChunkWriter { layout, src, strides, places: &places, fill: &fill, keep_empty, present, gate, still }
             .write(scratch, ask)
     })
 }

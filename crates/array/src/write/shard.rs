@@ -56,6 +56,8 @@ pub(crate) struct WriteRequest<'a> {
     pub(crate) keep_empty: bool,
     /// For those who encode.
     pub(crate) gate: Option<&'a Gate>,
+    /// See [`WriteOptions::still`](crate::write::WriteOptions::still).
+    pub(crate) still: Option<&'a (dyn Fn() -> bool + Sync)>,
 }
 
 /// Who encodes the inner chunks of a shard.
@@ -256,6 +258,9 @@ impl WriteRequest<'_> {
         if !empty {
             finish(layout, &task, &key, level, &mut sink, &index)?;
         }
+        if self.still.is_some_and(|still| !still()) {
+            return Err(tasks::interrupted(layout));
+        }
         let put = match sink {
             // Nobody knows yet whether there is one.
             _ if empty && new => return Ok(false),
@@ -334,6 +339,7 @@ impl WriteRequest<'_> {
                     keep_empty: self.keep_empty,
                     gate: self.gate,
                     present: None,
+                    still: None,
                 };
                 let produced = writer.produce(scratch, Old::Bytes(stored.as_deref()))?;
                 give(writer.bytes(scratch, produced))

@@ -192,7 +192,12 @@ impl Writer {
         let shared = &self.shared;
         let direct = || {
             let Shared { threads, write_empty_chunks, .. } = **shared;
-            write(layout, selection, source, WriteOptions { threads, write_empty_chunks, interrupt })
+            write(
+                layout,
+                selection,
+                source,
+                WriteOptions { threads, write_empty_chunks, interrupt, still: None },
+            )
         };
         let bound = Mapped::source(layout, source, selection)?;
         // A forked child has no part in its parent's queue, and its lock may be held for ever.

@@ -358,6 +358,7 @@ impl Mover<'_> {
             threads: Some(self.threads),
             write_empty_chunks: Some(false),
             interrupt: Some(self.cancelled),
+            still: None,
         }
     }
 

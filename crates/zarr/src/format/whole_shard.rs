@@ -94,7 +94,7 @@ impl WholeShard {
         let source = source.ok_or_else(|| self.no_memory())?;
         // A shard of nothing but fill value is no object to the engine; here it has to be one.
         for write_empty_chunks in [Some(false), Some(true)] {
-            let options = WriteOptions { threads: Some(1), write_empty_chunks, interrupt: None };
+            let options = WriteOptions { threads: Some(1), write_empty_chunks, interrupt: None, still: None };
             write(&layout, &Selection::all(&self.shape), &source, options)?;
             if get(&store, dst)? {
                 break;
