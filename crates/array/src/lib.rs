@@ -70,6 +70,7 @@ pub use select::view::{Source, Target};
 pub use select::{Index, Selection};
 pub use write::barrier::{Settled, settle, settle_all, settle_below};
 pub use write::compact::{compact, compact_asking};
+pub use write::shard_parts::{ShardParts, write_shard_in_parts};
 pub use write::write_behind::{Writer, WriterOptions};
 pub use write::{WriteOptions, write};
 

@@ -8,7 +8,7 @@ use crate::signals::Watch;
 use crate::text;
 use clap::ValueEnum;
 use hyperslab::Format;
-use hyperslab::copy::{Compressors, CopyOptions, CopyReport, Order, Shards, copy};
+use hyperslab::copy::{Compressors, CopyOptions, CopyReport, Order, Shards, copy, plan};
 use std::io::Write;
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ Examples:
   hyperslab copy ocean.zarr/sst series.zarr --chunks -1,16,16
   # many small chunks, few files
   hyperslab copy ocean.zarr/sst sharded.zarr --chunks 1,32,32 --shards 64,-1,-1
+  # what that reads, decodes and writes within so much memory
+  hyperslab copy ocean.zarr/sst series.zarr --chunks -1,16,16 --max-memory 64MiB --explain
   # back to Zarr v2, in place of what was there
   hyperslab copy new.zarr old.zarr --format v2 --overwrite
 
@@ -90,6 +92,10 @@ pub(crate) struct CopyArgs {
     /// failure. HYPERSLAB_FSYNC=1 does the same.
     #[arg(long)]
     fsync: bool,
+    /// Show how it would be copied, and why: what is read and written, how often each chunk is
+    /// decoded, memory, temporary arrays. Nothing is written.
+    #[arg(long)]
+    explain: bool,
     /// No progress bar and no summary.
     #[arg(long, short)]
     quiet: bool,
@@ -100,8 +106,14 @@ impl Command for CopyArgs {
 
     fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
         let source = failure::open(&self.source)?;
-        let meter = Meter::new(watch, self.quiet);
         let mut options = self.options();
+        if self.explain {
+            for (path, plan) in plan(&source, &self.destination, &options)? {
+                writeln!(out, "{}: {plan}", text::plain(&path))?;
+            }
+            return Ok(());
+        }
+        let meter = Meter::new(watch, self.quiet);
         options.progress = Some(&meter);
         let copied = copy(&source, &self.destination, &options);
         meter.finish();

@@ -311,6 +311,13 @@ fn copy_converts_and_says_so_in_one_line() {
         |array: &Array| array.read_vec::<f32>(&[]).unwrap().into_iter().map(f32::to_bits).collect::<Vec<_>>();
     assert_eq!(bits(&new), bits(&old));
 
+    let text = output(&directory, &["copy", "--explain", "ocean.zarr", "plan.zarr", "--chunks", "-1,10,10"]);
+    assert!(
+        text.contains("/sst: copy ") && text.contains(" in one pass\n") && text.contains("  why "),
+        "{text}"
+    );
+    assert!(!directory.path().join("plan.zarr").exists());
+
     assert_eq!(output(&directory, &["copy", "-q", "new/ocean.zarr", "back.zarr", "--format", "v2"]), "");
     assert_eq!(bits(&Array::open(&at("back.zarr/sst")).unwrap()), bits(&old));
     assert_eq!(names(directory.path()), ["back.zarr", "new", "ocean.zarr"]);

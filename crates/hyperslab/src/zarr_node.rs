@@ -86,8 +86,7 @@ impl ArrayNode for zarr::Array {
     }
 
     fn stored_objects(&self, ask: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>> {
-        // Who asks takes objects for equally large.
-        if !self.layout().object_grid().is_regular() || !self.store().lists() {
+        if !self.store().lists() {
             return Ok(None);
         }
         Ok(Some(self.stored_places(ask)?))

@@ -194,6 +194,13 @@ impl LocalStore {
         LocalStore { root, lock_seed, options, named_only, replacing: Replacing::default() }
     }
 
+    /// Bytes that may still be stored here, also before the directory exists. `None`: the system does
+    /// not say.
+    pub fn room(&self) -> Option<u64> {
+        let found = self.root.ancestors().find_map(|folder| rustix::fs::statvfs(folder).ok())?;
+        Some(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
     /// The directory that holds the objects, as an absolute path.
     pub fn root(&self) -> &Path {
         &self.root

@@ -15,8 +15,7 @@ use crate::layout::ArrayLayout;
 use crate::runtime::memory::Memory;
 use crate::select::Selection;
 use crate::select::view::Source;
-use crate::write;
-use crate::write::WriteOptions;
+use crate::write::{WriteOptions, write};
 use hyperslab_codec::{Cell, Heap, Vlen, VlenKind};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -43,6 +42,22 @@ pub fn write_ragged(
     values: &Arc<Ragged>,
     options: WriteOptions<'_>,
 ) -> Result<(), ArrayError> {
+    write_ragged_with(layout, selection, values, options, &mut |bound, source| {
+        write(bound, selection, source, options)
+    })
+}
+
+/// Writes the cells of some elements: gets the layout with the heap that they refer to.
+pub(crate) type WriteCells<'w> = &'w mut dyn FnMut(&ArrayLayout, &Source<'_>) -> Result<(), ArrayError>;
+
+/// As [`write_ragged`]; the cells are written by `write`.
+pub(crate) fn write_ragged_with(
+    layout: &ArrayLayout,
+    selection: &Selection,
+    values: &Arc<Ragged>,
+    options: WriteOptions<'_>,
+    write: WriteCells<'_>,
+) -> Result<(), ArrayError> {
     let vlen = codec(layout)?;
     layout.check_writable()?;
     // Before cells are made of them.
@@ -50,7 +65,7 @@ pub fn write_ragged(
     let heap = heap(vlen);
     let buffer = heap.push(Arc::new(Values(values.clone()))).unwrap_or_default();
     let cells = cells(layout, vlen, values, buffer, options)?;
-    write_cells(layout, selection, (&values.shape, &cells), heap, options)
+    write_cells(layout, selection, (&values.shape, &cells), heap, write)
 }
 
 /// As [`write_ragged`], of values that were packed for this array.
@@ -65,7 +80,9 @@ pub fn write_packed(
     for piece in &values.pieces {
         heap.push(piece.clone());
     }
-    write_cells(layout, selection, (&values.shape, &values.cells), heap, options)
+    write_cells(layout, selection, (&values.shape, &values.cells), heap, &mut |bound, source| {
+        write(bound, selection, source, options)
+    })
 }
 
 /// Writes cells of values of a shape, whose bytes are in the heap.
@@ -74,7 +91,7 @@ fn write_cells(
     selection: &Selection,
     (shape, cells): (&[u64], &Memory),
     heap: Heap,
-    options: WriteOptions<'_>,
+    write: WriteCells<'_>,
 ) -> Result<(), ArrayError> {
     let target = selection.shape();
     let strides = broadcast(layout, shape, &target)?;
@@ -83,7 +100,7 @@ fn write_cells(
     // `strides` are those of this shape, or 0. They are not written to before the source is
     // dropped.
     let source = unsafe { Source::from_raw(cells.as_slice().as_ptr(), &target, &strides) };
-    write(&bound, selection, &source, options)
+    write(&bound, &source)
 }
 
 /// The strides with which cells of `shape` are repeated for `target`.

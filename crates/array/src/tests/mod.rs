@@ -10,6 +10,7 @@ pub(crate) mod generated;
 pub(crate) mod model;
 mod mosaics;
 mod origin;
+mod parts;
 pub(crate) mod points;
 mod ragged;
 mod rectilinear;

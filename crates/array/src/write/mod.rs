@@ -6,6 +6,7 @@ pub(crate) mod chunk;
 pub(crate) mod compact;
 pub(crate) mod shard;
 pub(crate) mod shard_output;
+pub(crate) mod shard_parts;
 pub(crate) mod strategies;
 pub(crate) mod write_behind;
 
@@ -128,7 +129,7 @@ pub fn write(
 }
 
 /// The fill value as it stands in a decoded chunk, over and over: in the stored byte order.
-fn stored_fill(layout: &ArrayLayout) -> SmallVec<[u8; 16]> {
+pub(crate) fn stored_fill(layout: &ArrayLayout) -> SmallVec<[u8; 16]> {
     let mut bytes = SmallVec::from_slice(layout.chunk_fill().bytes());
     swap::in_place(&mut bytes, layout.encoding().swap());
     bytes

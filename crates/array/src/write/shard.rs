@@ -61,7 +61,7 @@ pub(crate) struct WriteRequest<'a> {
 }
 
 /// Who encodes the inner chunks of a shard.
-enum Workers<'w> {
+pub(crate) enum Workers<'w> {
     /// All threads.
     Pool { work: u64, limit: usize },
     /// This one.
@@ -73,9 +73,9 @@ type Give<'g> = &'g mut dyn FnMut(Option<&[u8]>) -> Result<(), ArrayError>;
 
 /// One inner chunk of a shard, and which chunks in it are written (one, if it is not a shard
 /// itself).
-struct Unit {
+pub(crate) struct Unit {
     /// Its number in the index.
-    n: usize,
+    pub(crate) n: usize,
     touched: Vec<Touched>,
 }
 
@@ -222,34 +222,7 @@ impl WriteRequest<'_> {
         let absent = level.index().absent().map_err(coded)?;
         let index = begin(level, &mut sink, former.as_ref(), true, &replaced, absent, ask).map_err(fail)?;
         let output = ShardOutput::new(sink, index, workers.window());
-        let each = |turn: usize, scratch: &mut Scratch, _: Ask<'_>| {
-            let mut watch = Watch(Some(&output));
-            let Some(unit) = units.get(turn) else { return Ok(()) };
-            scratch.key.clone_from(&key);
-            self.encode(0, &shard, former.as_ref(), unit, scratch, &mut |bytes| {
-                // Where the output was abandoned, the error is told by who abandoned it.
-                output.push(turn, unit.n, bytes).map(|_| ()).map_err(fail)
-            })?;
-            watch.0 = None;
-            Ok(())
-        };
-        match workers {
-            Workers::Pool { work, limit } => {
-                // Threads that wait for their turn in the output have to hear of it.
-                let ask = || {
-                    let stop = ask();
-                    if stop {
-                        output.abandon();
-                    }
-                    stop
-                };
-                tasks::run_tasks(layout, units.len(), work, (limit, limit), Some(&ask), &each)?;
-            }
-            Workers::This(scratch) => (0..units.len()).try_for_each(|turn| match ask() {
-                true => Err(tasks::interrupted(layout)),
-                false => each(turn, scratch, ask),
-            })?,
-        }
+        self.encode_all(&shard, former.as_ref(), &units, &key, &output, workers, ask)?;
         let (mut sink, index) = output.end();
         // Nothing cannot take its place without the risk that another writer is undone: an empty
         // shard does.
@@ -275,13 +248,59 @@ impl WriteRequest<'_> {
         put.map_err(fail)
     }
 
+    /// Encodes inner chunks of a shard, which was `former`, and gives them to `output`.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn encode_all(
+        &self,
+        shard: &Shard<'_, '_>,
+        former: Option<&Former<'_>>,
+        units: &[Unit],
+        key: &str,
+        output: &ShardOutput<'_>,
+        workers: Workers<'_>,
+        ask: Ask<'_>,
+    ) -> Result<(), ArrayError> {
+        let layout = self.layout;
+        let task = || Task { chunk: shard.chunk.clone(), ..Task::default() };
+        let each = |turn: usize, scratch: &mut Scratch, _: Ask<'_>| {
+            let mut watch = Watch(Some(output));
+            let Some(unit) = units.get(turn) else { return Ok(()) };
+            scratch.key.clear();
+            scratch.key.push_str(key);
+            self.encode(0, shard, former, unit, scratch, &mut |bytes| {
+                // Where the output was abandoned, the error is told by who abandoned it.
+                let pushed = output.push(turn, unit.n, bytes).map(|_| ());
+                pushed.map_err(|source| store_error(layout, &task(), source))
+            })?;
+            watch.0 = None;
+            Ok(())
+        };
+        match workers {
+            Workers::Pool { work, limit } => {
+                // Threads that wait for their turn in the output have to hear of it.
+                let ask = || {
+                    let stop = ask();
+                    if stop {
+                        output.abandon();
+                    }
+                    stop
+                };
+                tasks::run_tasks(layout, units.len(), work, (limit, limit), Some(&ask), &each)
+            }
+            Workers::This(scratch) => (0..units.len()).try_for_each(|turn| match ask() {
+                true => Err(tasks::interrupted(layout)),
+                false => each(turn, scratch, ask),
+            }),
+        }
+    }
+
     /// Whether all of an inner chunk is written that lies inside the array.
     fn covers(&self, task: &Task) -> bool {
         task.covers(self.layout.grid(), self.layout.shape())
     }
 
     /// The inner chunks of a shard of `level` that are written, in the order of the index.
-    fn units(&self, level: &ShardLevel, touched: impl Iterator<Item = Touched>) -> Vec<Unit> {
+    pub(crate) fn units(&self, level: &ShardLevel, touched: impl Iterator<Item = Touched>) -> Vec<Unit> {
         let groups = level.group(self.layout.grid().chunk_shape(), touched);
         groups.into_iter().map(|(n, touched)| Unit { n, touched }).collect()
     }
@@ -403,7 +422,7 @@ impl WriteRequest<'_> {
 impl Workers<'_> {
     /// How many inner chunks may be ready before their turn. They are in flight as those are that
     /// threads have at hand.
-    fn window(&self) -> usize {
+    pub(crate) fn window(&self) -> usize {
         match self {
             Workers::Pool { limit, .. } => settings::decodes_in_flight().saturating_sub(*limit),
             Workers::This(_) => 0,
@@ -442,7 +461,11 @@ pub(crate) fn former<'o>(
 }
 
 /// A shard after the codecs that it goes through as a whole.
-fn encoded(layout: &ArrayLayout, level: &ShardLevel, bytes: Vec<u8>) -> Result<Vec<u8>, CodecError> {
+pub(crate) fn encoded(
+    layout: &ArrayLayout,
+    level: &ShardLevel,
+    bytes: Vec<u8>,
+) -> Result<Vec<u8>, CodecError> {
     match level.codecs() {
         [] => Ok(bytes),
         codecs => {

@@ -8,8 +8,10 @@
 //! 2. Make a temporary directory beside the destination. Only a complete copy takes its place, in
 //!    one step, so that an error, an interruption or a kill leaves the destination as it was.
 //! 3. Write groups and arrays. Elements go in blocks of whole destination chunks (or shards), read
-//!    and written one block after the other, each by all threads. Blocks with nothing stored are
-//!    skipped; memory is that of the largest block, whatever the size of the arrays.
+//!    and written one block after the other, each by all threads, as a plan says ([`CopyPlan`]).
+//!    Where that saves time, they go through a temporary array beside the destination. Blocks with
+//!    nothing stored are skipped; memory is that of the largest block, whatever the size of the
+//!    arrays.
 //! 4. On request, read both back and compare every bit.
 //! 5. Move the copy to its place.
 //!
@@ -19,22 +21,27 @@
 mod blocks;
 mod compressor;
 mod convert;
+mod geometry;
 pub(crate) mod hdf5;
+mod mover;
 mod place;
+mod plan;
 mod ragged;
 mod stored;
 mod structures;
+mod temporary;
 mod transfer;
 
 pub use compressor::Compressors;
 pub(crate) use convert::{Copied, CopiedCodecs, Copying};
 pub(crate) use hdf5::Paths;
+pub use plan::{CopyPlan, Pass};
 
 use crate::stores::{Intent, Reached, StoreOptions, is_in_archive, local_path, reach, refuse_file_name};
 use crate::{Array, Below, Error, Format, Group, Json, Node, NodeKind, Result, info, settings};
 use convert::{Notes, convert};
 use hyperslab_hdf5::Hdf5Error;
-use hyperslab_store::{Ask, Key, Store};
+use hyperslab_store::{Ask, Key, MemoryStore, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation, Creation};
 use place::{Destination, Room};
 use std::collections::BTreeSet;
@@ -42,7 +49,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use structures::Repack;
-use transfer::{Job, Transfer};
+use temporary::Beside;
+use transfer::{Job, Means, Transfer};
 
 /// The order in which the elements of a chunk are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +160,11 @@ impl CopyOptions<'_> {
         self.progress.is_some_and(Progress::cancelled)
     }
 
+    fn means(&self, beside: Option<Beside>) -> Means<'_> {
+        let threads = self.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
+        Means { threads, max_memory: self.max_memory, beside, progress: self.progress }
+    }
+
     fn check(&self) -> Result<()> {
         if self.stops() { Err(Error::Interrupted) } else { Ok(()) }
     }
@@ -209,10 +222,32 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     let walked = Walked::new(source, Some(Room::of(&target)), options)?;
     let place = Destination::prepare(&target, origin.as_deref(), options.overwrite, options.fsync)?;
     let staged = place.stage()?;
-    let report = walked.copy(&staged.store(), "", true)?;
+    let beside = Beside::new(&target)?;
+    let report = walked.copy(&staged.store(), "", true, Some(beside))?;
     options.check()?;
     place.commit(staged, Some(&|| options.stops()))?;
     Ok(report)
+}
+
+/// How [`copy`] would copy each array to a path or URL: its path, and the plan. Reads metadata (and a
+/// sample of elements of variable length); writes nothing.
+pub fn plan(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<Vec<(String, CopyPlan)>> {
+    let target = local_path(destination)?.filter(|path| !is_in_archive(path));
+    let beside = target.as_deref().map(Beside::new).transpose()?;
+    let walked = Walked::new(source, target.as_deref().map(Room::of), options)?;
+    // Layouts of the copies, without a place.
+    let nowhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let jobs = walked.arrays.iter().map(|(path, array, spec)| {
+        options.check()?;
+        let spec = spec.clone();
+        let copied = zarr::Array::create_with(nowhere.clone(), path, spec, Creation::Inside, None)?;
+        let (_, stored) = stored(array, Some(&|| options.stops()))?;
+        Ok(Job { name: shown(path), source: array.clone(), target: copied.into(), stored, repack: None })
+    });
+    let jobs = jobs.collect::<Result<Vec<Job>>>()?;
+    let transfer = Transfer::new(&jobs, options.means(beside))?;
+    let plans = transfer.into_plans();
+    Ok(jobs.iter().map(|job| job.name.clone()).zip(plans).collect())
 }
 
 /// The name of an object of a node, which tells its place: it is there or not.
@@ -290,7 +325,7 @@ pub fn copy_to_store(
         }
         // Documents come last: nothing half-written opens.
         let staged = store.stage(None)?;
-        let report = walked.copy(&staged.store(), "", true)?;
+        let report = walked.copy(&staged.store(), "", true, None)?;
         options.check()?;
         let ask: &dyn Fn() -> bool = &|| options.stops();
         if replaces {
@@ -300,7 +335,9 @@ pub fn copy_to_store(
         }
         return Ok(report);
     }
-    walked.copy(store, &path, false).inspect_err(|_| {
+    let key = Some(path.as_str()).filter(|path| !path.is_empty()).map(Key::new).transpose()?;
+    let beside = store.local_path(key).map(|path| Beside::new(&path)).transpose()?;
+    walked.copy(store, &path, false, beside).inspect_err(|_| {
         // The first error is the one to report.
         if let Ok(node) = zarr::open(store, &path, None) {
             let _ = match node {
@@ -443,8 +480,15 @@ impl<'o> Walked<'o> {
         Ok(())
     }
 
-    /// Makes the copy. `unseen`: the store is empty, and nobody else knows it.
-    fn copy(mut self, store: &Arc<dyn Store>, base: &str, unseen: bool) -> Result<CopyReport> {
+    /// Makes the copy. `unseen`: the store is empty, and nobody else knows it. `beside`: where
+    /// temporary arrays may lie.
+    fn copy(
+        mut self,
+        store: &Arc<dyn Store>,
+        base: &str,
+        unseen: bool,
+        beside: Option<Beside>,
+    ) -> Result<CopyReport> {
         let start = Instant::now();
         let (options, format) = (self.options, self.format()?);
         let ask: Option<Ask<'_>> = Some(&|| options.stops());
@@ -461,8 +505,8 @@ impl<'o> Walked<'o> {
         let mut jobs = Vec::new();
         for (path, array, spec) in self.arrays.drain(..) {
             options.check()?;
-            let (_, bytes) = stored(&array, ask)?;
-            self.report.stored_before = self.report.stored_before.saturating_add(bytes);
+            let (_, stored) = stored(&array, ask)?;
+            self.report.stored_before = self.report.stored_before.saturating_add(stored);
             let copied =
                 zarr::Array::create_with(store.clone(), &zarr::join(base, &path), spec, how(&path), ask)?;
             let name = shown(&path);
@@ -472,10 +516,9 @@ impl<'o> Walked<'o> {
                     Repack::new(&array, structure).map_err(|why| Error::Copy { array: name.clone(), why })?
                 }
             };
-            jobs.push(Job { name, source: array, target: copied.into(), repack });
+            jobs.push(Job { name, source: array, target: copied.into(), stored, repack });
         }
-        let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
-        let transfer = Transfer::new(&jobs, threads, options.max_memory, options.progress)?;
+        let transfer = Transfer::new(&jobs, options.means(beside))?;
         let report = &mut self.report;
         let total = report.bytes;
         transfer.run(Phase::Copy, total, &mut |job, error| match job.target.path() != base {

@@ -40,7 +40,8 @@ pub(super) fn kind(kind: Option<VlenKind>, name: &str, format: Format) -> Result
 /// About how many bytes an element takes: the cell, and what some elements that are stored are on
 /// average, or all of them are as stored.
 pub(super) fn element_bytes(array: &Array, ask: Option<Ask<'_>>) -> Result<u64> {
-    let object = array.layout().object_grid().chunk_shape();
+    let grid = array.layout().object_grid();
+    let object = grid.chunk_shape();
     let stored = array.node().stored_objects(ask)?;
     let (objects, bytes) = super::stored(array, ask)?;
     let per_object = element_count(object).unwrap_or(u64::MAX).max(1);
@@ -52,7 +53,7 @@ pub(super) fn element_bytes(array: &Array, ask: Option<Ask<'_>>) -> Result<u64> 
     let Some(at) = at else { return Ok(Cell::SIZE as u64) };
     let mut left = SAMPLE;
     let mut block = Block {
-        first: at.iter().zip(object).map(|(at, n)| at.saturating_mul(*n)).collect(),
+        first: at.iter().enumerate().map(|(axis, at)| grid.start(axis, *at)).collect(),
         len: object.into(),
     };
     for axis in (0..object.len()).rev() {

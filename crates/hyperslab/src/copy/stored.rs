@@ -6,7 +6,8 @@
 //! then, and only chunks that are listed are asked for.
 
 use super::blocks::{Block, Blocks};
-use super::transfer::{front, wrong_size};
+use super::mover::front;
+use super::transfer::wrong_size;
 use crate::{Array, Dims, Result};
 use hyperslab_array::{ReadOptions, Target};
 use std::collections::BTreeMap;
@@ -39,7 +40,8 @@ pub(super) struct Wanted<'a> {
 /// The objects of an array that are stored; `None`: any may be.
 pub(super) type StoredObjects = Option<Vec<Dims>>;
 
-/// Elements per axis of what one object holds: a shard, or a chunk where there are none.
+/// Elements per axis of what one object holds: a shard, or a chunk where there are none. Of objects
+/// of different shapes, the largest.
 pub(super) fn objects(array: &Array) -> &[u64] {
     array.layout().object_grid().chunk_shape()
 }
@@ -49,7 +51,7 @@ pub(super) fn wanted<'a>(sizes: &'a Sizes, arrays: &[(&Array, &[Dims])]) -> Want
     let holding = |blocks: &Blocks| {
         let mut places: BTreeMap<Dims, [Vec<usize>; 2]> = BTreeMap::new();
         for (which, (array, stored)) in arrays.iter().enumerate() {
-            for (place, numbers) in blocks.holding(objects(array), stored)? {
+            for (place, numbers) in blocks.holding(array.layout().object_grid(), stored)? {
                 if let Some(list) = places.entry(place).or_default().get_mut(which) {
                     *list = numbers;
                 }
@@ -77,6 +79,13 @@ pub(super) fn wanted<'a>(sizes: &'a Sizes, arrays: &[(&Array, &[Dims])]) -> Want
     Wanted { blocks: &sizes.large, places, sparse: false }
 }
 
+/// Whether so little of an array is stored that each chunk of it is quickly decoded several times.
+pub(super) fn little_is_stored(array: &Array, stored: &[Dims]) -> bool {
+    let objects = array.layout().object_grid().counts(array.shape());
+    let all = objects.iter().fold(1, |n: u64, count| n.saturating_mul(*count));
+    (stored.len() as u64).saturating_mul(LOOKED_UP) < all
+}
+
 /// Whether so little of a block is stored that its stored chunks are read one by one.
 pub(super) fn is_sparse(array: &Array, blocks: &Blocks, stored: usize) -> bool {
     blocks.chunks(objects(array)) > (stored as u64).saturating_mul(LOOKED_UP).saturating_add(LOOKED_UP)
@@ -94,7 +103,7 @@ pub(super) fn read<'s>(
     for element in bytes.chunks_exact_mut(size) {
         element.copy_from_slice(fill.get(..size).ok_or_else(wrong_size)?);
     }
-    let object = objects(array);
+    let object = array.layout().object_grid();
     let mut part = Vec::new();
     for place in stored {
         let common = block.common(place, object);
@@ -129,25 +138,34 @@ fn put(part: &[u8], inner: &Block, whole: &mut [u8], outer: &Block, size: usize)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hyperslab_array::ChunkGrid;
 
     #[test]
     fn boxes_in_boxes() {
         let outer = Block { first: [10, 20].as_slice().into(), len: [3, 4].as_slice().into() };
         // Chunks of 2 × 3: this one is at (10, 21), and goes on below the block.
-        let inner = outer.common(&[5, 7].as_slice().into(), &[2, 3]);
+        let grid = ChunkGrid::regular([2, 3].as_slice().into()).unwrap();
+        let inner = outer.common(&[5, 7].as_slice().into(), &grid);
         assert_eq!((inner.first.as_slice(), inner.len.as_slice()), ([10, 21].as_slice(), [2, 3].as_slice()));
         let mut whole = [0u8; 12];
         put(&[1, 2, 3, 4, 5, 6], &inner, &mut whole, &outer, 1).unwrap();
         assert_eq!(whole, [0, 1, 2, 3, 0, 4, 5, 6, 0, 0, 0, 0]);
-        let inner = outer.common(&[6, 7].as_slice().into(), &[2, 3]);
+        let inner = outer.common(&[6, 7].as_slice().into(), &grid);
         assert_eq!((inner.first.as_slice(), inner.len.as_slice()), ([12, 21].as_slice(), [1, 3].as_slice()));
         put(&[7, 8, 9], &inner, &mut whole, &outer, 1).unwrap();
         assert_eq!(whole[8..], [0, 7, 8, 9]);
         // Beside it.
-        assert_eq!(outer.common(&[0, 0].as_slice().into(), &[2, 3]).elements(), 0);
+        assert_eq!(outer.common(&[0, 0].as_slice().into(), &grid).elements(), 0);
         let scalar = Block { first: Dims::new(), len: Dims::new() };
         let mut whole = [0u8; 2];
-        put(&[1, 2], &scalar.common(&Dims::new(), &[]), &mut whole, &scalar, 2).unwrap();
+        put(
+            &[1, 2],
+            &scalar.common(&Dims::new(), &ChunkGrid::regular(Dims::new()).unwrap()),
+            &mut whole,
+            &scalar,
+            2,
+        )
+        .unwrap();
         assert_eq!(whole, [1, 2]);
     }
 }

@@ -1,0 +1,55 @@
+//! What a plan has to know of an array and its copy.
+
+use super::plan::{Geometry, Reach, Side};
+use super::transfer::{Job, Means};
+use super::{ragged, stored::objects};
+use crate::{Array, Result};
+use hyperslab_array::settings;
+use hyperslab_store::Ask;
+
+/// The geometry of one array. Reads a sample of elements of variable length.
+pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Result<Geometry> {
+    // Elements of variable length also are in the heap of the request, twice while they are compared.
+    let (element, blocks) = match job.target.vlen() {
+        None => (job.source.dtype().size() as u64, 1),
+        Some(_) => (ragged::element_bytes(&job.source, ask)?, 4),
+    };
+    let target = side(&job.target);
+    let mut source = side(&job.source);
+    if source.chunked {
+        source.part = source.chunk.clone();
+    } else {
+        // Of what has no chunks only what is wanted is read.
+        (source.chunk, source.object, source.part) =
+            (target.chunk.clone(), target.chunk.clone(), target.chunk.clone());
+    }
+    source.stored = Some(job.stored).filter(|bytes| *bytes > 0);
+    let place = means.beside.as_ref().filter(|_| blocks == 1);
+    Ok(Geometry {
+        shape: job.source.shape().into(),
+        element,
+        source,
+        target,
+        memory: means.max_memory,
+        blocks,
+        threads: means.threads,
+        in_flight: settings::decodes_in_flight(),
+        temporary: place.map(|beside| (Reach::NEAR, beside.room())),
+    })
+}
+
+fn side(array: &Array) -> Side {
+    let layout = array.layout();
+    let level = layout.sharding().and_then(|sharding| sharding.levels().first());
+    let coded = !layout.encoding().chain().codecs().is_empty();
+    Side {
+        chunk: array.chunk_shape().into(),
+        object: objects(array).into(),
+        part: level.map_or(array.chunk_shape(), |level| level.inner()).into(),
+        regular: layout.object_grid().is_regular(),
+        chunked: array.has_chunks() || coded,
+        coded,
+        stored: None,
+        reach: Reach::of(array.store().cost()),
+    }
+}

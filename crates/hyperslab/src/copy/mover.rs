@@ -1,0 +1,230 @@
+//! Moving the elements of one block, and comparing them.
+
+use super::blocks::Block;
+use super::stored::{self, Sizes, StoredObjects, Wanted};
+use super::transfer::{Job, wrong_size};
+use super::{Paths, Phase, ragged};
+use crate::element::swap_bytes;
+use crate::{Array, Dims, Error, Result};
+use hyperslab_array::{Ragged, ReadOptions, ShardParts, Source, Target, WriteOptions};
+use hyperslab_codec::VlenKind;
+use std::sync::Arc;
+
+/// The objects that are stored of a block, by their numbers among all that are.
+#[derive(Clone, Copy)]
+pub(super) struct Listed<'a> {
+    pub(super) numbers: &'a [usize],
+    pub(super) all: &'a [Dims],
+}
+
+/// What is listed of a block, of the source and of the copy; `None`: any object may be stored.
+pub(super) type InBlock<'a> = [Option<Listed<'a>>; 2];
+
+/// Copies and compares the blocks of one array, in one pass.
+pub(super) struct Mover<'a> {
+    pub(super) job: &'a Job,
+    /// The source, or a temporary array: its elements are bytes as those of the source in memory.
+    pub(super) from: &'a Array,
+    /// The target, or a temporary array.
+    pub(super) to: &'a Array,
+    /// Whether `to` is a temporary array.
+    pub(super) is_temporary: bool,
+    pub(super) threads: usize,
+    pub(super) cancelled: &'a dyn Fn() -> bool,
+}
+
+/// What is written in parts, if blocks are parts of it.
+pub(super) type Shard<'p, 's> = Option<&'p mut ShardParts<'s>>;
+
+impl<'a> Mover<'a> {
+    pub(super) fn new(
+        job: &'a Job,
+        (from, to): (&'a Array, &'a Array),
+        threads: usize,
+        cancelled: &'a dyn Fn() -> bool,
+    ) -> Self {
+        Mover { job, from, to, is_temporary: !std::ptr::eq(to, &job.target), threads, cancelled }
+    }
+
+    /// The objects that are stored of the source, and where that matters of the copy. Lists stores.
+    pub(super) fn stored(&self, phase: Phase) -> Result<[StoredObjects; 2]> {
+        let (source, target) = (self.from, self.to);
+        if source.node().copies_absent() {
+            return Ok([None, None]);
+        }
+        let list = |array: &Array| array.node().stored_objects(Some(self.cancelled));
+        let source = list(source)?;
+        let target = if phase == Phase::Verify && source.is_some() { list(target)? } else { None };
+        Ok([source, target])
+    }
+
+    /// The blocks that are not all fill value.
+    pub(super) fn wanted<'b>(
+        &self,
+        sizes: &'b Sizes,
+        stored: &[StoredObjects; 2],
+        phase: Phase,
+    ) -> Wanted<'b> {
+        let (source, target) = (self.from, self.to);
+        match (phase, stored) {
+            (Phase::Copy, [Some(list), _]) => stored::wanted(sizes, &[(source, list)]),
+            (Phase::Verify, [Some(list), Some(copied)]) => {
+                stored::wanted(sizes, &[(source, list), (target, copied)])
+            }
+            _ => Wanted { blocks: &sizes.large, places: None, sparse: false },
+        }
+    }
+
+    pub(super) fn copy(
+        &self,
+        block: &Block,
+        [part, _]: InBlock<'_>,
+        buffer: &mut [u8],
+        len: usize,
+        shard: Shard<'_, '_>,
+    ) -> Result<()> {
+        let bytes = front(buffer, len)?;
+        self.read(self.from, block, part, bytes)?;
+        let len = if self.is_temporary { len } else { self.to_target_type(bytes) };
+        let (bytes, target) = (front(buffer, len)?, self.to);
+        let selection = target.select(&block.index())?;
+        let source = Source::dense(bytes, &block.len, target.dtype().size()).ok_or_else(wrong_size)?;
+        match shard {
+            None => target.write(&selection, &source, self.write_options()),
+            Some(shard) => Ok(shard.write(&selection, &source, self.write_options())?),
+        }
+    }
+
+    fn read_source_ragged(&self, block: &Block, paths: &mut Paths) -> Result<Ragged> {
+        let source = &self.job.source;
+        source.node().read_copied(&source.select(&block.index())?, self.read_options(), paths)
+    }
+
+    /// Returns the bytes of the values.
+    pub(super) fn copy_ragged(
+        &self,
+        block: &Block,
+        paths: &mut Paths,
+        kind: VlenKind,
+        shard: Shard<'_, '_>,
+    ) -> Result<u64> {
+        let values = self.read_source_ragged(block, paths)?;
+        if kind == VlenKind::Text && !self.job.source.node().checks_text() {
+            ragged::check_text(&values, block, &self.job.name)?;
+        }
+        let bytes = values.values.len() as u64;
+        let target = &self.job.target;
+        let (selection, values) = (target.select(&block.index())?, Arc::new(values));
+        match shard {
+            None => target.write_ragged(&selection, &values, self.write_options())?,
+            Some(shard) => shard.write_ragged(&selection, &values, self.write_options())?,
+        }
+        Ok(bytes)
+    }
+
+    pub(super) fn compare_ragged(&self, block: &Block, paths: &mut Paths, kind: VlenKind) -> Result<()> {
+        let expected = self.read_source_ragged(block, paths)?;
+        let target = &self.job.target;
+        let found = target.read_ragged(&target.select(&block.index())?, self.read_options())?;
+        match ragged::difference(&expected, &found, kind.item_size()) {
+            None => Ok(()),
+            Some((number, expected, found)) => Err(self.mismatch(block, number, expected, found)),
+        }
+    }
+
+    fn mismatch(&self, block: &Block, number: u64, expected: &[u8], found: &[u8]) -> Error {
+        Error::Mismatch {
+            array: self.job.name.clone(),
+            index: block.position(number),
+            expected: hex(expected),
+            found: hex(found),
+        }
+    }
+
+    pub(super) fn compare(
+        &self,
+        block: &Block,
+        [part, copied]: InBlock<'_>,
+        buffer: &mut [u8],
+        len: usize,
+    ) -> Result<()> {
+        let (expected, rest) = buffer.split_at_mut_checked(len).ok_or_else(wrong_size)?;
+        self.read(&self.job.source, block, part, expected)?;
+        let len = self.to_target_type(expected);
+        let (expected, found) = (front(expected, len)?, front(rest, len)?);
+        self.read(&self.job.target, block, copied, found)?;
+        if expected == found {
+            return Ok(());
+        }
+        let size = self.job.target.dtype().size().max(1);
+        let pairs = expected.chunks_exact(size).zip(found.chunks_exact(size));
+        match pairs.enumerate().find(|(_, (expected, found))| expected != found) {
+            None => Ok(()),
+            Some((number, (expected, found))) => Err(self.mismatch(block, number as u64, expected, found)),
+        }
+    }
+
+    fn read(&self, array: &Array, block: &Block, part: Option<Listed<'_>>, bytes: &mut [u8]) -> Result<()> {
+        if let Some(Listed { numbers, all }) = part {
+            let places = numbers.iter().filter_map(|number| all.get(*number));
+            return stored::read(array, block, places, bytes, self.read_options());
+        }
+        let selection = array.select(&block.index())?;
+        let mut target = Target::dense(bytes, &block.len, array.dtype().size()).ok_or_else(wrong_size)?;
+        array.read_into(&selection, &mut target, self.read_options())
+    }
+
+    fn read_options(&self) -> ReadOptions<'_> {
+        ReadOptions {
+            threads: Some(self.threads),
+            verify: Some(true),
+            interrupt: Some(self.cancelled),
+            ..ReadOptions::default()
+        }
+    }
+
+    fn write_options(&self) -> WriteOptions<'_> {
+        WriteOptions {
+            threads: Some(self.threads),
+            // To look for fill values takes longer than to write them for a while.
+            write_empty_chunks: Some(self.is_temporary),
+            interrupt: Some(self.cancelled),
+            still: None,
+        }
+    }
+
+    /// Makes elements of the copy of those of the source, in the front of `bytes`, and gives the
+    /// number of their bytes. Elements of a v3 array are in the machine's byte order in memory, those
+    /// of a v2 array in the stored one.
+    fn to_target_type(&self, bytes: &mut [u8]) -> usize {
+        if let Some(repack) = &self.job.repack {
+            return repack.apply(bytes);
+        }
+        let (from, to) = (self.job.source.dtype(), self.job.target.dtype());
+        if from.order() != to.order() {
+            swap_bytes(bytes, to.number_size());
+        }
+        bytes.len()
+    }
+}
+
+pub(super) fn front(buffer: &mut [u8], len: usize) -> Result<&mut [u8]> {
+    buffer.get_mut(..len).ok_or_else(wrong_size)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const MOST: usize = 16;
+    let digits: String = bytes.iter().take(MOST).map(|byte| format!("{byte:02x}")).collect();
+    if bytes.len() > MOST { digits + "…" } else { digits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hex;
+
+    #[test]
+    fn elements_as_text() {
+        assert_eq!(hex(&[0, 1, 0xab]), "0001ab");
+        assert_eq!(hex(&[7; 17]), "07070707070707070707070707070707…");
+    }
+}

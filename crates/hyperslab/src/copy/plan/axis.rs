@@ -1,0 +1,136 @@
+//! One axis of a copy: the lengths that blocks may have along it, and how often each cuts source
+//! chunks.
+
+/// Lengths that are looked at one by one; of an axis with more, the sensible ones.
+const ALL: u64 = 4096;
+
+/// The lengths along one axis.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Axis {
+    pub(super) extent: u64,
+    pub(super) source: u64,
+    /// Blocks have a multiple of this length, or reach to the end.
+    pub(super) step: u64,
+    /// What the length has to divide, if blocks are parts of objects.
+    pub(super) object: Option<u64>,
+}
+
+/// A length of blocks, and the pieces that blocks of that length and source chunks cut the axis into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Length {
+    pub(super) len: u64,
+    pub(super) pieces: u64,
+}
+
+impl Axis {
+    /// The lengths worth having, ascending: each longer one cuts the axis into fewer pieces. At least
+    /// one.
+    pub(super) fn lengths(&self) -> Vec<Length> {
+        let mut steps = match self.object {
+            Some(object) => divisors(object / self.step.max(1)),
+            None => self.steps(),
+        };
+        steps.sort_unstable();
+        steps.dedup();
+        let mut best: Vec<Length> = Vec::new();
+        for steps in steps {
+            let len = steps.saturating_mul(self.step).min(self.extent);
+            let pieces = pieces(self.extent, len.max(1), self.source);
+            if best.last().is_none_or(|last| pieces < last.pieces) {
+                best.push(Length { len, pieces });
+            }
+        }
+        best
+    }
+
+    /// Lengths in steps.
+    fn steps(&self) -> Vec<u64> {
+        let all = self.extent.div_ceil(self.step).max(1);
+        // From there on no source chunk is cut.
+        let aligned = self.source / gcd(self.source, self.step);
+        let longest = aligned.min(all);
+        if longest <= ALL {
+            return (1..=longest).collect();
+        }
+        // Short ones; those that make a few blocks; those in between, each a little longer; and what
+        // the source's chunks are multiples of.
+        let mut steps: Vec<u64> = (1..=ALL.isqrt()).chain([longest]).collect();
+        steps.extend((1..=ALL).map(|blocks| all.div_ceil(blocks)));
+        steps.extend(std::iter::successors(Some(ALL.isqrt()), |n| {
+            n.checked_add(n / 64 + 1).filter(|n| *n < all)
+        }));
+        for divisor in divisors(aligned) {
+            steps.extend((1..=16).map(|n| divisor.saturating_mul(n)));
+        }
+        steps.retain(|steps| *steps <= longest);
+        steps
+    }
+}
+
+/// The divisors of `n` (of a very large one, not those above 2¹⁶ that have no small counterpart).
+pub(super) fn divisors(n: u64) -> Vec<u64> {
+    let small = |small: &u64| n.is_multiple_of(*small);
+    let most = n.isqrt().min(1 << 16);
+    (1..=most).filter(small).flat_map(|small| [small, n / small]).collect()
+}
+
+/// The largest divisor of `n` that is at most `most`.
+pub(super) fn divisor_below(n: u64, most: u64) -> u64 {
+    divisors(n).into_iter().filter(|divisor| *divisor <= most).max().unwrap_or(1)
+}
+
+/// The pieces that two grids of steps `a` and `b` (not zero) cut `0..extent` into.
+pub(super) fn pieces(extent: u64, a: u64, b: u64) -> u64 {
+    let inner = |step: u64| extent.div_ceil(step).saturating_sub(1);
+    let shared = a.checked_mul(b / gcd(a, b)).map_or(0, inner);
+    if extent == 0 { 0 } else { (inner(a) + inner(b) + 1).saturating_sub(shared) }
+}
+
+pub(super) fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn lengths(extent: u64, source: u64, step: u64) -> Vec<(u64, u64)> {
+        let axis = Axis { extent, source, step, object: None };
+        axis.lengths().iter().map(|length| (length.len, length.pieces)).collect()
+    }
+
+    #[test]
+    fn longer_lengths_cut_less() {
+        // Aligned every 12.
+        assert_eq!(lengths(24, 6, 4), [(4, 8), (8, 6), (12, 4)]);
+        // The grids agree.
+        assert_eq!(lengths(1 << 60, 10, 10), [(10, (1 << 60) / 10 + 1)]);
+        // One source chunk: each block cuts it once more, and few lengths make one block less.
+        assert_eq!(lengths(10, 10, 1), [(1, 10), (2, 5), (3, 4), (4, 3), (5, 2), (10, 1)]);
+        assert_eq!(lengths(0, 5, 3), [(0, 0)]);
+        let parts = Axis { extent: 100, source: 10, step: 5, object: Some(30) };
+        assert_eq!(parts.lengths().iter().map(|length| length.len).collect::<Vec<_>>(), [5, 10]);
+        assert_eq!((divisor_below(12, 5), divisor_below(7, 6), divisor_below(1, 0)), (4, 1, 1));
+    }
+
+    #[test]
+    fn few_lengths_of_long_axes() {
+        for (extent, source, step) in
+            [(1 << 60, 1 << 60, 1), (100_000_007, 100_000_007, 3), (1 << 62, 3 << 40, 7)]
+        {
+            let found = lengths(extent, source, step);
+            assert!(found.len() < 20_000, "{}", found.len());
+            assert_eq!(found.last().unwrap().1, extent.div_ceil(source));
+        }
+    }
+
+    proptest! {
+        /// Pieces, counted one by one.
+        #[test]
+        fn pieces_are_the_common_refinement(extent in 1..200u64, a in 1..50u64, b in 1..50u64) {
+            let cuts = (1..extent).filter(|at| at % a == 0 || at % b == 0).count() as u64;
+            prop_assert_eq!(pieces(extent, a, b), cuts + 1);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The chunks of temporary arrays.
+//!
+//! A block that reads is made of whole source chunks, a block that writes of whole target objects. A
+//! temporary array between them has chunks as long along each axis as the shorter of the two: the
+//! first pass writes each once, the second reads each once. The smaller memory is, the less have two
+//! blocks in common, and the smaller are these chunks. Then several temporary arrays make larger
+//! ones: between the two blocks lie others, with lengths in geometric steps.
+
+use super::axis::divisors;
+use super::{Geometry, Side};
+use crate::Dims;
+
+/// Temporary arrays that are made one after the other, at most.
+const MOST: usize = 4;
+
+/// The chunks of temporary arrays, one list for each plan that is worth a look.
+pub(super) fn chunks(geometry: &Geometry) -> Vec<Vec<Dims>> {
+    let rank = geometry.shape.len();
+    // A thread puts such a chunk together before it is written.
+    let largest = geometry.memory / 8 / geometry.threads.max(1) as u64;
+    let least = geometry.at_hand(&geometry.source).max(geometry.at_hand(&geometry.target)).max(largest);
+    let workers = least.saturating_mul(geometry.threads as u64);
+    let room = geometry.memory.saturating_sub(workers) / geometry.element.max(1);
+    let mut all: Vec<Vec<Dims>> = Vec::new();
+    for slowest_first in [true, false] {
+        let order: Vec<usize> = if slowest_first { (0..rank).collect() } else { (0..rank).rev().collect() };
+        let (reading, writing) = blocks(geometry, room, &order);
+        for count in 1..=MOST {
+            let mut chunks = between(geometry, &reading, &writing, count);
+            chunks.iter_mut().for_each(|chunk| cut(geometry, chunk, largest));
+            if !all.contains(&chunks) {
+                all.push(chunks);
+            }
+        }
+    }
+    all
+}
+
+/// The block that reads whole source chunks, and the one that writes whole target objects: each as
+/// long as the other, as far as memory goes.
+fn blocks(geometry: &Geometry, room: u64, order: &[usize]) -> (Dims, Dims) {
+    let whole = |side: &Side, len: &Dims| -> Dims {
+        // Of an object that is too large, a part.
+        let elements =
+            len.iter().zip(&geometry.shape).fold(1u64, |n, (len, extent)| n.saturating_mul(*len.min(extent)));
+        if elements <= room { len.clone() } else { side.part.clone() }
+    };
+    let (read_step, write_step) =
+        (geometry.source.chunk.clone(), whole(&geometry.target, &geometry.target.object));
+    let inside = |len: &Dims| -> Dims {
+        len.iter().zip(&geometry.shape).map(|(len, extent)| *len.min(extent)).collect()
+    };
+    let (mut reading, mut writing) = (inside(&read_step), inside(&write_step));
+    let longer = |block: &mut Dims, other: &Dims, step: &Dims| {
+        for axis in order.iter().copied() {
+            let elements = block.iter().fold(1u64, |n, len| n.saturating_mul(*len));
+            let times = room / elements.max(1);
+            if block[axis] < other[axis] && times > 1 {
+                let steps =
+                    (block[axis].saturating_mul(times) / step[axis]).min(other[axis].div_ceil(step[axis]));
+                block[axis] = steps
+                    .saturating_mul(step[axis])
+                    .clamp(block[axis], geometry.shape[axis].max(block[axis]));
+            }
+        }
+    };
+    let start = writing.clone();
+    longer(&mut writing, &reading, &write_step);
+    longer(&mut reading, &start, &read_step);
+    (reading, writing)
+}
+
+/// The chunks of `count` temporary arrays between two blocks.
+fn between(geometry: &Geometry, reading: &Dims, writing: &Dims, count: usize) -> Vec<Dims> {
+    let rank = geometry.shape.len();
+    let mut chunks = vec![Dims::from_elem(1, rank); count];
+    for axis in 0..rank {
+        let (from, to) = (reading[axis].max(1), writing[axis].max(1));
+        let mut last = from;
+        for (n, chunk) in chunks.iter_mut().enumerate() {
+            let share = (n + 1) as f64 / count as f64;
+            let ideal = ((from as f64).powf(1.0 - share) * (to as f64).powf(share)).round() as u64;
+            if to < from {
+                // The pass before writes whole chunks: its block is a multiple of them, or all.
+                last = if last >= geometry.shape[axis] { ideal } else { nearest_divisor(last, ideal) }.max(1);
+                chunk[axis] = last;
+            } else {
+                chunk[axis] = last;
+                last = last.saturating_mul((ideal / last).max(1));
+            }
+        }
+    }
+    chunks
+}
+
+/// The largest divisor that is not longer, if one is nearly as long; else the next longer.
+fn nearest_divisor(n: u64, ideal: u64) -> u64 {
+    let all = divisors(n);
+    let below = all.iter().copied().filter(|divisor| *divisor <= ideal).max().unwrap_or(1);
+    let above = all.iter().copied().filter(|divisor| *divisor >= ideal).min().unwrap_or(n);
+    if below.saturating_mul(above) >= ideal.saturating_mul(ideal) { below } else { above }
+}
+
+/// Makes a chunk shorter, along the slowest axes, until it has at most `most` bytes.
+fn cut(geometry: &Geometry, chunk: &mut Dims, most: u64) {
+    for axis in 0..chunk.len() {
+        let times = geometry.bytes(chunk).div_ceil(most.max(1));
+        if times <= 1 {
+            break;
+        }
+        let shorter = chunk[axis].div_ceil(times).max(1);
+        chunk[axis] = divisors(chunk[axis]).into_iter().filter(|n| *n <= shorter).max().unwrap_or(1);
+    }
+}

@@ -1,0 +1,83 @@
+//! What a plan says of itself.
+
+use super::{CopyPlan, Pass};
+use std::fmt::{self, Display, Formatter};
+
+impl Display for CopyPlan {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let more = self.passes.len().saturating_sub(1);
+        match more {
+            0 => writeln!(f, "copy {} in one pass", bytes(self.bytes))?,
+            1 => writeln!(
+                f,
+                "copy {} in two passes, through a temporary array of {}",
+                bytes(self.bytes),
+                bytes(self.temporary_bytes())
+            )?,
+            _ => writeln!(
+                f,
+                "copy {} in {} passes, through {more} temporary arrays of {} at a time",
+                bytes(self.bytes),
+                more + 1,
+                bytes(self.temporary_bytes())
+            )?,
+        }
+        for (n, pass) in self.passes.iter().enumerate() {
+            if more > 0 {
+                writeln!(f, "pass {}:", n + 1)?;
+            }
+            write!(f, "{pass}")?;
+        }
+        writeln!(f, "  memory   {}", bytes(self.memory()))?;
+        writeln!(f, "  time     about {} by the costs assumed", duration(self.seconds()))?;
+        write!(f, "  why      {}", self.why)
+    }
+}
+
+impl Display for Pass {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let chunks = match self.target_chunk == self.target_object {
+            true => format!("chunks {:?}", self.target_chunk),
+            false => format!("chunks {:?} in shards {:?}", self.target_chunk, self.target_object),
+        };
+        writeln!(f, "  from     chunks {:?}", self.source_chunk)?;
+        writeln!(f, "  to       {chunks}, {} objects", self.objects)?;
+        write!(f, "  blocks   {} of {:?}", self.blocks, self.block)?;
+        if self.in_parts() {
+            write!(
+                f,
+                ", each shard in {} parts",
+                self.parts.iter().fold(1u64, |n, parts| n.saturating_mul(*parts))
+            )?;
+        }
+        writeln!(f, "\n  decodes  {} chunks {} times: {}", self.chunks, rounded(self.times()), self.decoded)?;
+        writeln!(f, "  reads    {}", bytes(self.read))?;
+        writeln!(f, "  writes   {}", bytes(self.written))
+    }
+}
+
+/// One digit behind the point, if it is not 0.
+pub(super) fn rounded(number: f64) -> String {
+    let text = format!("{number:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
+pub(super) fn duration(seconds: f64) -> String {
+    match seconds {
+        ..1.0 => format!("{seconds:.2} s"),
+        ..10.0 => format!("{seconds:.1} s"),
+        ..120.0 => format!("{seconds:.0} s"),
+        ..7200.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.0} h", seconds / 3600.0),
+    }
+}
+
+fn bytes(n: u64) -> String {
+    const UNITS: [&str; 7] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let (mut value, mut unit) = (n as f64, 0);
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{n} bytes") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
