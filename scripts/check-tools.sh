@@ -3,7 +3,7 @@
 # compiler. And what some tests are skipped without.
 set -uo pipefail
 
-need_minor=88
+need_minor=89
 missing=0
 complain() {
     echo "    missing: $1" >&2
