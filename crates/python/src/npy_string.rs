@@ -240,15 +240,19 @@ impl Strings<'_> {
         for index in range.start..range.end.min(self.count) {
             let mut text = npy_static_string { size: 0, buf: null() };
             // SAFETY: an element of the array, whose allocator this is; the text stays where it is
-            // while the allocator is locked, and is copied now.
-            let text = unsafe {
-                match (api.load)(*allocator, self.first.add(index * SIZE).cast(), &mut text) {
-                    0 if text.size == 0 => &[],
-                    0 => std::slice::from_raw_parts(text.buf.cast(), text.size),
+            // while the allocator is locked, and is copied now. Short ones are in the front of the
+            // element itself.
+            unsafe {
+                let place = self.first.add(index * SIZE);
+                match (api.load)(*allocator, place.cast(), &mut text) {
+                    0 if text.size < SIZE && text.buf.cast() == place => {
+                        piece.push_short(&place.cast::<[u8; SIZE]>().read_unaligned(), text.size);
+                    }
+                    0 if text.size == 0 => piece.push(&[]),
+                    0 => piece.push(std::slice::from_raw_parts(text.buf.cast(), text.size)),
                     _ => return Err(Failed::NotPlain),
                 }
-            };
-            piece.push(text);
+            }
         }
         Ok(())
     }

@@ -18,7 +18,10 @@ use std::sync::Arc;
 pub(super) const PIECE: usize = 1 << 15;
 
 /// Bytes of a value, as long as no more is known.
-const GUESS: usize = 16;
+const GUESS: usize = SHORT;
+
+/// Bytes that are copied at once of a value that is short.
+const SHORT: usize = 16;
 
 /// Gives the values of a range to [`Piece::push`].
 pub type Take<'t, E> = &'t (dyn Fn(Range<usize>, &mut Piece<'_>) -> Result<(), E> + Sync);
@@ -141,6 +144,25 @@ impl Piece<'_> {
             self.end = end;
             Cell { buffer: self.buffer, len, offset: offset as u64 }.write()
         };
+    }
+
+    /// As [`Piece::push`], of the value that is the first `len` bytes of these: most are short, and a
+    /// copy of fixed length is faster.
+    #[inline]
+    pub fn push_short(&mut self, bytes: &[u8; 16], len: usize) {
+        let value = bytes.get(..len).unwrap_or(bytes);
+        let to = self.bytes.as_mut_slice().get_mut(self.end..).and_then(<[u8]>::first_chunk_mut);
+        match (to, u32::try_from(value.len())) {
+            (Some(to), Ok(len)) if len > 0 && value != self.fill && self.cells.len() > 0 => {
+                *to = *bytes;
+                let cell = Cell { buffer: self.buffer, len, offset: self.end as u64 };
+                self.end += value.len();
+                if let Some(place) = self.cells.next() {
+                    *place = cell.write();
+                }
+            }
+            _ => self.push(value),
+        }
     }
 
     /// Makes room for `least` bytes, and for more that will come.

@@ -91,7 +91,16 @@ fn ragged(shape: &[u64], values: &[Vec<u8>], item: usize) -> Arc<Ragged> {
 /// The same values, taken one by one.
 fn pack(layout: &ArrayLayout, shape: &[u64], values: &[Vec<u8>]) -> Result<Packed, ArrayError> {
     Packed::take(layout, shape, &|range, piece| {
-        values[range].iter().for_each(|value| piece.push(value));
+        for value in &values[range] {
+            let mut short = [b'?'; 16];
+            match short.get_mut(..value.len()) {
+                Some(front) => {
+                    front.copy_from_slice(value);
+                    piece.push_short(&short, value.len());
+                }
+                None => piece.push(value),
+            }
+        }
         Ok(())
     })
 }
