@@ -427,6 +427,10 @@ def test_which_credentials_are_taken(
     (home / ".aws" / "credentials").write_text(f"[default]\n{own}")
 
     botocore = pytest.importorskip("botocore.session")
+    # It takes the user's home when it is imported, which may have been before.
+    for provider in ("tokens.SSOTokenProvider", "credentials.SSOProvider"):
+        cache = str(home / ".aws" / "sso" / "cache")
+        monkeypatch.setattr(f"botocore.{provider}._SSO_TOKEN_CACHE_DIR", cache)
 
     def first(**others: Any) -> str:
         """The key of the requests; botocore must have found one of the same origin."""

@@ -100,6 +100,17 @@ def expect(values: np.ndarray[Any, Any], step: Step) -> Any:
     return values[selection]
 
 
+def test_steps_that_lead_nowhere() -> None:
+    """A step may be larger than any number, where there is at most one element to take."""
+    ref = np.arange(6).reshape(1, 6)
+    z = hs.create_array({}, data=ref, chunks=(1, 2))
+    for first in (np.s_[:, :0], np.s_[:, 2:3], np.s_[[False], 1:]):
+        for step in (2**63, 2**80, -(2**63)):
+            view, wanted = z.lazy[first][::step, ::step], ref[first][::step, ::step]
+            assert view.shape == wanted.shape and np.array_equal(view.read(), wanted)
+            assert np.array_equal(view[::step].read(), wanted[::step])
+
+
 @given(data=st.data())
 def test_selections_of_selections(data: st.DataObject) -> None:
     shape = data.draw(hnp.array_shapes(min_dims=0, max_dims=4, max_side=6))

@@ -192,8 +192,10 @@ class View:
                 new.append(1)
             elif isinstance(item, slice):
                 start, stop, step = item.indices(self.shape[len(rules)])
-                rules.append(_Range(len(new), start, step))
-                new.append(len(range(start, stop, step)))
+                count = len(range(start, stop, step))
+                # A step that leads nowhere may be larger than any number of an axis.
+                rules.append(_Range(len(new), start, step if count > 1 else 1))
+                new.append(count)
             elif isinstance(item, int):
                 rules.append(_Range(None, item))
             else:
