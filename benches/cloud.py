@@ -6,8 +6,9 @@
 
 The server (tests/object_server.py) needs 30 ms to the first byte, and gives 100 MB/s to each connection and
 1 GB/s to all. It counts: beside each time stand requests and rounds (requests that waited for one another).
-`limit` is the larger of fewest rounds × latency and bytes ÷ bandwidth: no client can be faster. A cell is
-empty where a library does not do a row; why stands below the table.
+`limit` is the larger of fewest rounds × latency and bytes ÷ bandwidth: no client can be faster. `plain` is a
+loop around libzstd in threads (cloud_plain.py): what this machine can do, whose cores the server shares. A
+cell is empty where a library does not do a row; why stands below the table.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from typing import Any
 import common
 import numpy as np
 import zarr
-from cloud_libraries import LIBRARIES, Cannot, Library, Server, named
+from cloud_libraries import LIBRARIES, Cannot, Library, Server
+from cloud_plain import Plain
 from common import MIB, Array
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -35,6 +37,8 @@ import object_server_client
 LATENCY, PER_CONNECTION, IN_ALL = 0.03, 100e6, 1e9
 ARRAYS = ("hyperslab", "zarr, obstore", "zarr, fsspec", "fused, obstore", "zarrista", "tensorstore")
 GROUPS = ("hyperslab", "zarr, obstore", "zarr, fsspec")
+CHUNKS = (*ARRAYS, "plain")
+CONTENDERS: dict[str, Library] = {**LIBRARIES, "plain": Plain()}
 FILES = ("hyperslab", "h5py, fsspec", "h5netcdf")
 
 
@@ -166,14 +170,14 @@ def rows(folder: Path, server: Server, full: bool) -> list[Row]:
         Row("scalar of a shard, cold index", ARRAYS, partial(reads, "shards", (3, 4, 5)), 2, 0),
         Row(
             f"time series through {series} chunks of 1 MB",
-            ARRAYS,
+            CHUNKS,
             partial(reads, "series", (slice(None), 100, 100)),
             1,
             common.disk_usage(folder / "series"),
         ),
         Row(
             f"whole array, {common.bytes_text(values.nbytes)}",
-            ARRAYS,
+            CHUNKS,
             partial(reads, "whole", (slice(None),) * 3),
             1,
             size,
@@ -186,7 +190,7 @@ def rows(folder: Path, server: Server, full: bool) -> list[Row]:
             2,
             MIB,
         ),
-        Row(f"write {common.bytes_text(values.nbytes)}", ARRAYS, writes, 2, size),
+        Row(f"write {common.bytes_text(values.nbytes)}", CHUNKS, writes, 2, size),
     ]
 
 
@@ -201,7 +205,7 @@ def flat(found: tuple[int, Array]) -> Array:
 def measure(row: Row, rounds: int, server: Any) -> dict[str, Found]:
     """Everybody does the work in turn; in the first round, which does not count, values are compared."""
     found = {name: Found() for name in row.libraries}
-    works = {name: row.work(library) for name, library in named(row.libraries).items()}
+    works = {name: row.work(CONTENDERS[name]) for name in row.libraries}
     expected: Array | None = None
     for number, name in common.turns(found, rounds):
         mine = found[name]
@@ -256,12 +260,12 @@ def main() -> None:
             if arguments.row and not any(part in row.name for part in arguments.row):
                 continue
             found = measure(row, arguments.rounds, server)
-            cells = [found[name].text if name in found else "" for name in LIBRARIES]
+            cells = [found[name].text if name in found else "" for name in CONTENDERS]
             lines.append([row.name, common.seconds_text(row.limit), *cells])
             # What is known if the measurement is stopped.
             print(*filter(None, lines[-1]), sep=" | ", file=sys.stderr, flush=True)
             reasons += [f"{row.name}: {name}: {each.why_not}" for name, each in found.items() if each.why_not]
-    print(common.table(("time (requests, rounds)", "limit", *LIBRARIES), lines))
+    print(common.table(("time (requests, rounds)", "limit", *CONTENDERS), lines))
     print("\n" + "\n".join(reasons))
 
 

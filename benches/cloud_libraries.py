@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -244,8 +244,3 @@ LIBRARIES: dict[str, Library] = {
     "h5py, fsspec": H5py(),
     "h5netcdf": H5netcdf(),
 }
-
-
-def named(names: Iterable[str]) -> dict[str, Library]:
-    """The libraries with these names."""
-    return {name: LIBRARIES[name] for name in names}

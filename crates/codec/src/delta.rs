@@ -20,8 +20,9 @@
 use crate::elements::{Elements, dtype};
 use crate::half::Half;
 use crate::number::{Bool, Number, NumberType, with_number};
+use crate::prefix_sums::prefix_sums;
 use crate::registry::{Config, numcodecs_v3};
-use crate::{ArrayToArray, Codec, Context, Racing, Result, Scratch};
+use crate::{ArrayToArray, ByteOrder, Codec, Context, Racing, Result, Scratch, front};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -49,6 +50,11 @@ impl Delta {
             None => decoded,
         };
         Ok(Delta { elements: Elements::new("delta", decoded, encoded, array)? })
+    }
+
+    /// Whether differences are stored as they are computed: then nothing is converted on the way.
+    fn is_plain(&self) -> bool {
+        self.elements.from == self.elements.to && self.elements.from.order == ByteOrder::NATIVE
     }
 }
 
@@ -139,6 +145,41 @@ fn sums<T: Summed, const PARTS: usize>(block: &mut [u8], last: &mut [T; PARTS]) 
     }
 }
 
+/// All differences of numbers that are stored as they are. Each number is read once, into a block
+/// that stays in the first cache: if somebody else changes one meanwhile, the others stay right.
+fn plain_differences<T: Summed, const PARTS: usize>(src: &[u8], dst: &mut [u8]) {
+    const BLOCK: usize = 4096;
+    let (mut block, mut last) = ([0; BLOCK], [T::NOTHING; PARTS]);
+    for (src, dst) in src.chunks(BLOCK).zip(dst.chunks_mut(BLOCK)) {
+        let Some(block) = block.get_mut(..src.len()) else { return };
+        block.copy_from_slice(src);
+        let (numbers, dst) = (T::split(block), T::split_mut(dst));
+        let Some((first, rest)) = dst.split_at_mut_checked(PARTS) else { return };
+        for ((dst, value), last) in first.iter_mut().zip(numbers).zip(last) {
+            *dst = T::read(*value).less(last).bytes();
+        }
+        let next = numbers.iter().skip(PARTS);
+        for ((dst, value), before) in rest.iter_mut().zip(next).zip(numbers) {
+            *dst = T::read(*value).less(T::read(*before)).bytes();
+        }
+        for (last, value) in last.iter_mut().rev().zip(numbers.iter().rev()) {
+            *last = T::read(*value);
+        }
+    }
+}
+
+/// All sums of integers that are stored as they are.
+fn plain_sums<T: Summed, const SIZE: usize>(src: &[u8], dst: &mut [u8]) {
+    let (mut last, done) = ([T::START], prefix_sums::<SIZE>(src, dst));
+    let (_, src) = src.split_at(done);
+    let (sums_so_far, dst) = dst.split_at_mut(done);
+    if let Some(bytes) = T::split(sums_so_far).last() {
+        last = [T::read(*bytes)];
+    }
+    dst.copy_from_slice(src);
+    sums(dst, &mut last);
+}
+
 impl Codec for Delta {
     fn name(&self) -> &'static str {
         "delta"
@@ -146,6 +187,21 @@ impl Codec for Delta {
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
         let (elements, within) = (self.elements, sum_type(&self.elements));
+        if self.is_plain() && elements.parts() == 1 {
+            use NumberType::{I8, I16, I32, I64, U8, U16, U32, U64};
+            let plain = match within {
+                I8 | U8 => Some(plain_sums::<u8, 1> as fn(&[u8], &mut [u8])),
+                I16 | U16 => Some(plain_sums::<u16, 2> as _),
+                I32 | U32 => Some(plain_sums::<u32, 4> as _),
+                I64 | U64 => Some(plain_sums::<u64, 8> as _),
+                _ => None,
+            };
+            if let Some(plain) = plain {
+                let size = elements.decoded_size("delta", src.len())?;
+                plain(src, front("delta", dst, size)?);
+                return Ok(size);
+            }
+        }
         macro_rules! decode {
             ($type:ident) => {
                 if elements.parts() == 1 {
@@ -162,6 +218,19 @@ impl Codec for Delta {
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
         let (elements, within) = (self.elements, self.elements.from());
+        if self.is_plain() {
+            let dst = elements.room("delta", src, dst)?;
+            macro_rules! plain {
+                ($type:ident) => {
+                    match elements.parts() {
+                        1 => plain_differences::<$type, 1>(src, dst),
+                        _ => plain_differences::<$type, 2>(src, dst),
+                    }
+                };
+            }
+            with_number!(within, plain);
+            return Ok(());
+        }
         macro_rules! encode {
             ($type:ident) => {
                 if elements.parts() == 1 {

@@ -52,6 +52,7 @@ mod packbits;
 mod packbools;
 mod pcodec;
 mod plain_objects;
+mod prefix_sums;
 mod quantize;
 mod racing;
 mod registered;

@@ -37,11 +37,15 @@ impl std::fmt::Debug for Scratch {
     }
 }
 
-/// The first `len` bytes of a buffer that only grows. New bytes are zeroed once, when the buffer
-/// grows.
+/// The first `len` bytes of a buffer that only grows, with stale contents. New bytes are zeroed once,
+/// when the buffer grows.
 #[expect(clippy::indexing_slicing, reason = "the buffer has just grown to that size")]
 pub(crate) fn sized(buf: &mut Vec<u8>, len: usize) -> &mut [u8] {
-    if buf.len() < len {
+    if buf.capacity() < len {
+        // Nothing is copied, and new memory of the system is zero already.
+        *buf = Vec::new();
+        *buf = vec![0; len];
+    } else if buf.len() < len {
         buf.resize(len, 0);
     }
     &mut buf[..len]

@@ -6,6 +6,7 @@ use crate::failure::{Cause, Failure, Secrets};
 use crate::runtime::{Lost, Running};
 use crate::settings::Settings;
 use crate::staged::Staging;
+use bytes::Bytes;
 use hyperslab_store::{
     Ask, Cost, EachListed, EachOpened, Entry, Expected, HeldObject, Key, Next, Opened, Opening, Operation,
     RangeRead, Refusal, Result, Staged, Stamp, Stamped, Store, StoreError, waiting,
@@ -414,11 +415,11 @@ impl Store for RemoteStore {
     }
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
-        self.put(key, parts)
+        self.put(key, self.payload(key, parts)?)
     }
 
     fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool> {
-        self.put_over(key, Expected::Absent, parts)
+        self.put_over(key, Expected::Absent, self.payload(key, parts)?)
     }
 
     fn swap(
@@ -428,14 +429,21 @@ impl Store for RemoteStore {
         parts: &[&[u8]],
         ask: Option<Ask<'_>>,
     ) -> Result<bool> {
-        let put = || match expected {
-            Expected::Any => self.put(key, parts).map(|()| true),
-            expected => self.put_over(key, expected, parts),
+        self.put_asking(key, expected, self.payload(key, parts)?, ask)
+    }
+
+    fn swap_owned(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        bytes: &mut Vec<u8>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool> {
+        let bytes = match bytes.len() {
+            ..crate::write::COPIED => self.payload(key, &[bytes])?,
+            _ => Bytes::from(std::mem::take(bytes)),
         };
-        match ask {
-            Some(ask) => waiting::with_ask(ask, put),
-            None => put(),
-        }
+        self.put_asking(key, expected, bytes, ask)
     }
 
     fn swap_out(&self, key: Key<'_>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool> {

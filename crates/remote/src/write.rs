@@ -19,7 +19,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, FuturesUnordered};
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use hyperslab_store::fork::Lazy;
-use hyperslab_store::{Expected, Key, Opened, Operation, Result, StoreError};
+use hyperslab_store::{Ask, Expected, Key, Opened, Operation, Result, StoreError, waiting};
 use object_store::path::Path;
 use object_store::{
     MultipartUpload, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, UpdateVersion,
@@ -45,6 +45,9 @@ const PARTS: usize = 8;
 /// How often a server is asked again that is busy with another writer of the object.
 const BUSY: u32 = 5;
 
+/// Bytes up to which a copy costs less than new memory for the next object.
+pub(crate) const COPIED: usize = 64 << 10;
+
 /// What must be there.
 #[derive(Clone, Debug)]
 enum Condition {
@@ -54,7 +57,7 @@ enum Condition {
 
 impl RemoteStore {
     /// The bytes, in memory that a task can own.
-    fn payload(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<Bytes> {
+    pub(crate) fn payload(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<Bytes> {
         let mut bytes = Vec::new();
         let no_room = |_| StoreError::io(self, Operation::Write, key.as_str(), ErrorKind::OutOfMemory);
         bytes.try_reserve_exact(parts.iter().map(|part| part.len()).sum()).map_err(no_room)?;
@@ -63,8 +66,8 @@ impl RemoteStore {
     }
 
     /// Writes in any case.
-    pub(crate) fn put(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
-        let (path, bytes) = (self.path(key)?, self.payload(key, parts)?);
+    pub(crate) fn put(&self, key: Key<'_>, bytes: Bytes) -> Result<()> {
+        let path = self.path(key)?;
         let done = self.run(key.as_str(), move |client| async move {
             if client.abilities.parts && bytes.len() as u64 > client.settings.part {
                 put_parts(&client, &path, bytes).await
@@ -96,25 +99,38 @@ impl RemoteStore {
         done.map_err(|failure| self.error(Operation::Write, &name, &failure))
     }
 
+    /// [`RemoteStore::put_over`], given up once `ask` answers `true`.
+    pub(crate) fn put_asking(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        bytes: Bytes,
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool> {
+        let put = || self.put_over(key, expected, bytes);
+        match ask {
+            Some(ask) => waiting::with_ask(ask, put),
+            None => put(),
+        }
+    }
+
     /// Writes if what is there is as expected.
-    pub(crate) fn put_over(&self, key: Key<'_>, expected: Expected<'_>, parts: &[&[u8]]) -> Result<bool> {
-        let (path, bytes) = (self.path(key)?, self.payload(key, parts)?);
+    pub(crate) fn put_over(&self, key: Key<'_>, expected: Expected<'_>, bytes: Bytes) -> Result<bool> {
+        let path = self.path(key)?;
         let condition = match expected {
-            Expected::Any => return self.put(key, parts).map(|()| true),
+            Expected::Any => return self.put(key, bytes).map(|()| true),
             Expected::Absent => Some(Condition::Absent),
             Expected::Same(opened) | Expected::Locked(opened) => self.condition(opened),
         };
-        let Some(condition) = condition else { return self.put_looking(key, expected, parts) };
-        let done =
-            self.run(
-                key.as_str(),
-                move |client| async move { put_if(&client, &path, bytes, &condition).await },
-            )?;
+        let Some(condition) = condition else { return self.put_looking(key, expected, bytes) };
+        let copy = bytes.clone();
+        let done = self
+            .run(key.as_str(), move |client| async move { put_if(&client, &path, copy, &condition).await })?;
         // Also where somebody was faster: what is kept is old then.
         self.forget(key);
         match done {
             Ok(done) => Ok(done),
-            Err(Failure::Unsupported(_)) => self.put_looking(key, expected, parts),
+            Err(Failure::Unsupported(_)) => self.put_looking(key, expected, bytes),
             Err(failure) => Err(self.error(Operation::Write, key.as_str(), &failure)),
         }
     }
@@ -129,12 +145,12 @@ impl RemoteStore {
     }
 
     /// Writes where the server knows no conditions: after a look.
-    fn put_looking(&self, key: Key<'_>, expected: Expected<'_>, parts: &[&[u8]]) -> Result<bool> {
+    fn put_looking(&self, key: Key<'_>, expected: Expected<'_>, bytes: Bytes) -> Result<bool> {
         self.unconditional(key)?;
         if !self.is_there(key, expected)? {
             return Ok(false);
         }
-        self.put(key, parts).map(|()| true)
+        self.put(key, bytes).map(|()| true)
     }
 
     /// Tells that an object is changed without a condition, or refuses to.

@@ -104,16 +104,13 @@ impl<S: Store + ?Sized> Replacement for Gathered<'_, S> {
     }
 
     fn commit(self: Box<Self>) -> Result<()> {
-        if self.failed {
-            return Err(self.error(given_up()));
-        }
-        self.store.write(Key::new(&self.key)?, &[&self.bytes])
+        self.commit_over(Expected::Any, None).map(|_| ())
     }
 
-    fn commit_over(self: Box<Self>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
+    fn commit_over(mut self: Box<Self>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         if self.failed {
             return Err(self.error(given_up()));
         }
-        self.store.swap(Key::new(&self.key)?, expected, &[&self.bytes], ask)
+        self.store.swap_owned(Key::new(&self.key)?, expected, &mut self.bytes, ask)
     }
 }

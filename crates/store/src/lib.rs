@@ -378,6 +378,22 @@ pub trait Store: Send + Sync + Debug {
         self.write(key, parts).map(|()| true)
     }
 
+    /// As [`Store::swap`], of memory that the store may keep: there is no other copy to make of an
+    /// object that somebody has just put together. `bytes` has any contents afterwards, and may be
+    /// the memory of an object that is gone. The default keeps nothing.
+    fn swap_owned(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        bytes: &mut Vec<u8>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool> {
+        match expected {
+            Expected::Any => self.write(key, &[bytes]).map(|()| true),
+            expected => self.swap(key, expected, &[bytes], ask),
+        }
+    }
+
     /// As [`Store::swap`], by nothing: deletes the object.
     fn swap_out(&self, key: Key<'_>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         let _ = (expected, ask);

@@ -4,8 +4,8 @@ mod exchange;
 
 use crate::fork::{Mutex, RwLock};
 use crate::{
-    Entry, Key, Opened, Operation, RangeRead, Result, Staged, Stamp, Stamped, Store, StoreError, check_size,
-    hash,
+    Ask, Entry, Expected, Key, Opened, Operation, RangeRead, Result, Staged, Stamp, Stamped, Store,
+    StoreError, check_size, hash,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -39,10 +39,10 @@ struct Object {
 }
 
 impl Object {
-    fn new(parts: &[&[u8]], passing: bool) -> Object {
+    fn new(bytes: Vec<u8>, passing: bool) -> Object {
         static VERSIONS: AtomicU64 = AtomicU64::new(0);
         let version = (!passing).then(|| VERSIONS.fetch_add(1, Ordering::Relaxed));
-        Object { bytes: parts.concat(), version }
+        Object { bytes, version }
     }
 
     fn stamp(&self) -> Option<Stamp> {
@@ -118,25 +118,24 @@ impl MemoryStore {
         }
     }
 
-    /// Puts an object; one that is there is replaced, or stays (`false`).
-    fn put(&self, key: Key<'_>, parts: &[&[u8]], replace: bool) -> Result<bool> {
-        let mut object = Arc::new(Object::new(parts, self.passing));
+    /// Puts an object; one that is there is replaced, or stays (`false`). Also gives what is no
+    /// longer there.
+    fn put(&self, key: Key<'_>, bytes: Vec<u8>, replace: bool) -> Result<(bool, Option<Arc<Object>>)> {
+        let object = Arc::new(Object::new(bytes, self.passing));
         let mut objects = self.objects.write();
         self.check_above(&objects, key, key.as_str())?;
         if below(&objects, Some(key)).next().is_some() {
             return Err(self.error(Operation::Write, key, io::ErrorKind::IsADirectory));
         }
         match objects.get_mut(key.as_str()) {
-            Some(_) if !replace => return Ok(false),
-            // The old one is freed without the lock.
-            Some(old) => object = std::mem::replace(old, object),
+            Some(_) if !replace => Ok((false, None)),
+            // The caller frees the old one, without the lock.
+            Some(old) => Ok((true, Some(std::mem::replace(old, object)))),
             None => {
-                objects.insert(key.as_str().to_owned(), object.clone());
+                objects.insert(key.as_str().to_owned(), object);
+                Ok((true, None))
             }
         }
-        drop(objects);
-        drop(object);
-        Ok(true)
     }
 
     /// Refuses to write `key` where an object is named like a directory above `name`.
@@ -264,11 +263,28 @@ impl Store for MemoryStore {
     }
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
-        self.put(key, parts, true).map(|_| ())
+        self.put(key, parts.concat(), true).map(|_| ())
     }
 
     fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool> {
-        self.put(key, parts, false)
+        Ok(self.put(key, parts.concat(), false)?.0)
+    }
+
+    /// Keeps the memory, unless much of it would lie idle, and gives that of the old object for it:
+    /// who overwrites an array again and again needs no new memory.
+    fn swap_owned(
+        &self,
+        key: Key<'_>,
+        _expected: Expected<'_>,
+        bytes: &mut Vec<u8>,
+        _ask: Option<Ask<'_>>,
+    ) -> Result<bool> {
+        if bytes.len() < bytes.capacity() / 4 * 3 {
+            return self.write(key, &[bytes]).map(|()| true);
+        }
+        let (_, old) = self.put(key, std::mem::take(bytes), true)?;
+        *bytes = old.and_then(Arc::into_inner).map(|old| old.bytes).unwrap_or_default();
+        Ok(true)
     }
 
     fn delete(&self, key: Key<'_>) -> Result<bool> {
@@ -344,7 +360,7 @@ impl Store for MemoryStore {
 #[cfg(test)]
 mod tests {
     use super::MemoryStore;
-    use crate::{Key, Store};
+    use crate::{Expected, Key, RangeRead, Store};
 
     #[test]
     fn clones_share_objects_and_new_stores_do_not() {
@@ -357,6 +373,31 @@ mod tests {
         assert_eq!(other.size(key).unwrap(), None);
         assert_ne!(other.lock_id(key), store.lock_id(key));
         assert_ne!(other.url(), store.url());
+    }
+
+    #[test]
+    fn memory_goes_in_and_that_of_the_old_object_comes_back() {
+        let (key, store) = (Key::new("a").unwrap(), MemoryStore::new());
+        let mut bytes = vec![1; 1000];
+        let first = bytes.as_ptr();
+        assert!(store.swap_owned(key, Expected::Any, &mut bytes, None).unwrap());
+        assert_eq!(bytes.capacity(), 0);
+        let mut bytes = vec![2; 1000];
+        assert!(store.swap_owned(key, Expected::Any, &mut bytes, None).unwrap());
+        assert_eq!((bytes.as_ptr(), &bytes), (first, &vec![1; 1000]));
+        // Somebody reads the old one still.
+        let opened = store.open(key, None).unwrap().unwrap();
+        assert!(store.swap_owned(key, Expected::Any, &mut bytes, None).unwrap());
+        assert_eq!(bytes.capacity(), 0);
+        let mut read = vec![0; 1000];
+        opened.read_ranges(&mut [RangeRead { offset: 0, buf: &mut read }]).unwrap();
+        assert_eq!(read, vec![2; 1000]);
+        // Mostly idle memory is not kept.
+        let mut bytes = Vec::with_capacity(1000);
+        bytes.extend([3; 10]);
+        let kept = bytes.as_ptr();
+        assert!(store.swap_owned(key, Expected::Any, &mut bytes, None).unwrap());
+        assert_eq!((bytes.as_ptr(), store.size(key).unwrap()), (kept, Some(10)));
     }
 
     #[test]

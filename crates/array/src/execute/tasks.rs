@@ -28,7 +28,7 @@ pub(crate) fn limit(asked: Option<usize>) -> usize {
 /// How many threads may work on a read for which `asked` were asked, if it waits.
 pub(crate) fn waiting_limit(layout: &ArrayLayout, asked: Option<usize>) -> usize {
     if layout.store().waits() {
-        asked.filter(|n| *n > 0).unwrap_or_else(|| settings::waiting_threads(0))
+        asked.filter(|n| *n > 0).unwrap_or_else(settings::waiting_readers)
     } else {
         0
     }
@@ -49,7 +49,7 @@ pub(crate) fn write_limit(layout: &ArrayLayout, asked: Option<usize>) -> usize {
     let usual = || match layout.store().waits() {
         true => {
             let fit = costs::WAITING_BYTES / layout.encoding().decoded_size().saturating_mul(2).max(1);
-            settings::waiting_threads(fit.min(layout.store().cost().at_once))
+            settings::waiting_writers(fit.min(layout.store().cost().at_once))
         }
         false => settings::threads(),
     };

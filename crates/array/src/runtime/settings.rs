@@ -21,12 +21,20 @@ pub fn threads() -> usize {
     }
 }
 
-/// How many threads work with a store that makes them wait ([`hyperslab_store::Store::waits`]):
-/// more than cores, so that these have something to do meanwhile, and `at_once` at least; but not
-/// where [`set_threads`] has set a number.
-pub(crate) fn waiting_threads(at_once: usize) -> usize {
+/// How many threads read from a store that makes them wait ([`hyperslab_store::Store::waits`]):
+/// more than cores, so that these have something to do meanwhile; but not where [`set_threads`] has
+/// set a number.
+pub(crate) fn waiting_readers() -> usize {
     match THREADS.load(Relaxed) {
-        0 => at_once.max(cores() * costs::WAITING_PER_CORE),
+        0 => cores() * costs::WAITING_PER_CORE,
+        n => n,
+    }
+}
+
+/// The same for a write: `at_once` at least.
+pub(crate) fn waiting_writers(at_once: usize) -> usize {
+    match THREADS.load(Relaxed) {
+        0 => at_once.max(cores() * costs::WRITING_PER_CORE),
         n => n,
     }
 }

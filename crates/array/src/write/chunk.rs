@@ -114,8 +114,14 @@ impl ChunkWriter<'_> {
     }
 
     /// Stores what was produced, whatever was there.
-    fn put(&self, scratch: &Scratch, produced: Produced) -> Result<(), ArrayError> {
+    fn put(&self, scratch: &mut Scratch, produced: Produced) -> Result<(), ArrayError> {
         let layout = self.layout;
+        if produced == Produced::Encoded {
+            let Scratch { encoded, task, key, .. } = scratch;
+            let key = tasks::key(layout, task, key)?;
+            let done = layout.store().swap_owned(key, Expected::Any, encoded, None);
+            return done.map(|_| ()).map_err(|source| store_error(layout, task, source));
+        }
         let key = tasks::key(layout, &scratch.task, &scratch.key)?;
         match self.bytes(scratch, produced) {
             Some(bytes) => layout.store().write(key, &[bytes]),

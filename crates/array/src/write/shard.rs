@@ -241,7 +241,8 @@ impl WriteRequest<'_> {
             _ if empty && !replaces && was.is_none() => return Ok(true),
             _ if empty => store.swap_out(checked, expected, Some(ask)),
             Sink::Memory(bytes) => {
-                store.swap(checked, expected, &[&encoded(layout, level, bytes).map_err(coded)?], Some(ask))
+                let mut bytes = encoded(layout, level, bytes).map_err(coded)?;
+                store.swap_owned(checked, expected, &mut bytes, Some(ask))
             }
             object => object.commit(expected, Some(ask)),
         };

@@ -199,7 +199,8 @@ impl<'s> ShardParts<'s> {
             let put = match sink {
                 Sink::Memory(bytes) => {
                     let coded = |source| codec_error(layout, &self.task, key.as_str(), source);
-                    store.write(key, &[&encoded(layout, level, bytes).map_err(coded)?]).map(|()| true)
+                    let mut bytes = encoded(layout, level, bytes).map_err(coded)?;
+                    store.swap_owned(key, Expected::Any, &mut bytes, interrupt)
                 }
                 object => object.commit(Expected::Any, interrupt),
             };

@@ -1,7 +1,7 @@
 //! Writing and deleting: parts, names, objects above objects.
 
 use super::{assert_missing, get, key, keys, pattern, put};
-use crate::{Store, StoreError};
+use crate::{Expected, Store, StoreError};
 use std::io::ErrorKind;
 
 pub(super) fn writes_of_many_parts(store: &dyn Store) {
@@ -20,6 +20,25 @@ pub(super) fn writes_of_many_parts(store: &dyn Store) {
         store.write(key("a/parts"), parts).unwrap();
         assert_eq!(get(store, "a/parts").unwrap(), b"");
     }
+}
+
+/// Memory that a store may keep, short and long, in place of what was there.
+pub(super) fn owned_writes(store: &dyn Store) {
+    for (round, len) in [0, 1, 70_000, 3, 200_000, 200_000].into_iter().enumerate() {
+        let mut value = pattern(len);
+        value.iter_mut().for_each(|byte| *byte ^= round as u8);
+        let mut bytes = value.clone();
+        assert!(store.swap_owned(key("a/owned"), Expected::Any, &mut bytes, None).unwrap());
+        assert_eq!(get(store, "a/owned").unwrap(), value, "{len} bytes");
+        bytes.iter_mut().for_each(|byte| *byte = !*byte);
+        assert_eq!(get(store, "a/owned").unwrap(), value, "what comes back is not what is stored");
+    }
+    let old = store.open(key("a/owned"), None).unwrap().unwrap();
+    store.write(key("a/owned"), &[b"another"]).unwrap();
+    let expected = Expected::Same(&*old);
+    let done = store.swap_owned(key("a/owned"), expected, &mut vec![7; 70_000], None).unwrap();
+    assert_eq!(done, !store.is_shared());
+    assert_eq!(get(store, "a/owned").unwrap() == b"another", store.is_shared());
 }
 
 pub(super) fn names(store: &dyn Store, flat: bool) {
