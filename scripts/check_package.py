@@ -20,6 +20,9 @@ MOST_BYTES = 15_000_000
 EVERYWHERE = r"(libc|libm|libdl|libpthread|librt|libgcc_s)\.so\.\d+|ld-linux-[\w-]+\.so\.\d"
 """Libraries that every machine with glibc has."""
 
+UNWINDER = "libgcc_s.so.1"
+"""The library that unwinds stacks, also where glibc ends a thread."""
+
 problems: list[str] = []
 
 
@@ -89,6 +92,8 @@ def check_library(wheel: Path, library: shared_library.SharedLibrary) -> None:
             promised = int(match[1]), int(match[2])
             needed = library.glibc()
             expect(needed <= promised, f"{where}: {tag}, but needs glibc {needed[0]}.{needed[1]}")
+    # With an unwinder of its own the module crashes where a thread ends with the interpreter.
+    expect(UNWINDER in library.libraries, f"{where}: does not use the machine's {UNWINDER}")
     strange = [name for name in library.libraries if not re.fullmatch(EVERYWHERE, name)]
     expect(not strange, f"{where}: needs libraries that not every machine has: {strange}")
 

@@ -26,6 +26,15 @@ if [[ -z $cc ]]; then
 fi
 "$cc" --version | head -n 1
 
+# The library that unwinds stacks must be the machine's. zig would link one of its own into the
+# wheel; then a thread that Python ends while the interpreter stops (`pthread_exit`) is unwound
+# through Rust by two libraries that do not know each other's structures, and the process crashes.
+unwinder=$("$cc" -print-file-name=libgcc_s.so.1)
+if [[ ! -f $unwinder ]]; then
+    echo "release-wheel.sh: $cc has no libgcc_s.so.1" >&2
+    exit 1
+fi
+
 venv=build/release-tools
 if ! cmp -s requirements/release.txt "$venv/.requirements"; then
     rm -rf "$venv"
@@ -38,5 +47,5 @@ rm -f build/release/*"_$machine.whl"
 # `maturin` looks for zig as the module of this Python.
 PATH=$PWD/$venv/bin:$PATH env "CC_${target//-/_}=$cc" "$venv/bin/maturin" build --release --locked \
     --zig --auditwheel check --target "$target" --compatibility manylinux2014 \
-    --interpreter "$venv/bin/python" --out build/release
+    --interpreter "$venv/bin/python" --out build/release -- -C "link-arg=$unwinder"
 ls -l build/release/*"_$machine.whl"

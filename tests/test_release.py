@@ -77,11 +77,42 @@ def test_other_files_are_refused(scripts: tuple[ModuleType, ModuleType], damage:
 @pytest.mark.parametrize(
     ("tags", "machine", "libraries", "versions", "problem"),
     [
-        ("manylinux_2_17_x86_64", "x86_64", ["libc.so.6"], {"GLIBC_2.9", "GLIBC_2.17"}, None),
-        ("manylinux2014_x86_64.manylinux_2_17_x86_64", "x86_64", ["libm.so.6"], {"GLIBC_2.2.5"}, None),
-        ("manylinux_2_17_x86_64", "x86_64", ["libc.so.6"], {"GLIBC_2.9", "GLIBC_2.18"}, "needs glibc 2.18"),
-        ("manylinux_2_17_x86_64", "aarch64", ["libc.so.6"], {"GLIBC_2.17"}, "built for aarch64"),
-        ("manylinux_2_17_aarch64", "aarch64", ["libssl.so.3"], {"GLIBC_2.17"}, "libssl.so.3"),
+        (
+            "manylinux_2_17_x86_64",
+            "x86_64",
+            ["libgcc_s.so.1", "libc.so.6"],
+            {"GLIBC_2.9", "GLIBC_2.17"},
+            None,
+        ),
+        (
+            "manylinux2014_x86_64.manylinux_2_17_x86_64",
+            "x86_64",
+            ["libgcc_s.so.1", "libm.so.6"],
+            {"GLIBC_2.2.5"},
+            None,
+        ),
+        (
+            "manylinux_2_17_x86_64",
+            "x86_64",
+            ["libgcc_s.so.1", "libc.so.6"],
+            {"GLIBC_2.9", "GLIBC_2.18"},
+            "needs glibc 2.18",
+        ),
+        (
+            "manylinux_2_17_x86_64",
+            "aarch64",
+            ["libgcc_s.so.1", "libc.so.6"],
+            {"GLIBC_2.17"},
+            "built for aarch64",
+        ),
+        ("manylinux_2_17_x86_64", "x86_64", ["libc.so.6"], {"GLIBC_2.17"}, "the machine's libgcc_s.so.1"),
+        (
+            "manylinux_2_17_aarch64",
+            "aarch64",
+            ["libgcc_s.so.1", "libssl.so.3"],
+            {"GLIBC_2.17"},
+            "libssl.so.3",
+        ),
     ],
 )
 def test_a_wheel_that_promises_too_much_is_a_problem(
