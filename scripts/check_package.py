@@ -1,7 +1,8 @@
 """Checks what is about to be published: check_package.py WHEEL SDIST.
 
-The wheel must work on every CPython from 3.11 on, carry its licences, its types and its command, and nothing
-else; the sdist must hold everything that a build from source needs.
+The wheel must work on every CPython from 3.11 on and on every machine that its name promises, carry its
+licences, its types and its command, and nothing else; the sdist must hold everything that a build from source
+needs.
 """
 
 import re
@@ -10,6 +11,17 @@ import tarfile
 import zipfile
 from email.parser import Parser
 from pathlib import Path
+
+import shared_library
+
+MOST_BYTES = 15_000_000
+"""Of a wheel. A notebook on a slow line waits for each of them."""
+
+EVERYWHERE = r"(libc|libm|libdl|libpthread|librt|libgcc_s)\.so\.\d+|ld-linux-[\w-]+\.so\.\d"
+"""Libraries that every machine with glibc has."""
+
+UNWINDER = "libgcc_s.so.1"
+"""The library that unwinds stacks, also where glibc ends a thread."""
 
 problems: list[str] = []
 
@@ -57,12 +69,33 @@ def check_wheel(path: Path) -> None:
         expect(False, f"{where}: lacks {name}")
     native = [name for name in names if name.startswith("hyperslab/_native") and name.endswith(".so")]
     expect(len(native) == 1, f"{where}: native modules: {native}")
+    if "linux" in path.stem.split("-")[-1]:
+        with zipfile.ZipFile(path) as wheel:
+            for name in native:
+                check_library(path, shared_library.read(wheel.read(name)))
+    size = path.stat().st_size
+    expect(size <= MOST_BYTES, f"{where}: {size / 1e6:.1f} MB, more than {MOST_BYTES / 1e6:.0f} MB")
     for licence in ("LICENSE-MIT", "LICENSE-APACHE"):
         expect(any(name.endswith(licence) for name in names), f"{where}: lacks {licence}")
     strays = [
         name for name in names if not name.startswith(("hyperslab/", f"{info}/")) or "__pycache__" in name
     ]
     expect(not strays, f"{where}: strays: {strays}")
+
+
+def check_library(wheel: Path, library: shared_library.SharedLibrary) -> None:
+    """The machines where the native module loads are those that the name of the wheel promises."""
+    where = wheel.name
+    for tag in wheel.stem.split("-")[-1].split("."):
+        expect(tag.endswith(f"_{library.machine}"), f"{where}: {tag}, but built for {library.machine}")
+        if match := re.match(r"manylinux_(\d+)_(\d+)_", tag):
+            promised = int(match[1]), int(match[2])
+            needed = library.glibc()
+            expect(needed <= promised, f"{where}: {tag}, but needs glibc {needed[0]}.{needed[1]}")
+    # With an unwinder of its own the module crashes where a thread ends with the interpreter.
+    expect(UNWINDER in library.libraries, f"{where}: does not use the machine's {UNWINDER}")
+    strange = [name for name in library.libraries if not re.fullmatch(EVERYWHERE, name)]
+    expect(not strange, f"{where}: needs libraries that not every machine has: {strange}")
 
 
 def check_sdist(path: Path) -> None:

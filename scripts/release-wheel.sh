@@ -1,13 +1,40 @@
 #!/usr/bin/env bash
 # Builds the wheel that is published for one kind of machine: release-wheel.sh x86_64|aarch64
 #
-# zig's C compiler and linker make it for glibc 2.17 and newer, for both kinds on any machine. The
-# wheel goes to build/release/. It is refused where it asks for a newer glibc, or for a library that
-# not every Linux has.
+# The wheel runs with glibc 2.17 (2012) and newer, whatever this machine has: zig links it against
+# that version. GCC compiles the C code, because zstd decodes a fifth slower when zig's own
+# compiler, clang, has compiled it (docs/releases.md has the numbers).
+#
+# For another kind of machine than this one it needs that machine's Rust target and GCC
+# (rustup target add aarch64-unknown-linux-gnu; on Debian: gcc-aarch64-linux-gnu).
+#
+# The wheel goes to build/release/. The build fails if the wheel asks for a newer glibc, or for a
+# library that not every Linux has.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 machine=${1:?usage: release-wheel.sh x86_64|aarch64}
+target=$machine-unknown-linux-gnu
+
+# The C compiler: RELEASE_CC, or GCC 14, or the machine's usual GCC.
+prefix=
+if [[ $machine != "$(uname -m)" ]]; then prefix=$machine-linux-gnu-; fi
+cc=$(type -p ${RELEASE_CC:+"$RELEASE_CC"} "${prefix}gcc-14" "${prefix}gcc" | head -n 1 || true)
+if [[ -z $cc ]]; then
+    echo "release-wheel.sh: found neither ${prefix}gcc-14 nor ${prefix}gcc: install one, or name a GCC for $machine in RELEASE_CC" >&2
+    exit 1
+fi
+"$cc" --version | head -n 1
+
+# The library that unwinds stacks must be the machine's. zig would link one of its own into the
+# wheel; then a thread that Python ends while the interpreter stops (`pthread_exit`) is unwound
+# through Rust by two libraries that do not know each other's structures, and the process crashes.
+unwinder=$("$cc" -print-file-name=libgcc_s.so.1)
+if [[ ! -f $unwinder ]]; then
+    echo "release-wheel.sh: $cc has no libgcc_s.so.1" >&2
+    exit 1
+fi
+
 venv=build/release-tools
 if ! cmp -s requirements/release.txt "$venv/.requirements"; then
     rm -rf "$venv"
@@ -18,7 +45,7 @@ fi
 mkdir -p build/release
 rm -f build/release/*"_$machine.whl"
 # `maturin` looks for zig as the module of this Python.
-PATH=$PWD/$venv/bin:$PATH "$venv/bin/maturin" build --release --locked --zig --auditwheel check \
-    --target "$machine-unknown-linux-gnu" --compatibility manylinux2014 \
-    --interpreter "$venv/bin/python" --out build/release
+PATH=$PWD/$venv/bin:$PATH env "CC_${target//-/_}=$cc" "$venv/bin/maturin" build --release --locked \
+    --zig --auditwheel check --target "$target" --compatibility manylinux2014 \
+    --interpreter "$venv/bin/python" --out build/release -- -C "link-arg=$unwinder"
 ls -l build/release/*"_$machine.whl"
