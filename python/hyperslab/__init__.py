@@ -30,6 +30,7 @@ from hyperslab._hdf5_group import Datatype, FileGroup
 from hyperslab._hdf5_links import ExternalLink, HardLink, SoftLink
 from hyperslab._hdf5_types import Empty
 from hyperslab._hierarchy import copy_all, copy_store, create_hierarchy, tree
+from hyperslab._map import BlockInfo, map_chunks
 from hyperslab._native import Reference, RegionReference, Stream, Writer, __version__
 from hyperslab._new import create_array, create_group, from_array
 from hyperslab._new_like import empty_like, full_like, ones_like, open_like, zeros_like
@@ -57,6 +58,7 @@ __all__ = [
     "AsyncArray",
     "AsyncGroup",
     "Attributes",
+    "BlockInfo",
     "Cache",
     "CacheLike",
     "Config",
@@ -108,6 +110,7 @@ __all__ = [
     "group",
     "h5",
     "load",
+    "map_chunks",
     "ones",
     "ones_like",
     "open",

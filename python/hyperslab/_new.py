@@ -35,10 +35,11 @@ from hyperslab._ragged import Ragged
 from hyperslab._store import StoreLike, store_beside
 from hyperslab._vlen import OBJECTS, kind_of
 from hyperslab.codecs import CodecLike, CodecsLike, makes_objects
-from hyperslab.errors import DataTypeError, InvalidArgumentError
+from hyperslab.errors import ArgumentTypeError, DataTypeError, InvalidArgumentError
 
 __all__ = [
     "create_array",
+    "create_filled",
     "create_group",
     "from_array",
     "new_array",
@@ -263,6 +264,20 @@ def create_array(
         compressors=compressors,
         **described_by,
     )
+
+
+def create_filled(store: StoreLike, fill: Callable[[Array], None], **arguments: Any) -> Array:
+    """Create an array in the place of what is there, with the arguments of `create_array`. ``fill`` writes
+    the elements, before the array takes its place.
+    """
+    known = inspect.signature(create_array).parameters
+    unknown = sorted(set(arguments) - set(known))
+    if unknown:
+        raise ArgumentTypeError(f"create_array has no argument {unknown[0]!r}")
+    usual = {
+        name: each.default for name, each in known.items() if name not in ("store", "data", "write_data")
+    }
+    return new_array(store, fill=fill, **{**usual, **arguments})
 
 
 # The method of groups says its arguments as this function does.
