@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -242,17 +245,17 @@ def test_plans(data: st.DataObject) -> None:
         for _ in range(data.draw(st.integers(0, 3)))
     ]
     budget = data.draw(st.integers(1, 2_000_000))
-    threads = data.draw(st.integers(1, 4))
+    workers = data.draw(st.integers(1, 4))
     inside = [min(unit, stop - start) for unit, (start, stop) in zip(units, spans, strict=True)]
     least = sum(each.bytes(inside) for each in inputs) + 2 * 4 * int(np.prod(inside))
     if least > budget:
         with pytest.raises(
             hs.errors.InvalidArgumentError, match=f"less than the {least} that one block needs"
         ):
-            plan_blocks(region, units, 4, inputs, budget, threads)
+            plan_blocks(region, units, 4, inputs, budget, workers)
         return
-    blocks = plan_blocks(region, units, 4, inputs, budget, threads)
-    assert 1 <= blocks.workers <= threads + 1
+    blocks = plan_blocks(region, units, 4, inputs, budget, workers)
+    assert 1 <= blocks.workers <= workers
     assert blocks.workers * blocks.block_bytes <= budget
     count = np.zeros([60] * rank, int)
     for number in range(len(blocks)):
@@ -288,6 +291,48 @@ def test_few_blocks_are_at_hand_at_a_time() -> None:
         hs.errors.InvalidArgumentError, match=r"2399 bytes are less than the 2400 .* \(1, 100\)"
     ):
         hs.map_chunks(count, z, hs.MemoryStore(), max_memory=2399)
+
+
+# ---- executors
+
+
+def plus(block: Any, by: Any, block_info: hs.BlockInfo) -> Any:
+    if "fail" in os.environ.get("HYPERSLAB_TEST", "") and block_info.index == (1, 0):
+        raise ZeroDivisionError("by zero")
+    return block + by
+
+
+@pytest.mark.parametrize("kind", [ThreadPoolExecutor, ProcessPoolExecutor])
+def test_executors(kind: Any, tmp_path: Path) -> None:
+    values = np.arange(48.0).reshape(8, 6)
+    z = hs.create_array(tmp_path / "a", shape=(8, 6), dtype="f8", chunks=(2, 3))
+    z[...] = values
+    told = []
+    with kind(2, **({"mp_context": get_context("spawn")} if kind is ProcessPoolExecutor else {})) as executor:
+        made = hs.map_chunks(
+            plus,
+            [z, np.arange(6.0)],
+            tmp_path / "b",
+            chunks=(2, 6),
+            max_memory=400,
+            executor=executor,
+            progress=lambda *done: told.append(done),
+        )
+    np.testing.assert_array_equal(made[...], values + np.arange(6))
+    assert [done for _, done, _ in told] == [96, 192, 288, 384]
+
+
+def test_errors_of_executors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYPERSLAB_TEST", "fail")
+    with ThreadPoolExecutor(2) as executor, pytest.raises(ZeroDivisionError) as caught:
+        hs.map_chunks(
+            plus, [np.ones((4, 6)), 1], tmp_path / "b", chunks=(2, 6), max_memory=400, executor=executor
+        )
+    notes = caught.value.__notes__
+    assert notes[0] == "in map_chunks, block (1, 0): [2:4, 0:6] of the target"
+    assert notes[-1] == "Task 1 failed 3 times."
+    with pytest.raises(hs.errors.ArgumentTypeError, match="executor"):
+        hs.map_chunks(plus, np.ones(3), hs.MemoryStore(), executor=3)
 
 
 # ---- errors

@@ -98,11 +98,12 @@ def plan_blocks(
     itemsize: int,
     inputs: Sequence[Input],
     max_memory: int,
-    threads: int | None = None,
+    workers: int | None = None,
 ) -> Blocks:
     """Cut a region of an array into blocks.
 
     ``units``: per axis the length of the target's objects; or, where they differ, 0 and where each ends.
+    ``workers``: the most blocks at a time; by default one more than threads.
 
     Raises
     ------
@@ -124,7 +125,7 @@ def plan_blocks(
             f"max_memory: {max_memory} bytes are less than the {needed(least)} that one block needs: one "
             f"object of the target, of shape {tuple(inside(least))}, with what is read for it"
         )
-    most = max(threads or config.threads or os.cpu_count() or 1, 1) + 1
+    most = workers or (config.threads or os.cpu_count() or 1) + 1
     lengths, workers = _aligned(least, spans, inputs, lambda n: max_memory // n, needed, most)
     room = max_memory // workers
     # Blocks that give each worker something to do.

@@ -19,6 +19,7 @@ from hyperslab._config import parse_size
 from hyperslab._create import normalize_shape
 from hyperslab._new import create_array, create_filled
 from hyperslab._store import StoreLike
+from hyperslab._tasks import run_tasks
 from hyperslab._view import View
 from hyperslab.errors import ArgumentTypeError, ArrayShapeError, InvalidArgumentError
 
@@ -26,6 +27,9 @@ __all__ = ["BlockInfo", "map_chunks", "parse_region"]
 
 Boundary: TypeAlias = Literal["clip", "nearest", "reflect", "symmetric", "wrap"] | float
 Progress: TypeAlias = Callable[[Literal["map"], int, int], object]
+
+# Tasks for an executor, at most; with more blocks, each does several.
+_MOST_TASKS = 10_000
 
 # NumPy's names of what stands beyond the edges of an array.
 _PADDED = {"nearest": "edge", "reflect": "reflect", "symmetric": "symmetric"}
@@ -97,11 +101,12 @@ def map_chunks(
         Which conversions to the target's data type are allowed, as in `numpy.can_cast`.
     max_memory : int or str, default "256 MiB"
         The most bytes of blocks: what is read, what comes out, and the same once more for what is being
-        written. What the function makes for itself is not counted.
+        written. What the function makes for itself is not counted. With an ``executor``: of each task.
     executor : optional
-        What runs the blocks, in place of threads of this process: an executor of ``concurrent.futures``, or
-        a client of ``dask.distributed``. Function, sources and target are pickled for other processes: arrays
-        of hyperslab as their place, those of NumPy with all elements.
+        What runs the blocks, in place of threads of this process: an executor of `concurrent.futures`, a
+        ``distributed.Client``, or the module ``ray``. Function, sources and target are pickled for other
+        processes: arrays of hyperslab as their place, those of NumPy with all elements. A block whose task
+        fails, or whose worker is lost, is done again.
     progress : callable, optional
         Called as ``progress("map", bytes_done, bytes_in_all)``, with bytes of the target.
     **create
@@ -188,7 +193,9 @@ def _map(
         _check_source(target, number, source, has_halo=any(depths), again=executor is not None)
     place = parse_region(region, target.shape)
     inputs = [_input(source, target.ndim, depths) for source in sources]
-    blocks = plan_blocks(place, _units(target), target.dtype.itemsize, inputs, budget)
+    blocks = plan_blocks(
+        place, _units(target), target.dtype.itemsize, inputs, budget, None if executor is None else 1
+    )
     named = "block_info" in _parameters(function)
     work = _Mapping(function, tuple(sources), target, blocks, tuple(map(int, depths)), edges, casting, named)
     total = target.dtype.itemsize * math.prod(axis.stop - axis.start for axis in place)
@@ -207,13 +214,10 @@ def _map(
 
 
 def _run_elsewhere(work: _Mapping, executor: Any, advance: Callable[[int], None]) -> None:
-    from hyperslab._tasks import run_tasks
-
-    # Some blocks for each task: what is pickled for it is paid for once.
     count = len(work.blocks)
-    step = max(min(work.blocks.workers, -(-count // 64)), 1)
+    step = max(-(-count // _MOST_TASKS), 1)
     items = [range(at, min(at + step, count)) for at in range(0, count, step)]
-    for done in run_tasks(work.run, items, executor):
+    for _, done in run_tasks(work.run, items, executor, name="hyperslab-map"):
         advance(done)
 
 
@@ -264,7 +268,7 @@ class _Mapping:
                 f'pass dtype for a new array, or casting="unsafe"'
             )
         self.target.write(region, result)
-        return dtype.itemsize * math.prod(axis.stop - axis.start for axis in region)
+        return int(dtype.itemsize) * math.prod(axis.stop - axis.start for axis in region)
 
     def _call(self, blocks: list[Any], more: dict[str, Any]) -> Any:
         if (
