@@ -37,6 +37,7 @@ from hyperslab._new_like import empty_like, full_like, ones_like, open_like, zer
 from hyperslab._open import consolidate_metadata, group, open, open_array, open_consolidated, open_group
 from hyperslab._optional import optional_dtype
 from hyperslab._ragged import Ragged
+from hyperslab._statistics import Statistics, statistics
 from hyperslab._store import FileStore, LocalStore, MemoryStore, Store, StoreLike
 from hyperslab._unreadable import UnreadableArray, UnreadableNodeWarning
 from hyperslab._view import View
@@ -82,6 +83,7 @@ __all__ = [
     "Reference",
     "RegionReference",
     "SoftLink",
+    "Statistics",
     "Store",
     "StoreLike",
     "Stream",
@@ -124,6 +126,7 @@ __all__ = [
     "save",
     "save_array",
     "save_group",
+    "statistics",
     "storage",
     "tree",
     "vlen_dtype",

@@ -268,7 +268,7 @@ class _Mapping:
                 f'pass dtype for a new array, or casting="unsafe"'
             )
         self.target.write(region, result)
-        return int(dtype.itemsize) * math.prod(axis.stop - axis.start for axis in region)
+        return int(dtype.itemsize * math.prod(axis.stop - axis.start for axis in region))
 
     def _call(self, blocks: list[Any], more: dict[str, Any]) -> Any:
         if (

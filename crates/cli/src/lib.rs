@@ -1,4 +1,4 @@
-//! The hyperslab command line: `info`, `tree`, `explain`, `copy`, `index`, `compact`.
+//! The hyperslab command line: `info`, `tree`, `explain`, `stats`, `copy`, `index`, `compact`.
 //!
 //! A library, so that the Python package runs the same commands in its own process: [`run`] takes
 //! the arguments and returns the exit code. It reads no global state but the terminal and
@@ -15,6 +15,7 @@ mod info;
 mod meter;
 mod selection;
 mod signals;
+mod stats;
 mod style;
 mod text;
 mod tree;

@@ -55,6 +55,7 @@ mod netcdf_file;
 mod node;
 pub mod references;
 pub mod settings;
+pub mod statistics;
 pub mod stores;
 mod words;
 mod zarr_node;

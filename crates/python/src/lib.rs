@@ -45,6 +45,7 @@ mod ragged;
 mod references;
 mod settings;
 mod slot;
+mod statistics;
 mod stop;
 mod store;
 mod stream;
@@ -107,6 +108,8 @@ mod _native {
         set_shard_index_bound, set_threads, set_verify_checksums, set_vlen_chunk_bound,
         set_write_empty_chunks,
     };
+    #[pymodule_export]
+    use crate::statistics::{statistics_blocks, statistics_joined, statistics_part};
     #[pymodule_export]
     use crate::stop::Stopper;
     #[pymodule_export]
