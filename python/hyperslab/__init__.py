@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from hyperslab import _native as _native
 from hyperslab import codecs, errors, h5, storage
+from hyperslab._advise import AccessCost, Advice, AdvisedLayout, advise
 from hyperslab._array import Array
 from hyperslab._attrs import Attributes
 from hyperslab._cache import Cache, CacheLike
@@ -55,6 +56,9 @@ _atexit.register(_native.finish_archives)
 _atexit.register(_native.finish_writers)
 
 __all__ = [
+    "AccessCost",
+    "Advice",
+    "AdvisedLayout",
     "Array",
     "AsyncArray",
     "AsyncGroup",
@@ -92,6 +96,7 @@ __all__ = [
     "View",
     "Writer",
     "__version__",
+    "advise",
     "array",
     "codecs",
     "config",

@@ -29,6 +29,8 @@ __all__ = [
     "Stream",
     "Writer",
     "__version__",
+    "advise_array",
+    "advise_shape",
     "array_of_document",
     "arrow_array",
     "arrow_schema",
@@ -135,6 +137,10 @@ def copy(
     path: str,
     wanted: CopySpec,
     progress: Callable[[Literal["copy", "verify"], int, int], object] | None = None,
+) -> dict[str, Any]: ...
+def advise_array(array: ArrayHandle, access: Sequence[str], far: bool | None) -> dict[str, Any]: ...
+def advise_shape(
+    shape: Sequence[int], element: int, names: Sequence[str | None] | None, access: Sequence[str], far: bool
 ) -> dict[str, Any]: ...
 def statistics_blocks(array: ArrayHandle, region: Sequence[tuple[int, int]] | None) -> int: ...
 def statistics_part(

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab import _native
+from hyperslab._advise import AccessLike, advised_grid
 from hyperslab._array import Array
 from hyperslab._array_config import parse_cache, parse_config
 from hyperslab._attrs import attributes_text
@@ -138,6 +139,7 @@ def create_array(
     overwrite: bool = False,
     config: Any = None,
     write_data: bool = True,
+    access: AccessLike | None = None,
 ) -> Array:
     """Create an array, and missing groups above it.
 
@@ -201,6 +203,10 @@ def create_array(
         Settings of this array object, as in `Array.with_config`: ``{"order": "F", "cache": "64 MiB"}``.
     write_data : bool, default True
         Whether ``data`` is written.
+    access : str, tuple, or list of these, optional
+        With ``chunks="auto"``: the ways the array will be read, as `advise` takes them (``"time series"``,
+        ``"map"``, ``(1, 64, 64)``, …). Chunks, and with ``shards="auto"`` shards, are those that `advise`
+        finds best.
 
     Returns
     -------
@@ -246,6 +252,10 @@ def create_array(
     }
     if is_zarr_array(data):
         described_by = described(data, zarr_format, described_by)
+    if access is not None:
+        chunks, shards = _advised(
+            store, storage_options, shape, dtype, described_by["dimension_names"], access, chunks, shards
+        )
     return new_array(
         store,
         fill=None if data is None or not write_data else lambda new: write_all(new, data),
@@ -263,6 +273,31 @@ def create_array(
         shards=shards,
         compressors=compressors,
         **described_by,
+    )
+
+
+def _advised(
+    store: StoreLike,
+    storage_options: Mapping[str, Any] | None,
+    shape: Any,
+    dtype: Any,
+    names: Iterable[str | None] | None,
+    access: AccessLike,
+    chunks: ChunksLike,
+    shards: ShardsLike,
+) -> tuple[ChunksLike, ShardsLike]:
+    """Chunks and shards that suit the ways an array will be read."""
+    if chunks != "auto" or shards not in (None, "auto"):
+        raise InvalidArgumentError("access: chooses chunks; chunks (and shards) have to be 'auto' (or None)")
+    element = normalize_dtype(dtype).itemsize if dtype is not None else 16
+    place = place_of(store, None, "a", storage_options)[0]
+    return advised_grid(
+        normalize_shape(shape),
+        element,
+        names,
+        access,
+        far=place._native.is_far(),
+        shards=shards is not None,
     )
 
 

@@ -11,6 +11,7 @@
 //! by a free-threaded Python anyway.) Nothing relies on the GIL to keep the contents of NumPy's
 //! memory as they are: NumPy itself changes arrays without it.
 
+mod advise;
 mod array;
 mod arrow;
 mod arrow_input;
@@ -63,6 +64,8 @@ use std::ffi::OsString;
 mod _native {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::advise::{advise_array, advise_shape};
     #[pymodule_export]
     use crate::array::ArrayBase;
     #[pymodule_export]
