@@ -176,6 +176,11 @@ def test_an_old_array_is_replaced_when_the_new_one_is_complete(tmp_path: Path) -
     assert hs.open(tmp_path / "a")[...].tolist() == [0, -1, -2, -3]
     with pytest.raises(hs.errors.ContainsArrayError):
         hs.map_chunks(np.negative, np.arange(4), tmp_path / "a")
+    for again in (False, True):
+        made = hs.map_chunks(
+            np.sqrt, np.ones((3, 90000)), tmp_path / "b", access="time series", overwrite=again
+        )
+        assert made.chunks[0] == 3
 
 
 def test_in_place() -> None:

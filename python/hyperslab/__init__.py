@@ -37,6 +37,7 @@ from hyperslab._new import create_array, create_group, from_array
 from hyperslab._new_like import empty_like, full_like, ones_like, open_like, zeros_like
 from hyperslab._open import consolidate_metadata, group, open, open_array, open_consolidated, open_group
 from hyperslab._optional import optional_dtype
+from hyperslab._pyramid import pyramid
 from hyperslab._ragged import Ragged
 from hyperslab._statistics import Statistics, statistics
 from hyperslab._store import FileStore, LocalStore, MemoryStore, Store, StoreLike
@@ -128,6 +129,7 @@ __all__ = [
     "open_like",
     "optional_dtype",
     "print_debug_info",
+    "pyramid",
     "save",
     "save_array",
     "save_group",

@@ -23,7 +23,7 @@ from hyperslab._tasks import run_tasks
 from hyperslab._view import View
 from hyperslab.errors import ArgumentTypeError, ArrayShapeError, InvalidArgumentError
 
-__all__ = ["BlockInfo", "map_chunks", "parse_region"]
+__all__ = ["BlockInfo", "map_chunks", "object_units", "parse_region", "run_elsewhere"]
 
 Boundary: TypeAlias = Literal["clip", "nearest", "reflect", "symmetric", "wrap"] | float
 Progress: TypeAlias = Callable[[Literal["map"], int, int], object]
@@ -194,7 +194,7 @@ def _map(
     place = parse_region(region, target.shape)
     inputs = [_input(source, target.ndim, depths) for source in sources]
     blocks = plan_blocks(
-        place, _units(target), target.dtype.itemsize, inputs, budget, None if executor is None else 1
+        place, object_units(target), target.dtype.itemsize, inputs, budget, None if executor is None else 1
     )
     named = "block_info" in _parameters(function)
     work = _Mapping(function, tuple(sources), target, blocks, tuple(map(int, depths)), edges, casting, named)
@@ -210,15 +210,41 @@ def _map(
     if executor is None:
         run_blocks(blocks, work, "map_chunks", advance)
     else:
-        _run_elsewhere(work, executor, advance)
+        run_elsewhere(blocks, work, "map_chunks", executor, advance)
 
 
-def _run_elsewhere(work: _Mapping, executor: Any, advance: Callable[[int], None]) -> None:
-    count = len(work.blocks)
+def run_elsewhere(
+    blocks: Blocks,
+    work: Callable[[int], int],
+    name: str,
+    executor: Any,
+    advance: Callable[[int], None],
+) -> None:
+    """As `run_blocks`, with an executor."""
+    count = len(blocks)
     step = max(-(-count // _MOST_TASKS), 1)
     items = [range(at, min(at + step, count)) for at in range(0, count, step)]
-    for _, done in run_tasks(work.run, items, executor, name="hyperslab-map"):
+    for _, done in run_tasks(_Task(blocks, work, name), items, executor, name=f"hyperslab-{name}"):
         advance(done)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Does some blocks, one after the other; returns their bytes."""
+
+    blocks: Blocks
+    work: Callable[[int], int]
+    name: str
+
+    def __call__(self, numbers: range) -> int:
+        done = 0
+
+        def advance(bytes_: int) -> None:
+            nonlocal done
+            done += bytes_
+
+        run_blocks(self.blocks, self.work, self.name, advance, numbers)
+        return done
 
 
 @dataclass(frozen=True)
@@ -233,17 +259,6 @@ class _Mapping:
     edges: tuple[Any, ...]
     casting: Any
     named: bool
-
-    def run(self, numbers: range) -> int:
-        """Does some blocks; returns their bytes."""
-        done = 0
-
-        def advance(bytes_: int) -> None:
-            nonlocal done
-            done += bytes_
-
-        run_blocks(self.blocks, self, "map_chunks", advance, numbers)
-        return done
 
     def __call__(self, number: int) -> int:
         """Does one block; returns its bytes in the target."""
@@ -495,7 +510,7 @@ def _input(source: Any, rank: int, depths: Sequence[int]) -> Input:
     return Input(itemsize, chunk, tuple(map(int, depths)), scale)
 
 
-def _units(target: Array) -> list[int | Sequence[int]]:
+def object_units(target: Array) -> list[int | Sequence[int]]:
     """Per axis the length of the target's objects, or where they end."""
     several = target._object_lengths()
     if several is None:

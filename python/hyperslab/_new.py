@@ -309,10 +309,14 @@ def create_filled(store: StoreLike, fill: Callable[[Array], None], **arguments: 
     unknown = sorted(set(arguments) - set(known))
     if unknown:
         raise ArgumentTypeError(f"create_array has no argument {unknown[0]!r}")
-    usual = {
-        name: each.default for name, each in known.items() if name not in ("store", "data", "write_data")
-    }
-    return new_array(store, fill=fill, **{**usual, **arguments})
+    own = ("store", "data", "write_data", "access")
+    filled = {name: each.default for name, each in known.items() if name not in own} | arguments
+    access = filled.pop("access", None)
+    if access is not None:
+        wanted = [filled[name] for name in ("storage_options", "shape", "dtype", "dimension_names")]
+        grid = _advised(store, *wanted, access, filled["chunks"], filled["shards"])
+        filled["chunks"], filled["shards"] = grid
+    return new_array(store, fill=fill, **filled)
 
 
 # The method of groups says its arguments as this function does.
