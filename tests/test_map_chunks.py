@@ -161,6 +161,21 @@ def test_a_new_array_is_like_its_source(tmp_path: Path) -> None:
     assert hs.map_chunks(np.negative, several, hs.MemoryStore()).read_chunk_sizes == ((2, 3),)
 
 
+def test_sources_of_files(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    values = np.arange(60.0).reshape(6, 10)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["whole"] = values
+        file.create_dataset("cut", data=values, chunks=(2, 5), compression="gzip")
+    group = hs.open(tmp_path / "a.h5", mode="r")
+    made = hs.map_chunks(np.add, [group["cut"], group["whole"]], hs.MemoryStore())
+    assert made.chunks == (2, 5)
+    np.testing.assert_array_equal(made[...], 2 * values)
+    # What has no chunks is read a block at a time.
+    few = hs.map_chunks(np.negative, group["whole"], hs.MemoryStore(), chunks=(1, 10), max_memory=3 * 80)
+    np.testing.assert_array_equal(few[...], -values)
+
+
 def test_an_old_array_is_replaced_when_the_new_one_is_complete(tmp_path: Path) -> None:
     hs.create_array(tmp_path / "a", data=np.arange(4), chunks=(2,))
 

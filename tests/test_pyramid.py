@@ -212,13 +212,17 @@ def test_axes_and_factors(tmp_path: Path) -> None:
 
 def test_files_and_other_codecs(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
-    values = np.arange(64, dtype=">i2").reshape(8, 8)
+    values = np.arange(64, dtype="i2").reshape(8, 8)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("a", data=values, chunks=(4, 4), compression="gzip")
     array = hs.open(tmp_path / "a.h5", mode="r")["a"]
     group = hs.pyramid(array, tmp_path / "b", method="max", compressors=hs.codecs.Gzip())
     assert_same(group["0"][...], values)
     assert_same(group["1"][...], values[1::2, 1::2])
+    with h5py.File(tmp_path / "c.h5", "w") as file:
+        file["a"] = np.ones((600, 40), "f4")
+    group = hs.pyramid(hs.open(tmp_path / "c.h5", mode="r")["a"], tmp_path / "d")
+    assert [group[path].shape for path in "012"] == [(600, 40), (300, 20), (150, 10)] and "3" not in group
 
 
 def test_executors(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from hyperslab._array_common import AnyArray
 from hyperslab._blocks import Blocks, Input, Region, plan_blocks, run_blocks
 from hyperslab._config import parse_size
 from hyperslab._create import normalize_shape
+from hyperslab._iteration import chunk_hint
 from hyperslab._new import create_array, create_filled
 from hyperslab._store import StoreLike
 from hyperslab._tasks import run_tasks
@@ -411,8 +412,8 @@ def _like(sources: Sequence[Any], given: dict[str, Any]) -> dict[str, Any]:
     shape = normalize_shape(arguments.setdefault("shape", broadcast))
     if arguments.get("dtype") is None:
         arguments["dtype"] = functools.reduce(np.promote_types, (source.dtype for source in sources))
-    like = next((each for each in sources if isinstance(each, Array) and each.shape == shape), None)
-    if like is not None and not {"chunks", "shards"} & set(arguments):
+    like = next((each for each in sources if isinstance(each, AnyArray) and each.shape == shape), None)
+    if like is not None and chunk_hint(like) and not {"chunks", "shards"} & set(arguments):
         arguments["chunks"] = _grid(like, shards=False)
         if like._largest_shard is not None:
             arguments["shards"] = _grid(like, shards=True)
@@ -421,7 +422,7 @@ def _like(sources: Sequence[Any], given: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _grid(array: Array, *, shards: bool) -> Any:
+def _grid(array: AnyArray, *, shards: bool) -> Any:
     """Chunks or shards as `create_array` takes them."""
     lengths = array._object_lengths() if shards or array._largest_shard is None else None
     if lengths is not None and all(lengths):
@@ -497,7 +498,8 @@ def _check_source(target: Array, number: int, source: Any, *, has_halo: bool, ag
 def _input(source: Any, rank: int, depths: Sequence[int]) -> Input:
     shape = (1,) * (rank - len(source.shape)) + tuple(source.shape)
     scale = tuple(0 if n == 1 else 1 for n in shape)
-    chunks = source._largest_chunk if isinstance(source, Array) else getattr(source, "chunks", None)
+    # Views and files need not have chunks.
+    chunks = chunk_hint(source) if isinstance(source, AnyArray) else getattr(source, "chunks", None)
     chunk: tuple[int, ...] | None = None
     if (
         isinstance(chunks, tuple)

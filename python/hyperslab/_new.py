@@ -313,9 +313,16 @@ def create_filled(store: StoreLike, fill: Callable[[Array], None], **arguments: 
     filled = {name: each.default for name, each in known.items() if name not in own} | arguments
     access = filled.pop("access", None)
     if access is not None:
-        wanted = [filled[name] for name in ("storage_options", "shape", "dtype", "dimension_names")]
-        grid = _advised(store, *wanted, access, filled["chunks"], filled["shards"])
-        filled["chunks"], filled["shards"] = grid
+        filled["chunks"], filled["shards"] = _advised(
+            store,
+            filled["storage_options"],
+            filled["shape"],
+            filled["dtype"],
+            filled["dimension_names"],
+            access,
+            filled["chunks"],
+            filled["shards"],
+        )
     return new_array(store, fill=fill, **filled)
 
 

@@ -16,8 +16,10 @@ from hyperslab._blocks import Blocks, Input, Region, plan_blocks, run_blocks
 from hyperslab._config import parse_size
 from hyperslab._downsample import METHODS, Method, check_method, downsample
 from hyperslab._group import Group
+from hyperslab._iteration import chunk_hint
 from hyperslab._map import map_chunks, object_units, run_elsewhere
 from hyperslab._new import create_group
+from hyperslab._node import ZarrNode
 from hyperslab._optional import is_optional, value_dtype
 from hyperslab._store import StoreLike
 from hyperslab.errors import ArgumentTypeError, DestinationError, InvalidArgumentError
@@ -30,6 +32,8 @@ Metadata: TypeAlias = Literal["ome", "geozarr"]
 # Names of axes where an array has none, by their number: those of OME-Zarr.
 _NAMES = {1: "x", 2: "yx", 3: "zyx", 4: "czyx", 5: "tczyx"}
 _TYPES = {"t": "time", "time": "time", "c": "channel", "channel": "channel", "band": "channel"}
+# Of an array without chunks: how long an axis of the last level is at most.
+_FITS = 256
 # Names of methods in the convention of GeoZarr.
 _RESAMPLING = {"mean": "average", "nearest": "nearest", "min": "min", "max": "max", "mode": "mode"}
 _CONVENTION = {
@@ -139,7 +143,7 @@ def pyramid(
     steps = _factors(factors, [axis["name"] for axis in described])
     sizes = _numbers("scale", scale, array.ndim, 1.0)
     places = _numbers("translation", translation, array.ndim, 0.0)
-    shapes = _shapes(array.shape, steps, array._largest_chunk, levels)
+    shapes = _shapes(array.shape, steps, chunk_hint(array) or (_FITS,) * array.ndim, levels)
     group = target if isinstance(target, Group) else create_group(target)
     own = _is_in(array, group)
     paths = [array.basename if own else "0", *map(str, range(1, len(shapes)))]
@@ -225,14 +229,15 @@ def _is_in(array: Any, group: Group) -> bool:
 def _new(group: Group, path: str, like: Any, shape: tuple[int, ...], arguments: Mapping[str, Any]) -> Array:
     """An empty level like another array."""
     given: dict[str, Any] = {"dtype": like.dtype, "shape": shape, **arguments}
-    if isinstance(like, Array):
+    is_zarr = isinstance(like, ZarrNode)
+    if is_zarr:
         given.setdefault("fill_value", like.fill_value)
-        if like.zarr_format == group.zarr_format and like.zarr_format == 3:
+        if like.zarr_format == group.zarr_format == 3:
             for what in ("filters", "compressors"):
                 given.setdefault(what, getattr(like, what) or None)
-    if not {"chunks", "shards"} & set(given):
-        given["chunks"] = like._largest_chunk
-        given["shards"] = like._largest_shard if isinstance(like, Array) else None
+    chunks = chunk_hint(like)
+    if chunks is not None and not {"chunks", "shards"} & set(given):
+        given |= {"chunks": chunks, "shards": like._largest_shard if is_zarr else None}
     return group.create_array(path, **given)
 
 
@@ -247,7 +252,8 @@ def _fill(
     advance: Callable[[int], None],
 ) -> None:
     """Make a level from the one before."""
-    chunk = tuple(max(n // step, 1) for n, step in zip(source._largest_chunk, steps, strict=True))
+    hint = chunk_hint(source)
+    chunk = hint and tuple(max(n // step, 1) for n, step in zip(hint, steps, strict=True))
     reads = Input(source.dtype.itemsize, chunk, (0,) * target.ndim, tuple(steps))
     everything: Region = tuple(slice(0, n) for n in target.shape)
     workers = None if executor is None else 1

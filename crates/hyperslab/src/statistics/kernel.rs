@@ -2,10 +2,11 @@
 //! caches.
 //!
 //! 1. What is missing by its value, if anything is, is taken out.
-//! 2. One pass counts, adds, and finds the smallest and the largest; not-a-number is skipped. Of
-//!    floats it also adds differences from a pivot, an element of the piece, and their squares.
-//! 3. Integers, and floats whose mean is so far from the pivot that digits were lost, take a second
-//!    pass, which adds squares of what differs from the mean.
+//! 2. One pass adds, and finds the smallest and the largest. Of floats it adds differences from a
+//!    pivot, the first element of the piece, and their squares.
+//! 3. Where that is not enough, there are two passes: of integers; of floats where something is not
+//!    a number or infinite, or where the pivot is so far from the mean that digits were lost. The
+//!    second adds squares of what differs from the mean.
 //! 4. If there are bins, another pass counts.
 
 use super::histogram::Bins;
@@ -75,23 +76,51 @@ fn around<T: Copy>(piece: &[T], count: u64, deviation: impl Fn(T) -> Option<f64>
 }
 
 macro_rules! floats {
-    ($($type:ty: $to:expr),*) => {$(
+    ($($type:ty: $to:expr, $compared:ty: $exact:expr;)*) => {$(
         impl Number for $type {
             fn part(piece: &[Self]) -> Part {
                 let to = $to;
-                let known = |value: &&Self| to(**value).is_finite();
-                let pivot = piece.iter().find(known).map_or(0.0, |value| to(*value));
+                let exact = $exact;
+                // Most pieces have neither what is not a number nor what is infinite.
+                let pivot = piece.first().map_or(0.0, |value| to(*value));
                 let (mut sums, mut squares) = ([0.0_f64; LANES], [0.0_f64; LANES]);
-                let (mut differences, mut counts) = ([0.0_f64; LANES], [0_u64; LANES]);
+                let (mut least, mut most) = ([<$compared>::INFINITY; LANES], [<$compared>::NEG_INFINITY; LANES]);
+                let mut add = |lane: usize, value: Self| {
+                    let difference = to(value) - pivot;
+                    sums[lane] += difference;
+                    squares[lane] += difference * difference;
+                    let value: $compared = exact(value);
+                    least[lane] = if value < least[lane] { value } else { least[lane] };
+                    most[lane] = if value > most[lane] { value } else { most[lane] };
+                };
+                let lanes = piece.chunks_exact(LANES);
+                let rest = lanes.remainder();
+                for values in lanes {
+                    for (lane, value) in values.iter().enumerate() {
+                        add(lane, *value);
+                    }
+                }
+                rest.iter().enumerate().for_each(|(lane, value)| add(lane, *value));
+                let (sum, square) = (sums.iter().sum::<f64>(), squares.iter().sum::<f64>());
+                let count = piece.len() as u64;
+                let lost = sum * (sum / count as f64);
+                if !piece.is_empty() && square.is_finite() && lost <= square * MOST_LOST {
+                    return Part {
+                        count,
+                        min: least.into_iter().fold(<$compared>::INFINITY, <$compared>::min).into(),
+                        max: most.into_iter().fold(<$compared>::NEG_INFINITY, <$compared>::max).into(),
+                        sum: Double::from(pivot) * Double::of_int(i128::from(count)) + Double::from(sum),
+                        squares: Double::from(square) - Double::from(lost),
+                        ..Part::default()
+                    };
+                }
+                let (mut sums, mut counts) = ([0.0_f64; LANES], [0_u64; LANES]);
                 let (mut least, mut most) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
                 let mut add = |lane: usize, value: Self| {
                     let value: f64 = to(value);
                     // Comparisons with what is not a number are false.
                     let known = value == value;
-                    let difference = if known { value - pivot } else { 0.0 };
                     sums[lane] += if known { value } else { 0.0 };
-                    differences[lane] += difference;
-                    squares[lane] += difference * difference;
                     counts[lane] += u64::from(known);
                     least[lane] = if value < least[lane] { value } else { least[lane] };
                     most[lane] = if value > most[lane] { value } else { most[lane] };
@@ -110,17 +139,11 @@ macro_rules! floats {
                     return Part { missing, ..Part::default() };
                 }
                 let sum: f64 = sums.iter().sum();
-                let (difference, square) = (differences.iter().sum::<f64>(), squares.iter().sum::<f64>());
-                let lost = difference * (difference / count as f64);
-                let squares = if lost <= square * MOST_LOST {
-                    Double::from(square) - Double::from(lost)
-                } else {
-                    let mean = sum / count as f64;
-                    around(piece, count, |value| {
-                        let value: f64 = to(value);
-                        (value == value).then_some(value - mean)
-                    })
-                };
+                let mean = sum / count as f64;
+                let squares = around(piece, count, |value| {
+                    let value: f64 = to(value);
+                    (value == value).then_some(value - mean)
+                });
                 Part {
                     count,
                     missing,
@@ -138,7 +161,11 @@ macro_rules! floats {
         }
     )*};
 }
-floats!(f16: f16::to_f64, f32: f64::from, f64: std::convert::identity::<f64>);
+floats! {
+    f16: f16::to_f64, f32: f16::to_f32;
+    f32: f64::from, f32: std::convert::identity::<f32>;
+    f64: std::convert::identity::<f64>, f64: std::convert::identity::<f64>;
+}
 
 macro_rules! small_integers {
     ($($type:ty),*) => {$(
