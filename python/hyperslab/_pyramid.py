@@ -226,18 +226,20 @@ def _is_in(array: Any, group: Group) -> bool:
     return array.path.rpartition("/")[0] == group.path.strip("/")
 
 
-def _new(group: Group, path: str, like: Any, shape: tuple[int, ...], arguments: Mapping[str, Any]) -> Array:
+def _new(
+    group: Group, path: str, like: AnyArray, shape: tuple[int, ...], arguments: Mapping[str, Any]
+) -> Array:
     """An empty level like another array."""
     given: dict[str, Any] = {"dtype": like.dtype, "shape": shape, **arguments}
-    is_zarr = isinstance(like, ZarrNode)
-    if is_zarr:
-        given.setdefault("fill_value", like.fill_value)
-        if like.zarr_format == group.zarr_format == 3:
+    stored: Any = like if isinstance(like, ZarrNode) else None
+    if stored is not None:
+        given.setdefault("fill_value", stored.fill_value)
+        if stored.zarr_format == group.zarr_format == 3:
             for what in ("filters", "compressors"):
-                given.setdefault(what, getattr(like, what) or None)
+                given.setdefault(what, getattr(stored, what) or None)
     chunks = chunk_hint(like)
     if chunks is not None and not {"chunks", "shards"} & set(given):
-        given |= {"chunks": chunks, "shards": like._largest_shard if is_zarr else None}
+        given |= {"chunks": chunks, "shards": None if stored is None else stored._largest_shard}
     return group.create_array(path, **given)
 
 

@@ -43,12 +43,11 @@ pub struct StatisticsOptions<'a> {
 /// The type of the numbers of an array; `None`: its elements are none, or none with an order.
 pub fn number_type(array: &Array) -> Option<DataType> {
     let dtype = array.optional().unwrap_or(array.dtype());
-    let is_number = match dtype.kind() {
-        Kind::Bool | Kind::Int | Kind::UInt | Kind::Float => true,
-        Kind::DateTime(_) | Kind::TimeDelta(_) => true,
-        _ => false,
-    };
-    (is_number && array.vlen().is_none() && array.structure().is_none()).then_some(dtype)
+    let (times, numbers) = (
+        matches!(dtype.kind(), Kind::DateTime(_) | Kind::TimeDelta(_)),
+        matches!(dtype.kind(), Kind::Bool | Kind::Int | Kind::UInt | Kind::Float),
+    );
+    ((times || numbers) && array.vlen().is_none() && array.structure().is_none()).then_some(dtype)
 }
 
 /// How many blocks an array (`region`: a part of it) is looked at in.
