@@ -247,9 +247,9 @@ def test_what_zarr_python_accepts_and_ignores(tmp_path: Path) -> None:
 
 def test_every_function_names_its_arguments() -> None:
     """Arguments that pass through end in a function that names them all: a mistyped one is refused."""
-    through = {"array", "copy_all", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "open",
-               "open_array", "open_async", "open_consolidated", "open_like", "save", "save_array",
-               "save_group", "zeros", "zeros_like"}  # fmt: skip
+    through = {"array", "copy_all", "empty", "empty_like", "full", "full_like", "map_chunks", "ones",
+               "ones_like", "open", "open_array", "open_async", "open_consolidated", "open_like", "pyramid",
+               "save", "save_array", "save_group", "zeros", "zeros_like"}  # fmt: skip
     functions = {name: getattr(hs, name) for name in hs.__all__ if inspect.isfunction(getattr(hs, name))}
     takes_any = {
         name

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from hyperslab import _native as _native
 from hyperslab import codecs, errors, h5, storage
+from hyperslab._advise import AccessCost, Advice, AdvisedLayout, advise
 from hyperslab._array import Array
 from hyperslab._attrs import Attributes
 from hyperslab._cache import Cache, CacheLike
@@ -30,12 +31,15 @@ from hyperslab._hdf5_group import Datatype, FileGroup
 from hyperslab._hdf5_links import ExternalLink, HardLink, SoftLink
 from hyperslab._hdf5_types import Empty
 from hyperslab._hierarchy import copy_all, copy_store, create_hierarchy, tree
+from hyperslab._map import BlockInfo, map_chunks
 from hyperslab._native import Reference, RegionReference, Stream, Writer, __version__
 from hyperslab._new import create_array, create_group, from_array
 from hyperslab._new_like import empty_like, full_like, ones_like, open_like, zeros_like
 from hyperslab._open import consolidate_metadata, group, open, open_array, open_consolidated, open_group
 from hyperslab._optional import optional_dtype
+from hyperslab._pyramid import pyramid
 from hyperslab._ragged import Ragged
+from hyperslab._statistics import Statistics, statistics
 from hyperslab._store import FileStore, LocalStore, MemoryStore, Store, StoreLike
 from hyperslab._unreadable import UnreadableArray, UnreadableNodeWarning
 from hyperslab._view import View
@@ -53,10 +57,14 @@ _atexit.register(_native.finish_archives)
 _atexit.register(_native.finish_writers)
 
 __all__ = [
+    "AccessCost",
+    "Advice",
+    "AdvisedLayout",
     "Array",
     "AsyncArray",
     "AsyncGroup",
     "Attributes",
+    "BlockInfo",
     "Cache",
     "CacheLike",
     "Config",
@@ -80,6 +88,7 @@ __all__ = [
     "Reference",
     "RegionReference",
     "SoftLink",
+    "Statistics",
     "Store",
     "StoreLike",
     "Stream",
@@ -88,6 +97,7 @@ __all__ = [
     "View",
     "Writer",
     "__version__",
+    "advise",
     "array",
     "codecs",
     "config",
@@ -108,6 +118,7 @@ __all__ = [
     "group",
     "h5",
     "load",
+    "map_chunks",
     "ones",
     "ones_like",
     "open",
@@ -118,9 +129,11 @@ __all__ = [
     "open_like",
     "optional_dtype",
     "print_debug_info",
+    "pyramid",
     "save",
     "save_array",
     "save_group",
+    "statistics",
     "storage",
     "tree",
     "vlen_dtype",

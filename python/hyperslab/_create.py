@@ -76,6 +76,7 @@ class NewArray(TypedDict, total=False):
     overwrite: bool
     config: Any
     write_data: bool
+    access: Any
 
 
 class ArraySpec(TypedDict):

@@ -29,6 +29,8 @@ __all__ = [
     "Stream",
     "Writer",
     "__version__",
+    "advise_array",
+    "advise_shape",
     "array_of_document",
     "arrow_array",
     "arrow_schema",
@@ -70,6 +72,9 @@ __all__ = [
     "set_write_empty_chunks",
     "shown",
     "small_numbers",
+    "statistics_blocks",
+    "statistics_joined",
+    "statistics_part",
     "takes_storage_options",
     "write_field",
 ]
@@ -133,6 +138,21 @@ def copy(
     wanted: CopySpec,
     progress: Callable[[Literal["copy", "verify"], int, int], object] | None = None,
 ) -> dict[str, Any]: ...
+def advise_array(array: ArrayHandle, access: Sequence[str], far: bool | None) -> dict[str, Any]: ...
+def advise_shape(
+    shape: Sequence[int], element: int, names: Sequence[str | None] | None, access: Sequence[str], far: bool
+) -> dict[str, Any]: ...
+def statistics_blocks(array: ArrayHandle, region: Sequence[tuple[int, int]] | None) -> int: ...
+def statistics_part(
+    array: ArrayHandle,
+    region: Sequence[tuple[int, int]] | None,
+    missing: Sequence[bytes],
+    edges: Sequence[float] | None,
+    blocks: tuple[int, int] | None = None,
+    threads: int | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> dict[str, Any]: ...
+def statistics_joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]: ...
 def read_field(array: ArrayBase, name: str, selection: Any, meaning: _Meaning | None = None) -> Any: ...
 def write_field(
     array: ArrayBase, name: str, selection: Any, value: Any, meaning: _Meaning | None = None

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab import _native
+from hyperslab._advise import AccessLike, advised_grid
 from hyperslab._array import Array
 from hyperslab._array_config import parse_cache, parse_config
 from hyperslab._attrs import attributes_text
@@ -35,10 +36,11 @@ from hyperslab._ragged import Ragged
 from hyperslab._store import StoreLike, store_beside
 from hyperslab._vlen import OBJECTS, kind_of
 from hyperslab.codecs import CodecLike, CodecsLike, makes_objects
-from hyperslab.errors import DataTypeError, InvalidArgumentError
+from hyperslab.errors import ArgumentTypeError, DataTypeError, InvalidArgumentError
 
 __all__ = [
     "create_array",
+    "create_filled",
     "create_group",
     "from_array",
     "new_array",
@@ -137,6 +139,7 @@ def create_array(
     overwrite: bool = False,
     config: Any = None,
     write_data: bool = True,
+    access: AccessLike | None = None,
 ) -> Array:
     """Create an array, and missing groups above it.
 
@@ -200,6 +203,10 @@ def create_array(
         Settings of this array object, as in `Array.with_config`: ``{"order": "F", "cache": "64 MiB"}``.
     write_data : bool, default True
         Whether ``data`` is written.
+    access : str, tuple, or list of these, optional
+        With ``chunks="auto"``: the ways the array will be read, as `advise` takes them (``"time series"``,
+        ``"map"``, ``(1, 64, 64)``, …). Chunks, and with ``shards="auto"`` shards, are those that `advise`
+        finds best.
 
     Returns
     -------
@@ -245,6 +252,10 @@ def create_array(
     }
     if is_zarr_array(data):
         described_by = described(data, zarr_format, described_by)
+    if access is not None:
+        chunks, shards = _advised(
+            store, storage_options, shape, dtype, described_by["dimension_names"], access, chunks, shards
+        )
     return new_array(
         store,
         fill=None if data is None or not write_data else lambda new: write_all(new, data),
@@ -263,6 +274,56 @@ def create_array(
         compressors=compressors,
         **described_by,
     )
+
+
+def _advised(
+    store: StoreLike,
+    storage_options: Mapping[str, Any] | None,
+    shape: Any,
+    dtype: Any,
+    names: Iterable[str | None] | None,
+    access: AccessLike,
+    chunks: ChunksLike,
+    shards: ShardsLike,
+) -> tuple[ChunksLike, ShardsLike]:
+    """Chunks and shards that suit the ways an array will be read."""
+    if chunks != "auto" or shards not in (None, "auto"):
+        raise InvalidArgumentError("access: chooses chunks; chunks (and shards) have to be 'auto' (or None)")
+    element = normalize_dtype(dtype).itemsize if dtype is not None else 16
+    place = place_of(store, None, "a", storage_options)[0]
+    return advised_grid(
+        normalize_shape(shape),
+        element,
+        names,
+        access,
+        far=place._native.is_far(),
+        shards=shards is not None,
+    )
+
+
+def create_filled(store: StoreLike, fill: Callable[[Array], None], **arguments: Any) -> Array:
+    """Create an array in the place of what is there, with the arguments of `create_array`. ``fill`` writes
+    the elements, before the array takes its place.
+    """
+    known = inspect.signature(create_array).parameters
+    unknown = sorted(set(arguments) - set(known))
+    if unknown:
+        raise ArgumentTypeError(f"create_array has no argument {unknown[0]!r}")
+    own = ("store", "data", "write_data", "access")
+    filled = {name: each.default for name, each in known.items() if name not in own} | arguments
+    access = filled.pop("access", None)
+    if access is not None:
+        filled["chunks"], filled["shards"] = _advised(
+            store,
+            filled["storage_options"],
+            filled["shape"],
+            filled["dtype"],
+            filled["dimension_names"],
+            access,
+            filled["chunks"],
+            filled["shards"],
+        )
+    return new_array(store, fill=fill, **filled)
 
 
 # The method of groups says its arguments as this function does.

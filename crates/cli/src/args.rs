@@ -28,6 +28,8 @@ Examples:
   hyperslab tree ocean.zarr                     what is in it
   hyperslab info ocean.zarr/sst                 all about one array
   hyperslab explain ocean.zarr/sst '0:2, 90'    how a slab of it would be read
+  hyperslab stats ocean.zarr                    smallest, largest, mean of its arrays
+  hyperslab advise ocean.zarr/sst --access map  which chunks would suit
   hyperslab copy ocean.nc new.zarr              Zarr v3 of it
   hyperslab index ocean.nc                      where its chunks are, for other readers
   hyperslab compact ocean.zarr                  give back what rewrites left in shards

@@ -3,16 +3,18 @@
 use crate::args::Args;
 use crate::failure::Failure;
 use crate::signals::Watch;
-use crate::{compact, copy, explain, index, info, tree};
+use crate::{advise, compact, copy, explain, index, info, stats, tree};
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 use std::io::Write;
 
 /// All commands, in the order of the help.
-pub(crate) const COMMANDS: [Registered; 6] = [
+pub(crate) const COMMANDS: [Registered; 8] = [
     registered::<info::InfoArgs>(),
     registered::<tree::TreeArgs>(),
     registered::<explain::ExplainArgs>(),
+    registered::<stats::StatsArgs>(),
+    registered::<advise::AdviseArgs>(),
     registered::<copy::CopyArgs>(),
     registered::<index::IndexArgs>(),
     registered::<compact::CompactArgs>(),

@@ -1,9 +1,10 @@
-//! The hyperslab command line: `info`, `tree`, `explain`, `copy`, `index`, `compact`.
+//! The hyperslab command line: `info`, `tree`, `explain`, `stats`, `advise`, `copy`, `index`, `compact`.
 //!
 //! A library, so that the Python package runs the same commands in its own process: [`run`] takes
 //! the arguments and returns the exit code. It reads no global state but the terminal and
 //! `NO_COLOR`, and leaves signal handlers as they were.
 
+mod advise;
 mod args;
 mod command;
 mod compact;
@@ -15,6 +16,7 @@ mod info;
 mod meter;
 mod selection;
 mod signals;
+mod stats;
 mod style;
 mod text;
 mod tree;

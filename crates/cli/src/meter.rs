@@ -1,4 +1,4 @@
-//! How far a copy is: a bar on a terminal, nothing elsewhere.
+//! How far work is: a bar on a terminal, nothing elsewhere.
 
 use crate::signals::Watch;
 use crate::style;
@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Shows progress, and stops the copy on a signal.
+/// Shows progress, and stops the work on a signal.
 pub(crate) struct Meter<'a> {
     watch: &'a Watch,
     quiet: bool,
@@ -21,6 +21,20 @@ impl<'a> Meter<'a> {
         Meter { watch, quiet, bar: RefCell::new(ProgressBar::hidden()) }
     }
 
+    /// Shows a new bar, of so many bytes.
+    pub(crate) fn start(&self, what: &'static str, bytes: u64) {
+        self.finish();
+        if self.quiet {
+            return;
+        }
+        // Draws only where standard error is a terminal.
+        let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
+        bar.set_style(look());
+        bar.set_prefix(what);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        *self.bar.borrow_mut() = bar;
+    }
+
     /// Takes the bar away.
     pub(crate) fn finish(&self) {
         self.bar.borrow().finish_and_clear();
@@ -29,16 +43,7 @@ impl<'a> Meter<'a> {
 
 impl Progress for Meter<'_> {
     fn begin(&self, phase: Phase, bytes: u64) {
-        self.finish();
-        if self.quiet {
-            return;
-        }
-        // Draws only where standard error is a terminal.
-        let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
-        bar.set_style(look());
-        bar.set_prefix(if phase == Phase::Copy { "copy  " } else { "verify" });
-        bar.enable_steady_tick(Duration::from_millis(200));
-        *self.bar.borrow_mut() = bar;
+        self.start(if phase == Phase::Copy { "copy  " } else { "verify" }, bytes);
     }
 
     fn array(&self, name: &str) {

@@ -35,6 +35,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod advise;
 mod array_node;
 mod array_ragged;
 pub mod copy;
@@ -47,6 +48,7 @@ mod hdf5_array;
 mod hdf5_file;
 mod hdf5_group;
 mod hdf5_json;
+mod index_text;
 mod info;
 mod interface;
 mod local_files;
@@ -55,6 +57,7 @@ mod netcdf_file;
 mod node;
 pub mod references;
 pub mod settings;
+pub mod statistics;
 pub mod stores;
 mod words;
 mod zarr_node;
@@ -74,6 +77,7 @@ pub use element::Element;
 pub use error::{Error, Result};
 pub use format::Format;
 pub use group::Group;
+pub use index_text::parse_indices;
 pub use info::{GroupInfo, Info, ShardInfo, ShardLevelInfo};
 pub use interface::{Below, Missing, Object, ResultOrder};
 pub use node::{Node, NodeKind, open, open_node};

@@ -11,6 +11,7 @@
 //! by a free-threaded Python anyway.) Nothing relies on the GIL to keep the contents of NumPy's
 //! memory as they are: NumPy itself changes arrays without it.
 
+mod advise;
 mod array;
 mod arrow;
 mod arrow_input;
@@ -45,6 +46,7 @@ mod ragged;
 mod references;
 mod settings;
 mod slot;
+mod statistics;
 mod stop;
 mod store;
 mod stream;
@@ -62,6 +64,8 @@ use std::ffi::OsString;
 mod _native {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::advise::{advise_array, advise_shape};
     #[pymodule_export]
     use crate::array::ArrayBase;
     #[pymodule_export]
@@ -107,6 +111,8 @@ mod _native {
         set_shard_index_bound, set_threads, set_verify_checksums, set_vlen_chunk_bound,
         set_write_empty_chunks,
     };
+    #[pymodule_export]
+    use crate::statistics::{statistics_blocks, statistics_joined, statistics_part};
     #[pymodule_export]
     use crate::stop::Stopper;
     #[pymodule_export]

@@ -1,0 +1,356 @@
+//! `hyperslab stats`.
+
+use crate::command::Command;
+use crate::failure::{self, Failure};
+use crate::meter::Meter;
+use crate::selection;
+use crate::signals::Watch;
+use crate::style::Style;
+use crate::text;
+use hyperslab::statistics::{Bins, Part, StatisticsOptions, number_type, statistics};
+use hyperslab::{Array, Below, DataType, Error, Index, Json, Kind, Node, NodeKind};
+use std::io::{self, Write};
+use std::ops::Range;
+
+/// Show count, smallest, largest, mean and standard deviation of arrays.
+///
+/// Everything is read once, in little memory. Not-a-number and not-a-time are missing, and with
+/// --missing other values; all others count. Of a group, all arrays of numbers below it are told.
+/// Dates and times are told in their unit, since 1970.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hyperslab stats ocean.zarr                        a table of its arrays
+  hyperslab stats ocean.zarr/sst '0:12, 90'         a part of one
+  hyperslab stats ocean.zarr/sst --bins 20          with a histogram
+  hyperslab stats ocean.nc --missing -999 --json")]
+pub(crate) struct StatsArgs {
+    /// An array or group.
+    path: String,
+    /// Which part of an array: integers and slices of step 1; everything by default.
+    #[arg(allow_hyphen_values = true)]
+    selection: Option<String>,
+    /// A number that counts as missing. May be given several times.
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
+    missing: Vec<String>,
+    /// Show a histogram of N bins.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    bins: Option<u32>,
+    /// Where the histogram begins and ends; otherwise at the smallest and largest element, which
+    /// costs another read.
+    #[arg(long, value_name = "LOW,HIGH", allow_hyphen_values = true, requires = "bins", value_parser = range)]
+    range: Option<(f64, f64)>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// No progress bar.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+fn range(text: &str) -> Result<(f64, f64), String> {
+    let wrong = || format!("{text:?} is not two numbers: LOW,HIGH");
+    let (low, high) = text.split_once(',').ok_or_else(wrong)?;
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| n.is_finite()).ok_or_else(wrong);
+    let (low, high) = (number(low)?, number(high)?);
+    if low < high { Ok((low, high)) } else { Err(format!("{low} is not less than {high}")) }
+}
+
+/// What was found out of an array.
+struct Found {
+    name: String,
+    dtype: DataType,
+    words: String,
+    part: Part,
+    bins: Option<Bins>,
+}
+
+impl Command for StatsArgs {
+    const NAME: &str = "stats";
+
+    fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
+        let meter = Meter::new(watch, self.quiet);
+        let mut found = Vec::new();
+        match failure::open(&self.path)? {
+            Node::Array(array) => found.push(self.of(self.path.clone(), &array, &meter)?),
+            Node::Group(_) if self.selection.is_some() => {
+                return Err(Failure::Usage("a selection is of an array, not of a group".into()));
+            }
+            Node::Group(group) => {
+                for Below { path, kind, .. } in group.below(None, Some(&|| watch.interrupted()))? {
+                    if watch.interrupted() {
+                        return Err(Error::Interrupted.into());
+                    }
+                    if kind != NodeKind::Array {
+                        continue;
+                    }
+                    let told = match group.child(&path).map_err(Failure::from) {
+                        Ok(Node::Array(array)) if number_type(&array).is_some() => {
+                            self.of(path.clone(), &array, &meter)
+                        }
+                        Ok(_) => continue,
+                        Err(error) => Err(error),
+                    };
+                    match told {
+                        Ok(told) => found.push(told),
+                        Err(error) if error.is_interruption() => return Err(error),
+                        // The others are worth seeing all the same. Nobody has to read this.
+                        Err(error) => {
+                            let why = error.message().unwrap_or_default();
+                            let _ = writeln!(io::stderr(), "left out {}: {why}", text::plain(&path));
+                        }
+                    }
+                }
+            }
+        }
+        meter.finish();
+        if self.json {
+            let all = found.iter().map(|found| (found.name.clone(), found.to_json())).collect();
+            return Ok(writeln!(out, "{}", Json::Object(all).to_text(Some(2)))?);
+        }
+        if found.is_empty() {
+            return Ok(writeln!(out, "there are no arrays of numbers")?);
+        }
+        Ok(print(&found, out)?)
+    }
+}
+
+impl StatsArgs {
+    fn of(&self, name: String, array: &Array, meter: &Meter<'_>) -> Result<Found, Failure> {
+        let words = array.type_words();
+        let Some(dtype) = number_type(array) else {
+            statistics(array, &StatisticsOptions::default())?;
+            return Err(Failure::Usage(format!("{name} has no numbers")));
+        };
+        let region = self.region(array)?;
+        let missing: Result<Vec<_>, _> = self.missing.iter().map(|value| element(value, dtype)).collect();
+        let options = StatisticsOptions {
+            region: Some(region.clone()),
+            missing: missing?.into_iter().flatten().collect(),
+            progress: Some(meter),
+            ..StatisticsOptions::default()
+        };
+        let count = region.iter().fold(1, |n: u64, axis| n.saturating_mul(axis.end - axis.start));
+        let run = |bins: Option<Bins>| {
+            meter.start("read", count.saturating_mul(array.dtype().size() as u64));
+            statistics(array, &StatisticsOptions { bins, ..options.clone() })
+        };
+        let even = |(low, high): (f64, f64), count| Bins::even(low, high, count).map_err(Failure::Usage);
+        let given = match (self.bins, self.range) {
+            (Some(count), Some(range)) => Some(even(range, count)?),
+            _ => None,
+        };
+        let part = run(given.clone())?;
+        let found = |part, bins| Found { name: name.clone(), dtype, words: words.clone(), part, bins };
+        match self.bins {
+            Some(count) if given.is_none() => {
+                let bins = even(between(&part, dtype), count)?;
+                Ok(found(run(Some(bins.clone()))?, Some(bins)))
+            }
+            _ => Ok(found(part, given)),
+        }
+    }
+
+    fn region(&self, array: &Array) -> Result<Vec<Range<u64>>, Failure> {
+        let text = self.selection.as_deref().unwrap_or_default();
+        let indices = selection::parse(text).map_err(Failure::Usage)?;
+        // Refuses what is outside.
+        array.select(&indices)?;
+        let shape = array.shape();
+        let all = shape.len().saturating_sub(indices.iter().filter(|i| **i != Index::Ellipsis).count());
+        let mut items = Vec::new();
+        for index in &indices {
+            match index {
+                Index::Ellipsis => items.extend(std::iter::repeat_n(Index::ALL, all)),
+                index => items.push(*index),
+            }
+        }
+        items.resize(shape.len(), Index::ALL);
+        let bound = |at: i64, n: u64| match at < 0 {
+            true => n.saturating_sub(at.unsigned_abs()),
+            false => n.min(at.unsigned_abs()),
+        };
+        let axis = |(index, n): (&Index<'_>, &u64)| match index {
+            Index::At(at) => {
+                let at = bound(*at, *n);
+                Ok(at..at + 1)
+            }
+            Index::Slice { start, stop, step: 1 } => {
+                let start = start.map_or(0, |at| bound(at, *n));
+                Ok(start..stop.map_or(*n, |at| bound(at, *n)).max(start))
+            }
+            _ => Err(Failure::Usage(format!("selection {text:?}: expected integers and slices of step 1"))),
+        };
+        items.iter().zip(shape).map(axis).collect()
+    }
+}
+
+/// Where a histogram begins and ends, as NumPy has it.
+fn between(part: &Part, dtype: DataType) -> (f64, f64) {
+    let (low, high) = match (part.count, dtype.kind()) {
+        (0, _) => (0.0, 1.0),
+        (_, Kind::Float) => (part.min, part.max),
+        _ => (part.min_int as f64, part.max_int as f64),
+    };
+    if low < high { (low, high) } else { (low - 0.5, high + 0.5) }
+}
+
+/// The bytes of a number as an element; `None`: no element can be that number.
+fn element(text: &str, dtype: DataType) -> Result<Option<Vec<u8>>, Failure> {
+    if text.parse::<f64>().is_err() {
+        return Err(Failure::Usage(format!("--missing: {text:?} is not a number")));
+    }
+    let float = text.parse::<f64>().unwrap_or(f64::NAN);
+    let whole = text.parse::<i128>().ok().or((float.fract() == 0.0).then_some(float as i128));
+    Ok(match (dtype.kind(), dtype.size()) {
+        (Kind::Float, 4) => Some((float as f32).to_ne_bytes().to_vec()),
+        (Kind::Float, 8) => Some(float.to_ne_bytes().to_vec()),
+        (Kind::Float, _) => return Err(Failure::Usage("--missing is not known of half floats".into())),
+        (Kind::UInt | Kind::Bool, size) => whole.and_then(|n| {
+            let n = u64::try_from(n).ok().filter(|n| size == 8 || n >> (8 * size) == 0)?;
+            Some(n.to_le_bytes().get(..size)?.to_vec())
+        }),
+        (_, size) => whole.and_then(|n| {
+            let n = i64::try_from(n).ok()?;
+            let shift = 64 - 8 * size as u32;
+            ((n << shift) >> shift == n).then_some(n.to_le_bytes().get(..size)?.to_vec())
+        }),
+    })
+}
+
+impl Found {
+    /// Smallest and largest as text; of no elements a dash.
+    fn ends(&self) -> (String, String) {
+        let Part { count, min, max, min_int, max_int, .. } = self.part;
+        match (count, self.dtype.kind()) {
+            (0, _) => ("-".into(), "-".into()),
+            (_, Kind::Float) => (short(min), short(max)),
+            _ => (min_int.to_string(), max_int.to_string()),
+        }
+    }
+
+    fn to_json(&self) -> Json {
+        let (part, is_float) = (&self.part, self.dtype.kind() == Kind::Float);
+        let there = part.count > 0;
+        let number = |n: f64| if there { Json::float(n) } else { Json::Null };
+        let whole = |n: i128| if there { Json::from(n) } else { Json::Null };
+        let float_or = |float: f64, int: i128| if is_float { number(float) } else { whole(int) };
+        let mut members = vec![
+            ("type".to_owned(), self.words.as_str().into()),
+            ("count".to_owned(), part.count.into()),
+            ("missing".to_owned(), part.missing.into()),
+            ("min".to_owned(), float_or(part.min, part.min_int)),
+            ("max".to_owned(), float_or(part.max, part.max_int)),
+            ("sum".to_owned(), float_or(part.sum.value(), part.sum_int)),
+            ("mean".to_owned(), number(part.mean().unwrap_or(f64::NAN))),
+            ("std".to_owned(), number(part.std().unwrap_or(f64::NAN))),
+        ];
+        if let Some(bins) = &self.bins {
+            let edges = bins.edges().iter().map(|edge| Json::float(*edge)).collect();
+            members.push(("histogram".to_owned(), part.bins.as_slice().into()));
+            members.push(("bin_edges".to_owned(), Json::Array(edges)));
+        }
+        Json::Object(members)
+    }
+}
+
+/// A number with six digits.
+fn short(n: f64) -> String {
+    let size = n.abs();
+    if n == 0.0 || (1e-4..1e6).contains(&size) {
+        let digits = if size >= 1.0 { 5 - (size.log10().floor() as usize).min(5) } else { 6 };
+        let text = format!("{n:.digits$}");
+        return match text.contains('.') {
+            true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+            false => text,
+        };
+    }
+    if n.is_finite() { format!("{n:.5e}") } else { n.to_string().to_lowercase() }
+}
+
+fn print(all: &[Found], out: &mut dyn Write) -> io::Result<()> {
+    const HEADINGS: [&str; 7] = ["type", "count", "missing", "min", "max", "mean", "std"];
+    let style = Style::of_stdout();
+    let rows: Vec<[String; 7]> = all
+        .iter()
+        .map(|found| {
+            let ((min, max), part) = (found.ends(), &found.part);
+            let number = |n: Option<f64>| n.map_or_else(|| "-".to_owned(), short);
+            let (count, missing) = (part.count.to_string(), part.missing.to_string());
+            [text::plain(&found.words), count, missing, min, max, number(part.mean()), number(part.std())]
+        })
+        .collect();
+    let width = |text: &str| text.chars().count();
+    let name_width = all.iter().map(|found| width(&text::plain(&found.name))).max().unwrap_or(0);
+    let widths: [usize; 7] = std::array::from_fn(|column| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| width(cell));
+        cells.max().unwrap_or(0).max(HEADINGS.get(column).map_or(0, |heading| heading.len()))
+    });
+    let line = |cells: [&str; 7]| -> String {
+        let pad = |(n, (cell, full)): (usize, (&str, usize))| match n {
+            0 => format!("  {cell:<full$}"),
+            _ => format!("  {cell:>full$}"),
+        };
+        cells.into_iter().zip(widths).enumerate().map(pad).collect()
+    };
+    writeln!(out, "{}{}", " ".repeat(name_width), style.dim(&line(HEADINGS)))?;
+    for (found, row) in all.iter().zip(&rows) {
+        let name = text::plain(&found.name);
+        writeln!(out, "{name:<name_width$}{}", line(row.each_ref().map(String::as_str)))?;
+    }
+    for found in all {
+        let Some(bins) = &found.bins else { continue };
+        let most = found.part.bins.iter().copied().max().unwrap_or(0).max(1);
+        writeln!(out, "\n{}", text::plain(&found.name))?;
+        let edges: Vec<String> = bins.edges().iter().map(|edge| short(*edge)).collect();
+        let edge_width = edges.iter().map(String::len).max().unwrap_or(0);
+        let count_width = most.to_string().len();
+        for ((low, high), count) in edges.iter().zip(edges.iter().skip(1)).zip(&found.part.bins) {
+            let bar = "█".repeat((u128::from(*count) * 40).div_ceil(u128::from(most)) as usize);
+            writeln!(out, "  {low:>edge_width$} to {high:>edge_width$}  {count:>count_width$}  {bar}")?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        for (number, text) in [
+            (0.0, "0"),
+            (1.0, "1"),
+            (-273.15, "-273.15"),
+            (123456.7, "123457"),
+            (0.5, "0.5"),
+            (1e-7, "1.00000e-7"),
+            (2.5e9, "2.50000e9"),
+            (f64::NAN, "nan"),
+            (100.0, "100"),
+        ] {
+            assert_eq!(short(number), text);
+        }
+    }
+
+    #[test]
+    fn missing_values_are_elements() {
+        let of = |text: &str, name: &str| element(text, name.parse().unwrap()).unwrap();
+        assert_eq!(of("-1", "|i1"), Some(vec![255]));
+        assert_eq!(of("-999", "|i1"), None);
+        assert_eq!(of("256", "|u1"), None);
+        assert_eq!(of("1.5", "<i4"), None);
+        assert_eq!(of("1e3", "<i2"), Some(1000i16.to_le_bytes().to_vec()));
+        assert_eq!(of("-999.25", "<f4"), Some((-999.25f32).to_ne_bytes().to_vec()));
+        assert!(element("x", "<f4".parse().unwrap()).is_err());
+    }
+
+    #[test]
+    fn ranges() {
+        assert_eq!(range("-1, 2.5"), Ok((-1.0, 2.5)));
+        for text in ["1", "2,1", "a,b", "0,inf"] {
+            assert!(range(text).is_err(), "{text}");
+        }
+    }
+}

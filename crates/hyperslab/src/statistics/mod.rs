@@ -1,0 +1,274 @@
+//! Count, smallest, largest, mean, standard deviation and histogram of an array, in one pass and
+//! little memory.
+//!
+//! Threads claim blocks of whole chunks ([`blocks`]), decode each into memory of their own, and look
+//! at it while it is in the caches ([`kernel`]). What they know is joined in the end ([`part`]).
+
+mod blocks;
+mod histogram;
+mod kernel;
+mod part;
+
+use crate::copy::Progress;
+use crate::element::swap_bytes;
+use crate::{Array, ByteOrder, DataType, Error, Kind, ReadOptions, Result, settings};
+use blocks::Blocks;
+use half::f16;
+use hyperslab_array::{ArrayError, Target, element_count};
+use kernel::{Number, Time};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+pub use histogram::Bins;
+pub use part::{Double, Part};
+
+/// What to find out.
+#[derive(Clone, Default)]
+pub struct StatisticsOptions<'a> {
+    /// Of which part, per axis; `None`: of everything.
+    pub region: Option<Vec<Range<u64>>>,
+    /// Values that count as missing, as not-a-number and not-a-time do: elements in the machine's
+    /// byte order.
+    pub missing: Vec<Vec<u8>>,
+    /// The bins of a histogram.
+    pub bins: Option<Bins>,
+    /// How many threads; `None`: as the settings say.
+    pub threads: Option<usize>,
+    /// Of which blocks ([`block_count`]) only; `None`: of all.
+    pub blocks: Option<Range<u64>>,
+    /// Gets the bytes of elements that are done, on the calling thread, and can stop it.
+    pub progress: Option<&'a dyn Progress>,
+}
+
+/// The type of the numbers of an array; `None`: its elements are none, or none with an order.
+pub fn number_type(array: &Array) -> Option<DataType> {
+    let dtype = array.optional().unwrap_or(array.dtype());
+    let (times, numbers) = (
+        matches!(dtype.kind(), Kind::DateTime(_) | Kind::TimeDelta(_)),
+        matches!(dtype.kind(), Kind::Bool | Kind::Int | Kind::UInt | Kind::Float),
+    );
+    ((times || numbers) && array.vlen().is_none() && array.structure().is_none()).then_some(dtype)
+}
+
+/// How many blocks an array (`region`: a part of it) is looked at in.
+pub fn block_count(array: &Array, region: Option<&[Range<u64>]>) -> Result<u64> {
+    Ok(Blocks::new(array, &checked(array, region)?).count())
+}
+
+/// What there is to know of the elements of an array, as [`StatisticsOptions`] say.
+///
+/// Errors with [`Error::Options`] where elements are no numbers, or a region is outside;
+/// [`Error::Interrupted`] where [`Progress::cancelled`] said so.
+///
+/// ```
+/// use hyperslab::prelude::*;
+/// use hyperslab::statistics::statistics;
+///
+/// # fn main() -> Result<(), hyperslab::Error> {
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let location = directory.path().join("a").display().to_string();
+/// let array = Array::create(&location, &ArraySpec::new(Format::ZarrV3.zarr()?, &[4], "<f4".parse()?))?;
+/// array.write_slice(&[], &[1.0_f32, 2.0, 3.0, f32::NAN])?;
+/// let found = statistics(&array, &Default::default())?;
+/// assert_eq!((found.count, found.missing, found.max, found.mean()), (3, 1, 3.0, Some(2.0)));
+/// # Ok(())
+/// # }
+/// ```
+pub fn statistics(array: &Array, options: &StatisticsOptions<'_>) -> Result<Part> {
+    let Some(dtype) = number_type(array) else {
+        return Err(Error::Options(format!(
+            "array '{}' has elements of type {}: statistics are of bools, integers, floats, dates and times",
+            array.layout().name(),
+            array.type_words()
+        )));
+    };
+    if let Some(value) = options.missing.iter().find(|value| value.len() != dtype.size()) {
+        return Err(Error::Options(format!(
+            "missing: a value of {} bytes, of {}",
+            value.len(),
+            dtype.size()
+        )));
+    }
+    match (dtype.kind(), dtype.size()) {
+        (Kind::Int, 1) => run::<i8>(array, options),
+        (Kind::Int, 2) => run::<i16>(array, options),
+        (Kind::Int, 4) => run::<i32>(array, options),
+        (Kind::Int, _) => run::<i64>(array, options),
+        (Kind::UInt, 2) => run::<u16>(array, options),
+        (Kind::UInt, 4) => run::<u32>(array, options),
+        (Kind::UInt, 8) => run::<u64>(array, options),
+        (Kind::Float, 2) => run::<f16>(array, options),
+        (Kind::Float, 4) => run::<f32>(array, options),
+        (Kind::Float, _) => run::<f64>(array, options),
+        (Kind::DateTime(_) | Kind::TimeDelta(_), _) => run::<Time>(array, options),
+        // Bools are 0 and 1.
+        _ => run::<u8>(array, options),
+    }
+}
+
+fn checked(array: &Array, region: Option<&[Range<u64>]>) -> Result<Vec<Range<u64>>> {
+    let shape = array.shape();
+    let Some(region) = region else { return Ok(shape.iter().map(|n| 0..*n).collect()) };
+    let fits = region.iter().zip(shape).all(|(range, n)| range.start <= range.end && range.end <= *n);
+    if region.len() != shape.len() || !fits {
+        return Err(Error::Options(format!("region {region:?} is not inside an array of shape {shape:?}")));
+    }
+    Ok(region.to_vec())
+}
+
+fn run<T: Number + Sync>(array: &Array, options: &StatisticsOptions<'_>) -> Result<Part> {
+    let blocks = Blocks::new(array, &checked(array, options.region.as_deref())?);
+    let count = blocks.count();
+    let numbers = options.blocks.clone().unwrap_or(0..count);
+    let numbers = numbers.start..numbers.end.min(count);
+    let missing: Vec<T> = options.missing.iter().map(|value| bytemuck::pod_read_unaligned(value)).collect();
+    let threads = options.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads) as u64;
+    let workers = threads.min(numbers.end.saturating_sub(numbers.start)).max(1);
+    let job = Job {
+        array,
+        blocks,
+        missing,
+        bins: options.bins.as_ref(),
+        // What is far is asked for by many requests at once.
+        threads: if workers == 1 || array.layout().store().cost().is_far() { None } else { Some(1) },
+        next: AtomicU64::new(numbers.start),
+        end: numbers.end,
+        done: AtomicU64::new(0),
+        stopped: AtomicBool::new(false),
+    };
+    let progress = options.progress;
+    let tell = || {
+        if let Some(progress) = progress {
+            progress.advance(job.done.swap(0, Relaxed));
+        }
+    };
+    let cancelled = || progress.is_some_and(Progress::cancelled);
+    let (mine, others) = std::thread::scope(|scope| {
+        let others: Vec<_> =
+            (1..workers).map(|_| scope.spawn(|| job.work(&|| job.stopped.load(Relaxed), &|| {}))).collect();
+        let mine = job.work(&|| job.stopped.load(Relaxed) || cancelled(), &tell);
+        (mine, others.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>())
+    });
+    let mut outcomes = vec![mine];
+    for other in others {
+        outcomes.push(other.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+    }
+    tell();
+    if cancelled() {
+        return Err(Error::Interrupted);
+    }
+    let mut all = Part::default();
+    let mut failed = None;
+    for outcome in outcomes {
+        match outcome {
+            Ok(part) => all.join(&part),
+            // Those that were stopped by the error of another are not what went wrong.
+            Err(error) if failed.is_none() || matches!(failed, Some(Error::Interrupted)) => {
+                failed = Some(error);
+            }
+            Err(_) => {}
+        }
+    }
+    if let Some(bins) = &options.bins {
+        all.bins.resize(bins.len(), 0);
+    }
+    failed.map_or(Ok(all), Err)
+}
+
+/// What threads share.
+struct Job<'a, T> {
+    array: &'a Array,
+    blocks: Blocks,
+    missing: Vec<T>,
+    bins: Option<&'a Bins>,
+    /// Threads that read a block.
+    threads: Option<usize>,
+    /// The next block that nobody has claimed.
+    next: AtomicU64,
+    end: u64,
+    /// Bytes that are done and were not told yet.
+    done: AtomicU64,
+    stopped: AtomicBool,
+}
+
+impl<T: Number> Job<'_, T> {
+    /// Does blocks until there are none left. An error stops all threads.
+    fn work(&self, stop: &dyn Fn() -> bool, tell: &dyn Fn()) -> Result<Part> {
+        let mut all = Part::default();
+        let mut memory = Vec::new();
+        loop {
+            if stop() {
+                return Err(Error::Interrupted);
+            }
+            let number = self.next.fetch_add(1, Relaxed);
+            if number >= self.end {
+                return Ok(all);
+            }
+            let outcome = self.block(number, &mut memory, &mut all, stop);
+            tell();
+            if let Err(error) = outcome {
+                self.stopped.store(true, Relaxed);
+                return Err(error);
+            }
+        }
+    }
+
+    /// Reads a block and adds what there is to know of it. `memory`: of 64-bit words, so that all
+    /// numbers are aligned in it.
+    fn block(
+        &self,
+        number: u64,
+        memory: &mut Vec<u64>,
+        all: &mut Part,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        let (selection, shape) = self.blocks.block(self.array, number)?;
+        let size = self.array.dtype().size();
+        let bytes = element_count(&shape).and_then(|n| n.checked_mul(size as u64)).unwrap_or(u64::MAX);
+        let none =
+            || ArrayError::Memory { array: self.array.layout().name().to_owned(), what: "a block", bytes };
+        let len = usize::try_from(bytes).map_err(|_| none())?;
+        let words = len.div_ceil(8);
+        if memory.len() < words {
+            memory.clear();
+            memory.try_reserve_exact(words).map_err(|_| none())?;
+            memory.resize(words, 0);
+        }
+        let Some(elements) = bytemuck::cast_slice_mut::<u64, u8>(memory).get_mut(..len) else {
+            return Err(none().into());
+        };
+        let mut target = Target::dense(elements, &shape, size).ok_or_else(none)?;
+        let options = ReadOptions { threads: self.threads, interrupt: Some(stop), ..ReadOptions::default() };
+        self.array.read_into(&selection, &mut target, options)?;
+        if self.array.optional().is_some() {
+            self.add_optional(elements, size, all);
+        } else {
+            if self.array.dtype().order() != ByteOrder::NATIVE {
+                swap_bytes(elements, size);
+            }
+            kernel::add(bytemuck::cast_slice(elements), &self.missing, self.bins, all);
+        }
+        self.done.fetch_add(bytes, Relaxed);
+        Ok(())
+    }
+
+    /// Elements that may be missing: a value, and a byte that says whether it is there.
+    fn add_optional(&self, elements: &[u8], size: usize, all: &mut Part) {
+        let swaps = self.array.optional().is_some_and(|dtype| dtype.order() != ByteOrder::NATIVE);
+        let present = elements.chunks_exact(size).filter_map(|element| match element.split_last() {
+            Some((1, value)) => Some(value),
+            _ => None,
+        });
+        let values: Vec<T> = present
+            .map(|value| {
+                let mut value = value.to_vec();
+                if swaps {
+                    value.reverse();
+                }
+                bytemuck::pod_read_unaligned(&value)
+            })
+            .collect();
+        all.missing += (elements.len() / size - values.len()) as u64;
+        kernel::add(&values, &self.missing, self.bins, all);
+    }
+}

@@ -1,0 +1,236 @@
+//! What is known of some elements, and joining it with what is known of others.
+//!
+//! Counts, smallest and largest value and sums of integers are exact. Sums of floats, and squared
+//! deviations of all numbers, are found for each piece of some thousand elements with 64 bits, and
+//! joined with about 106 ([`Double`]). So in which order pieces are joined does not show in the
+//! digits of a 64-bit result.
+
+use std::ops::{Add, Mul, Sub};
+
+/// A number as the sum of two floats: about 106 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Double {
+    /// The number, rounded.
+    pub high: f64,
+    /// What is left.
+    pub low: f64,
+}
+
+impl Double {
+    /// An integer; beyond 2¹⁰⁶, rounded.
+    pub fn of_int(n: i128) -> Self {
+        let high = n as f64;
+        // The conversion back saturates only for the largest numbers, whose rest is lost anyway.
+        Double { high, low: n.wrapping_sub(high as i128) as f64 }
+    }
+
+    /// Its nearest 64-bit float.
+    pub fn value(self) -> f64 {
+        self.high + self.low
+    }
+
+    /// `high + low`, where neither is known to be the larger. Infinite and undefined numbers have no
+    /// rest.
+    fn sum_of(high: f64, low: f64) -> Self {
+        let sum = high + low;
+        if !sum.is_finite() {
+            return Double { high: sum, low: 0.0 };
+        }
+        let part = sum - high;
+        Double { high: sum, low: (high - (sum - part)) + (low - part) }
+    }
+
+    /// Divided by a whole number.
+    pub fn over(self, n: u64) -> Self {
+        let divisor = Double::of_int(i128::from(n));
+        let first = self.high / divisor.high;
+        if !first.is_finite() {
+            return Double { high: first, low: 0.0 };
+        }
+        let rest = self - divisor * Double { high: first, low: 0.0 };
+        Double::sum_of(first, rest.value() / divisor.high)
+    }
+}
+
+impl From<f64> for Double {
+    fn from(high: f64) -> Self {
+        Double { high, low: 0.0 }
+    }
+}
+
+impl Add for Double {
+    type Output = Double;
+
+    fn add(self, other: Double) -> Double {
+        let high = Double::sum_of(self.high, other.high);
+        let low = Double::sum_of(self.low, other.low);
+        let both = Double::sum_of(high.high, high.low + low.high);
+        Double::sum_of(both.high, both.low + low.low)
+    }
+}
+
+impl Sub for Double {
+    type Output = Double;
+
+    fn sub(self, other: Double) -> Double {
+        self + Double { high: -other.high, low: -other.low }
+    }
+}
+
+impl Mul for Double {
+    type Output = Double;
+
+    fn mul(self, other: Double) -> Double {
+        let product = self.high * other.high;
+        if !product.is_finite() {
+            return Double { high: product, low: 0.0 };
+        }
+        let rest = self.high.mul_add(other.high, -product);
+        Double::sum_of(product, rest + (self.high * other.low + self.low * other.high))
+    }
+}
+
+/// What is known of some elements. Of integers, dates and bools the fields `…_int` hold, of floats
+/// the others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Elements that are not missing.
+    pub count: u64,
+    /// Elements that are missing.
+    pub missing: u64,
+    /// The smallest; without elements, the largest number there is.
+    pub min_int: i128,
+    /// The largest; without elements, the smallest number there is.
+    pub max_int: i128,
+    /// The sum, exact.
+    pub sum_int: i128,
+    /// The smallest float; without elements, infinity.
+    pub min: f64,
+    /// The largest float; without elements, minus infinity.
+    pub max: f64,
+    /// The sum of floats.
+    pub sum: Double,
+    /// The sum of squared deviations from the mean.
+    pub squares: Double,
+    /// Elements per bin.
+    pub bins: Vec<u64>,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Part {
+            count: 0,
+            missing: 0,
+            min_int: i128::MAX,
+            max_int: i128::MIN,
+            sum_int: 0,
+            min: f64::INFINITY,
+            max: f64::NEG_INFINITY,
+            sum: Double::default(),
+            squares: Double::default(),
+            bins: Vec::new(),
+        }
+    }
+}
+
+impl Part {
+    /// The mean; `None`: there are no elements.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.middle().value())
+    }
+
+    /// The standard deviation of all elements (NumPy's with `ddof=0`); `None`: there are none.
+    pub fn std(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.squares.over(self.count).value().max(0.0).sqrt()).map(|std| {
+            // `max` hides what is undefined.
+            if self.squares.high.is_nan() { f64::NAN } else { std }
+        })
+    }
+
+    fn middle(&self) -> Double {
+        (self.sum + Double::of_int(self.sum_int)).over(self.count)
+    }
+
+    /// Adds what is known of other elements of the same array.
+    pub fn join(&mut self, other: &Part) {
+        if self.count > 0 && other.count > 0 {
+            let count = u128::from(self.count) + u128::from(other.count);
+            let between = other.middle() - self.middle();
+            let weight =
+                Double::of_int(i128::from(self.count)).over(u64::try_from(count).unwrap_or(u64::MAX));
+            let weight = weight * Double::of_int(i128::from(other.count));
+            self.squares = self.squares + other.squares + between * between * weight;
+        } else if other.count > 0 {
+            self.squares = other.squares;
+        }
+        self.count = self.count.saturating_add(other.count);
+        self.missing = self.missing.saturating_add(other.missing);
+        self.min_int = self.min_int.min(other.min_int);
+        self.max_int = self.max_int.max(other.max_int);
+        self.sum_int = self.sum_int.saturating_add(other.sum_int);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.sum = self.sum + other.sum;
+        if self.bins.len() < other.bins.len() {
+            self.bins.resize(other.bins.len(), 0);
+        }
+        self.bins.iter_mut().zip(&other.bins).for_each(|(here, there)| *here += there);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(values: &[i128]) -> Part {
+        let mut all = Part::default();
+        for value in values {
+            let (min_int, max_int, sum_int) = (*value, *value, *value);
+            all.join(&Part { count: 1, min_int, max_int, sum_int, ..Part::default() });
+        }
+        all
+    }
+
+    #[test]
+    fn doubles_have_twice_the_digits() {
+        let third = Double::from(1.0).over(3);
+        assert_eq!(third.high, 1.0 / 3.0);
+        let rest = Double::from(1.0) - third * Double::from(3.0);
+        assert!(rest.value().abs() < 1e-31, "{rest:?}");
+        assert_eq!(Double::of_int((1 << 100) + 1) - Double::of_int(1 << 100), Double::from(1.0));
+        assert_eq!((Double::from(f64::INFINITY) + Double::from(1.0)).value(), f64::INFINITY);
+    }
+
+    #[test]
+    fn deviations_of_large_numbers_are_those_of_small_ones() {
+        let small = part(&[1, 2, 4, 9]);
+        let large = part(&[1, 2, 4, 9].map(|n| n + (1 << 90)));
+        assert_eq!(small.std(), large.std());
+        assert_eq!(small.std(), Some(9.5_f64.sqrt()));
+        assert_eq!((small.mean(), small.sum_int, small.min_int, small.max_int), (Some(4.0), 16, 1, 9));
+    }
+
+    #[test]
+    fn nothing_has_no_mean() {
+        let mut none = Part::default();
+        none.join(&Part { missing: 3, ..Part::default() });
+        assert_eq!((none.mean(), none.std(), none.missing), (None, None, 3));
+        let mut one = part(&[5]);
+        one.join(&none);
+        none.join(&part(&[5]));
+        assert_eq!(one, none);
+    }
+
+    #[test]
+    fn order_does_not_show() {
+        let values: Vec<f64> = (0..1000).map(|n| f64::from(n * 7919 % 1000) * 1e-3 + 1e9).collect();
+        let joined = |values: &mut dyn Iterator<Item = &f64>| {
+            let mut all = Part::default();
+            for value in values {
+                all.join(&Part { count: 1, sum: Double::from(*value), ..Part::default() });
+            }
+            (all.mean(), all.std())
+        };
+        assert_eq!(joined(&mut values.iter()), joined(&mut values.iter().rev()));
+    }
+}

@@ -1,0 +1,275 @@
+"""Pyramids: levels against NumPy, window by window; metadata against its specifications."""
+
+from __future__ import annotations
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import hyperslab as hs
+import numpy as np
+import pytest
+from hyperslab._downsample import downsample
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import from_bits
+from support import assert_same, examples
+
+
+def windows(values: Any, factors: tuple[int, ...]) -> Any:
+    """Each window of an array: where it is, and what is in it."""
+    shape = [-(-n // factor) for n, factor in zip(values.shape, factors, strict=True)]
+    for at in np.ndindex(*shape):
+        place = tuple(slice(i * f, (i + 1) * f) for i, f in zip(at, factors, strict=True))
+        yield at, values[place]
+
+
+def rounded(total: int, count: int) -> int:
+    """Halves go to the even number: as Python rounds fractions."""
+    return round(Fraction(total, count))
+
+
+def expected(values: Any, factors: tuple[int, ...], method: str, missing: Any) -> Any:
+    dtype = values.dtype
+    result = np.zeros([-(-n // f) for n, f in zip(values.shape, factors, strict=True)], dtype)
+    for at, window in windows(values, factors):
+        if method == "nearest":
+            middle = tuple(min((f - 1) // 2, n - 1) for f, n in zip(factors, window.shape, strict=True))
+            result[at] = window[middle]
+            continue
+        kept = window[(window == window) & (window != missing if missing is not None else True)]
+        if not kept.size:
+            result[at] = (
+                missing if missing is not None else np.array("NaT" if dtype.kind in "mM" else np.nan, dtype)
+            )
+        elif method == "mean" and dtype.kind == "f":
+            result[at] = np.float64(sum(float(each) for each in kept)) / kept.size
+        elif method == "mean":
+            result[at] = rounded(sum(int(each) for each in kept), kept.size)
+        elif method == "mode":
+            found, counts = np.unique(kept, return_counts=True)
+            result[at] = found[np.argmax(counts)]
+        else:
+            result[at] = getattr(kept, method)()
+    return result
+
+
+@given(data=st.data())
+@settings(max_examples=examples(300))
+def test_windows_are_those_of_numpy(data: st.DataObject) -> None:
+    shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
+    factors = tuple(data.draw(st.integers(1, 4)) for _ in shape)
+    method: Any = data.draw(st.sampled_from(["mean", "nearest", "min", "max", "mode"]))
+    names = [
+        "u1",
+        "i2",
+        ">i4",
+        "i8",
+        "u8",
+        "f4",
+        ">f8",
+        *(["M8[D]", "m8[s]", "b1"] if method != "mean" else []),
+    ]
+    dtype = np.dtype(data.draw(st.sampled_from(names)))
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    count = int(np.prod(shape))
+    if dtype.kind == "f":
+        # Sums of these are exact in any order.
+        values = rng.integers(0, 5, count).astype(dtype)
+        values[rng.random(count) < 0.3] = np.nan
+    elif data.draw(st.booleans()) or dtype.kind == "b":
+        values = rng.integers(0, 2, count).astype(dtype)
+    else:
+        values = from_bits(int(rng.integers(1000)), count, dtype)
+    values = values.reshape(shape)
+    missing = None
+    if dtype.kind in "iuf" and data.draw(st.booleans()):
+        missing = np.array(data.draw(st.sampled_from([0, 1])), dtype)
+    found = downsample(values.copy(), factors, method, missing)
+    assert_same(found, expected(values, factors, method, missing), method)
+
+
+@given(data=st.data())
+@settings(max_examples=examples(50))
+def test_levels_are_made_block_by_block(data: st.DataObject) -> None:
+    """With any chunks, shards and memory a level is what it is of the whole array at once."""
+    shape = tuple(data.draw(st.integers(1, 40)) for _ in range(2))
+    factors = tuple(data.draw(st.sampled_from([(2, 2), (1, 3), (4, 2)])))
+    chunks = tuple(data.draw(st.integers(1, 9)) for _ in shape)
+    shards = data.draw(st.sampled_from([None, tuple(2 * c for c in chunks)]))
+    values = np.random.default_rng(3).integers(0, 255, shape).astype("u1")
+    z = hs.create_array(hs.MemoryStore(), shape=shape, chunks=chunks, shards=shards, dtype="u1", fill_value=7)
+    z[...] = values
+    told: list[tuple[str, int, int]] = []
+    group = hs.pyramid(
+        z,
+        hs.MemoryStore(),
+        factors,
+        levels=4,
+        max_memory=data.draw(st.sampled_from(["4 KiB", "1 MiB"])),
+        progress=lambda *done: told.append(done),
+    )
+    assert sorted(group.array_keys()) == ["0", "1", "2", "3"]
+    total = 0
+    for path in "0123":
+        level = group[path]
+        assert_same(level[...], values)
+        assert (level.chunks, level.shards, level.fill_value) == (chunks, shards, 7)
+        total += values.nbytes
+        values = expected(values, factors, "mean", None)
+    assert told[-1] == ("pyramid", total, total)
+
+
+def test_what_is_missing() -> None:
+    z = hs.array(np.array([[1, -9, -9, -9], [3, 3, -9, -9]], "i2"), chunks=(2, 2))
+    assert hs.pyramid(z, hs.MemoryStore(), missing=-9, levels=2)["1"][...].tolist() == [[2, -9]]
+    optional = hs.array(
+        [[1, None, None, None], [4, 4, None, 8]], dtype=hs.optional_dtype("i4"), chunks=(2, 2)
+    )
+    level = hs.pyramid(optional, hs.MemoryStore(), levels=3)
+    assert level["1"][...].tolist() == [[3, 8]]
+    assert level["2"][...].tolist() == [[6]]
+    most = hs.pyramid(optional, hs.MemoryStore(), method="max", levels=2)
+    assert most["1"][...].tolist() == [[4, 8]]
+
+
+def test_an_array_of_the_group_stays(tmp_path: Path) -> None:
+    group = hs.create_group(tmp_path / "g")
+    z = group.create_array(
+        "full", data=np.arange(64.0).reshape(8, 8), chunks=(4, 4), dimension_names=("y", "x")
+    )
+    hs.pyramid(z, group, name="image", scale=(2, 0.5), translation=(10, 0), metadata=("ome", "geozarr"))
+    assert sorted(group.array_keys()) == ["1", "full"]
+    ome = group.attrs["ome"]
+    assert ome["version"] == "0.5"
+    (image,) = ome["multiscales"]
+    assert (image["name"], image["type"]) == ("image", "mean")
+    assert image["axes"] == [{"name": "y", "type": "space"}, {"name": "x", "type": "space"}]
+    assert image["datasets"] == [
+        {
+            "path": "full",
+            "coordinateTransformations": [
+                {"type": "scale", "scale": [2.0, 0.5]},
+                {"type": "translation", "translation": [10.0, 0.0]},
+            ],
+        },
+        {
+            "path": "1",
+            "coordinateTransformations": [
+                {"type": "scale", "scale": [4.0, 1.0]},
+                {"type": "translation", "translation": [11.0, 0.25]},
+            ],
+        },
+    ]
+    assert group.attrs["multiscales"] == {
+        "layout": [
+            {"asset": "full", "transform": {"scale": [1.0, 1.0]}},
+            {
+                "asset": "1",
+                "derived_from": "full",
+                "transform": {"scale": [2.0, 2.0], "translation": [0.5, 0.5]},
+                "resampling_method": "average",
+            },
+        ],
+        "resampling_method": "average",
+    }
+    assert [each["name"] for each in group.attrs["zarr_conventions"]] == ["multiscales"]
+    with pytest.raises(hs.errors.DestinationError, match="'1' is in"):
+        hs.pyramid(z, group)
+
+
+def test_the_middle_of_what_an_element_stands_for(tmp_path: Path) -> None:
+    """Levels of a ramp are the ramp, at the places that the metadata says."""
+    ramp = np.add.outer(100.0 * np.arange(27), np.arange(27.0))
+    for method, factor in itertools.product(("mean", "nearest"), (2, 3)):
+        z = hs.array(ramp, chunks=(5, 5))
+        group = hs.pyramid(z, hs.MemoryStore(), factor, method=method, levels=3)  # type: ignore[arg-type]
+        for dataset in group.attrs["ome"]["multiscales"][0]["datasets"]:
+            size, place = dataset["coordinateTransformations"]
+            level = group[dataset["path"]][...]
+            whole = tuple(slice(0, int(27 // size["scale"][0])) for _ in range(2))
+            y, x = (place["translation"][k] + size["scale"][k] * np.arange(level.shape[k]) for k in range(2))
+            np.testing.assert_allclose(level[whole], np.add.outer(100 * y, x)[whole])
+
+
+def test_axes_and_factors(tmp_path: Path) -> None:
+    z = hs.zeros((3, 4, 16, 16), chunks=(1, 1, 4, 4), dtype="u1")
+    group = hs.pyramid(z, tmp_path / "a", axes=["t", "channel", "y", {"name": "x", "unit": "micrometer"}])
+    image = group.attrs["ome"]["multiscales"][0]
+    assert [axis["type"] for axis in image["axes"]] == ["time", "channel", "space", "space"]
+    assert image["axes"][3]["unit"] == "micrometer"
+    assert [group[path].shape for path in "012"] == [(3, 4, 16, 16), (3, 4, 8, 8), (3, 4, 4, 4)]
+    assert group["1"].dimension_names == ("t", "channel", "y", "x")
+    volume = hs.zeros((8, 8, 8), chunks=(4, 4, 4), dtype="u1")
+    assert hs.pyramid(volume, hs.MemoryStore())["1"].shape == (4, 4, 4)
+    assert hs.pyramid(volume, hs.MemoryStore(), {"z": 4, -1: 2}, levels=2)["1"].shape == (2, 8, 4)
+    assert hs.pyramid(volume, hs.MemoryStore(), (1, 1, 3), levels=2)["1"].shape == (8, 8, 3)
+    line = hs.pyramid(hs.zeros((9,), chunks=(2,)), hs.MemoryStore(), metadata="geozarr")
+    assert "ome" not in line.attrs and len(line.attrs["multiscales"]["layout"]) == 4
+
+
+def test_files_and_other_codecs(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    values = np.arange(64, dtype="i2").reshape(8, 8)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("a", data=values, chunks=(4, 4), compression="gzip")
+    array = hs.open(tmp_path / "a.h5", mode="r")["a"]
+    group = hs.pyramid(array, tmp_path / "b", method="max", compressors=hs.codecs.Gzip())
+    assert_same(group["0"][...], values)
+    assert_same(group["1"][...], values[1::2, 1::2])
+    with h5py.File(tmp_path / "c.h5", "w") as file:
+        file["a"] = np.ones((600, 40), "f4")
+    group = hs.pyramid(hs.open(tmp_path / "c.h5", mode="r")["a"], tmp_path / "d")
+    assert [group[path].shape for path in "012"] == [(600, 40), (300, 20), (150, 10)] and "3" not in group
+
+
+def test_executors(tmp_path: Path) -> None:
+    values = np.random.default_rng(2).random((64, 64))
+    z = hs.create_array(tmp_path / "a", data=values, chunks=(8, 8))
+    with ThreadPoolExecutor(2) as executor:
+        group = hs.pyramid(z, tmp_path / "b", executor=executor, levels=3)
+    mean = values.reshape(32, 2, 32, 2).mean((1, 3))
+    np.testing.assert_allclose(group["1"][...], mean, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"method": "median"}, ValueError, "method: expected one of mean, nearest"),
+        ({"metadata": "tiles"}, ValueError, "metadata"),
+        ({"levels": 0}, ValueError, "levels: expected one or more"),
+        ({"factors": 1}, ValueError, "one of them 2 or more"),
+        ({"factors": (2,)}, ValueError, "each of 2 axes"),
+        ({"factors": {"q": 2}}, ValueError, "no axis 'q'"),
+        ({"axes": ["x"]}, ValueError, "each of 2 axes"),
+        ({"axes": ["x", "x"]}, ValueError, "names have to differ"),
+        ({"axes": ["x", "t"]}, ValueError, "OME-Zarr takes two to five"),
+        ({"scale": (1,)}, ValueError, "scale: expected a number"),
+        ({"max_memory": 3}, ValueError, "one block needs"),
+    ],
+)
+def test_arguments(options: dict[str, Any], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        hs.pyramid(hs.zeros((8, 8), chunks=(2, 2)), hs.MemoryStore(), **options)
+
+
+def test_element_types() -> None:
+    text = hs.array(np.array([["a", "b"], ["c", "d"]]), chunks=(1, 1))
+    assert hs.pyramid(text, hs.MemoryStore(), method="nearest")["1"][...].tolist() == [["a"]]
+    for dtype, method in (("U2", "mean"), ("b1", "mean"), ("c8", "max"), ("M8[D]", "mean")):
+        with pytest.raises(hs.errors.DataTypeError, match=f"method '{method}' does not take"):
+            hs.pyramid(hs.zeros((4, 4), dtype=dtype), hs.MemoryStore(), method=method)  # type: ignore[arg-type]
+    with pytest.raises(hs.errors.ArgumentTypeError):
+        hs.pyramid(np.zeros((4, 4)), hs.MemoryStore())
+
+
+def test_broken_chunks_are_named(tmp_path: Path) -> None:
+    z = hs.create_array(tmp_path / "a", data=np.ones((8, 8)), chunks=(4, 4))
+    (tmp_path / "a" / "c" / "1" / "0").write_bytes(b"no chunk")
+    with pytest.raises(hs.errors.ChunkError) as caught:
+        hs.pyramid(z, tmp_path / "b")
+    assert caught.value.__notes__[0].startswith("in map_chunks, block (")
+    # What is not complete has no metadata.
+    assert "ome" not in hs.open(tmp_path / "b").attrs
