@@ -1,0 +1,250 @@
+"""Runs idempotent tasks: in this process, on executors of `concurrent.futures`, on dask, on Ray.
+
+1. A few tasks more than there are workers are handed over. Of 10⁸ tasks there never are more futures.
+2. As one ends, its result goes to the caller, and the next task is handed over.
+3. A task that fails is handed over again, some times. So is one whose worker was lost, where the executor
+   goes on without that worker.
+4. When the caller stops, or an error goes to him, tasks that have not begun are cancelled. Those that have
+   begun end by themselves: tasks are idempotent, so the next attempt may run beside them.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sized
+from concurrent.futures import BrokenExecutor, Executor
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
+
+__all__ = ["Progress", "run_tasks", "workers"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Progress: TypeAlias = Callable[[int, int | None], object]
+
+# How long the number of a cluster's workers is believed, in seconds. Asking is a round trip.
+_BELIEVED = 5.0
+
+
+def run_tasks(
+    function: Callable[[T], R],
+    items: Iterable[T],
+    executor: Any = None,
+    *,
+    retries: int = 2,
+    progress: Progress | None = None,
+    in_flight: int | None = None,
+    name: str = "hyperslab-task",
+) -> Iterator[tuple[int, R]]:
+    """Call ``function(item)`` for each item; yield ``(index, result)`` as calls end, in any order.
+
+    Nothing runs before the first result is asked for.
+
+    Parameters
+    ----------
+    function : callable
+        Must be idempotent: after a lost worker it may run twice, even at the same time. Where tasks run in
+        other processes it is pickled: a function of a module, or a `functools.partial` of one.
+    items : iterable
+        Taken one by one as there is room: it may be a generator of very many.
+    executor : optional
+        Where tasks run: ``None``, in this process one after the other; an executor of `concurrent.futures`;
+        a `distributed.Client`; the module ``ray``; anything with ``submit(function, item)`` that returns
+        futures with ``add_done_callback`` and ``result``.
+    retries : int, default 2
+        How many times a task that fails is run again, before its error is raised.
+    progress : callable, optional
+        Called as ``progress(tasks_done, tasks_in_all)``; the latter is ``None`` where ``items`` has no
+        length.
+    in_flight : int, optional
+        The most tasks that are handed over at a time. Default: twice the workers, so that none waits.
+    name : str
+        What a dashboard calls the tasks.
+
+    Examples
+    --------
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> with ThreadPoolExecutor() as executor:
+    ...     sorted(run_tasks(abs, [-3, 4, -5], executor))
+    [(0, 3), (1, 4), (2, 5)]
+    """
+    if retries < 0:
+        raise InvalidArgumentError(f"retries: expected 0 or more, found {retries}")
+    if in_flight is not None and in_flight < 1:
+        raise InvalidArgumentError(f"in_flight: expected 1 or more, found {in_flight}")
+    total = len(items) if isinstance(items, Sized) else None
+    results = _here(function, items, retries) if executor is None else None
+    if results is None:
+        results = _elsewhere(function, items, _pool(executor, name), retries, in_flight)
+    return _told(results, progress, total)
+
+
+def workers(executor: Any) -> int:
+    """How many tasks an executor runs at a time; 1 for ``None``."""
+    return 1 if executor is None else _pool(executor, "").workers()
+
+
+def _told(
+    results: Iterator[tuple[int, R]], progress: Progress | None, total: int | None
+) -> Iterator[tuple[int, R]]:
+    if progress is not None:
+        progress(0, total)
+    for done, result in enumerate(results, 1):
+        if progress is not None:
+            progress(done, total)
+        yield result
+
+
+def _here(function: Callable[[T], R], items: Iterable[T], retries: int) -> Iterator[tuple[int, R]]:
+    for index, item in enumerate(items):
+        for attempt in range(retries + 1):
+            try:
+                result = function(item)
+            except Exception as error:
+                if attempt == retries:
+                    raise _noted(error, index, attempt + 1) from None
+            else:
+                yield index, result
+                break
+
+
+def _elsewhere(
+    function: Callable[[T], R], items: Iterable[T], pool: _Pool, retries: int, in_flight: int | None
+) -> Iterator[tuple[int, R]]:
+    waiting = enumerate(items)
+    running: dict[Any, tuple[int, T, int]] = {}
+    ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    most, asked = in_flight or 2 * pool.workers(), time.monotonic()
+
+    def submit(index: int, item: T, attempt: int) -> None:
+        future = pool.submit(function, item, f"{index}-{attempt}")
+        running[future] = index, item, attempt
+        future.add_done_callback(ended.put)
+
+    try:
+        while True:
+            while len(running) < most and (following := next(waiting, None)) is not None:
+                submit(*following, 0)
+            if not running:
+                return
+            future = ended.get()
+            index, item, attempt = running.pop(future)
+            try:
+                result = future.result()
+            except BrokenExecutor as error:
+                error.add_note(
+                    "The executor lost a worker and takes no more tasks. Run again with another one."
+                )
+                raise
+            # dask cancels what a scheduler that was restarted does not know. Whoever cancels tasks on
+            # purpose closes the client, too: then `submit` fails.
+            except Exception as error:
+                if attempt == retries:
+                    raise _noted(error, index, attempt + 1) from None
+                submit(index, item, attempt + 1)
+                continue
+            yield index, result
+            del future, result
+            if in_flight is None and time.monotonic() - asked > _BELIEVED:
+                most, asked = 2 * pool.workers(), time.monotonic()
+    finally:
+        pool.cancel(list(running))
+
+
+def _noted(error: Exception, index: int, times: int) -> Exception:
+    error.add_note(f"Task {index} failed {times} times." if times > 1 else f"Task {index} failed.")
+    return error
+
+
+# ---- where tasks run
+
+
+class _Pool(Protocol):
+    """Something that runs tasks. ``submit`` gets a name for each that no other has."""
+
+    def workers(self) -> int: ...
+    def submit(self, function: Callable[[Any], Any], item: Any, name: str) -> Any: ...
+    def cancel(self, futures: list[Any]) -> None: ...
+
+
+def _pool(executor: Any, name: str) -> _Pool:
+    distributed, ray = sys.modules.get("distributed"), sys.modules.get("ray")
+    if distributed is not None and isinstance(executor, distributed.Client):
+        return _Dask(executor, name)
+    if ray is not None and executor is ray:
+        return _Ray(executor, name)
+    if isinstance(executor, Executor) or callable(getattr(executor, "submit", None)):
+        return _Futures(executor)
+    raise ArgumentTypeError(
+        "executor: expected an executor of concurrent.futures, a distributed.Client, the module ray, or an"
+        f" object with submit(), found {type(executor).__name__}"
+    )
+
+
+class _Futures:
+    """An executor of `concurrent.futures`, or another that has the same methods."""
+
+    def __init__(self, executor: Any) -> None:
+        self._executor = executor
+
+    def workers(self) -> int:
+        return int(getattr(self._executor, "_max_workers", None) or os.cpu_count() or 1)
+
+    def submit(self, function: Callable[[Any], Any], item: Any, name: str) -> Any:
+        return self._executor.submit(function, item)
+
+    def cancel(self, futures: list[Any]) -> None:
+        for future in futures:
+            future.cancel()
+
+
+class _Dask:
+    """A client of `distributed`. The scheduler itself hands tasks of lost workers to others."""
+
+    def __init__(self, client: Any, name: str) -> None:
+        self._client, self._name = client, f"{name}-{uuid.uuid4().hex}"
+
+    def workers(self) -> int:
+        # While workers are on their way, a few tasks wait for them.
+        return max(int(sum(self._client.nthreads().values())), 4)
+
+    def submit(self, function: Callable[[Any], Any], item: Any, name: str) -> Any:
+        return self._client.submit(function, item, key=f"{self._name}-{name}", pure=False)
+
+    def cancel(self, futures: list[Any]) -> None:
+        if futures and self._client.status == "running":
+            self._client.cancel(futures, force=True)
+
+
+class _Ray:
+    """Ray, given as its module. It runs tasks of lost workers again."""
+
+    def __init__(self, ray: Any, name: str) -> None:
+        self._ray, self._name = ray, name
+        self._references: dict[Any, Any] = {}
+
+    def workers(self) -> int:
+        return max(int(self._ray.cluster_resources().get("CPU", 1)), 1)
+
+    def submit(self, function: Callable[[Any], Any], item: Any, name: str) -> Any:
+        remote = self._ray.remote(function).options(name=f"{self._name}-{name}")
+        reference = remote.remote(item)
+        future = reference.future()
+        self._references[future] = reference
+        future.add_done_callback(self._forget)
+        return future
+
+    def _forget(self, future: Any) -> None:
+        self._references.pop(future, None)
+
+    def cancel(self, futures: list[Any]) -> None:
+        for future in futures:
+            reference = self._references.pop(future, None)
+            if reference is not None:
+                self._ray.cancel(reference)
