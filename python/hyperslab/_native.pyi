@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, TypeVar, final
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab._create import ArraySpec, CopySpec
+from hyperslab._create import ArraySpec, CopyPart, CopySpec
 from hyperslab._ragged import Ragged
 from hyperslab._vlen import Kind
 
@@ -35,6 +35,7 @@ __all__ = [
     "chunk_key",
     "chunk_of_key",
     "copy",
+    "copy_part",
     "create_array",
     "create_group",
     "end_user_codecs",
@@ -46,6 +47,7 @@ __all__ = [
     "is_secret_option",
     "open_node",
     "open_root",
+    "outline_copy",
     "ragged_check_text",
     "ragged_fixed",
     "ragged_objects",
@@ -70,6 +72,7 @@ __all__ = [
     "set_write_empty_chunks",
     "shown",
     "small_numbers",
+    "stamp_part",
     "takes_storage_options",
     "write_field",
 ]
@@ -133,6 +136,11 @@ def copy(
     wanted: CopySpec,
     progress: Callable[[Literal["copy", "verify"], int, int], object] | None = None,
 ) -> dict[str, Any]: ...
+def outline_copy(
+    source: ArrayHandle | GroupHandle, directory: str | None, crew: tuple[int, int], wanted: CopySpec
+) -> dict[str, Any]: ...
+def copy_part(source: ArrayHandle, store: StoreHandle, part: CopyPart) -> tuple[int, int]: ...
+def stamp_part(source: ArrayHandle, store: StoreHandle, part: CopyPart) -> tuple[int, int]: ...
 def read_field(array: ArrayBase, name: str, selection: Any, meaning: _Meaning | None = None) -> Any: ...
 def write_field(
     array: ArrayBase, name: str, selection: Any, value: Any, meaning: _Meaning | None = None
