@@ -343,9 +343,8 @@ def test_what_was_changed_is_done_again(tmp_path: Path, harm: str) -> None:
     assert plan.depth == 1
     with pytest.raises(Stopped):
         plan.run(progress=stop_after(plan.tasks))
-    chunk = sorted((tmp_path / ".b.hyperslab-copy" / "new" / "c").rglob("0"))[0]
-    if chunk.is_dir():
-        chunk = next(path for path in sorted(chunk.rglob("*")) if path.is_file())
+    new = next((tmp_path / ".b.hyperslab-copy").glob("new-*"))
+    chunk = next(path for path in sorted(new.rglob("*")) if path.is_file())
     bytes = chunk.read_bytes()
     if harm == "delete":
         chunk.unlink()
@@ -379,7 +378,6 @@ def test_the_journal_of_another_plan(tmp_path: Path) -> None:
         ({"chunks": (256, 2, 2)}, "chunks: \\[256, 4, 4\\]"),
         ({"max_memory": 50_000}, "max_memory: 524288"),
         ({"task_size": 10}, "task_size: 2097152"),
-        ({"workers": 3}, "workers: 8"),
     ):
         with pytest.raises(hs.errors.DestinationError, match=f"another copy.*{why}"):
             planned(tmp_path, **wanted).run(resume=True)
@@ -388,8 +386,9 @@ def test_the_journal_of_another_plan(tmp_path: Path) -> None:
     hs.create_array(tmp_path / "x", data=data((3,)))
     with pytest.raises(hs.errors.DestinationError, match="another copy.*/x, not|another copy.*of .*/a, not"):
         hs.plan_copy(tmp_path / "x", tmp_path / "b").run(resume=True)
-    # The right one goes on.
-    planned(tmp_path).run(resume=True)
+    # The right one goes on, also with another number of workers: as it was begun.
+    plan = planned(tmp_path, workers=1, threads=1)
+    assert plan.run(resume=True).skipped == 1
     assert files(tmp_path / "b") == undisturbed(tmp_path)
 
 
@@ -423,6 +422,17 @@ def test_a_worker_that_comes_back_does_nothing(tmp_path: Path) -> None:
     job = _copy_run._Job(plan.id, plan.destination, None, False, None)
     with pytest.raises(hs.errors.DestinationError, match="no journal"):
         _copy_run._run_task(job, (0, 0))
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+
+
+def test_what_a_late_worker_left_does_not_come_into_the_next_copy(tmp_path: Path) -> None:
+    z = hs.create_array(tmp_path / "a", shape=(9,), chunks=(3,), dtype="i4")
+    plan = hs.plan_copy(z, tmp_path / "b")
+    left = tmp_path / ".b.hyperslab-copy" / f"new-{plan.id[:16]}" / "c" / "1"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"a chunk of a copy of long ago")
+    plan.run()
+    assert list(files(tmp_path / "b")) == ["zarr.json"]
     assert sorted(os.listdir(tmp_path)) == ["a", "b"]
 
 

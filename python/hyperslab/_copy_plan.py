@@ -35,7 +35,16 @@ from hyperslab.errors import InvalidArgumentError, UnsupportedError
 if TYPE_CHECKING:
     from hyperslab._copy_run import CopyRun
 
-__all__ = ["CopyArray", "CopyPass", "CopyPlan", "CopyStage", "CopyTask", "plan_copy"]
+__all__ = [
+    "CopyArray",
+    "CopyPass",
+    "CopyPlan",
+    "CopyStage",
+    "CopyTask",
+    "bytes_text",
+    "count_text",
+    "plan_copy",
+]
 
 VERSION: Final = 1
 
@@ -489,7 +498,7 @@ def plan_copy(
         raise InvalidArgumentError(f"workers: expected at least 1, found {workers}")
     found = _native.outline_copy(node._handle, directory, (workers, least), wanted)
     arrays = tuple(_array(array) for array in found["arrays"])
-    options = {**wanted, "workers": workers, "threads": None, "fsync": False}
+    options = {**wanted, "threads": None, "fsync": False}
     return CopyPlan(
         source=location,
         destination=destination,
@@ -543,18 +552,19 @@ def _url(store: Store) -> str:
 
 
 def _lines(plan: CopyPlan) -> Iterator[str]:
-    tasks = ", then ".join(_count(len(stage), "task") for stage in plan.stages) or "no tasks"
+    tasks = ", then ".join(count_text(len(stage), "task") for stage in plan.stages) or "no tasks"
     yield f"copy {plan.source} to {plan.destination}"
-    yield f"  arrays   {len(plan.arrays)} in {_count(plan.groups, 'group')}, {_bytes(plan.bytes)} in memory"
+    groups = count_text(plan.groups, "group")
+    yield f"  arrays   {len(plan.arrays)} in {groups}, {bytes_text(plan.bytes)} in memory"
     yield f"  tasks    {tasks}; then metadata"
-    yield f"  reads    at most {_bytes(plan.bytes_read)}"
-    yield f"  writes   at most {_bytes(plan.bytes_written)}"
+    yield f"  reads    at most {bytes_text(plan.bytes_read)}"
+    yield f"  writes   at most {bytes_text(plan.bytes_written)}"
     if plan.chunks:
         times = plan.chunks_decoded / plan.chunks
         yield f"  decodes  {plan.chunks_decoded:,} chunks: each of {plan.chunks:,} {_times(times)}"
-    yield f"  memory   at most {_bytes(plan.memory)} a task"
+    yield f"  memory   at most {bytes_text(plan.memory)} a task"
     if plan.temporary_bytes:
-        yield f"  through  temporary arrays of {_bytes(plan.temporary_bytes)} beside the destination"
+        yield f"  through  temporary arrays of {bytes_text(plan.temporary_bytes)} beside the destination"
     reasons: dict[str, list[str]] = {}
     for array in plan.arrays:
         reasons.setdefault(array.why, []).append(f"/{array.path}")
@@ -567,7 +577,8 @@ def _lines(plan: CopyPlan) -> Iterator[str]:
         yield f"  leaves out {path}: {why}"
 
 
-def _count(n: int, what: str) -> str:
+def count_text(n: int, what: str) -> str:
+    """``3 tasks``."""
     return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
 
 
@@ -575,7 +586,8 @@ def _times(times: float) -> str:
     return "once" if times == 1 else f"{times:.1f} times on average"
 
 
-def _bytes(n: int) -> str:
+def bytes_text(n: int) -> str:
+    """``1.5 GiB``."""
     value, units = float(n), ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
     while value >= 1024 and len(units) > 1:
         value, units = value / 1024, units[1:]

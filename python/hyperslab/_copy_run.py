@@ -1,9 +1,9 @@
 """Executes the plans of copies: tasks, the journal of what is done, going on after a kill.
 
 **Places.** Of a destination on disk, all is made in a directory beside it, ``.NAME.hyperslab-copy``: the
-copy in ``new``, temporary arrays in ``temporary``, the journal in ``journal``. At the end ``new`` is renamed,
-in one step. On a server nothing can be renamed: chunks go to their places, the journal to ``.hyperslab-copy``
-among them, and metadata comes last. Either way nothing half-written can be opened.
+copy in ``new-…``, temporary arrays in ``temporary``, the journal in ``journal``. At the end ``new-…`` is
+renamed, in one step. On a server nothing can be renamed: chunks go to their places, the journal to
+``.hyperslab-copy`` among them, and metadata comes last. Either way nothing half-written can be opened.
 
 **Steps.**
 
@@ -85,7 +85,7 @@ def run(
 ) -> CopyRun:
     """`CopyPlan.run`."""
     begun = time.monotonic()
-    place = _Place(plan.destination, plan.storage_options, config.fsync)
+    place = _Place(plan.id, plan.destination, plan.storage_options, config.fsync)
     going = _begin(plan, place, resume)
     if going is None:
         return CopyRun(0, plan.tasks, plan.groups, len(plan.arrays), plan.bytes, time.monotonic() - begun)
@@ -182,7 +182,7 @@ def _begin(plan: CopyPlan, place: _Place, resume: bool) -> CopyPlan | None:
 
 def discard(plan: CopyPlan) -> bool:
     """`CopyPlan.discard`."""
-    place = _Place(plan.destination, plan.storage_options, config.fsync)
+    place = _Place(plan.id, plan.destination, plan.storage_options, config.fsync)
     if place.plan(plan) is None:
         return False
     place.discard(plan)
@@ -286,7 +286,7 @@ class _Kept:
         with self._lock:
             found = self._kept.get(job.id)
         if found is None:
-            place = _Place(job.destination, job.storage_options, job.fsync)
+            place = _Place(job.id, job.destination, job.storage_options, job.fsync)
             text = place.store.get(place.journal("plan.json"))
             if text is None:
                 raise DestinationError(f"{job.destination}: there is no journal of this copy")
@@ -319,7 +319,7 @@ def _is_remote(place: str) -> bool:
 class _Place:
     """A destination while the copy to it is made."""
 
-    def __init__(self, destination: str, options: Mapping[str, Any] | None, fsync: bool) -> None:
+    def __init__(self, id: str, destination: str, options: Mapping[str, Any] | None, fsync: bool) -> None:
         self._local: Path | None = None
         if _is_remote(destination):
             self.store, self._base = resolve_store(destination, options)
@@ -328,7 +328,8 @@ class _Place:
             self._local = Path(destination)
             self._root = self._local.with_name(f".{self._local.name}{SUFFIX}")
             self.store = LocalStore(self._root, fsync=fsync)
-            self._base, self._work = "new", ""
+            # Of each plan its own: a worker that is late with a task of another one does no harm.
+            self._base, self._work = f"new-{id[:16]}", ""
         self._fsync = fsync
 
     @staticmethod
@@ -362,8 +363,19 @@ class _Place:
         return str(self._root) if self._local is not None else f"{self.store.url}/{self._work}"
 
     def begin(self, plan: CopyPlan) -> None:
+        if self._local is not None:
+            # What a worker left that came too late.
+            shutil.rmtree(self._root, ignore_errors=True)
         self.store.set(self.journal("plan.json"), plan.to_json().encode())
         self.store.set(self.journal("id"), plan.id.encode())
+
+    def check_journal(self, id: str) -> None:
+        """A worker that everybody took for dead may come back when the copy is finished."""
+        if self.store.get(self.journal("id")) != id.encode():
+            raise DestinationError(
+                f"{self._named()}: there is no journal of this copy: it was finished or given up, and its "
+                "tasks are of no use"
+            )
 
     def records(self, stage: int) -> dict[int, set[str]]:
         """For each task that a worker has noted, hashes of what it has written."""
@@ -377,7 +389,7 @@ class _Place:
     def remove_journal(self) -> None:
         if self._local is not None:
             # The mark that all is done goes last.
-            for name in ("temporary", "new", "journal/done"):
+            for name in ("temporary", self._base, "journal/done"):
                 shutil.rmtree(self._root / name, ignore_errors=True)
             for name in ("id", "plan.json", "finished"):
                 (self._root / "journal" / name).unlink(missing_ok=True)
@@ -424,7 +436,7 @@ class _Place:
         """Whether the copy is in its place, and only the journal has to go."""
         if self.store.get(self.journal("finished")) is None:
             return False
-        return self._local is None or not (self._root / "new").exists()
+        return self._local is None or not (self._root / self._base).exists()
 
     def finish(self, plan: CopyPlan) -> None:
         """Writes metadata, and moves the copy to its place."""
@@ -440,10 +452,10 @@ class _Place:
         if self._local is None:
             self.store.set(self.journal("finished"), b"finished")
         else:
-            # If it is there and `new` is not, that was renamed.
+            # If it is there and `new-…` is not, that was renamed.
             self.store.set(self.journal("finished"), b"finished")
             try:
-                (self._root / "new").rename(self._local)
+                (self._root / self._base).rename(self._local)
             except OSError as error:
                 raise DestinationError(
                     f"{self._local}: the finished copy cannot take its place: {error}"

@@ -7,12 +7,13 @@ use crate::handles::ArrayHandle;
 use crate::once::{dict, items};
 use crate::store::StoreHandle;
 use hyperslab::copy::{
-    CopyOptions, Crew, OutlinedArray, Part, PartStamp, Pass, Progress, Units, copy_part as copy, outline,
-    stamp_part as stamp,
+    CopyOptions, Crew, Order, OutlinedArray, Part, PartStamp, Pass, Progress, Shards, Units,
+    copy_part as copy, outline, stamp_part as stamp,
 };
 use hyperslab::{Error, Format, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Stops for signals.
@@ -147,6 +148,29 @@ pub(crate) fn stamp_part(
 ) -> PyResult<(u64, u64)> {
     let (array, store) = ((*source.slot.get(py)?).clone(), store.store.clone());
     stoppable(py, move |_| stamp(&array, &store, &part.into())).map(pair)
+}
+
+/// What the command line asks for, if that is a copy in tasks: the arguments of `plan_copy` and more.
+#[pyfunction]
+pub(crate) fn planned_copy(py: Python<'_>, args: Vec<OsString>) -> PyResult<Option<Bound<'_, PyDict>>> {
+    let Some(wanted) = hyperslab_cli::planned_copy(args) else { return Ok(None) };
+    let order = wanted.order.map(|order| if order == Order::F { "F" } else { "C" });
+    let zarr_format = if wanted.format == Format::ZarrV2 { 2 } else { 3 };
+    let facts: PyResult<Bound<'_, PyDict>> = dict!(
+        py, wanted {
+            source, destination, chunks, compressors, threads, max_memory, skip_unsupported, fsync, resume, scheduler,
+            explain, quiet,
+        },
+        "order": order, "zarr_format": zarr_format,
+    );
+    let facts = facts?;
+    match wanted.shards {
+        Shards::Keep => facts.set_item("shards", "keep")?,
+        Shards::Auto => facts.set_item("shards", "auto")?,
+        Shards::None => facts.set_item("shards", py.None())?,
+        Shards::Shape(shape) => facts.set_item("shards", shape)?,
+    }
+    Ok(Some(facts))
 }
 
 fn pair(stamp: PartStamp) -> (u64, u64) {

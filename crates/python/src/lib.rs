@@ -76,7 +76,7 @@ mod _native {
     #[pymodule_export]
     use crate::copy::copy;
     #[pymodule_export]
-    use crate::copy_parts::{copy_part, outline_copy, stamp_part};
+    use crate::copy_parts::{copy_part, outline_copy, planned_copy, stamp_part};
     #[pymodule_export]
     use crate::create::{
         chunk_key, chunk_of_key, create_array, create_group, open_node, open_root, v3_data_type,
