@@ -49,7 +49,12 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cluster() -> Iterator[Any]:
     import dask
 
-    settings = {"distributed.worker.daemon": True, "distributed.scheduler.allowed-failures": 10_000}
+    settings = {
+        "distributed.worker.daemon": True,
+        "distributed.scheduler.allowed-failures": 10_000,
+        # A worker that is killed twice within this time is not replaced.
+        "distributed.deploy.lost-worker-timeout": "1 day",
+    }
     with (
         dask.config.set(settings),
         distributed.LocalCluster(
