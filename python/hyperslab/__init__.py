@@ -48,6 +48,8 @@ from hyperslab.errors import HyperslabError
 
 if _TYPE_CHECKING:
     from hyperslab._asyncio import AsyncArray, AsyncGroup, open_async
+    from hyperslab._copy_plan import CopyPlan, plan_copy
+    from hyperslab._copy_run import CopyRun
 
 # What a writer could not store when it was dropped is stored by threads, which end with the
 # process.
@@ -68,7 +70,9 @@ __all__ = [
     "Cache",
     "CacheLike",
     "Config",
+    "CopyPlan",
     "CopyReport",
+    "CopyRun",
     "Datatype",
     "Empty",
     "Explain",
@@ -128,6 +132,7 @@ __all__ = [
     "open_group",
     "open_like",
     "optional_dtype",
+    "plan_copy",
     "print_debug_info",
     "pyramid",
     "save",
@@ -148,6 +153,14 @@ def __getattr__(name: str) -> object:
         from hyperslab import _asyncio
 
         return getattr(_asyncio, name)
+    if name in ("CopyPlan", "plan_copy"):
+        from hyperslab import _copy_plan
+
+        return getattr(_copy_plan, name)
+    if name == "CopyRun":
+        from hyperslab._copy_run import CopyRun
+
+        return CopyRun
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

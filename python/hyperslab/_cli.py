@@ -9,8 +9,15 @@ from hyperslab import _native
 
 def main() -> None:
     """Run ``hyperslab`` with the arguments of this process, and end it."""
+    args = ["hyperslab", *sys.argv[1:]]
     try:
-        code = _native.run_cli(["hyperslab", *sys.argv[1:]])
+        planned = _native.planned_copy(args)
+        if planned is None:
+            code = _native.run_cli(args)
+        else:
+            from hyperslab._copy_cli import copy
+
+            code = copy(planned)
     except KeyboardInterrupt:
         # Before the command has begun, or after its end.
         code = 130

@@ -18,7 +18,7 @@ from hyperslab._store import LocalStore, Store, StoreLike, resolve_store
 from hyperslab.codecs import CodecsLike, codecs_metadata
 from hyperslab.errors import InvalidArgumentError, ReadOnlyError
 
-__all__ = ["CopyReport", "copy"]
+__all__ = ["CopyReport", "copy", "wanted_copy"]
 
 Progress: TypeAlias = Callable[[Literal["copy", "verify"], int, int], object]
 
@@ -137,22 +137,12 @@ def copy(
         node = open(source, mode="r", storage_options=storage_options if _is_remote(source) else None)
     if zarr_format is None and isinstance(dest, Group):
         zarr_format = dest.zarr_format
-    if order not in (None, "C", "F"):
-        raise InvalidArgumentError(f"order: expected 'C' or 'F', found {order!r}")
-    wanted: CopySpec = {
-        "chunks": None if chunks is None else _shape(chunks),
-        "shards": _shards(shards),
-        "compressors": _compressors(compressors),
-        "fortran_order": None if order is None else order == "F",
-        "zarr_format": normalize_format(zarr_format),
-        "threads": threads,
-        "max_memory": parse_size(max_memory),
-        "verify": bool(verify),
-        "skip_unsupported": bool(skip_unsupported),
-        "overwrite": bool(overwrite),
-        # A destination in a store is flushed as the store says.
-        "fsync": config.fsync if not isinstance(dest, (Store, Group)) else _flushes(dest),
-    }
+    wanted = wanted_copy(chunks, shards, compressors, order, zarr_format, threads, max_memory)
+    wanted["verify"] = bool(verify)
+    wanted["skip_unsupported"] = bool(skip_unsupported)
+    wanted["overwrite"] = bool(overwrite)
+    # A destination in a store is flushed as the store says.
+    wanted["fsync"] = config.fsync if not isinstance(dest, (Store, Group)) else _flushes(dest)
     target, path = _destination(node, dest, name, storage_options)
     if overwrite and not isinstance(target, str) and (path or not target.is_far()):
         raise InvalidArgumentError(
@@ -160,6 +150,33 @@ def copy(
         )
     facts = _native.copy(node._handle, target, path, wanted, progress)
     return CopyReport(**{**facts, "notes": tuple(facts["notes"]), "skipped": tuple(facts["skipped"])})
+
+
+def wanted_copy(
+    chunks: Iterable[int | None] | None,
+    shards: Iterable[int | None] | Literal["keep", "auto"] | None,
+    compressors: CodecsLike | str,
+    order: Literal["C", "F"] | None,
+    zarr_format: Literal[2, 3] | None,
+    threads: int | None,
+    max_memory: int | str,
+) -> CopySpec:
+    """What a copy is to be like, for the engine."""
+    if order not in (None, "C", "F"):
+        raise InvalidArgumentError(f"order: expected 'C' or 'F', found {order!r}")
+    return {
+        "chunks": None if chunks is None else _shape(chunks),
+        "shards": _shards(shards),
+        "compressors": _compressors(compressors),
+        "fortran_order": None if order is None else order == "F",
+        "zarr_format": normalize_format(zarr_format),
+        "threads": threads,
+        "max_memory": parse_size(max_memory),
+        "verify": False,
+        "skip_unsupported": False,
+        "overwrite": False,
+        "fsync": False,
+    }
 
 
 def _is_remote(place: Any) -> bool:

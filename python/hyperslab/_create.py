@@ -26,6 +26,7 @@ __all__ = [
     "DEFAULT_ZERO",
     "ArraySpec",
     "ChunksLike",
+    "CopyPart",
     "CopySpec",
     "NewArray",
     "ShapeLike",
@@ -121,6 +122,24 @@ class CopySpec(TypedDict):
     skip_unsupported: bool
     overwrite: bool
     fsync: bool
+
+
+# A part of one pass over an array, for the engine. "from", "to": the temporary arrays that are read and
+# written, by their paths in the store and their chunks.
+CopyPart = TypedDict(
+    "CopyPart",
+    {
+        "path": str,
+        "zarr_format": int,
+        "document": str,
+        "from": tuple[str, tuple[int, ...]] | None,
+        "to": tuple[str, tuple[int, ...]] | None,
+        "block": tuple[int, ...],
+        "parts": tuple[int, ...],
+        "units": tuple[int, int],
+        "threads": int,
+    },
+)
 
 
 class _DefaultFillValue:

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, TypeVar, final
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab._create import ArraySpec, CopySpec
+from hyperslab._create import ArraySpec, CopyPart, CopySpec
 from hyperslab._ragged import Ragged
 from hyperslab._vlen import Kind
 
@@ -37,6 +37,7 @@ __all__ = [
     "chunk_key",
     "chunk_of_key",
     "copy",
+    "copy_part",
     "create_array",
     "create_group",
     "end_user_codecs",
@@ -48,6 +49,8 @@ __all__ = [
     "is_secret_option",
     "open_node",
     "open_root",
+    "outline_copy",
+    "planned_copy",
     "ragged_check_text",
     "ragged_fixed",
     "ragged_objects",
@@ -72,6 +75,7 @@ __all__ = [
     "set_write_empty_chunks",
     "shown",
     "small_numbers",
+    "stamp_part",
     "statistics_blocks",
     "statistics_joined",
     "statistics_part",
@@ -85,6 +89,7 @@ _Item = TypeVar("_Item", bound=np.generic)
 _Result = TypeVar("_Result")
 
 def run_cli(args: list[str]) -> int: ...
+def planned_copy(args: list[str]) -> dict[str, Any] | None: ...
 def set_threads(count: int) -> None: ...
 def set_recycler_bound(bytes: int) -> None: ...
 def set_decodes_in_flight(count: int) -> None: ...
@@ -153,6 +158,11 @@ def statistics_part(
     progress: Callable[[int], object] | None = None,
 ) -> dict[str, Any]: ...
 def statistics_joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]: ...
+def outline_copy(
+    source: ArrayHandle | GroupHandle, directory: str | None, crew: tuple[int, int], wanted: CopySpec
+) -> dict[str, Any]: ...
+def copy_part(source: ArrayHandle, store: StoreHandle, part: CopyPart) -> tuple[int, int]: ...
+def stamp_part(source: ArrayHandle, store: StoreHandle, part: CopyPart) -> tuple[int, int]: ...
 def read_field(array: ArrayBase, name: str, selection: Any, meaning: _Meaning | None = None) -> Any: ...
 def write_field(
     array: ArrayBase, name: str, selection: Any, value: Any, meaning: _Meaning | None = None

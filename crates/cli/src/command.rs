@@ -74,6 +74,11 @@ impl Request {
     }
 }
 
+/// The command of arguments, and its own arguments, if they are right.
+pub(crate) fn matches_of(args: impl IntoIterator<Item = OsString>) -> Option<(String, ArgMatches)> {
+    line(&COMMANDS).try_get_matches_from(args).ok()?.remove_subcommand()
+}
+
 /// The whole command line.
 fn line(commands: &[Registered]) -> clap::Command {
     let described = |command: &Registered| (command.describe)(clap::Command::new(command.name));

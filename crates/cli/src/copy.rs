@@ -4,12 +4,14 @@ use crate::args::{Chunks, chunks, shards, size};
 use crate::command::Command;
 use crate::failure::{self, Failure};
 use crate::meter::Meter;
+use crate::planned::PlannedCopy;
 use crate::signals::Watch;
 use crate::text;
 use clap::ValueEnum;
 use hyperslab::Format;
 use hyperslab::copy::{Compressors, CopyOptions, CopyReport, Order, Shards, copy, plan};
 use std::io::Write;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Copy an array or group, and all below it: to another format, other chunks, other codecs.
@@ -44,6 +46,8 @@ Examples:
   hyperslab copy ocean.zarr/sst sharded.zarr --chunks 1,32,32 --shards 64,-1,-1
   # what that reads, decodes and writes within so much memory
   hyperslab copy ocean.zarr/sst series.zarr --chunks -1,16,16 --max-memory 64MiB --explain
+  # on a cluster; if anything is killed, the same again
+  hyperslab copy ocean.zarr/sst series.zarr --chunks -1,16,16 --scheduler tcp://10.0.0.1:8786 --resume
   # back to Zarr v2, in place of what was there
   hyperslab copy new.zarr old.zarr --format v2 --overwrite
 
@@ -64,8 +68,8 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "N,N,…", value_parser = shards, allow_hyphen_values = true)]
     shards: Option<Shards>,
     /// Compressor (see below).
-    #[arg(long, visible_alias = "compressor", value_name = "CODEC", value_parser = str::parse::<Compressors>)]
-    codec: Option<Compressors>,
+    #[arg(long, visible_alias = "compressor", value_name = "CODEC")]
+    codec: Option<Codec>,
     /// Order of the elements within chunks: C, last axis fastest, or F, first axis fastest.
     #[arg(long, value_enum, ignore_case = true)]
     order: Option<OrderArg>,
@@ -96,6 +100,14 @@ pub(crate) struct CopyArgs {
     /// decoded, memory, temporary arrays. Nothing is written.
     #[arg(long)]
     explain: bool,
+    /// Copy in tasks, and note beside DST what is done; go on with a copy that was killed. Finished
+    /// tasks are skipped, if what they have written is as they left it.
+    #[arg(long, conflicts_with_all = ["overwrite", "verify"])]
+    resume: bool,
+    /// Copy on a cluster: the address of a scheduler of dask.distributed. All workers must reach SRC
+    /// and DST by these paths or URLs. --max-memory is that of a task.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["overwrite", "verify"])]
+    scheduler: Option<String>,
     /// No progress bar and no summary.
     #[arg(long, short)]
     quiet: bool,
@@ -105,6 +117,11 @@ impl Command for CopyArgs {
     const NAME: &str = "copy";
 
     fn run(&self, out: &mut dyn Write, watch: &Watch) -> Result<(), Failure> {
+        if self.planned().is_some() {
+            return Err(Failure::Usage(
+                "--resume and --scheduler are only in the program of the Python package: pip install hyperslab".into(),
+            ));
+        }
         let source = failure::open(&self.source)?;
         let mut options = self.options();
         if self.explain {
@@ -134,12 +151,49 @@ impl Command for CopyArgs {
     }
 }
 
+/// A compressor, and how it was written.
+#[derive(Clone, Debug)]
+struct Codec {
+    text: String,
+    parsed: Compressors,
+}
+
+impl FromStr for Codec {
+    type Err = <Compressors as FromStr>::Err;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Codec { text: text.to_owned(), parsed: text.parse()? })
+    }
+}
+
 impl CopyArgs {
+    /// What is left to the Python package, if this is a copy in tasks.
+    pub(crate) fn planned(&self) -> Option<PlannedCopy> {
+        let options = self.options();
+        (self.resume || self.scheduler.is_some()).then(|| PlannedCopy {
+            source: self.source.clone(),
+            destination: self.destination.clone(),
+            chunks: options.chunks,
+            shards: options.shards,
+            compressors: self.codec.as_ref().map(|codec| codec.text.clone()),
+            order: options.order,
+            format: options.format.unwrap_or(Format::ZarrV3),
+            threads: options.threads,
+            max_memory: options.max_memory,
+            skip_unsupported: options.skip_unsupported,
+            fsync: options.fsync,
+            resume: self.resume,
+            scheduler: self.scheduler.clone(),
+            explain: self.explain,
+            quiet: self.quiet,
+        })
+    }
+
     fn options(&self) -> CopyOptions<'static> {
         CopyOptions {
             chunks: self.chunks.as_ref().map(|chunks| chunks.0.clone()),
             shards: self.shards.clone().unwrap_or_default(),
-            compressors: self.codec.clone(),
+            compressors: self.codec.as_ref().map(|codec| codec.parsed.clone()),
             order: self.order.map(|order| match order {
                 OrderArg::C => Order::C,
                 OrderArg::F => Order::F,

@@ -14,6 +14,7 @@ mod failure;
 mod index;
 mod info;
 mod meter;
+mod planned;
 mod selection;
 mod signals;
 mod stats;
@@ -22,6 +23,7 @@ mod text;
 mod tree;
 
 use command::{COMMANDS, Request};
+pub use planned::{PlannedCopy, planned_copy};
 use signals::Watch;
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -21,7 +21,7 @@ pub(crate) enum Source<'py> {
 }
 
 impl Source<'_> {
-    fn node(&self, py: Python<'_>) -> PyResult<Node> {
+    pub(crate) fn node(&self, py: Python<'_>) -> PyResult<Node> {
         Ok(match self {
             Source::Array(handle) => Node::Array((*handle.slot.get(py)?).clone()),
             Source::Group(handle) => Node::Group((*handle.slot.get(py)?).clone()),
@@ -50,6 +50,28 @@ items! {
         skip_unsupported: bool,
         overwrite: bool,
         fsync: bool,
+    }
+}
+
+impl Wanted {
+    /// For the engine.
+    pub(crate) fn options(self, py: Python<'_>) -> PyResult<CopyOptions<'static>> {
+        let compressors: Option<Compressors> =
+            self.compressors.map(|text| text.parse()).transpose().or_raise(py)?;
+        Ok(CopyOptions {
+            chunks: self.chunks,
+            shards: self.shards.into(),
+            compressors,
+            order: self.fortran_order.map(|fortran| if fortran { Order::F } else { Order::C }),
+            format: Some(if self.zarr_format == 2 { Format::ZarrV2 } else { Format::ZarrV3 }),
+            threads: self.threads,
+            max_memory: self.max_memory,
+            verify: self.verify,
+            skip_unsupported: self.skip_unsupported,
+            overwrite: self.overwrite,
+            fsync: self.fsync,
+            progress: None,
+        })
     }
 }
 
@@ -127,10 +149,7 @@ pub(crate) fn copy<'py>(
         Destination::Location(location) => (location.as_str(), None),
         Destination::Store(handle) => ("", Some(handle.store.clone())),
     };
-    let compressors: Option<Compressors> =
-        wanted.compressors.map(|text| text.parse()).transpose().or_raise(py)?;
-    let format = if wanted.zarr_format == 2 { Format::ZarrV2 } else { Format::ZarrV3 };
-    let order = wanted.fortran_order.map(|fortran| if fortran { Order::F } else { Order::C });
+    let options = wanted.options(py)?;
     let (result, raised) = py.detach(move || {
         let teller = Teller {
             told: progress,
@@ -140,20 +159,7 @@ pub(crate) fn copy<'py>(
             done: Cell::new(0),
             total: Cell::new(0),
         };
-        let options = CopyOptions {
-            chunks: wanted.chunks,
-            shards: wanted.shards.into(),
-            compressors,
-            order,
-            format: Some(format),
-            threads: wanted.threads,
-            max_memory: wanted.max_memory,
-            verify: wanted.verify,
-            skip_unsupported: wanted.skip_unsupported,
-            overwrite: wanted.overwrite,
-            fsync: wanted.fsync,
-            progress: Some(&teller),
-        };
+        let options = CopyOptions { progress: Some(&teller), ..options };
         let result = match &store {
             None => to_location(&node, location, &options),
             Some(store) => copy_to_store(&node, store, path, &options),

@@ -20,6 +20,7 @@ mod attributes;
 mod cache;
 mod cells;
 mod copy;
+mod copy_parts;
 mod create;
 mod elements;
 mod engine;
@@ -78,6 +79,8 @@ mod _native {
     use crate::cache::CacheBase;
     #[pymodule_export]
     use crate::copy::copy;
+    #[pymodule_export]
+    use crate::copy_parts::{copy_part, outline_copy, planned_copy, stamp_part};
     #[pymodule_export]
     use crate::create::{
         chunk_key, chunk_of_key, create_array, create_group, open_node, open_root, v3_data_type,

@@ -18,6 +18,13 @@ impl Stamp {
         Stamp(numbers)
     }
 
+    /// Numbers that tell other contents of one object apart, and are the same on every machine that
+    /// reaches the object: a network file system has another number of the device on each.
+    pub fn everywhere(&self) -> [u64; 4] {
+        let [_, a, b, c, d, ..] = self.0;
+        [a, b, c, d]
+    }
+
     /// Whether the contents were written by the same write, as far as the first five numbers tell.
     /// Those of a file without a time of change: it also changes when the file loses its name, so
     /// that a reader who holds it open would take it for another.

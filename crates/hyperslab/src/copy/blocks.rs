@@ -32,6 +32,16 @@ impl Blocks {
         Blocks { shape: shape.into(), block: block.as_slice().into(), parts: parts.collect() }
     }
 
+    /// Blocks of this length, of which so many per axis are parts of one object.
+    pub(super) fn new(shape: &[u64], block: &[u64], parts: &[u64]) -> Self {
+        Blocks { shape: shape.into(), block: block.into(), parts: parts.into() }
+    }
+
+    /// Blocks per axis that are parts of one object.
+    pub(super) fn parts(&self) -> &[u64] {
+        &self.parts
+    }
+
     /// Whether blocks are parts of objects, which are written in parts.
     pub(super) fn are_parts(&self) -> bool {
         self.parts.iter().any(|parts| *parts > 1)
@@ -78,9 +88,29 @@ impl Blocks {
 
     /// The objects that blocks are parts of, in C order; each block, if they are none.
     pub(super) fn objects(&self) -> impl Iterator<Item = Dims> {
-        let axes = self.counts().zip(&self.parts);
-        all(axes.map(|(count, parts)| (0, count.div_ceil(*parts).saturating_sub(1))).collect())
+        all(self.object_counts().map(|count| (0, count.saturating_sub(1))).collect())
             .filter(|_| self.counts().all(|count| count > 0))
+    }
+
+    /// How many [`Blocks::objects`] there are.
+    pub(super) fn object_count(&self) -> u64 {
+        self.object_counts().fold(1, |n, count| n.saturating_mul(count))
+    }
+
+    /// The one of this number, in C order.
+    pub(super) fn object(&self, number: u64) -> Dims {
+        let counts: Dims = self.object_counts().collect();
+        let mut at = Dims::from_elem(0, counts.len());
+        let mut rest = number;
+        for (index, count) in at.iter_mut().zip(&counts).rev() {
+            *index = rest % (*count).max(1);
+            rest /= (*count).max(1);
+        }
+        at
+    }
+
+    fn object_counts(&self) -> impl Iterator<Item = u64> {
+        self.counts().zip(&self.parts).map(|(count, parts)| count.div_ceil(*parts))
     }
 
     /// The blocks that are parts of an object.
@@ -107,10 +137,10 @@ impl Blocks {
 }
 
 /// First and last index per axis.
-type Spans = Vec<(u64, u64)>;
+pub(super) type Spans = Vec<(u64, u64)>;
 
 /// All indices within spans, in C order.
-fn all(spans: Spans) -> impl Iterator<Item = Dims> {
+pub(super) fn all(spans: Spans) -> impl Iterator<Item = Dims> {
     let first = spans.iter().map(|(first, _)| *first).collect();
     std::iter::successors(Some(first), move |at: &Dims| {
         let mut at = at.clone();
@@ -187,7 +217,7 @@ mod tests {
     use super::*;
 
     fn blocks(shape: &[u64], block: &[u64], parts: &[u64]) -> Blocks {
-        Blocks { shape: shape.into(), block: block.into(), parts: parts.into() }
+        Blocks::new(shape, block, parts)
     }
 
     fn regular(chunk: &[u64]) -> ChunkGrid {
@@ -210,6 +240,8 @@ mod tests {
         let all: Vec<Dims> = objects.iter().flat_map(|object| blocks.parts_of(object)).collect();
         let elements: u64 = all.iter().map(|at| blocks.block(at).elements()).sum();
         assert_eq!((all.len(), elements), (9, 42));
+        let numbered: Vec<Dims> = (0..blocks.object_count()).map(|number| blocks.object(number)).collect();
+        assert_eq!(numbered, objects);
         for object in &objects {
             assert!(blocks.parts_of(object).all(|at| blocks.object_of(&at) == *object));
         }

@@ -1,6 +1,6 @@
 //! What a plan has to know of an array and its copy.
 
-use super::plan::{Geometry, Reach, Side};
+use super::plan::{ENOUGH, Geometry, Reach, Side};
 use super::transfer::{Job, Means};
 use super::{ragged, stored::objects};
 use crate::{Array, Result};
@@ -34,6 +34,7 @@ pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Re
         blocks,
         threads: means.threads,
         in_flight: settings::decodes_in_flight(),
+        enough: ENOUGH,
         temporary: place.map(|beside| (Reach::NEAR, beside.room())),
     })
 }

@@ -24,6 +24,7 @@ mod convert;
 mod geometry;
 pub(crate) mod hdf5;
 mod mover;
+mod parts;
 mod place;
 mod plan;
 mod ragged;
@@ -35,6 +36,7 @@ mod transfer;
 pub use compressor::Compressors;
 pub(crate) use convert::{Copied, CopiedCodecs, Copying};
 pub(crate) use hdf5::Paths;
+pub use parts::{Crew, Outline, OutlinedArray, Part, PartStamp, Units, copy_part, outline, stamp_part};
 pub use plan::{CopyPlan, Pass};
 
 use crate::stores::{Intent, Reached, StoreOptions, is_in_archive, local_path, reach, refuse_file_name};

@@ -36,13 +36,19 @@ impl<'b> Temporary<'b> {
     /// absent has the source's fill value.
     pub(super) fn new(beside: &'b Beside, source: &Array, chunk: &[u64]) -> Result<Temporary<'b>> {
         let stage = beside.0.stage(None)?;
-        let size = source.dtype().size();
-        let mut spec = ArraySpec::new(zarr::Format::V2, source.shape(), format!("|V{size}").parse()?);
-        spec.chunks = Some(chunk.into());
-        spec.fill = source.layout().fill().bytes().get(..size).map(<[u8]>::to_vec);
-        spec.filters = Choice::Set(Vec::new());
-        spec.compressors = Choice::Set(Vec::new());
+        let spec = spec(source, chunk)?;
         let array = zarr::Array::create_with(stage.store(), "", spec, Creation::Unseen, None)?;
         Ok(Temporary { array: array.into(), _stage: stage })
     }
+}
+
+/// A temporary array of the elements of `source`.
+pub(super) fn spec(source: &Array, chunk: &[u64]) -> Result<ArraySpec> {
+    let size = source.dtype().size();
+    let mut spec = ArraySpec::new(zarr::Format::V2, source.shape(), format!("|V{size}").parse()?);
+    spec.chunks = Some(chunk.into());
+    spec.fill = source.layout().fill().bytes().get(..size).map(<[u8]>::to_vec);
+    spec.filters = Choice::Set(Vec::new());
+    spec.compressors = Choice::Set(Vec::new());
+    Ok(spec)
 }

@@ -15,6 +15,11 @@ use hyperslab_array::{ArrayError, Memory, write_shard_in_parts};
 use hyperslab_store::Ask;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Objects of an array that are listed for each part of a copy: some 10 ms in a directory. Of an array
+/// of more, every chunk is looked for.
+const MOST_LISTED: u64 = 10_000;
 
 /// One array and its copy, which exists and is empty.
 pub(super) struct Job {
@@ -93,6 +98,11 @@ impl<'a> Transfer<'a> {
         Ok(this)
     }
 
+    /// What copies parts of an array ([`Transfer::copy_units`]).
+    pub(super) fn of_parts(progress: Option<&'a dyn Progress>) -> Result<Self> {
+        Transfer::new(&[], Means { threads: 1, max_memory: 0, beside: None, progress })
+    }
+
     /// How each array is copied.
     pub(super) fn into_plans(self) -> impl Iterator<Item = CopyPlan> {
         self.plans.into_iter().map(|plans| plans.copy)
@@ -165,7 +175,7 @@ impl<'a> Transfer<'a> {
             if n > 0 {
                 found = mover.stored(phase)?;
             }
-            self.walk(&Walk { phase, mover, pass, stored: &found, share: plan.passes.len() as u64 }, rest)?;
+            self.walk(&Walk { phase, mover, stored: &found, share: plan.passes.len() as u64 }, pass, rest)?;
             // What was read is removed.
             read = written;
         }
@@ -179,8 +189,8 @@ impl<'a> Transfer<'a> {
     }
 
     /// One pass over an array.
-    fn walk(&self, walk: &Walk<'_>, rest: &mut u64) -> Result<()> {
-        let Walk { phase, mover, pass, stored, .. } = walk;
+    fn walk(&self, walk: &Walk<'_>, pass: &Pass, rest: &mut u64) -> Result<()> {
+        let Walk { phase, mover, stored, .. } = walk;
         let shape = mover.job.source.shape();
         let sizes = Sizes { large: Blocks::of(pass, shape, false), small: Blocks::of(pass, shape, true) };
         let wanted = mover.wanted(&sizes, stored, *phase);
@@ -223,10 +233,41 @@ impl<'a> Transfer<'a> {
                 })
             }
         }
-        .map_err(|error| match error {
-            Error::Array(ArrayError::Interrupted { .. }) => Error::Interrupted,
-            error => error,
-        })
+        .map_err(interrupted)
+    }
+
+    /// Copies the units of a range ([`Blocks::objects`] by their numbers): a part of one pass.
+    pub(super) fn copy_units(&self, mover: Mover<'_>, blocks: &Blocks, units: Range<u64>) -> Result<()> {
+        let grid = mover.from.layout().object_grid();
+        let counts = grid.counts(mover.from.shape());
+        let objects = counts.iter().fold(1, |n: u64, count| n.saturating_mul(*count));
+        // Of more, each part of the copy would list all.
+        let stored = if objects <= MOST_LISTED { mover.stored(Phase::Copy)? } else { [None, None] };
+        let held = stored[0].as_ref().and_then(|list| blocks.holding(grid, list));
+        let walk = Walk { phase: Phase::Copy, mover, stored: &stored, share: 1 };
+        let (mut paths, mut rest) = (Paths::new(), 0);
+        let mut go = |at: &Dims, shard: Shard<'_, '_>| {
+            self.block(&walk, (blocks, at), [None, None], &mut paths, shard, &mut rest)
+        };
+        for number in units {
+            let object = blocks.object(number);
+            let wanted = |at: &Dims| held.as_ref().is_none_or(|held| held.contains_key(at));
+            let mut parts = blocks.parts_of(&object).filter(wanted).peekable();
+            if parts.peek().is_none() {
+                continue;
+            }
+            let done = match blocks.are_parts() {
+                false => parts.try_for_each(|at| go(&at, None)),
+                true => write_shard_in_parts(
+                    walk.mover.to.layout(),
+                    &object,
+                    Some(walk.mover.cancelled),
+                    |shard| parts.try_for_each(|at| go(&at, Some(&mut *shard))),
+                ),
+            };
+            done.map_err(interrupted)?;
+        }
+        Ok(())
     }
 
     /// Copies or compares one block.
@@ -287,6 +328,13 @@ impl<'a> Transfer<'a> {
     }
 }
 
+fn interrupted(error: Error) -> Error {
+    match error {
+        Error::Array(ArrayError::Interrupted { .. }) => Error::Interrupted,
+        error => error,
+    }
+}
+
 fn memory(bytes: u64, array: &str) -> Result<Memory> {
     let memory = usize::try_from(bytes).ok().and_then(Memory::dirty);
     Ok(memory.ok_or_else(|| ArrayError::Memory {
@@ -300,7 +348,6 @@ fn memory(bytes: u64, array: &str) -> Result<Memory> {
 struct Walk<'w> {
     phase: Phase,
     mover: Mover<'w>,
-    pass: &'w Pass,
     stored: &'w [StoredObjects; 2],
     /// Passes that share the progress of an array.
     share: u64,

@@ -31,7 +31,7 @@ use axis::{Axis, divisor_below, pieces};
 pub(crate) use costs::Reach;
 
 /// Bytes from which a larger block brings no more speed: it only leaves the cache.
-const ENOUGH: u64 = 32 << 20;
+pub(crate) const ENOUGH: u64 = 32 << 20;
 
 /// A temporary array has to save at least this part of the time: it takes room on the disk.
 const WORTH_IT: f64 = 0.8;
@@ -72,6 +72,8 @@ pub(crate) struct Geometry {
     pub(crate) threads: usize,
     /// Inner chunks of a shard that are encoded at a time.
     pub(crate) in_flight: usize,
+    /// Bytes from which a block need not be longer ([`ENOUGH`], or what a part of the copy has).
+    pub(crate) enough: u64,
     /// How temporary arrays are reached, and the most bytes that they may take; `None`: there is no
     /// place for them.
     pub(crate) temporary: Option<(Reach, u64)>,
@@ -319,7 +321,7 @@ impl Geometry {
     fn lengthened(&self, small: &Dims, budget: u64, object: Option<&Dims>) -> Dims {
         let mut block = small.clone();
         for axis in 0..block.len() {
-            let enough = budget.min(ENOUGH) / self.bytes(&block).max(1);
+            let enough = budget.min(self.enough) / self.bytes(&block).max(1);
             if enough < 2 {
                 break;
             }

@@ -50,7 +50,17 @@ impl Display for Pass {
                 self.parts.iter().fold(1u64, |n, parts| n.saturating_mul(*parts))
             )?;
         }
-        writeln!(f, "\n  decodes  {} chunks {} times: {}", self.chunks, rounded(self.times()), self.decoded)?;
+        match self.decoded == self.chunks {
+            true => writeln!(f, "\n  decodes  {} chunks once", self.chunks)?,
+            false => {
+                let times = rounded(self.times());
+                writeln!(
+                    f,
+                    "\n  decodes  {} chunks {times} times on average: {}",
+                    self.chunks, self.decoded
+                )?;
+            }
+        }
         writeln!(f, "  reads    {}", bytes(self.read))?;
         writeln!(f, "  writes   {}", bytes(self.written))
     }

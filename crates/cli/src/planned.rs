@@ -1,0 +1,72 @@
+//! Copies in tasks, on clusters: the Python package makes them, this says what the user wants.
+
+use crate::command::{Command, matches_of};
+use crate::copy::CopyArgs;
+use clap::FromArgMatches;
+use hyperslab::Format;
+use hyperslab::copy::{Order, Shards};
+use std::ffi::OsString;
+
+/// `hyperslab copy` with `--resume` or `--scheduler`.
+#[derive(Clone, Debug)]
+pub struct PlannedCopy {
+    /// What to copy.
+    pub source: String,
+    /// Where to.
+    pub destination: String,
+    /// Chunk shape; `None` for one axis: all of it.
+    pub chunks: Option<Vec<Option<u64>>>,
+    /// Whether chunks lie in shards.
+    pub shards: Shards,
+    /// Compressors, as they were written.
+    pub compressors: Option<String>,
+    /// Order of elements in chunks.
+    pub order: Option<Order>,
+    /// The format.
+    pub format: Format,
+    /// Threads of a task.
+    pub threads: Option<usize>,
+    /// About how much memory a task uses, in bytes.
+    pub max_memory: u64,
+    /// Whether what cannot be copied is left out.
+    pub skip_unsupported: bool,
+    /// Whether everything is flushed to the disk.
+    pub fsync: bool,
+    /// Whether to go on with a copy that was killed.
+    pub resume: bool,
+    /// The address of a scheduler of dask.
+    pub scheduler: Option<String>,
+    /// Whether only the plan is shown.
+    pub explain: bool,
+    /// Whether there is no progress bar and no summary.
+    pub quiet: bool,
+}
+
+/// What these arguments (the first is the program's name) ask for, if that is a copy in tasks; `None`:
+/// something else, or wrong.
+pub fn planned_copy(args: impl IntoIterator<Item = OsString>) -> Option<PlannedCopy> {
+    let (name, found) = matches_of(args)?;
+    let found = (name == CopyArgs::NAME).then_some(found)?;
+    CopyArgs::from_arg_matches(&found).ok()?.planned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_copies_in_tasks() {
+        let given = |text: &str| planned_copy(text.split(' ').map(OsString::from));
+        assert!(given("hyperslab copy a b").is_none());
+        assert!(given("hyperslab info a").is_none());
+        assert!(given("hyperslab copy a --resume").is_none());
+        assert!(given("hyperslab copy a b --resume --overwrite").is_none());
+        let planned =
+            given("hyperslab copy a b --resume --chunks -1,4 --codec zstd:3 --shards none").unwrap();
+        assert!(planned.resume && planned.scheduler.is_none());
+        assert_eq!(planned.chunks, Some(vec![None, Some(4)]));
+        assert_eq!((planned.compressors.as_deref(), planned.shards), (Some("zstd:3"), Shards::None));
+        let planned = given("hyperslab copy a b --scheduler tcp://1.2.3.4:8786").unwrap();
+        assert_eq!((planned.resume, planned.scheduler.as_deref()), (false, Some("tcp://1.2.3.4:8786")));
+    }
+}

@@ -1,0 +1,178 @@
+//! Copies in parts, for `hyperslab.plan_copy`.
+
+use crate::copy::{Source, Wanted};
+use crate::engine::Signals;
+use crate::errors;
+use crate::handles::ArrayHandle;
+use crate::once::{dict, items};
+use crate::store::StoreHandle;
+use hyperslab::copy::{
+    CopyOptions, Crew, Order, OutlinedArray, Part, PartStamp, Pass, Progress, Shards, Units,
+    copy_part as copy, outline, stamp_part as stamp,
+};
+use hyperslab::{Error, Format, Result};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Stops for signals.
+struct Asking(Signals);
+
+impl Progress for Asking {
+    fn cancelled(&self) -> bool {
+        self.0.ask()
+    }
+}
+
+/// Runs something without the GIL that signals stop.
+fn stoppable<T: Send>(py: Python<'_>, run: impl FnOnce(&dyn Progress) -> Result<T> + Send) -> PyResult<T> {
+    let (result, raised) = py.detach(move || {
+        let asking = Asking(Signals::default());
+        let result = run(&asking);
+        (result, asking.0.raised())
+    });
+    match (result, raised) {
+        (Ok(value), _) => Ok(value),
+        (Err(Error::Interrupted), Some(raised)) => Err(raised),
+        (Err(error), _) => Err(errors::any(py, &error)),
+    }
+}
+
+/// What a copy will be. `directory`: where it goes, if that is a local disk; `crew`: tasks at a
+/// time, and bytes of one.
+#[pyfunction]
+pub(crate) fn outline_copy<'py>(
+    py: Python<'py>,
+    source: Source<'py>,
+    directory: Option<PathBuf>,
+    crew: (u64, u64),
+    wanted: Wanted,
+) -> PyResult<Bound<'py, PyDict>> {
+    let node = source.node(py)?;
+    let options = wanted.options(py)?;
+    let crew = Crew { workers: crew.0, size: crew.1 };
+    let found = stoppable(py, move |asking| {
+        let options = CopyOptions { progress: Some(asking), ..options };
+        outline(&node, directory.as_deref(), crew, &options)
+    })?;
+    let arrays = found.arrays.iter().map(|array| array_facts(py, array)).collect::<PyResult<Vec<_>>>()?;
+    dict!(py, found { groups, documents, notes, skipped }, "arrays": arrays,)
+}
+
+fn array_facts<'py>(py: Python<'py>, array: &OutlinedArray) -> PyResult<Bound<'py, PyDict>> {
+    let plan = &array.plan;
+    let passes = PyList::empty(py);
+    for (pass, units) in plan.passes.iter().zip(&array.units) {
+        passes.append(pass_facts(py, pass, units)?)?;
+    }
+    dict!(py, array { path }, "bytes": plan.bytes, "why": &plan.why, "passes": passes,)
+}
+
+fn pass_facts<'py>(py: Python<'py>, pass: &Pass, units: &Units) -> PyResult<Bound<'py, PyDict>> {
+    let facts: PyResult<Bound<'py, PyDict>> = dict!(
+        py,
+        pass {
+            source_chunk,
+            target_chunk,
+            target_object,
+            chunks,
+            decoded,
+            objects,
+            read,
+            written,
+            memory,
+            threads,
+            seconds,
+        },
+    );
+    let facts = facts?;
+    facts.set_item("block", &units.block)?;
+    facts.set_item("parts", &units.parts)?;
+    facts.set_item("units", units.count)?;
+    facts.set_item("independent", units.independent)?;
+    Ok(facts)
+}
+
+items! {
+    /// A part of one pass over an array.
+    pub(crate) struct WantedPart {
+        path: String,
+        zarr_format: u32,
+        document: String,
+        from: Option<(String, Vec<u64>)>,
+        to: Option<(String, Vec<u64>)>,
+        block: Vec<u64>,
+        parts: Vec<u64>,
+        units: (u64, u64),
+        threads: usize,
+    }
+}
+
+impl From<WantedPart> for Part {
+    fn from(wanted: WantedPart) -> Part {
+        let (first, end) = wanted.units;
+        Part {
+            path: wanted.path,
+            format: if wanted.zarr_format == 2 { Format::ZarrV2 } else { Format::ZarrV3 },
+            document: wanted.document,
+            from: wanted.from,
+            to: wanted.to,
+            block: wanted.block,
+            parts: wanted.parts,
+            units: first..end,
+            threads: wanted.threads,
+        }
+    }
+}
+
+/// Copies a part of an array; returns the number of its objects that are stored, and their hash.
+#[pyfunction]
+pub(crate) fn copy_part(
+    py: Python<'_>,
+    source: PyRef<'_, ArrayHandle>,
+    store: PyRef<'_, StoreHandle>,
+    part: WantedPart,
+) -> PyResult<(u64, u64)> {
+    let (array, store) = ((*source.slot.get(py)?).clone(), store.store.clone());
+    stoppable(py, move |asking| copy(&array, &store, &part.into(), Some(asking))).map(pair)
+}
+
+/// What [`copy_part`] would return, of what is stored now.
+#[pyfunction]
+pub(crate) fn stamp_part(
+    py: Python<'_>,
+    source: PyRef<'_, ArrayHandle>,
+    store: PyRef<'_, StoreHandle>,
+    part: WantedPart,
+) -> PyResult<(u64, u64)> {
+    let (array, store) = ((*source.slot.get(py)?).clone(), store.store.clone());
+    stoppable(py, move |_| stamp(&array, &store, &part.into())).map(pair)
+}
+
+/// What the command line asks for, if that is a copy in tasks: the arguments of `plan_copy` and more.
+#[pyfunction]
+pub(crate) fn planned_copy(py: Python<'_>, args: Vec<OsString>) -> PyResult<Option<Bound<'_, PyDict>>> {
+    let Some(wanted) = hyperslab_cli::planned_copy(args) else { return Ok(None) };
+    let order = wanted.order.map(|order| if order == Order::F { "F" } else { "C" });
+    let zarr_format = if wanted.format == Format::ZarrV2 { 2 } else { 3 };
+    let facts: PyResult<Bound<'_, PyDict>> = dict!(
+        py, wanted {
+            source, destination, chunks, compressors, threads, max_memory, skip_unsupported, fsync, resume, scheduler,
+            explain, quiet,
+        },
+        "order": order, "zarr_format": zarr_format,
+    );
+    let facts = facts?;
+    match wanted.shards {
+        Shards::Keep => facts.set_item("shards", "keep")?,
+        Shards::Auto => facts.set_item("shards", "auto")?,
+        Shards::None => facts.set_item("shards", py.None())?,
+        Shards::Shape(shape) => facts.set_item("shards", shape)?,
+    }
+    Ok(Some(facts))
+}
+
+fn pair(stamp: PartStamp) -> (u64, u64) {
+    (stamp.objects, stamp.hash)
+}

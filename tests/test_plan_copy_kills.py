@@ -1,0 +1,170 @@
+"""Copies on a cluster whose processes are killed at random instants: workers, and the client."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import hyperslab as hs
+import numpy as np
+import pytest
+
+distributed = pytest.importorskip("distributed")
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+# Hundreds take minutes: HYPERSLAB_KILLS=300.
+KILLS = int(os.environ.get("HYPERSLAB_KILLS") or 5)
+
+# Two passes, and shards.
+WANTED: dict[str, Any] = {"chunks": (256, 4, 4), "shards": (256, 16, 16), "max_memory": "640 KiB"}
+
+
+def files(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """16 MB in maps, and the copy that nobody disturbs."""
+    root = tmp_path_factory.mktemp("source")
+    values = np.random.default_rng(1).integers(0, 1000, (256, 128, 128), "i4")
+    group = hs.create_group(root / "a", attributes={"title": "x"})
+    group.create_array("v", data=values, chunks=(1, 128, 128))
+    for n in range(20):
+        group.create_array(f"small/{n}", data=values[n, :20, :20], chunks=(7, 7))
+    hs.copy(root / "a", root / "undisturbed", **WANTED)
+    return root
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    import dask
+
+    settings = {
+        "distributed.worker.daemon": True,
+        "distributed.scheduler.allowed-failures": 10_000,
+        # A worker that is killed twice within this time is not replaced.
+        "distributed.deploy.lost-worker-timeout": "1 day",
+    }
+    with (
+        dask.config.set(settings),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
+        ) as cluster,
+    ):
+        yield cluster
+
+
+def plan_to(source: Path, place: Path) -> hs.CopyPlan:
+    plan = hs.plan_copy(source / "a", place, task_size="500 kB", **WANTED)
+    assert plan.depth > 1 and plan.tasks > 30
+    return plan
+
+
+def test_in_peace(cluster: Any, source: Path, tmp_path: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    plan = plan_to(source, tmp_path / "b")
+    with distributed.Client(cluster) as client:
+        run = plan.run(client, progress=lambda *args: told.append(args))
+    assert run.tasks == plan.tasks
+    assert told[-1] == ("copy", plan.bytes, plan.bytes)
+    assert files(tmp_path / "b") == files(source / "undisturbed")
+    assert os.listdir(tmp_path) == ["b"]
+
+
+def worker_ids(client: Any) -> list[int]:
+    return list(client.run(os.getpid, on_error="ignore").values())
+
+
+def test_workers_are_killed(cluster: Any, source: Path, tmp_path: Path, seed: int) -> None:
+    """The run goes on with those that are left, and with those that take their place."""
+    chance, killed = random.Random(seed), 0
+    expected = files(source / "undisturbed")
+    with distributed.Client(cluster) as client:
+        number = 0
+        while killed < KILLS:
+            number += 1
+            place, over = tmp_path / f"b{number}", threading.Event()
+            plan = plan_to(source, place)
+
+            def kill() -> None:
+                nonlocal killed
+                while not over.wait(chance.uniform(0, 0.4)):
+                    ids = [pid for pid in worker_ids(client) if pid is not None]
+                    if ids and not over.is_set():
+                        os.kill(chance.choice(ids), signal.SIGKILL)
+                        killed += 1
+                        over.wait(1.0)
+
+            killer = threading.Thread(target=kill)
+            killer.start()
+            try:
+                plan.run(client, retries=20)
+            finally:
+                over.set()
+                killer.join()
+            assert files(place) == expected, f"seed {seed}, run {number}"
+            assert sorted(os.listdir(tmp_path)) == [place.name], f"seed {seed}, run {number}"
+            subprocess.run(["rm", "-r", place], check=True)
+
+
+CLIENT = """
+import sys
+import hyperslab as hs
+plan = hs.CopyPlan.from_json(sys.stdin.read())
+address = sys.argv[1]
+if address == "here":
+    plan.run(resume=True)
+else:
+    import distributed
+    with distributed.Client(address) as client:
+        plan.run(client, resume=True)
+"""
+
+
+@pytest.mark.parametrize("where", ["here", "cluster"])
+def test_the_client_is_killed(cluster: Any, source: Path, tmp_path: Path, seed: int, where: str) -> None:
+    """Each next one goes on where the one before was killed, until one is done."""
+    chance, killed = random.Random(seed), 0
+    expected = files(source / "undisturbed")
+    address = "here" if where == "here" else cluster.scheduler_address
+    number, longest = 0, 1.0
+    while killed < KILLS:
+        number += 1
+        place = tmp_path / f"b{number}"
+        plan = plan_to(source, place)
+        while not place.exists():
+            client = subprocess.Popen(
+                [sys.executable, "-c", CLIENT, address], stdin=subprocess.PIPE, text=True
+            )
+            assert client.stdin is not None
+            client.stdin.write(plan.to_json())
+            client.stdin.close()
+            begun = time.monotonic()
+            try:
+                client.wait(chance.uniform(0.3, longest))
+            except subprocess.TimeoutExpired:
+                client.kill()
+                client.wait()
+                killed += 1
+                # Nothing half-written is at the destination.
+                assert not place.exists() or files(place) == expected, f"seed {seed}, run {number}"
+                # On a slow machine nothing is done in so little time.
+                longest = min(longest * 1.1, 20)
+            else:
+                assert client.returncode == 0, f"seed {seed}, run {number}"
+                longest = max(time.monotonic() - begun, 0.6)
+        assert files(place) == expected, f"seed {seed}, run {number}"
+        # If it was killed after the rename, the journal is still there.
+        plan.discard()
+        assert sorted(os.listdir(tmp_path)) == [place.name], f"seed {seed}, run {number}"
+        subprocess.run(["rm", "-r", place], check=True)
