@@ -314,6 +314,13 @@ def listed(found: Any) -> Any:
     return found.tolist()
 
 
+@pytest.mark.parametrize("dtype", ["<i4", ">i4", "<f8", ">f8", "<M8[s]", ">M8[s]"])
+def test_new_arrays_of_lists_in_both_byte_orders(dtype: str) -> None:
+    found = hs.array([1, None, 3], dtype=hs.optional_dtype(dtype))[:]
+    assert np.ma.getmaskarray(found).tolist() == [False, True, False]
+    assert found.data[[0, 2]].tolist() == np.array([1, 3], dtype).tolist()
+
+
 def test_what_may_be_written() -> None:
     z = new()
     wanted = [1, None, 3, 4, None, 6]

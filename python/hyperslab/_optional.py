@@ -114,6 +114,9 @@ def packed(given: Any, memory: np.dtype[Any]) -> npt.NDArray[Any]:
     """
     if isinstance(given, np.ndarray) and given.dtype == memory:
         return given
+    if isinstance(given, np.ndarray) and given.dtype == memory_dtype(memory[_VALUE].newbyteorder()):
+        # The same in the other byte order.
+        return given.astype(memory)
     values, valid = _parts(given, memory[_VALUE])
     found = np.zeros(np.shape(values), memory)
     np.copyto(found[_VALUE], values, where=valid, casting="unsafe")
