@@ -1,0 +1,261 @@
+"""Copies with other chunks, beside dask.array, TensorStore and zarr-python.
+
+    python benches/copies.py                  small data: 512 MiB
+    python benches/copies.py --full           4 GiB
+    python benches/copies.py --row rechunk --mib 1024
+
+Each contender runs in a process of its own, which also tells its peak memory; all take turns. Values of the
+first round are compared. A contender that cannot keep within a bound shows what it took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import common
+import hyperslab as hs
+import numpy as np
+
+SIDE = 1024
+SPACE = 64
+FUSED = "zarr.core.codec_pipeline.FusedCodecPipeline"
+
+
+# ------------------------------------------------------------------------------------ contenders
+
+
+def ours(source: str, target: str, memory: str) -> None:
+    """In one process."""
+    steps = hs.open_array(source, mode="r").shape[0]
+    hs.copy(source, target, chunks=(steps, SPACE, SPACE), max_memory=memory)
+
+
+def ours_cluster(source: str, target: str, memory: str) -> None:
+    """On two workers of dask."""
+    steps = hs.open_array(source, mode="r").shape[0]
+    plan = hs.plan_copy(source, target, chunks=(steps, SPACE, SPACE), max_memory=memory, workers=2)
+    with_cluster(plan.run)
+
+
+def dask_(source: str, target: str, memory: str) -> None:
+    """dask.array on threads, with zarr-python's fast pipeline."""
+    del memory
+    rechunk_with_dask(source, target)
+
+
+def dask_cluster(source: str, target: str, memory: str) -> None:
+    """The same on two workers."""
+    del memory
+    with_cluster(lambda _: rechunk_with_dask(source, target))
+
+
+def tensorstore(source: str, target: str, memory: str) -> None:
+    """Block by block of so many bytes, since its own copy takes all memory."""
+    import tensorstore as ts
+
+    found = ts.open({"driver": "zarr3", "kvstore": f"file://{source}/"}, read=True).result()
+    shape = list(found.shape)
+    zstd = {"name": "zstd", "configuration": {"level": 1}}
+    metadata = {
+        "shape": shape,
+        "data_type": "float32",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [shape[0], SPACE, SPACE]}},
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, zstd],
+    }
+    spec = {"driver": "zarr3", "kvstore": f"file://{target}/", "metadata": metadata}
+    new = ts.open(spec, create=True).result()
+    row = SPACE * shape[2] * shape[0] * 4
+    rows = max(1, hs_size(memory) // 2 // row) * SPACE
+    for start in range(0, shape[1], rows):
+        part = (slice(None), slice(start, min(start + rows, shape[1])))
+        new[part].write(found[part].read().result()).result()
+
+
+def hs_size(text: str) -> int:
+    """Bytes of `512 MiB`."""
+    return int(text.removesuffix(" MiB")) << 20
+
+
+def rechunk_with_dask(source: str, target: str) -> None:
+    """As its guide has it."""
+    import dask
+    import dask.array as da
+    import zarr
+
+    zarr.config.set({"codec_pipeline.path": FUSED})
+    array = da.from_zarr(source)
+    with dask.config.set({"array.rechunk.method": "tasks"}):
+        array.rechunk((-1, SPACE, SPACE)).to_zarr(target)
+
+
+def with_cluster(work: Callable[[Any], Any]) -> None:
+    """Calls with a client of two processes, which have started when the time begins."""
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        client.wait_for_workers(2)
+        START[0] = time.perf_counter()
+        work(client)
+        END[0] = time.perf_counter()
+
+
+START, END = [0.0], [0.0]
+
+
+def many_ours(source: str, target: str, memory: str) -> None:
+    """A store of many arrays, by one call."""
+    del memory
+    hs.copy(source, target)
+
+
+def many_zarr(source: str, target: str, memory: str) -> None:
+    """In a loop."""
+    del memory
+    import zarr
+
+    zarr.config.set({"codec_pipeline.path": FUSED})
+    group, new = zarr.open_group(source, mode="r"), zarr.open_group(target, mode="w")
+    for name, array in group.arrays():
+        zarr.from_array(new.store_path / name, data=array)
+
+
+CONTENDERS: dict[str, Callable[[str, str, str], None]] = {
+    "hyperslab": ours,
+    "hyperslab, cluster": ours_cluster,
+    "dask": dask_,
+    "dask, cluster": dask_cluster,
+    "tensorstore": tensorstore,
+    "hyperslab, many": many_ours,
+    "zarr-python, many": many_zarr,
+}
+
+
+# ------------------------------------------------------------------------------------ measuring
+
+
+def one(name: str, source: str, target: str, memory: str) -> None:
+    """Runs a contender; prints seconds and the most memory of this process or of one of its own."""
+    warnings.simplefilter("ignore")
+    START[0] = time.perf_counter()
+    CONTENDERS[name](source, target, memory)
+    seconds = (END[0] or time.perf_counter()) - START[0]
+    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    print(json.dumps([seconds, peak * 1024]))
+
+
+def measure(names: tuple[str, ...], source: Path, folder: Path, memory: str, rounds: int) -> list[str]:
+    """A cell for each contender: median seconds and peak memory."""
+    found: dict[str, list[tuple[float, int]]] = {name: [] for name in names}
+    failed: dict[str, str] = {}
+    for number, name in common.turns(names, rounds):
+        if name in failed:
+            continue
+        target = folder / "target"
+        common.remove(target)
+        command = [sys.executable, __file__, "--one", name, str(source), str(target), memory]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
+        if done.returncode:
+            failed[name] = done.stderr.strip().splitlines()[-1][:60]
+            continue
+        if number < 0:
+            check(source, target)
+        else:
+            found[name].append(tuple(json.loads(done.stdout.splitlines()[-1])))
+    common.remove(folder / "target")
+    cells = []
+    for name in names:
+        if name in failed:
+            cells.append(failed[name])
+            continue
+        seconds = statistics.median(seconds for seconds, _ in found[name])
+        peak = max(peak for _, peak in found[name])
+        cells.append(f"{common.seconds_text(seconds)}, {common.bytes_text(peak)}")
+    return cells
+
+
+def check(source: Path, target: Path) -> None:
+    """A part of the values is the same."""
+    old: Any = hs.open(source, mode="r")
+    new: Any = hs.open(target, mode="r")
+    if isinstance(old, hs.Array):
+        pairs = [(old[:, 100:132], new[:, 100:132])]
+    else:
+        pairs = [(old[name][...], new[name][...]) for name in ("a00000", "a00050")]
+    if not all(np.array_equal(left, right) for left, right in pairs):
+        sys.exit(f"{target} has other values")
+
+
+def make_maps(path: Path, mib: int) -> None:
+    """Maps of 4 MiB, a chunk each."""
+    shape = (mib // 4, SIDE, SIDE)
+    array = hs.create_array(
+        path, shape=shape, chunks=(1, SIDE, SIDE), dtype="f4", compressors=hs.codecs.Zstd(level=1)
+    )
+    with array.writer() as writer:
+        for n, field in enumerate(common.ocean_steps(shape)):
+            writer[n] = field
+
+
+def make_many(path: Path, count: int) -> None:
+    """Small arrays."""
+    root = hs.create_group(path)
+    for number in range(count):
+        root.create_array(f"a{number:05}", data=np.arange(10, dtype="f4"), attributes={"number": number})
+
+
+def main() -> None:
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--full", action="store_true", help="4 GiB, 10 000 arrays")
+    parser.add_argument("--mib", type=int, help="MiB of maps")
+    parser.add_argument("--row", choices=("rechunk", "many", "plan"), help="measure only this")
+    parser.add_argument("--rounds", type=int, default=3, help="samples of each contender (%(default)s)")
+    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        one(*arguments.one)
+        return
+    mib = arguments.mib or (4096 if arguments.full else 512)
+    count = 10_000 if arguments.full else 500
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
+        if arguments.row in (None, "rechunk"):
+            make_maps(folder / "maps", mib)
+            names = ("hyperslab", "hyperslab, cluster", "dask", "dask, cluster", "tensorstore")
+            rows = []
+            for memory in ("512 MiB", "64 MiB"):
+                cells = measure(names, folder / "maps", folder, memory, arguments.rounds)
+                rows.append([f"{mib} MiB, maps to series, {memory}", *cells])
+            print(common.table(("seconds, peak memory", *names), rows))
+        if arguments.row in (None, "many"):
+            make_many(folder / "many", count)
+            pair = ("hyperslab, many", "zarr-python, many")
+            cells = measure(pair, folder / "many", folder, "", arguments.rounds)
+            print(common.table(("seconds, peak memory", *pair), [[f"{count} small arrays", *cells]]))
+        if arguments.row in (None, "plan"):
+            shape = (100_000, SIDE, SIDE)
+            hs.create_array(folder / "large", shape=shape, chunks=(1, SIDE, SIDE), dtype="f4")
+            start = time.perf_counter()
+            plan = hs.plan_copy(folder / "large", folder / "copy", chunks=(1, 512, 512), task_size="4 MiB")
+            seconds = time.perf_counter() - start
+            print(f"{plan.tasks} tasks planned in {common.seconds_text(seconds)}")
+
+
+if __name__ == "__main__":
+    main()
