@@ -1,8 +1,8 @@
 //! Which chunks and shards suit the ways an array is read.
 //!
-//! 1. What each way touches of a grid is counted by geometry ([`access`]): chunks, objects, ranges
+//! 1. What each way touches of a grid is counted by geometry (`access`): chunks, objects, ranges
 //!    of shards. No candidate is made.
-//! 2. Counts become seconds ([`costs`]).
+//! 2. Counts become seconds (`costs`).
 //! 3. Chunks of powers of two along each axis, or of all of it, are tried, between two sizes in
 //!    bytes; then shards of the best of them. Each way counts by how much longer it takes than with
 //!    the chunks that suit it best: so a read of everything does not outweigh that of a point.

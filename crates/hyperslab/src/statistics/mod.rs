@@ -1,8 +1,8 @@
 //! Count, smallest, largest, mean, standard deviation and histogram of an array, in one pass and
 //! little memory.
 //!
-//! Threads claim blocks of whole chunks ([`blocks`]), decode each into memory of their own, and look
-//! at it while it is in the caches ([`kernel`]). What they know is joined in the end ([`part`]).
+//! Threads claim blocks of whole chunks (`blocks`), decode each into memory of their own, and look
+//! at it while it is in the caches (`kernel`). What they know is joined in the end (`part`).
 
 mod blocks;
 mod histogram;
