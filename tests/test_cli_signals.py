@@ -82,7 +82,7 @@ def test_copy_of_many_arrays_stops(wide: Path, tmp_path: Path, number: signal.Si
 def test_index_stops(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "many.h5", "w") as file:
-        for number in range(4000):
+        for number in range(20_000):
             file.create_dataset(f"d{number}", data=np.arange(4), chunks=(1,))
     found, out, told = stop(
         run_cli("index", tmp_path / "many.h5", "-o", tmp_path / "refs.json"), signal.SIGINT

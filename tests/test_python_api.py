@@ -49,7 +49,7 @@ def test_signature_of_create_array() -> None:
     wanted = (
         "store name shape dtype data chunks shards filters compressors serializer "
         "object_codec fill_value order zarr_format attributes chunk_key_encoding dimension_names "
-        "storage_options overwrite config write_data"
+        "storage_options overwrite config write_data access"
     )
     parameters = inspect.signature(hs.create_array).parameters
     assert " ".join(parameters) == wanted
