@@ -11,11 +11,15 @@ GALLERY = Path(__file__).parent.parent / "docs" / "gallery.ipynb"
 
 
 def shown(notebook: Any) -> list[list[str]]:
-    """What each cell of code shows."""
-    return [
+    """What each cell of code shows. Text that comes in several pieces, as it may, is one."""
+    kinds = [
         [kind for output in cell.outputs for kind in sorted(output.get("data", [output.output_type]))]
         for cell in notebook.cells
         if cell.cell_type == "code"
+    ]
+    return [
+        [kind for n, kind in enumerate(cell) if kind != "stream" or n == 0 or cell[n - 1] != kind]
+        for cell in kinds
     ]
 
 
