@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,27 @@ def scratch() -> Iterator[Path]:
     """An empty directory for one generated case (pytest's ``tmp_path`` lasts for the whole test)."""
     with tempfile.TemporaryDirectory(prefix="hyperslab-") as path:
         yield Path(path)
+
+
+@contextmanager
+def dask_cluster(
+    *, workers: int = 2, threads: int = 1, settings: Mapping[str, Any] | None = None
+) -> Iterator[Any]:
+    """A cluster of processes that may start processes of their own. ``settings``: of dask."""
+    import dask
+    import distributed
+
+    with (
+        dask.config.set({"distributed.worker.daemon": True, **(settings or {})}),
+        distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=threads,
+            processes=True,
+            dashboard_address=None,
+            memory_limit=0,
+        ) as cluster,
+    ):
+        yield cluster
 
 
 def killed(write: Callable[[], object], kills: int, seed: int, seconds: float) -> Iterator[None]:

@@ -16,7 +16,7 @@ import hyperslab as hs
 import hyperslab.dask as hd
 import numpy as np
 import pytest
-from support import assert_same
+from support import assert_same, dask_cluster
 
 distributed = pytest.importorskip("distributed")
 
@@ -25,13 +25,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    settings = {"distributed.worker.daemon": True, "distributed.scheduler.allowed-failures": 20}
-    import dask
-
     with (
-        dask.config.set(settings),
-        distributed.LocalCluster(
-            n_workers=3, threads_per_worker=2, processes=True, dashboard_address=None, memory_limit=0
+        dask_cluster(
+            workers=3, threads=2, settings={"distributed.scheduler.allowed-failures": 20}
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

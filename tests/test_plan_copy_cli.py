@@ -12,6 +12,7 @@ from pathlib import Path
 import hyperslab as hs
 import numpy as np
 import pytest
+from support import dask_cluster
 
 CHUNKS = ["--chunks", "-1,4,4", "--max-memory", "640KiB"]
 
@@ -71,16 +72,21 @@ def test_going_on(source: Path, tmp_path: Path, number: signal.Signals) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_on_a_cluster(source: Path, tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0
-    ) as cluster:
+    pytest.importorskip("distributed")
+    with dask_cluster() as cluster:
         to = ["--scheduler", cluster.scheduler_address]
         assert "stage" not in run(source, tmp_path / "b", *CHUNKS, *to, "--explain")
         assert not (tmp_path / "b").exists()
         said = run(source, tmp_path / "b", *CHUNKS, *to)
         assert said.startswith("copied 1 array: 16.0 MiB in ")
         assert "it exists already" in run(source, tmp_path / "b", *CHUNKS, *to, code=1)
+    run(source, tmp_path / "c", *CHUNKS)
+    assert files(tmp_path / "b") == files(tmp_path / "c")
+
+
+def test_flushed_by_the_environment(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYPERSLAB_FSYNC", "1")
+    run(source, tmp_path / "b", *CHUNKS, "--resume")
     run(source, tmp_path / "c", *CHUNKS)
     assert files(tmp_path / "b") == files(tmp_path / "c")
 

@@ -16,6 +16,7 @@ from typing import Any
 import hyperslab as hs
 import numpy as np
 import pytest
+from support import dask_cluster
 
 distributed = pytest.importorskip("distributed")
 
@@ -47,20 +48,12 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    import dask
-
     settings = {
-        "distributed.worker.daemon": True,
         "distributed.scheduler.allowed-failures": 10_000,
         # A worker that is killed twice within this time is not replaced.
         "distributed.deploy.lost-worker-timeout": "1 day",
     }
-    with (
-        dask.config.set(settings),
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
-        ) as cluster,
-    ):
+    with dask_cluster(settings=settings) as cluster:
         yield cluster
 
 

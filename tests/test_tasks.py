@@ -16,6 +16,7 @@ from typing import Any
 import hyperslab as hs
 import pytest
 from hyperslab._tasks import run_tasks, workers
+from support import dask_cluster
 
 distributed = pytest.importorskip("distributed")
 
@@ -24,16 +25,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    settings = {"distributed.worker.daemon": True, "distributed.scheduler.allowed-failures": 1}
-    import dask
-
-    with (
-        dask.config.set(settings),
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    settings = {"distributed.scheduler.allowed-failures": 1}
+    with dask_cluster(settings=settings) as cluster, distributed.Client(cluster) as client:
         yield client
 
 

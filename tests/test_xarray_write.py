@@ -13,7 +13,7 @@ from typing import Any
 import hyperslab as hs
 import numpy as np
 import pytest
-from support import METADATA, chunk_files, files_below, read_json
+from support import METADATA, chunk_files, dask_cluster, files_below, read_json
 
 xr = pytest.importorskip("xarray")
 zarr = pytest.importorskip("zarr")
@@ -516,13 +516,7 @@ def test_many_variables_on_a_server() -> None:
 def test_cluster(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     ds = xr.Dataset({"v": (("t", "x"), np.arange(600.0).reshape(30, 20))})
-    with (
-        dask.config.set({"distributed.worker.daemon": True}),
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None, memory_limit=0
-        ) as cluster,
-        distributed.Client(cluster),
-    ):
+    with dask_cluster(threads=2) as cluster, distributed.Client(cluster):
         encoding = {"v": {"chunks": (2, 5), "shards": (8, 10)}}
         to_zarr(ds.chunk(t=7, x=3), tmp_path / "a.zarr", encoding=encoding, safe_chunks=False)
         xr.testing.assert_equal(xr.open_dataset(tmp_path / "a.zarr", engine="zarr").load(), ds)

@@ -55,7 +55,8 @@ def _copy(wanted: dict[str, Any]) -> None:
     source, destination = wanted.pop("source"), wanted.pop("destination")
     scheduler, resume = wanted.pop("scheduler"), wanted.pop("resume")
     explain, quiet = wanted.pop("explain"), wanted.pop("quiet")
-    config.fsync = config.fsync or wanted.pop("fsync")
+    fsync = wanted.pop("fsync")
+    config.fsync = config.fsync or fsync
     if wanted["compressors"] is None:
         wanted["compressors"] = "keep"
     with nullcontext() if scheduler is None else _client(scheduler) as client:

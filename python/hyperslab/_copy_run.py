@@ -27,7 +27,6 @@ import itertools
 import json
 import os
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -207,11 +206,7 @@ def _run_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
     """Does one task, and notes that in the journal. Called on a worker."""
     copying = _kept.get(job)
     place = copying.place
-    # A worker that everybody took for dead may come back when the copy is finished.
-    if place.store.get(place.journal("id")) != job.id.encode():
-        raise DestinationError(
-            f"{job.destination}: the copy was finished or given up, this task is of no use"
-        )
+    place.check_journal(job.id)
     stage, number = item
     task = copying.plan.stages[stage][number]
     stamps = [copying.copy(part, job.threads) for part in task.parts]
@@ -276,15 +271,15 @@ class _Copying:
 
 
 class _Kept:
-    """The last plans that this process has worked on."""
+    """The last plans that this process has worked on. Without a lock, which a forked child could meet held:
+    each step is one operation of a dictionary.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._kept: dict[str, _Copying] = {}
 
     def get(self, job: _Job) -> _Copying:
-        with self._lock:
-            found = self._kept.get(job.id)
+        found = self._kept.get(job.id)
         if found is None:
             place = _Place(job.id, job.destination, job.storage_options, job.fsync)
             text = place.store.get(place.journal("plan.json"))
@@ -296,14 +291,12 @@ class _Kept:
         return found
 
     def put(self, id: str, copying: _Copying) -> None:
-        with self._lock:
-            self._kept[id] = copying
-            while len(self._kept) > 4:
-                del self._kept[next(iter(self._kept))]
+        self._kept[id] = copying
+        for old in list(self._kept)[:-4]:
+            self._kept.pop(old, None)
 
     def drop(self, id: str) -> None:
-        with self._lock:
-            self._kept.pop(id, None)
+        self._kept.pop(id, None)
 
 
 _kept = _Kept()
@@ -373,8 +366,8 @@ class _Place:
         """A worker that everybody took for dead may come back when the copy is finished."""
         if self.store.get(self.journal("id")) != id.encode():
             raise DestinationError(
-                f"{self._named()}: there is no journal of this copy: it was finished or given up, and its "
-                "tasks are of no use"
+                f"{self._named()}: there is no journal of this copy: it was finished or given up, and this "
+                "task is of no use"
             )
 
     def records(self, stage: int) -> dict[int, set[str]]:
@@ -449,11 +442,9 @@ class _Place:
             # Groups after what is in them; `.zarray` and `.zgroup` after `.zattrs`.
             for _, same in itertools.groupby(plan.documents, lambda one: (one[0].count("/"), _last(one[0]))):
                 list(pool.map(write, same))
-        if self._local is None:
-            self.store.set(self.journal("finished"), b"finished")
-        else:
-            # If it is there and `new-…` is not, that was renamed.
-            self.store.set(self.journal("finished"), b"finished")
+        # On a disk: if it is there and `new-…` is not, that was renamed.
+        self.store.set(self.journal("finished"), b"finished")
+        if self._local is not None:
             try:
                 (self._root / self._base).rename(self._local)
             except OSError as error:

@@ -71,8 +71,8 @@ def statistics(
 ) -> Statistics:
     """Count, smallest, largest, sum, mean, standard deviation and histogram of an array.
 
-    Chunks are read once, by all threads, and looked at while they are in the processor's caches: it takes as
-    long as reading, and little memory.
+    Chunks are read once, by all threads, and looked at while they are in the processor's caches: it takes
+    little longer than reading, and little memory.
 
     Parameters
     ----------

@@ -53,16 +53,10 @@ pub(super) fn add<T: Number>(values: &[T], missing: &[T], bins: Option<&Bins>, a
     }
 }
 
-/// Squares of the deviations from `mean`, added; `deviation`: of one value, `None` of what is
-/// missing.
-fn around<T: Copy>(piece: &[T], count: u64, deviation: impl Fn(T) -> Option<f64>) -> Double {
-    let (mut sums, mut squares) = ([0.0; LANES], [0.0; LANES]);
+/// Calls `add` with each value and the lane that it belongs to.
+#[inline(always)]
+fn in_lanes<T: Copy>(piece: &[T], mut add: impl FnMut(usize, T)) {
     let lanes = piece.chunks_exact(LANES);
-    let mut add = |lane: usize, value: T| {
-        let deviation = deviation(value).unwrap_or(0.0);
-        sums[lane] += deviation;
-        squares[lane] += deviation * deviation;
-    };
     let rest = lanes.remainder();
     for values in lanes {
         for (lane, value) in values.iter().enumerate() {
@@ -70,6 +64,17 @@ fn around<T: Copy>(piece: &[T], count: u64, deviation: impl Fn(T) -> Option<f64>
         }
     }
     rest.iter().enumerate().for_each(|(lane, value)| add(lane, *value));
+}
+
+/// Squares of the deviations from `mean`, added; `deviation`: of one value, `None` of what is
+/// missing.
+fn around<T: Copy>(piece: &[T], count: u64, deviation: impl Fn(T) -> Option<f64>) -> Double {
+    let (mut sums, mut squares) = ([0.0; LANES], [0.0; LANES]);
+    in_lanes(piece, |lane, value| {
+        let deviation = deviation(value).unwrap_or(0.0);
+        sums[lane] += deviation;
+        squares[lane] += deviation * deviation;
+    });
     // The mean was rounded.
     let (sum, squares) = (sums.iter().sum::<f64>(), squares.iter().sum::<f64>());
     Double::from(squares) - (Double::from(sum) * Double::from(sum)).over(count)
@@ -85,22 +90,14 @@ macro_rules! floats {
                 let pivot = piece.first().map_or(0.0, |value| to(*value));
                 let (mut sums, mut squares) = ([0.0_f64; LANES], [0.0_f64; LANES]);
                 let (mut least, mut most) = ([<$compared>::INFINITY; LANES], [<$compared>::NEG_INFINITY; LANES]);
-                let mut add = |lane: usize, value: Self| {
+                in_lanes(piece, |lane, value: Self| {
                     let difference = to(value) - pivot;
                     sums[lane] += difference;
                     squares[lane] += difference * difference;
                     let value: $compared = exact(value);
                     least[lane] = if value < least[lane] { value } else { least[lane] };
                     most[lane] = if value > most[lane] { value } else { most[lane] };
-                };
-                let lanes = piece.chunks_exact(LANES);
-                let rest = lanes.remainder();
-                for values in lanes {
-                    for (lane, value) in values.iter().enumerate() {
-                        add(lane, *value);
-                    }
-                }
-                rest.iter().enumerate().for_each(|(lane, value)| add(lane, *value));
+                });
                 let (sum, square) = (sums.iter().sum::<f64>(), squares.iter().sum::<f64>());
                 let count = piece.len() as u64;
                 let lost = sum * (sum / count as f64);
@@ -116,7 +113,7 @@ macro_rules! floats {
                 }
                 let (mut sums, mut counts) = ([0.0_f64; LANES], [0_u64; LANES]);
                 let (mut least, mut most) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
-                let mut add = |lane: usize, value: Self| {
+                in_lanes(piece, |lane, value: Self| {
                     let value: f64 = to(value);
                     // Comparisons with what is not a number are false.
                     let known = value == value;
@@ -124,15 +121,7 @@ macro_rules! floats {
                     counts[lane] += u64::from(known);
                     least[lane] = if value < least[lane] { value } else { least[lane] };
                     most[lane] = if value > most[lane] { value } else { most[lane] };
-                };
-                let lanes = piece.chunks_exact(LANES);
-                let rest = lanes.remainder();
-                for values in lanes {
-                    for (lane, value) in values.iter().enumerate() {
-                        add(lane, *value);
-                    }
-                }
-                rest.iter().enumerate().for_each(|(lane, value)| add(lane, *value));
+                });
                 let count: u64 = counts.iter().sum();
                 let missing = piece.len() as u64 - count;
                 if count == 0 {
