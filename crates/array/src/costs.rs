@@ -91,11 +91,16 @@ pub(crate) const TURNS: usize = 4;
 /// price to more.
 pub(crate) const WAITING_PER_CORE: usize = 4;
 
-/// The same of writers, which wait seldom: mostly the system takes what they write into memory.
+/// The same of writers, which wait less: mostly the system takes what they write into memory.
 /// Measured with 1 to 4 per core, for chunks of 64 KiB to 8 MB: with 2, writes take 0.83 to 1.01 of
-/// the time with 1, and 4 are no faster. Only ten chunks of text are written fastest with 1 (2: 1.2),
-/// as they end together then.
+/// the time with 1, and 4 are no faster.
 pub(crate) const WRITING_PER_CORE: usize = 2;
+
+/// A task that waited for at least this part of its time (one in so many) waits for a disk: then
+/// more threads than cores are worth their caches. Measured: chunks of numbers wait for 0.25 to 0.6
+/// of their time when they are written. Chunks of text wait for 0.07; with 2 threads per core they
+/// take 1.2 times the time.
+pub(crate) const WAITED_SHARE: u32 = 6;
 
 /// Chunks without codecs are cut into parts of about this many bytes: large enough to be worth a
 /// thread's while, small enough for a core's own cache. Row: `scan-plain/v3 8 MiB`.

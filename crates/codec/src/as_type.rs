@@ -50,11 +50,12 @@ impl Codec for AsType {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
-        self.elements.decode("astype", src, dst, self.elements.to(), |_| {})
+        // Within the type that is made, so that conversion is the only pass.
+        self.elements.decode("astype", src, dst, self.elements.from(), |_| {})
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
-        self.elements.encode("astype", src, dst, self.elements.from(), |_| {})
+        self.elements.encode("astype", src, dst, self.elements.to(), |_| {})
     }
 
     fn racing(&self) -> Racing {

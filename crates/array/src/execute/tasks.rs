@@ -42,18 +42,23 @@ pub(crate) fn decoding_limits(layout: &ArrayLayout, (limit, waiting): (usize, us
     }
 }
 
-/// How many threads may work on a write for which `asked` were asked. Each waits for its own
-/// request: to a store far away, as many as requests are worth making at once, if the chunks that
-/// they hold fit into memory.
-pub(crate) fn write_limit(layout: &ArrayLayout, asked: Option<usize>) -> usize {
-    let usual = || match layout.store().waits() {
-        true => {
-            let fit = costs::WAITING_BYTES / layout.encoding().decoded_size().saturating_mul(2).max(1);
-            settings::waiting_writers(fit.min(layout.store().cost().at_once))
-        }
-        false => settings::threads(),
-    };
-    asked.filter(|n| *n > 0).unwrap_or_else(usual)
+/// How many threads may work on a write for which `asked` were asked: at first, and if its first
+/// task waits. Each waits for its own request: to a store far away, as many as requests are worth
+/// making at once, if the chunks that they hold fit into memory.
+pub(crate) fn write_limits(layout: &ArrayLayout, asked: Option<usize>) -> (usize, usize) {
+    if let Some(asked) = asked.filter(|n| *n > 0) {
+        return (asked, asked);
+    }
+    let store = layout.store();
+    if !store.waits() {
+        return (settings::threads(), settings::threads());
+    }
+    let fit = costs::WAITING_BYTES / layout.encoding().decoded_size().saturating_mul(2).max(1);
+    let waiting = settings::waiting_writers(fit.min(store.cost().at_once));
+    match store.cost().is_far() {
+        true => (waiting, waiting),
+        false => (settings::threads(), waiting),
+    }
 }
 
 /// The gate for those who encode, where a write on so many threads has more of them than cores.
@@ -130,27 +135,25 @@ impl Waited {
     fn long(&self) -> bool {
         let (passed, used) = (self.start.elapsed(), Used::now());
         let waited = passed.saturating_sub(used.ran.saturating_sub(self.begun.ran));
-        used.waits > self.begun.waits && waited > WAITED && waited > passed / 3
+        used.waits > self.begun.waits && waited > WAITED && waited > passed / costs::WAITED_SHARE
     }
 }
 
 /// Several times what a busy machine makes a thread wait before it runs again.
 const WAITED: Duration = Duration::from_micros(50);
 
-/// Executes all tasks of a write on up to `limit` threads. `bytes` is an estimate of what is moved.
-/// Where the first task turns out to wait (what it reads is not in the system's cache), up to
-/// `waiting` threads do.
+/// Executes all tasks of a write on up to `limits.0` threads. `bytes` is an estimate of what is moved.
+/// Where the first task turns out to wait for a disk, up to `limits.1` threads do.
 pub(crate) fn run(
     layout: &ArrayLayout,
     plan: &Plan,
     bytes: u64,
-    limit: usize,
-    waiting: usize,
+    limits: (usize, usize),
     interrupt: Option<Interrupt<'_>>,
     execute: &(dyn Fn(&mut Scratch, Ask<'_>) -> Result<(), ArrayError> + Sync),
 ) -> Result<(), ArrayError> {
     let work = write_work(layout, plan.len(), bytes);
-    run_tasks(layout, plan.len(), work, (limit, waiting), interrupt, &|number, scratch, ask| {
+    run_tasks(layout, plan.len(), work, limits, interrupt, &|number, scratch, ask| {
         plan.task(layout, number, &mut scratch.task);
         execute(scratch, ask)
     })
@@ -175,8 +178,9 @@ pub(crate) fn run_tasks(
     let inline = if pool.is_awake() { costs::INLINE_WORK / 4 } else { costs::INLINE_WORK };
     let threads = worthwhile(work, inline, count, limit);
     let interrupted = || interrupt.is_some_and(|ask| ask()).then(|| interrupted(layout));
-    // Only where more could come: it takes a system call.
-    let waited = (threads > 1 && waiting > limit && others == 0).then(Waited::new);
+    // Only where more could come, also to the only core: it takes a system call.
+    let is_much = worthwhile(work, inline, count, limit.max(2)) > 1;
+    let waited = (is_much && waiting > limit && others == 0).then(Waited::new);
     let more = || {
         let most = if waited.as_ref().is_some_and(Waited::long) { waiting.min(count) } else { 0 };
         most.saturating_sub(threads)

@@ -76,8 +76,8 @@ pub fn write(
         element_count(&selection.shape()).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
     let keep_empty = options.write_empty_chunks.unwrap_or_else(settings::write_empty_chunks);
     let fill = stored_fill(layout);
-    let limit = if tasks::is_inside() { 1 } else { tasks::write_limit(layout, options.threads) };
-    let gate = tasks::gate(layout, limit);
+    let limits = if tasks::is_inside() { (1, 1) } else { tasks::write_limits(layout, options.threads) };
+    let gate = tasks::gate(layout, limits.1);
     let gate = gate.as_ref();
     if let Some(sharding) = layout.sharding() {
         let plan = &plan;
@@ -91,7 +91,7 @@ pub fn write(
             gate,
             still: options.still,
         };
-        return request.write(bytes, limit, options.interrupt);
+        return request.write(bytes, limits, options.interrupt);
     }
     // Where everything becomes fill value, chunks are deleted. A listing tells which there are.
     let may_delete = plan.len() > 1 && !keep_empty && layout.store().cost().is_far();
@@ -99,7 +99,7 @@ pub fn write(
     let present = if deletes { present(layout, plan.len()) } else { None };
     let present = present.as_ref();
     let still = options.still;
-    tasks::run(layout, &plan, bytes, limit, limit, options.interrupt, &|scratch, ask| {
+    tasks::run(layout, &plan, bytes, limits, options.interrupt, &|scratch, ask| {
         let src = bound.at(&scratch.task.out);
         let strides = bound.strides();
         if layout.grid().is_regular() {

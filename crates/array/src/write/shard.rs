@@ -112,26 +112,28 @@ fn divide_well(shards: &ShardPlan<'_>, threads: usize) -> bool {
 }
 
 impl WriteRequest<'_> {
-    /// Writes all. `bytes`: an estimate of what is moved; `limit`: the threads that may work on it.
+    /// Writes all. `bytes`: an estimate of what is moved; `limits`: the threads that may work on it,
+    /// at first and if it waits.
     pub(crate) fn write(
         &self,
         bytes: u64,
-        limit: usize,
+        limits: (usize, usize),
         interrupt: Option<Interrupt<'_>>,
     ) -> Result<(), ArrayError> {
         let shards = ShardPlan::new(self.layout, self.sharding, self.plan)?;
-        let limit = limit.min(settings::decodes_in_flight());
+        let most = settings::decodes_in_flight();
+        let limits = (limits.0.min(most), limits.1.min(most));
         let work = tasks::work(self.layout, self.plan.len(), bytes);
-        let threads = limit.min(settings::threads());
-        let few = self.plan.len() / shards.len().max(1) < costs::FEW_SHARDS * limit;
+        let threads = limits.0.min(settings::threads());
+        let few = self.plan.len() / shards.len().max(1) < costs::FEW_SHARDS * limits.1;
         let near = !self.layout.store().cost().is_far();
         if shards.len() > 1 && (few || near && divide_well(&shards, threads)) {
-            let limit = if few { limit } else { threads };
+            let limits = if few { limits } else { (threads, threads) };
             let each = |number: usize, scratch: &mut Scratch, ask: Ask<'_>| {
                 until_done(|first| self.write_shard(&shards, number, first, Workers::This(scratch), ask))
             };
             let work = tasks::write_work(self.layout, self.plan.len(), bytes);
-            return tasks::run_tasks(self.layout, shards.len(), work, (limit, limit), interrupt, &each);
+            return tasks::run_tasks(self.layout, shards.len(), work, limits, interrupt, &each);
         }
         // Nothing is waited for but in the end: more threads than cores would only wait for their
         // turns.

@@ -147,7 +147,7 @@ impl<'s> ShardParts<'s> {
         let bytes = elements.saturating_mul(layout.dtype().size() as u64);
         let keep_empty = options.write_empty_chunks.unwrap_or_else(settings::write_empty_chunks);
         let fill = stored_fill(layout);
-        let gate = tasks::gate(layout, tasks::write_limit(layout, options.threads));
+        let gate = tasks::gate(layout, tasks::write_limits(layout, options.threads).1);
         let request = WriteRequest {
             layout,
             sharding,
@@ -173,7 +173,7 @@ impl<'s> ShardParts<'s> {
         if let Some(unit) = units.iter().find(|unit| !matches!(index.get(unit.n), Ok(None))) {
             return Err(self.wrong(Some(unit.n), "two parts of it hold the same inner chunk"));
         }
-        let limit = tasks::write_limit(layout, options.threads).min(settings::decodes_in_flight());
+        let limit = tasks::write_limits(layout, options.threads).0.min(settings::decodes_in_flight());
         let work = tasks::work(layout, plan.len(), bytes);
         let workers = Workers::Pool { work, limit: limit.min(settings::threads()) };
         let output = ShardOutput::new(sink, index, workers.window());
