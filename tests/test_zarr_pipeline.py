@@ -493,7 +493,10 @@ def test_small_requests_are_made_on_the_event_loop(tmp_path: Path, monkeypatch: 
                 store, name="plain", shape=(16, 1 << 17), chunks=(1, 1 << 17), dtype="f4", compressors=None
             )
             coded = zarr.create_array(
-                store, name="coded", shape=(16, 1 << 18), chunks=(1, 1 << 18), dtype="f4"
+                store, name="coded", shape=(4, 1 << 19), chunks=(1, 1 << 19), dtype="f4"
+            )
+            middle = zarr.create_array(
+                store, name="middle", shape=(4, 1 << 18), chunks=(1, 1 << 18), dtype="f4"
             )
             shards = zarr.create_array(
                 store,
@@ -510,6 +513,14 @@ def test_small_requests_are_made_on_the_event_loop(tmp_path: Path, monkeypatch: 
         assert not handed(lambda: plain[small])
         coded[large] = 1
         assert handed(lambda: coded[0, :1]), "all of the chunk is decoded"
+        middle[large] = 1
+        assert not handed(lambda: middle[0]), "nobody else waits"
+
+        async def together(array: Any = middle.async_array) -> None:
+            await asyncio.gather(*(array.getitem(row) for row in range(4)))
+
+        assert handed(lambda: asyncio.run(together())), "others wait"
+        assert not handed(lambda: middle[0])
         shards[large] = 1
         assert not handed(lambda: shards[3, :10]), "one chunk of the shard"
         assert handed(lambda: shards[:, :10])
@@ -521,6 +532,41 @@ def test_small_requests_are_made_on_the_event_loop(tmp_path: Path, monkeypatch: 
     with using(OURS):
         array = zarr.create_array(wrapped, shape=(4,), chunks=(2,), dtype="i4")
     assert handed(lambda: array[:1]), "it needs the loop"
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("version", [2, 3])
+def test_results_are_in_recycled_memory(tmp_path: Path, version: Any, order: Any) -> None:
+    """Of zarr-python's own results, not of those that somebody else holds."""
+    spec: dict[str, Any] = {"config": {"order": order}} if version == 3 else {"order": order}
+    values = np.random.default_rng(3).integers(0, 99, (300, 400)).astype("i4")
+    with using(OURS):
+        array = zarr.create_array(tmp_path, data=values, chunks=(100, 150), zarr_format=version, **spec)
+
+    def is_recycled(found: Any) -> bool:
+        return type(found.base).__name__ == "Memory"
+
+    for found, expected in ((array[...], values), (array[7:290:3, 1:], values[7:290:3, 1:])):
+        np.testing.assert_array_equal(found, expected)
+        assert is_recycled(found) and found.flags.writeable
+        assert found.flags["F_CONTIGUOUS" if order == "F" else "C_CONTIGUOUS"]
+    assert not is_recycled(array[:20, :20]), "small"
+    with zarr.config.set({"threading.max_workers": 1}):
+        np.testing.assert_array_equal(array[...], values)
+    # Memory that somebody else sees is written to.
+    mine = np.zeros_like(values, order=order)
+    array.get_basic_selection(..., out=zarr.core.buffer.cpu.NDBuffer(mine))
+    np.testing.assert_array_equal(mine, values)
+    whole = np.zeros((302, 400), "i4", order=order)
+    array.get_basic_selection(..., out=zarr.core.buffer.cpu.NDBuffer(whole[1:-1]))
+    np.testing.assert_array_equal(whole[1:-1], values)
+    shared = zarr.core.buffer.cpu.NDBuffer(np.zeros_like(values, order=order))
+    seen = memoryview(shared.as_numpy_array())
+    array.get_basic_selection(..., out=shared)
+    np.testing.assert_array_equal(np.asarray(seen), values)
+    lone = zarr.core.buffer.cpu.NDBuffer.create(shape=values.shape, dtype=values.dtype, order=order)
+    array.get_basic_selection(..., out=lone)
+    np.testing.assert_array_equal(lone.as_numpy_array(), values)
 
 
 def test_a_store_of_ours_is_read_without_python_in_between(tmp_path: Path) -> None:
