@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from hyperslab._node import Node
     from hyperslab._store import Store
 
-__all__ = ["awaited", "awaited_of"]
+__all__ = ["FAR", "awaited", "awaited_of"]
 
 T = TypeVar("T")
 
 # Threads that wait for a server: as many as its store makes requests at once, which is this by
-# default, and at most.
-_FAR, _MOST_FAR = 64, 1024
+# default, and at most. (``in_all`` of the settings in the crate ``remote``.)
+FAR, _MOST_FAR = 256, 1024
 # Calls that one thread does before another may take the rest. Handing over costs as much as reading
 # some small chunks.
 _TOGETHER = 32
@@ -145,7 +145,7 @@ def _this_process() -> _Process:
     return process
 
 
-async def awaited(call: Callable[..., T], *args: Any, requests: int = _FAR) -> T:
+async def awaited(call: Callable[..., T], *args: Any, requests: int = FAR) -> T:
     """``call(*args)`` on a thread, of which there are as many as requests at once; 0: as cores.
 
     Cancelling stops the call. This returns when the thread is done with it, so that memory of the caller is
@@ -172,5 +172,5 @@ def awaited_of(node: Node, call: Callable[..., T], *args: Any) -> Any:
 def _requests(store: Store) -> int:
     """How many requests a store makes at once."""
     options: list[tuple[str, str]] = getattr(store, "_options", [])
-    given = next((value for name, value in options if name in ("concurrency", "max_concurrency")), _FAR)
+    given = next((value for name, value in options if name in ("concurrency", "max_concurrency")), FAR)
     return min(max(int(given), 1), _MOST_FAR)

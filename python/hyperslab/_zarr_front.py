@@ -11,7 +11,7 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteReques
 from zarr.abc.store import Store as _ZarrStore
 from zarr.core.buffer import Buffer, default_buffer_prototype
 
-from hyperslab._await import awaited
+from hyperslab._await import FAR, awaited
 from hyperslab._hdf5_group import FileGroup
 from hyperslab._open import open_group
 from hyperslab._place import place_of
@@ -107,7 +107,7 @@ class Store(_ZarrStore):  # type: ignore[misc]
         self._is_file = root is not None
         self._objects: Any = FileObjects(root) if self._is_file else _Stored(self._place, self._path)
         super().__init__(read_only=read_only or self._is_file or self._place.read_only)
-        self._requests = 64 if self._place._native.is_far() else 0
+        self._requests = FAR if self._place._native.is_far() else 0
 
     def with_read_only(self, read_only: bool = False) -> Store:
         """The same store with another `read_only`."""

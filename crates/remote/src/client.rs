@@ -1,7 +1,7 @@
 //! One server as seen from one process, and the requests to it.
 //!
 //! Connections belong to the threads of a process, so a forked child makes its client anew, from
-//! the configuration. Every request waits for one of [`Settings::concurrency`] permits, has a
+//! the configuration. Every request waits for one of [`Settings::in_all`] permits, has a
 //! deadline, and returns a [`Failure`] that is fit to be told.
 
 use crate::failure::{Cause, Failure, failure};
@@ -416,7 +416,7 @@ impl PerProcess {
             let late = |_| Cause::new(ErrorKind::TimedOut, "the server did not answer in time");
             Ok::<_, Box<Cause>>(Arc::new(Client {
                 store: connect.await.map_err(late).flatten()?,
-                permits: Semaphore::new(self.settings.concurrency.max(1)),
+                permits: Semaphore::new(self.settings.in_all.max(1)),
                 bodies: Semaphore::new(
                     BODIES_PER_CORE * std::thread::available_parallelism().map_or(1, usize::from),
                 ),

@@ -304,7 +304,8 @@ impl Options {
         let settings = &mut self.settings;
         match name {
             "concurrency" | "max_concurrency" => {
-                settings.concurrency = size(number(given, value)?).clamp(1, 1024)
+                settings.concurrency = size(number(given, value)?).clamp(1, 1024);
+                settings.in_all = settings.concurrency;
             }
             "coalesce" => settings.gap = Some(number(given, value)?),
             "max_request_size" => settings.largest = number(given, value)?.max(1 << 12),

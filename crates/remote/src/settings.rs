@@ -19,8 +19,10 @@ pub enum Unconditional {
 /// How requests are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Requests under way at a time, of one store.
+    /// Requests of one call under way at a time: what they bring is in memory before it is decoded.
     pub concurrency: usize,
+    /// Requests under way at a time, of all calls to one store.
+    pub in_all: usize,
     /// Ranges of an object that lie closer than this, in bytes, are one request. `None`: as far
     /// apart as is read in the time of one request, as measured.
     pub gap: Option<u64>,
@@ -50,6 +52,8 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             concurrency: 64,
+            // 1000 reads of one small chunk each, awaited together, 30 ms away: 509 ms with 64, 175 with 256.
+            in_all: 256,
             gap: None,
             largest: 8 << 20,
             part: 16 << 20,
