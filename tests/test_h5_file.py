@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import os
 import pickle
+import signal
 import subprocess
 import sys
+import tempfile
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import h5py
 import hyperslab as hs
+import netCDF4
 import numpy as np
 import pytest
 from h5_compare import same_file
@@ -114,6 +121,169 @@ def test_file_objects(path: Path) -> None:
     assert hs.File.in_memory(image)["b"][1] == 2.5
 
 
+class Counting(io.RawIOBase):
+    """A file that counts what is read of it, and gives at most 100 000 bytes at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = path.open("rb")
+        self.count = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, *where: int) -> int:
+        return self.file.seek(*where)
+
+    def tell(self) -> int:
+        return self.file.tell()
+
+    def readinto(self, into: Any) -> int:
+        found = self.file.readinto(memoryview(into)[:100_000])
+        self.count += found
+        return found
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """16 MB, of which 8 MB are compressed to 4 MB."""
+    path = tmp_path / "large.h5"
+    values = np.random.default_rng(1).integers(0, 1 << 16, (32, 256, 256)).astype("i4")
+    with h5py.File(path, "w") as file:
+        file.create_dataset("z", data=values, chunks=(1, 256, 256), compression="gzip", compression_opts=1)
+        file["plain"] = np.arange(1_000_000.0)
+        file["names"] = ["a", "été"] * 50
+    return path
+
+
+def test_file_objects_are_read_as_far_as_needed(large: Path) -> None:
+    made = Counting(large)
+    with hs.File(made) as file, h5py.File(large) as theirs:
+        assert file.driver == "fileobj"
+        assert file["z"][5].tolist() == theirs["z"][5].tolist()
+        assert file["plain"][1000:1010].tolist() == theirs["plain"][1000:1010].tolist()
+        assert made.count < 500_000 < large.stat().st_size / 20
+        np.testing.assert_array_equal(file["z"][...], theirs["z"][...])
+        np.testing.assert_array_equal(file["plain"][...], theirs["plain"][...])
+        assert same_file(file, theirs) == 4
+        with pytest.raises(TypeError, match="pickled"):
+            pickle.dumps(file["z"])
+    assert not made.closed
+    made.count = 0
+    assert hs.open(made, mode="r")["names"].asstr()[1] == "été"
+    assert 0 < made.count < 500_000
+
+
+def test_threads_take_turns_at_a_file_object(large: Path) -> None:
+    with h5py.File(large) as theirs:
+        values = theirs["z"][...]
+    array, rows = hs.File(Counting(large))["z"], np.random.default_rng(0).permutation(96) % 32
+    with ThreadPoolExecutor(8) as pool:
+        for row, found in zip(rows, pool.map(lambda row: array[row], rows), strict=True):
+            np.testing.assert_array_equal(found, values[row])
+
+
+def test_file_objects_of_other_kinds(path: Path, tmp_path: Path) -> None:
+    """Whatever seeks and reads: files in archives, compressed ones, those without a name."""
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.write(path, "file.h5")
+    with gzip.open(tmp_path / "x.gz", "wb") as compressed:
+        compressed.write(path.read_bytes())
+    nameless = tempfile.TemporaryFile()
+    nameless.write(path.read_bytes())
+    buffered = io.BufferedReader(Counting(path))
+    for made in (zipfile.ZipFile(tmp_path / "x.zip").open("file.h5"), gzip.open(tmp_path / "x.gz"), nameless):
+        with made, hs.File(made) as ours, h5py.File(path) as theirs:
+            assert same_file(ours, theirs) == 4
+    assert hs.open(buffered)["b"][1] == 2.5 and buffered.raw.count > 0  # type: ignore[attr-defined]
+    classic = tmp_path / "classic.nc"
+    with netCDF4.Dataset(classic, "w", format="NETCDF3_CLASSIC") as dataset:
+        dataset.createDimension("x", 3)
+        dataset.createVariable("a", "i4", ("x",))[:] = [1, 2, 3]
+    assert hs.open(Counting(classic))["a"][:].tolist() == [1, 2, 3]
+    with pytest.raises(OSError, match=r"NetCDF-3: use hyperslab\.open"):
+        hs.File(Counting(classic))
+
+
+def test_file_objects_that_cannot_be_read(large: Path) -> None:
+    with large.open(encoding="latin-1") as text, pytest.raises(TypeError, match="mode 'rb'"):
+        hs.open(text)  # type: ignore[arg-type]
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end, "rb") as pipe, pytest.raises(io.UnsupportedOperation, match="BytesIO"):
+        hs.open(pipe)
+    os.close(write_end)
+    with pytest.raises(hs.errors.UnsupportedError, match="read only"):
+        hs.open(Counting(large), mode="w")
+    made = Counting(large)
+    array = hs.File(made)["z"]
+    made.close()
+    with pytest.raises(ValueError, match="closed: keep it open while") as closed:
+        array[3]
+    assert isinstance(closed.value, hs.errors.ClosedError)
+    cut = Counting(large)
+    array = hs.File(cut)["z"]
+    os.truncate(large, 100_000)
+    with pytest.raises(hs.errors.HyperslabError):
+        array[31]
+
+
+def test_a_signal_handler_that_reads_what_it_interrupted(large: Path) -> None:
+    made, found = Counting(large), list[BaseException]()
+    array = hs.File(made)["z"]
+
+    def handler(*_: Any) -> None:
+        try:
+            array[3]
+        except BaseException as error:
+            found.append(error)
+
+    class Interrupted(Counting):
+        def readinto(self, into: Any) -> int:
+            if not found:
+                signal.raise_signal(signal.SIGUSR1)
+            return super().readinto(into)
+
+    made.__class__ = Interrupted
+    former = signal.signal(signal.SIGUSR1, handler)
+    try:
+        values = array[2]
+    finally:
+        signal.signal(signal.SIGUSR1, former)
+    assert len(found) == 1 and "a signal handler reads" in str(found[0])
+    with h5py.File(large) as theirs:
+        np.testing.assert_array_equal(values, theirs["z"][2])
+
+
+def test_a_forked_child_does_not_move_the_position_of_its_parent(large: Path) -> None:
+    code = """
+import io, os, sys, hyperslab as hs
+sys.path.insert(0, sys.argv[2])
+from test_h5_file import Counting
+from pathlib import Path
+array = hs.File(Counting(Path(sys.argv[1])))["z"]
+child = os.fork()
+if child == 0:
+    try:
+        array[3]
+    except hs.errors.StoreError as error:
+        os._exit(0 if "forked" in str(error) else 1)
+    os._exit(2)
+assert os.waitpid(child, 0)[1] == 0
+print(int(array[3].sum()))
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", code, str(large), str(Path(__file__).parent)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    with h5py.File(large) as theirs:
+        assert found.stdout.split() == [str(int(theirs["z"][3].sum()))], found.stderr
+
+
 def test_file_objects_of_fsspec(path: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     with fsspec.open(str(path), "rb") as made:
@@ -122,6 +292,10 @@ def test_file_objects_of_fsspec(path: Path) -> None:
         made.write(path.read_bytes())
     with fsspec.open("memory://file.h5", "rb") as made:
         assert hs.File(made)["b"][1] == 2.5
+    assert hs.open(fsspec.open("memory://file.h5", "rb"))["b"][1] == 2.5
+    with gzip.open(path.with_suffix(".gz"), "wb") as compressed:
+        compressed.write(path.read_bytes())
+    assert hs.open(fsspec.open(str(path.with_suffix(".gz")), "rb", compression="gzip"))["b"][1] == 2.5
 
 
 def test_a_family(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from typing import Any, Self
 
 from hyperslab import _native
 from hyperslab._cache import CacheLike, resolve_cache
+from hyperslab._file_objects import is_file_object, store_of_object
 from hyperslab._hdf5_group import FileGroup
-from hyperslab._store import FileStore, MemoryStore, Store
+from hyperslab._store import FileStore, Store
 from hyperslab.errors import (
     InvalidArgumentError,
     NodeNotFoundError,
@@ -69,7 +70,7 @@ class File(FileGroup):
     ----------
     name : str, os.PathLike, bytes or file object
         A path; a URL (``s3://``, ``https://``, …); or an object with ``read`` and ``seek``, which is read as
-        a whole into memory unless it is a local file or one of fsspec on a server.
+        far as it is needed (``BytesIO`` is copied) and stays open.
     mode : str, default "r"
         ``"r"``. HDF5 is not written: the others (``r+``, ``a``, ``w``, ``w-``, ``x``) are refused.
     driver : str, optional
@@ -125,7 +126,7 @@ class File(FileGroup):
         if fs_strategy is not None or fs_page_size is not None:
             raise InvalidArgumentError("Unable to set file space strategy of an existing file")
         given = {key: value for key, value in keywords.items() if key not in _WITHOUT_EFFECT}
-        if hasattr(name, "read") and hasattr(name, "seek"):
+        if is_file_object(name):
             if driver not in (None, "fileobj"):
                 raise InvalidArgumentError("Driver must be 'fileobj' for file-like object if specified.")
             if given.pop("fileobj", name) is not name:
@@ -272,7 +273,7 @@ def _store_of(
 ) -> tuple[FileStore, str]:
     """The file, and what `File.filename` says."""
     if driver == "fileobj":
-        return _store_of_object(name), repr(name)
+        return _only_hdf5(store_of_object(name)), repr(name)
     if isinstance(name, bytes):
         name = os.fsdecode(name)
     shown = first = name if isinstance(name, str) else os.fspath(name)
@@ -320,39 +321,3 @@ def _only_hdf5(store: FileStore) -> FileStore:
             "hyperslab.open"
         )
     return store
-
-
-def _store_of_object(file: Any) -> FileStore:
-    """The file that a Python file object is."""
-    place, options = _place_of_object(file)
-    if place is not None:
-        return _opened(place, options)
-    before = file.tell()
-    file.seek(0)
-    memory = MemoryStore()
-    memory.set("file", file.read())
-    file.seek(before)
-    found = memory._native.file_at("file")
-    if found is None:
-        raise UnknownFormatError(f"{file!r} is no HDF5 file (file signature not found)")
-    return _only_hdf5(FileStore._of(found[0]))
-
-
-def _place_of_object(file: Any) -> tuple[str | Path | None, Mapping[str, Any] | None]:
-    """The path or URL of what a file object reads, where the engine can read it itself."""
-    system, path = getattr(file, "fs", None), getattr(file, "path", None)
-    if isinstance(path, str) and hasattr(system, "protocol"):
-        # Of fsspec, on a server.
-        from hyperslab._foreign_stores import url_of_fsspec
-
-        url, options = url_of_fsspec(system, path) or (None, None)
-        if url is not None and _native.takes_storage_options(url):
-            return url, options
-    file = getattr(file, "f", file)
-    if not isinstance(file, (io.BufferedReader, io.FileIO)) or not isinstance(file.name, str):
-        return None, None
-    try:
-        same = os.path.samestat(os.fstat(file.fileno()), Path(file.name).stat())
-    except (OSError, ValueError):
-        return None, None
-    return (Path(file.name).absolute() if same else None), None

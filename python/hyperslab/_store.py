@@ -219,6 +219,8 @@ class FileStore(Store):
     _options: list[tuple[str, str]]
     # How `hyperslab.File` opened it: name, driver, …
     _opened_as: Mapping[str, Any] = {}
+    # Whether a file object of Python reads it.
+    _is_object = False
 
     def __init__(
         self, path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
@@ -259,6 +261,8 @@ class FileStore(Store):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self._is_object:
+            raise TypeError("what a file object reads cannot be pickled: open the file by its path or URL")
         if self._native.file_path is not None:
             return FileStore, (str(self.path),)
         from hyperslab._remote import pickled_options, pickled_url
@@ -466,6 +470,10 @@ def resolve_store(store: Any, storage_options: Mapping[str, Any] | None = None) 
         return store.store, store.path
     if isinstance(store, str):
         return _reach(store, storage_options)
+    from hyperslab._file_objects import is_file_object, store_of_object
+
+    if is_file_object(store):
+        return store_of_object(store), ""
     if isinstance(store, os.PathLike):
         protocol = getattr(store, "protocol", "")
         if protocol not in ("", "file"):

@@ -101,12 +101,14 @@ fn system(py: Python<'_>, source: &io::Error, message: String) -> PyErr {
     }
 }
 
-/// What a Python mapping that is a store raised. Ctrl-C stays what it is.
+/// What a Python mapping that is a store raised. Ctrl-C stays what it is, and so does that a file was
+/// closed.
 fn of_mapping(py: Python<'_>, raised: &PyErr, message: String) -> PyErr {
     if !raised.is_instance_of::<PyException>(py) {
         return raised.clone_ref(py);
     }
-    let error = exception(py, "StoreError", message);
+    let closed = find(py, "ClosedError").is_ok_and(|class| raised.is_instance(py, &class));
+    let error = exception(py, if closed { "ClosedError" } else { "StoreError" }, message);
     error.set_cause(py, Some(raised.clone_ref(py)));
     error
 }
