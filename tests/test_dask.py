@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -260,3 +263,45 @@ def test_store_of_what_does_not_fit(tmp_path: Path) -> None:
         hd.store(x[x > 0][:, None], z)
     with pytest.raises(hs.errors.ReadOnlyError):
         hd.store(x, hs.open_array(tmp_path / "a", mode="r"), (slice(5), slice(5)))
+
+
+def test_threads_of_dask_and_of_the_engine_do_not_multiply(tmp_path: Path) -> None:
+    """In a process of its own: each call of the engine from each thread of dask could have made new ones."""
+    code = """
+import os, sys, threading
+import dask.array as da, hyperslab as hs, hyperslab.dask as hd, numpy as np
+
+z = hs.create_array(sys.argv[1], shape=(64, 256, 256), shards=(4, 256, 256), chunks=(1, 64, 64), dtype="f4")
+z[...] = np.random.default_rng(0).normal(size=z.shape).round(2)
+copy = hs.create_array(sys.argv[2], shape=z.shape, shards=z.shards, chunks=z.chunks, dtype="f4")
+most, over = 0, threading.Event()
+
+def watch():
+    global most
+    while not over.wait(0.0005):
+        most = max(most, len(os.listdir("/proc/self/task")))
+
+before = len(os.listdir("/proc/self/task"))
+watcher = threading.Thread(target=watch)
+watcher.start()
+for _ in range(3):
+    x = hd.from_array(z, "shards")
+    total = float(x.sum().compute(scheduler="threads", num_workers=8))
+    hd.store(x + 1, copy, scheduler="threads", num_workers=8)
+over.set()
+watcher.join()
+assert np.array_equal(copy[...], z[...] + np.float32(1))
+print(before, most)
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "a"), str(tmp_path / "b")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "HYPERSLAB_THREADS": "4"},
+    )
+    assert found.returncode == 0, found.stderr
+    before, most = map(int, found.stdout.split())
+    # The watcher, dask's, and those of one pool of the engine.
+    assert before < most <= before + 1 + 8 + 4
