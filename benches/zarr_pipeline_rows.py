@@ -2,16 +2,21 @@
 
 Run: ``python benches/zarr_pipeline_rows.py [--row shards] [--rounds 15] [--place /dev/shm]``. Pipelines that
 are not installed are left out.
+
+*alone* is zarr-python with a pipeline that does nothing: what all pipelines pay. *files*, of writes: the same
+bytes written to new files that are renamed over the old ones, by one thread or two, whichever is faster.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +25,8 @@ import common
 import numpy as np
 import zarr
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
+from zarr.core.codec_pipeline import BatchedCodecPipeline
+from zarr.registry import register_pipeline
 
 PIPELINES = {
     "hyperslab": "hyperslab.zarr.CodecPipeline",
@@ -27,6 +34,7 @@ PIPELINES = {
     "fused": "zarr.core.codec_pipeline.FusedCodecPipeline",
     "batched": "zarr.core.codec_pipeline.BatchedCodecPipeline",
 }
+ALONE, FILES = "alone", "files"
 CODECS: dict[str, list[Any]] = {
     "none": [],
     "gzip": [GzipCodec(level=5)],
@@ -84,6 +92,42 @@ def rows() -> Iterator[Row]:
             yield Row("shards", f"{about}, {codec}", cube, inner, codec, selections, outer, write)
 
 
+class Nothing(BatchedCodecPipeline):  # type: ignore[misc]
+    """A pipeline that does nothing."""
+
+    async def read(self, batch_info: Any, out: Any, drop_axes: Any = ()) -> Any:
+        return ({"status": "present"},) * len(batch_info)
+
+    async def write(self, batch_info: Any, value: Any, drop_axes: Any = ()) -> None:
+        pass
+
+
+register_pipeline(Nothing)
+
+
+def files_of(place: Path, write: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
+    """What writes the files that ``write`` writes, by one thread and by two."""
+
+    def times() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in place.rglob("*") if path.is_file()}
+
+    before = times()
+    write()
+    stored = {path: path.read_bytes() for path, time in times().items() if before.get(path) != time}
+    paths, pool = list(stored), ThreadPoolExecutor(2)
+
+    def replace(some: list[Path]) -> None:
+        for path in some:
+            new = path.with_name(f"{path.name}.new")
+            file = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+            os.write(file, stored[path])
+            os.close(file)
+            new.replace(path)
+
+    halves = (paths[::2], paths[1::2])
+    return {"one": lambda: replace(paths), "two": lambda: list(pool.map(replace, halves))}
+
+
 def made(place: Path, row: Row) -> Any:
     """The array, with values in it, and these values."""
     step = np.concatenate(list(common.ocean_steps((2, *row.shape[-2:]))))
@@ -103,7 +147,8 @@ def made(place: Path, row: Row) -> Any:
 
 def work_of(place: Path, row: Row, pipeline: str, values: Any) -> Callable[[], Any]:
     """What is timed."""
-    with zarr.config.set({"codec_pipeline.path": PIPELINES[pipeline]}):
+    path = f"{__name__}.Nothing" if pipeline == ALONE else PIPELINES[pipeline]
+    with zarr.config.set({"codec_pipeline.path": path}):
         array = zarr.open_array(place, mode="r+")
     if not row.write:
         return lambda: [array[selection] for selection in row.selections]
@@ -119,24 +164,29 @@ def work_of(place: Path, row: Row, pipeline: str, values: Any) -> Callable[[], A
 def measured(row: Row, place: Path, names: list[str], rounds: int) -> dict[str, float]:
     """Seconds of a call: the median of all samples."""
     values = made(place, row)
-    works = {name: work_of(place, row, name, values) for name in names}
+    works = {name: work_of(place, row, name, values) for name in (*names, ALONE)}
     loops = {}
+    if row.write:
+        works.update(files_of(place, works[names[0]]))
     for name, work in works.items():
         found = work()
-        if not row.write:
+        if not row.write and name != ALONE:
             for part, selection in zip(found, row.selections, strict=True):
                 np.testing.assert_array_equal(part, values[selection], name)
         start = time.perf_counter()
         work()
         loops[name] = max(1, int(SAMPLE / (time.perf_counter() - start)))
-    samples: dict[str, list[float]] = {name: [] for name in names}
-    for number, name in common.turns(names, rounds):
+    samples: dict[str, list[float]] = {name: [] for name in works}
+    for number, name in common.turns(list(works), rounds):
         start = time.perf_counter()
         for _ in range(loops[name]):
             works[name]()
         if number >= 0:
             samples[name].append((time.perf_counter() - start) / loops[name])
-    return {name: statistics.median(times) for name, times in samples.items()}
+    best = {name: statistics.median(times) for name, times in samples.items()}
+    if row.write:
+        best[FILES] = min(best.pop("one"), best.pop("two"))
+    return best
 
 
 def installed() -> list[str]:
@@ -165,14 +215,15 @@ def main() -> None:
     warnings.simplefilter("ignore")
     names = installed()
     others = [name for name in names if name != "hyperslab"]
-    print(f"| row | what | {' | '.join(names)} | {' | '.join(f'÷ {name}' for name in others)} |")
-    print(f"|---{'|---' * (1 + len(names) + len(others))}|")
+    shown = [*names, ALONE, FILES]
+    print(f"| row | what | {' | '.join(shown)} | {' | '.join(f'÷ {name}' for name in others)} |")
+    print(f"|---{'|---' * (1 + len(shown) + len(others))}|")
     for row in rows():
         if asked.row and row.name not in asked.row:
             continue
         with tempfile.TemporaryDirectory(dir=asked.place) as place:
             found = measured(row, Path(place) / "x", names, asked.rounds)
-        times = [common.seconds_text(found[name]) for name in names]
+        times = [common.seconds_text(found[name]) if name in found else "" for name in shown]
         ratios = [f"{found['hyperslab'] / found[name]:.2f}" for name in others]
         print(f"| {row.name} | {row.about} | {' | '.join(times + ratios)} |", flush=True)
 
