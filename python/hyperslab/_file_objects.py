@@ -6,15 +6,17 @@ import io
 import itertools
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hyperslab import _native
 from hyperslab._store import FileStore, MemoryStore
 from hyperslab.errors import ClosedError, UnknownFormatError
 
 __all__ = ["is_file_object", "store_of_object"]
+
+T = TypeVar("T")
 
 # The only key of the store that a file object becomes.
 _KEY = "file"
@@ -79,7 +81,7 @@ class _FileObject:
     def __iter__(self) -> Iterator[str]:
         return iter([_KEY])
 
-    def _in_turn(self, key: str, work: Any) -> Any:
+    def _in_turn(self, key: str, work: Callable[[Any], T]) -> T:
         if key != _KEY:
             raise KeyError(key)
         if os.getpid() != self._process:

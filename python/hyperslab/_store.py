@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, Protocol, Self, TypeAlias, cast
 
 from hyperslab import _native
 from hyperslab._config import config
@@ -369,8 +369,22 @@ class StorePath:
         return f"StorePath({self.store!r}, {self.path!r})"
 
 
-StoreLike: TypeAlias = Store | StorePath | str | os.PathLike[str] | MutableMapping[str, bytes]
-"""What a store can be given as: a store, a path in a store, a path, a URL, a mapping that holds objects."""
+class ReadableFile(Protocol):
+    """A file object that is opened for reading bytes."""
+
+    def read(self, size: int, /) -> Any:
+        """At most so many bytes."""
+
+    def seek(self, offset: int, whence: int = ..., /) -> Any:
+        """Moves the position."""
+
+    def tell(self) -> int:
+        """The position."""
+        ...
+
+
+StoreLike: TypeAlias = Store | StorePath | str | os.PathLike[str] | MutableMapping[str, bytes] | ReadableFile
+"""A store, a path in one, a path, a URL, a mapping that holds objects, a file object of HDF5 or NetCDF."""
 
 
 _PATH = type(Path())

@@ -443,9 +443,7 @@ class _Engine(NamedTuple):
         return self.found.is_near
 
 
-def _opened(
-    metadata: Any, found: EngineStore, prefix: str, selected: Planned, config: Any
-) -> _Engine:
+def _opened(metadata: Any, found: EngineStore, prefix: str, selected: Planned, config: Any) -> _Engine:
     """The array that the metadata describe, with the shape and the chunks of a selection."""
     store = found.store
     path = f"{found.path}{prefix}".rstrip("/")
@@ -495,7 +493,7 @@ def _holders(buffer: Any) -> int:
 
 # The array of a buffer that nothing else holds.
 try:
-    _ONE_HOLDER = _holders(cpu.NDBuffer(np.empty(1)))
+    _ONE_HOLDER = _holders(cpu.NDBuffer.from_numpy_array(np.empty(1)))
 except AttributeError:
     _ONE_HOLDER = -1
 
@@ -504,7 +502,10 @@ def _is_alone(buffer: Any) -> bool:
     """Whether nobody but a buffer has its array, so that nobody sees that it becomes another one: such are
     those that zarr-python makes for a result.
     """
-    return type(buffer) is cpu.NDBuffer and _holders(buffer) == _ONE_HOLDER and buffer._data.base is None
+    if type(buffer) is not cpu.NDBuffer or _holders(buffer) != _ONE_HOLDER:
+        return False
+    values: Any = buffer._data
+    return values.base is None
 
 
 def _memory(batch: Batch, buffer: Any) -> Any:
