@@ -221,9 +221,11 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
         work = self._work(engine, batch, selected)
         # zarr-python keeps the order of bytes of its data type; the engine reads in the machine's.
         is_same = engine.dtype == values.dtype
-        if is_same and is_ours and values.nbytes >= RECYCLED and threads is None:
+        is_large = values.ndim > 0 and values.nbytes >= RECYCLED and not engine.array._is_vlen
+        if is_same and is_ours and is_large and threads is None:
             found = await self._run(lambda: engine.array._get(meaning, selection), work, INLINE_WORK_ALONE)
-            if found.strides == values.strides:
+            # `values` here is one more that holds it. Another one may have come meanwhile.
+            if found.strides == values.strides and _holders(out) == _ONE_HOLDER + 1:
                 out._data = found
             else:
                 np.copyto(values, found)
@@ -275,9 +277,10 @@ class CodecPipeline(BasePipeline):  # type: ignore[misc]
         """Makes a call of the engine: on the event loop where it takes no longer than a hand-off to a thread,
         or up to ``most`` where no other call waits; else on a thread.
         """
-        is_quick = work <= most and not self._late
-        if self._late:
+        is_quick = work <= most
+        if is_quick and self._late:
             self._late -= 1
+            is_quick = False
         _calls.add(call)
         try:
             if is_quick and work > INLINE_WORK:
