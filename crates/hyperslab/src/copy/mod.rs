@@ -24,28 +24,35 @@ mod convert;
 mod geometry;
 pub(crate) mod hdf5;
 mod mover;
+mod outline;
 mod parts;
 mod place;
 mod plan;
 mod ragged;
+mod region;
 mod stored;
 mod structures;
+mod summed;
 mod temporary;
 mod transfer;
 
 pub use compressor::Compressors;
 pub(crate) use convert::{Copied, CopiedCodecs, Copying};
 pub(crate) use hdf5::Paths;
-pub use parts::{Crew, Outline, OutlinedArray, Part, PartStamp, Units, copy_part, outline, stamp_part};
+pub use outline::{Crew, Outline, OutlinedArray, Units, outline, outline_into};
+pub use parts::{Part, PartStamp, compare_part, copy_part, stamp_part};
 pub use plan::{CopyPlan, Pass};
+pub use region::{Bounds, Region};
 
 use crate::stores::{Intent, Reached, StoreOptions, is_in_archive, local_path, reach, refuse_file_name};
-use crate::{Array, Below, Error, Format, Group, Json, Node, NodeKind, Result, info, settings};
+use crate::{Array, Below, Error, Format, Group, Json, Node, NodeKind, Result, settings};
 use convert::{Notes, convert};
 use hyperslab_hdf5::Hdf5Error;
 use hyperslab_store::{Ask, Key, MemoryStore, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation, Creation};
+pub use place::is_node as is_replaceable;
 use place::{Destination, Room};
+use region::Window;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -133,6 +140,8 @@ pub struct CopyOptions<'a> {
     /// Whether all is flushed to the disk before the copy takes its place, so that it survives a
     /// power failure. (Of a copy into a store, the store decides.)
     pub fsync: bool,
+    /// What of each array is copied; `None`: all.
+    pub region: Option<Region>,
     /// Gets the progress.
     pub progress: Option<&'a dyn Progress>,
 }
@@ -151,6 +160,7 @@ impl Default for CopyOptions<'_> {
             skip_unsupported: false,
             overwrite: false,
             fsync: false,
+            region: None,
             progress: None,
         }
     }
@@ -239,12 +249,12 @@ pub fn plan(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     let walked = Walked::new(source, target.as_deref().map(Room::of), options)?;
     // Layouts of the copies, without a place.
     let nowhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let jobs = walked.arrays.iter().map(|(path, array, spec)| {
+    let jobs = walked.arrays.iter().map(|Member { path, array, spec, window }| {
         options.check()?;
         let spec = spec.clone();
         let copied = zarr::Array::create_with(nowhere.clone(), path, spec, Creation::Inside, None)?;
         let (_, stored) = stored(array, Some(&|| options.stops()))?;
-        Ok(Job { name: shown(path), source: array.clone(), target: copied.into(), stored, repack: None })
+        Ok(Job::planned(path, array, copied.into(), stored, window))
     });
     let jobs = jobs.collect::<Result<Vec<Job>>>()?;
     let transfer = Transfer::new(&jobs, options.means(beside))?;
@@ -350,11 +360,55 @@ pub fn copy_to_store(
     })
 }
 
+/// An array of the source, what is copied of it, and what its copy is to be.
+struct Member {
+    path: String,
+    array: Array,
+    spec: ArraySpec,
+    window: Window,
+}
+
+/// Copies an array, or [`CopyOptions::region`] of it, into a region of an array that exists, of the same
+/// shape and element type. The target's chunks and codecs stay.
+///
+/// The region has to begin and end where the target's chunks (or shards) do, or at its end. After an
+/// error, some of them are new, the others as they were.
+pub fn copy_into(
+    source: &Array,
+    target: &Array,
+    target_region: &Region,
+    options: &CopyOptions<'_>,
+) -> Result<CopyReport> {
+    let start = Instant::now();
+    let key = |array: &Array| below(array.path(), DOCUMENT);
+    let (from, to) = (&**source.store(), &**target.store());
+    if lies_within((from, &key(source)), (to, target.path())) {
+        return Err(Error::Copy { array: shown(target.path()), why: "it is the source".into() });
+    }
+    let job = outline::job_into(source, target, target_region, options)?;
+    let key = Some(target.path()).filter(|path| !path.is_empty()).map(Key::new).transpose()?;
+    let beside = target.store().local_path(key).map(|path| Beside::new(&path)).transpose()?;
+    let bytes = job.bytes();
+    let jobs = [job];
+    let transfer = Transfer::new(&jobs, options.means(beside))?;
+    transfer.run(Phase::Copy, bytes, &mut |_, error| Err(error))?;
+    let mut report = CopyReport { arrays: 1, bytes, elapsed: start.elapsed(), ..CopyReport::default() };
+    if options.verify {
+        let start = Instant::now();
+        transfer.run(Phase::Verify, bytes, &mut |_, error| Err(error))?;
+        report.verified = Some(start.elapsed());
+    }
+    report.block_bytes = transfer.block_bytes();
+    report.bytes = report.bytes.saturating_add(transfer.value_bytes());
+    target.store().flush()?;
+    Ok(report)
+}
+
 /// The source, and what its copy is to be. Paths are relative to the source.
 struct Walked<'o> {
     options: &'o CopyOptions<'o>,
     groups: Vec<(String, Json)>,
-    arrays: Vec<(String, Array, ArraySpec)>,
+    arrays: Vec<Member>,
     consolidated: bool,
     is_netcdf: bool,
     notes: Notes,
@@ -377,6 +431,7 @@ impl<'o> Walked<'o> {
             Node::Array(array) => walked.add_array(String::new(), array.clone())?,
             Node::Group(group) => walked.add_group(group, room)?,
         }
+        walked.check_region(source)?;
         if let Some(chunks) = &options.chunks {
             walked.check_rank("chunks", chunks.len())?;
         }
@@ -390,9 +445,24 @@ impl<'o> Walked<'o> {
         Ok(walked)
     }
 
+    /// Refuses a region that is none of the source.
+    fn check_region(&self, source: &Node) -> Result<()> {
+        let Some(region) = &self.options.region else { return Ok(()) };
+        if matches!((region, source), (Region::Axes(_), Node::Group(_))) {
+            return Err(Error::Options(
+                "region: the arrays of a group may have other axes each; name dimensions instead (time=0:10)"
+                    .into(),
+            ));
+        }
+        match region.unknown(self.arrays.iter().map(|member| &member.array))?[..] {
+            [] => Ok(()),
+            [name, ..] => Err(Error::Options(format!("region: no array has a dimension named {name:?}"))),
+        }
+    }
+
     /// Refuses a shape that fits none of the arrays.
     fn check_rank(&self, what: &str, rank: usize) -> Result<()> {
-        let ranks: BTreeSet<usize> = self.arrays.iter().map(|(_, array, _)| array.shape().len()).collect();
+        let ranks: BTreeSet<usize> = self.arrays.iter().map(|member| member.array.shape().len()).collect();
         if ranks.contains(&rank) {
             return Ok(());
         }
@@ -476,9 +546,10 @@ impl<'o> Walked<'o> {
     }
 
     fn add_array(&mut self, path: String, array: Array) -> Result<()> {
-        let spec = convert(&array, &mut self.copying(&shown(&path)))?;
-        self.report.bytes = self.report.bytes.saturating_add(info::array_bytes(&array));
-        self.arrays.push((path, array, spec));
+        let window = Window::of(&array, self.options.region.as_ref())?;
+        let spec = convert(&array, &window, &mut self.copying(&shown(&path)))?;
+        self.report.bytes = self.report.bytes.saturating_add(window.bytes(array.dtype().size()));
+        self.arrays.push(Member { path, array, spec, window });
         Ok(())
     }
 
@@ -505,7 +576,7 @@ impl<'o> Walked<'o> {
             zarr::Group::create_with(store.clone(), &place, format, attributes, how(path), ask)?;
         }
         let mut jobs = Vec::new();
-        for (path, array, spec) in self.arrays.drain(..) {
+        for Member { path, array, spec, window } in self.arrays.drain(..) {
             options.check()?;
             let (_, stored) = stored(&array, ask)?;
             self.report.stored_before = self.report.stored_before.saturating_add(stored);
@@ -518,7 +589,15 @@ impl<'o> Walked<'o> {
                     Repack::new(&array, structure).map_err(|why| Error::Copy { array: name.clone(), why })?
                 }
             };
-            jobs.push(Job { name, source: array, target: copied.into(), stored, repack });
+            jobs.push(Job {
+                name,
+                source: array,
+                target: copied.into(),
+                stored,
+                repack,
+                window,
+                is_new: true,
+            });
         }
         let transfer = Transfer::new(&jobs, options.means(beside))?;
         let report = &mut self.report;
@@ -527,7 +606,7 @@ impl<'o> Walked<'o> {
             true if options.skip_unsupported && is_unsupported(&error) => {
                 job.target.delete()?;
                 report.arrays -= 1;
-                report.bytes = report.bytes.saturating_sub(info::array_bytes(&job.source));
+                report.bytes = report.bytes.saturating_sub(job.bytes());
                 report.skipped.push((job.name.clone(), error.to_string()));
                 Ok(())
             }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 fn side(chunk: &[u64], shard: Option<&[u64]>) -> Side {
     Side {
         chunk: chunk.into(),
+        offset: Dims::from_elem(0, chunk.len()),
         object: shard.unwrap_or(chunk).into(),
         part: chunk.into(),
         regular: true,
