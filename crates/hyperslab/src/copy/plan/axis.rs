@@ -148,7 +148,7 @@ mod tests {
         // One source chunk: each block cuts it once more, and few lengths make one block less.
         assert_eq!(lengths(10, 10, 1), [(1, 10), (2, 5), (3, 4), (4, 3), (5, 2), (10, 1)]);
         assert_eq!(lengths(0, 5, 3), [(0, 0)]);
-        let parts = Axis { extent: 100, source: 10, step: 5, object: Some(30) };
+        let parts = Axis { extent: 100, source: 10, offset: 0, step: 5, object: Some(30) };
         assert_eq!(parts.lengths().iter().map(|length| length.len).collect::<Vec<_>>(), [5, 10]);
         assert_eq!((divisor_below(12, 5), divisor_below(7, 6), divisor_below(1, 0)), (4, 1, 1));
     }
