@@ -64,7 +64,9 @@ def test_contents_of_all_that_tasks_write(tmp_path: Path) -> None:
     group = hs.create_group(tmp_path / "a")
     group.create_array("deep", data=data((64, 32, 32)), chunks=(1, 32, 32))
     group.create_array("sparse", shape=(64, 32, 32), chunks=(8, 32, 32), dtype="i4")[:3] = 1
-    group.create_array("text", data=np.array([f"{n}" for n in range(100)], np.dtypes.StringDType()), chunks=(7,))
+    group.create_array(
+        "text", data=np.array([f"{n}" for n in range(100)], np.dtypes.StringDType()), chunks=(7,)
+    )
     for wanted in (
         {"chunks": (64, 4, 4), "max_memory": "16 KiB"},
         {"chunks": (64, 4, 4), "shards": (64, 32, 32), "max_memory": "100 KiB"},

@@ -269,7 +269,8 @@ def copy_region(region: RegionLike | None, what: str) -> CopyRegion | None:
     if isinstance(region, Mapping):
         return [(str(name), bounds(one)) for name, one in region.items()]
     given = region if isinstance(region, tuple) else (region,)
-    return [bounds(one) for one in (given[:-1] if given[-1:] == (Ellipsis,) else given)]
+    everything: Any = Ellipsis
+    return [bounds(one) for one in (given[:-1] if given and given[-1] is everything else given)]
 
 
 def _is_remote(place: Any) -> bool:

@@ -33,7 +33,9 @@ def copy(wanted: dict[str, Any]) -> int:
         # Names from outside may hold anything; a message stays one line.
         text = " ".join([str(error) or repr(error), *getattr(error, "__notes__", ())])
         _tell("error: " + "".join(c if c.isprintable() else " " for c in text))
-        return 3 if isinstance(error, VerificationError) else 2 if isinstance(error, InvalidArgumentError) else 1
+        return (
+            3 if isinstance(error, VerificationError) else 2 if isinstance(error, InvalidArgumentError) else 1
+        )
     finally:
         signal.signal(signal.SIGTERM, before)
     return 0
@@ -105,4 +107,3 @@ def _run(plan: CopyPlan, client: Any, quiet: bool, **wanted: Any) -> None:
         f"copied {count_text(run.arrays, 'array')}{groups}: {bytes_text(run.bytes)} in "
         f"{count_text(run.tasks, 'task')}{done}, {run.seconds:.2f} s{verified}"
     )
-

@@ -433,9 +433,7 @@ class CopyPlan:
         if check not in ("stamps", "contents"):
             raise InvalidArgumentError(f"check: expected 'stamps' or 'contents', found {check!r}")
         with shown(progress) as told:
-            return run(
-                self, executor, resume, check == "contents", verify, retries, threads, in_flight, told
-            )
+            return run(self, executor, resume, check == "contents", verify, retries, threads, in_flight, told)
 
     def discard(self) -> bool:
         """Delete what an unfinished run has left: journal, temporary arrays, chunks that were copied.
@@ -544,9 +542,11 @@ def plan_copy(
     if target_region is not None:
         check_into(chunks, shards, compressors, order, overwrite, zarr_format)
         target = existing(dest, storage_options)
+        destination = _location_of_node(target)
     elif isinstance(dest, Array):
         raise InvalidArgumentError("dest: to copy into an array that exists, say where: target_region")
-    destination = _location(dest) if target is None else _location_of_node(target)
+    else:
+        destination = _location(dest)
     wanted = wanted_copy(chunks, shards, compressors, order, zarr_format, threads, max_memory, region)
     wanted["overwrite"] = bool(overwrite)
     wanted["skip_unsupported"] = bool(skip_unsupported)
@@ -665,4 +665,3 @@ def count_text(n: int, what: str) -> str:
 
 def _times(times: float) -> str:
     return "once" if times == 1 else f"{times:.1f} times on average"
-

@@ -17,11 +17,12 @@ renamed, in one step. On a server nothing can be renamed: chunks go to their pla
 5. If that is wanted: compare source and copy, by tasks.
 6. Write metadata, move the copy to its place, delete the journal.
 
-**Into an array that exists** chunks go to their places, and the journal lies beside it. There is no metadata to
-write, and nothing to move.
+**Into an array that exists** chunks go to their places, and the journal lies beside it. There is no metadata
+to write, and nothing to move.
 
 **Going on.** The journal's plan is used. A task is done if one of its records has the hash of what is stored
-now; if contents are checked, also the checksums, which tasks make of what they read. The last stage is looked at first: if all of it is done, nobody needs the stages before it.
+now; if contents are checked, also that of the checksums, which tasks make of what they read. The last stage is
+looked at first: if all of it is done, nobody needs the stages before it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -164,7 +165,8 @@ class _Told:
     """Tells the caller how far the copy is."""
 
     def __init__(self, plan: CopyPlan, phase: Literal["copy", "verify"], progress: Progress | None) -> None:
-        self._plan, self.phase, self._progress, self._done = plan, phase, progress, 0.0
+        self.phase: Literal["copy", "verify"] = phase
+        self._plan, self._progress, self._done = plan, progress, 0.0
         self.advance(None)
 
     def advance(self, task: CopyTask | None) -> None:

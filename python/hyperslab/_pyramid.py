@@ -22,6 +22,7 @@ from hyperslab._map import map_chunks, object_units, run_elsewhere
 from hyperslab._new import create_group
 from hyperslab._node import ZarrNode
 from hyperslab._optional import is_optional, value_dtype
+from hyperslab._progress import shown
 from hyperslab._store import LocalStore, StoreLike
 from hyperslab.errors import ArgumentTypeError, DestinationError, InvalidArgumentError
 
@@ -63,7 +64,7 @@ def pyramid(
     name: str | None = None,
     max_memory: int | str = "256 MiB",
     executor: Any = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     **create: Any,
 ) -> Group:
     """Make an array at several resolutions, each level from the one before, with the metadata that viewers
@@ -100,8 +101,9 @@ def pyramid(
         The image's name in the metadata.
     max_memory, executor
         As in `map_chunks`.
-    progress : callable, optional
+    progress : callable, or True, optional
         Called as ``progress("pyramid", bytes_done, bytes_in_all)``, with bytes of levels that are made.
+        ``True``: a bar on standard error.
     **create
         Arguments of `create_array` for the levels. Default: chunks, shards, codecs and fill value of level 0.
 
@@ -168,8 +170,8 @@ def pyramid(
     def advance(bytes_: int) -> None:
         nonlocal done
         done += bytes_
-        if progress is not None:
-            progress("pyramid", done, total)
+        if told is not None:
+            told("pyramid", done, total)
 
     def make() -> None:
         level: Any = array
@@ -188,8 +190,10 @@ def pyramid(
             _fill(made, level, steps, method, skipped, parse_size(max_memory), executor, advance)
             level = made
 
+    told: Any = None
     try:
-        make()
+        with shown(progress) as told:
+            make()
     except BaseException:
         _undo(group, paths[own:], made_group)
         raise
@@ -215,8 +219,8 @@ def pyramid(
 
 
 def _undo(group: Group, paths: Sequence[str], made_group: bool) -> None:
-    """Deletes levels that are not complete, and the group that was made for them. The first error is the one to
-    report.
+    """Deletes levels that are not complete, and the group that was made for them. Its own errors are
+    not told: the first one is.
     """
     with contextlib.suppress(Exception):
         for path in paths:

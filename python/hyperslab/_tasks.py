@@ -241,8 +241,8 @@ class _Dask:
     def check(self) -> None:
         if self._client.status in ("closing", "closed"):
             raise BrokenExecutor(
-                "the client of dask was closed: its scheduler is gone. Run again with another client (a plan of "
-                "a copy with resume=True: what is done stays)"
+                "the client of dask was closed: its scheduler is gone. Run again with another client; a plan "
+                "of a copy goes on with resume=True: what is done stays"
             )
 
 

@@ -240,6 +240,18 @@ impl Geometry {
         let axes: Vec<Axis> = (0..self.shape.len()).map(axis).collect();
         let small = search::search(&axes, budget / self.element.max(1));
         let block = self.lengthened(&small, budget, in_parts.then_some(&target.object));
+        self.pass_of(source, target, (threads, at_hand), (block, small), in_parts)
+    }
+
+    /// One pass in these blocks; `in_parts`: they are parts of objects.
+    fn pass_of(
+        &self,
+        source: &Side,
+        target: &Side,
+        (threads, at_hand): (usize, u64),
+        (block, small): (Dims, Dims),
+        in_parts: bool,
+    ) -> Pass {
         let parts: Vec<u64> = match in_parts {
             // What is longer than the array has one part along it.
             true => (0..block.len())
@@ -400,5 +412,7 @@ fn temporary_bytes(bytes: u64, passes: &[Pass]) -> u64 {
     bytes.saturating_mul(passes.len().saturating_sub(1).min(2) as u64)
 }
 
+#[cfg(test)]
+mod rechunker;
 #[cfg(test)]
 mod tests;
