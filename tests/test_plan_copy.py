@@ -472,7 +472,7 @@ def test_killed_between_the_last_steps(tmp_path: Path, monkeypatch: pytest.Monke
     plan = planned(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(
-            _copy_run._Place, "remove_journal", lambda self: exec("raise Stopped", {"Stopped": Stopped})
+            _copy_run.Place, "remove_journal", lambda self: exec("raise Stopped", {"Stopped": Stopped})
         )
         with pytest.raises(Stopped):
             plan.run()

@@ -8,7 +8,8 @@ from contextlib import nullcontext
 from typing import Any
 
 from hyperslab._config import config
-from hyperslab._copy_plan import CopyPlan, count_text, plan_copy
+from hyperslab._copy_plan import CopyPlan, plan_copy
+from hyperslab._copy_text import count_text
 from hyperslab._progress import bytes_text, shown
 from hyperslab._tasks import workers
 from hyperslab.errors import InvalidArgumentError, VerificationError

@@ -26,9 +26,10 @@ from hyperslab import _native
 from hyperslab._array import Array
 from hyperslab._config import parse_size
 from hyperslab._copy import RegionLike, check_into, copy_region, existing, wanted_copy
+from hyperslab._copy_text import lines
 from hyperslab._group import Group
 from hyperslab._open import open
-from hyperslab._progress import bytes_text, shown
+from hyperslab._progress import shown
 from hyperslab._store import FileStore, LocalStore, Store, StoreLike, resolve_store
 from hyperslab.codecs import CodecsLike
 from hyperslab.errors import InvalidArgumentError, UnsupportedError
@@ -42,7 +43,6 @@ __all__ = [
     "CopyPlan",
     "CopyStage",
     "CopyTask",
-    "count_text",
     "plan_copy",
 ]
 
@@ -449,7 +449,7 @@ class CopyPlan:
         return CopyPlan, tuple(getattr(self, each.name) for each in fields(self))
 
     def __str__(self) -> str:
-        return "\n".join(_lines(self))
+        return "\n".join(lines(self))
 
 
 def _array(facts: dict[str, Any]) -> CopyArray:
@@ -622,46 +622,3 @@ def _url(store: Store) -> str:
     if store._native.has_secret_url:
         raise UnsupportedError("the URL has a secret in it: pass the URL without it, and storage_options")
     return store.url
-
-
-# ---- what a plan says of itself
-
-
-def _lines(plan: CopyPlan) -> Iterator[str]:
-    tasks = ", then ".join(count_text(len(stage), "task") for stage in plan.stages) or "no tasks"
-    yield f"copy {plan.source} {'into' if plan.is_into else 'to'} {plan.destination}"
-    for array in [one for one in plan.arrays if any(one.from_start) or any(one.to_start)][:5]:
-        ends = zip(array.from_start, array.shape, strict=True)
-        part = ", ".join(f"{start}:{start + n}" for start, n in ends)
-        place = ", ".join(f"{start}:" for start in array.to_start)
-        yield f"  region   /{array.path}[{part}]" + (f" to [{place}]" if plan.is_into else "")
-    groups = count_text(plan.groups, "group")
-    yield f"  arrays   {len(plan.arrays)} in {groups}, {bytes_text(plan.bytes)} in memory"
-    yield f"  tasks    {tasks}; then metadata"
-    yield f"  reads    at most {bytes_text(plan.bytes_read)}"
-    yield f"  writes   at most {bytes_text(plan.bytes_written)}"
-    if plan.chunks:
-        times = plan.chunks_decoded / plan.chunks
-        yield f"  decodes  {plan.chunks_decoded:,} chunks: each of {plan.chunks:,} {_times(times)}"
-    yield f"  memory   at most {bytes_text(plan.memory)} a task"
-    if plan.temporary_bytes:
-        yield f"  through  temporary arrays of {bytes_text(plan.temporary_bytes)} beside the destination"
-    reasons: dict[str, list[str]] = {}
-    for array in plan.arrays:
-        reasons.setdefault(array.why, []).append(f"/{array.path}")
-    for why, paths in list(reasons.items())[:5]:
-        more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-        yield f"  why      {', '.join(paths[:3])}{more}: {why}"
-    for note in plan.notes:
-        yield f"  note     {note}"
-    for path, why in plan.skipped:
-        yield f"  leaves out {path}: {why}"
-
-
-def count_text(n: int, what: str) -> str:
-    """``3 tasks``."""
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
-
-
-def _times(times: float) -> str:
-    return "once" if times == 1 else f"{times:.1f} times on average"
