@@ -3,6 +3,7 @@
     python benches/copies.py                  small data: 512 MiB
     python benches/copies.py --full           4 GiB
     python benches/copies.py --row rechunk --mib 1024
+    python benches/copies.py --row rechunk --rechunker VENV/bin/python --cubed VENV/bin/python
 
 Each contender runs in a process of its own, which also tells its peak memory; all take turns. Values of the
 first round are compared. A contender that cannot keep within a bound shows what it took.
@@ -144,7 +145,22 @@ CONTENDERS: dict[str, Callable[[str, str, str], None]] = {
 }
 
 
+# Contenders with environments of their own, by their Python.
+PEERS: dict[str, str] = {}
+PEERS_FILE = Path(__file__).with_name("rechunk_peers.py")
+
+
 # ------------------------------------------------------------------------------------ measuring
+
+
+def peak_bytes() -> int:
+    """The most memory of this process, or of one that it started.
+
+    Of this one `getrusage` may tell what the process had that started it.
+    """
+    status = Path("/proc/self/status").read_text()
+    own = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+    return max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) * 1024
 
 
 def one(name: str, source: str, target: str, memory: str) -> None:
@@ -153,8 +169,7 @@ def one(name: str, source: str, target: str, memory: str) -> None:
     START[0] = time.perf_counter()
     CONTENDERS[name](source, target, memory)
     seconds = (END[0] or time.perf_counter()) - START[0]
-    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    print(json.dumps([seconds, peak * 1024]))
+    print(json.dumps([seconds, peak_bytes()]))
 
 
 def measure(names: tuple[str, ...], source: Path, folder: Path, memory: str, rounds: int) -> list[str]:
@@ -167,6 +182,9 @@ def measure(names: tuple[str, ...], source: Path, folder: Path, memory: str, rou
         target = folder / "target"
         common.remove(target)
         command = [sys.executable, __file__, "--one", name, str(source), str(target), memory]
+        if name in PEERS:
+            old = source.with_name(f"{source.name}.v2") if name == "rechunker" else source
+            command = [PEERS[name], str(PEERS_FILE), name, str(old), str(target), memory]
         done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
         if done.returncode:
             failed[name] = done.stderr.strip().splitlines()[-1][:60]
@@ -226,6 +244,8 @@ def main() -> None:
     parser.add_argument("--mib", type=int, help="MiB of maps")
     parser.add_argument("--row", choices=("rechunk", "many", "plan"), help="measure only this")
     parser.add_argument("--rounds", type=int, default=3, help="samples of each contender (%(default)s)")
+    for peer in ("rechunker", "cubed"):
+        parser.add_argument(f"--{peer}", metavar="PYTHON", help=f"of an environment that has {peer}")
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
@@ -237,7 +257,12 @@ def main() -> None:
         folder = Path(directory)
         if arguments.row in (None, "rechunk"):
             make_maps(folder / "maps", mib)
-            names = ("hyperslab", "hyperslab, cluster", "dask", "dask, cluster", "tensorstore")
+            for peer in ("rechunker", "cubed"):
+                if python := getattr(arguments, peer):
+                    PEERS[peer] = python
+            if "rechunker" in PEERS:
+                hs.copy(folder / "maps", folder / "maps.v2", zarr_format=2)
+            names = ("hyperslab", "hyperslab, cluster", "dask", "dask, cluster", "tensorstore", *PEERS)
             rows = []
             for memory in ("512 MiB", "64 MiB"):
                 cells = measure(names, folder / "maps", folder, memory, arguments.rounds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import multiprocessing
 import os
@@ -217,6 +218,81 @@ def test_one_petabyte_on_paper(tmp_path: Path) -> None:
     assert len(plan.to_json()) < 4000
 
 
+def simulated(plan: hs.CopyPlan, workers: int) -> tuple[float, float]:
+    """By the planner's costs: how long workers take, each of which takes the next task when it has done one;
+    and how long if all of them were busy all the time.
+    """
+    ends = all_work = 0.0
+    for stage in plan.stages:
+        free = [ends] * workers
+        for task in stage:
+            cost = 0.0
+            for index, number, first, end in task.parts:
+                one = plan.arrays[index].passes[number]
+                cost += one.seconds * (end - first) / one.units
+            all_work += cost
+            heapq.heapreplace(free, free[0] + cost)
+        ends = max(free)
+    return ends, all_work / workers
+
+
+@pytest.mark.parametrize(
+    ("chunks", "shards", "times"),
+    [
+        # The whole of each source chunk fits a shard.
+        ((400, 40, 40), (400, 1600, 1600), 1),
+        # Time series of 100 000 maps: memory holds them of 128 x 128 places.
+        ((100_000, 32, 32), None, None),
+    ],
+)
+def test_one_petabyte_on_a_thousand_workers(
+    tmp_path: Path, chunks: tuple[int, ...], shards: tuple[int, ...] | None, times: int | None
+) -> None:
+    shape, maps = (100_000_000, 1600, 1600), (1, 1600, 1600)
+    z = big(tmp_path, shape, maps)
+    tracemalloc.start()
+    try:
+        plan = hs.plan_copy(
+            z,
+            tmp_path / "b",
+            chunks=chunks,
+            shards=shards,
+            max_memory="8 GiB",
+            workers=1000,
+            task_size="1 GiB",
+        )
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    assert plan.chunks == 100_000_000
+    assert plan.memory <= 8 << 30
+    # Each task within memory, each owns whole objects, and together they own each once.
+    (array,) = plan.arrays
+    for number, stage in enumerate(plan.stages):
+        one = array.passes[number]
+        assert 1000 <= len(stage) <= 100_001
+        ends = [task.parts[0][2:] for task in (stage[0], stage[len(stage) // 2], stage[-1])]
+        assert ends[0][0] == 0 and ends[-1][1] == one.units
+        assert sum(task.parts[0][3] - task.parts[0][2] for task in stage) == one.units
+        objects = [min(n, each) for n, each in zip(shape, one.target_object, strict=True)]
+        counts = [-(-n // each) for n, each in zip(shape, objects, strict=True)]
+        assert one.objects == np.prod(counts, dtype=object)
+        # How often each source chunk is decoded: by so many blocks is it shared.
+        shared = [
+            len({at // block for at in (*range(0, n, chunk), *range(0, n, block)) if at < chunk})
+            for n, chunk, block in zip((1, *shape[1:]), maps, (1, *one.block[1:]), strict=True)
+        ]
+        assert one.decoded == 100_000_000 * np.prod(shared) or number > 0
+    if times is not None:
+        assert plan.chunks_decoded == times * plan.chunks
+    # Bytes: as often as chunks are decoded, plus temporary arrays; written once.
+    assert plan.bytes_written == plan.bytes + plan.temporary_bytes
+    assert plan.bytes_read >= plan.bytes
+    took, ideal = simulated(plan, 1000)
+    assert ideal <= took < 1.05 * ideal
+    assert ideal * 1000 == pytest.approx(sum(one.seconds for one in array.passes))
+
+
 def test_one_hundred_thousand_tasks_are_planned_in_little_memory(tmp_path: Path) -> None:
     z = big(tmp_path, (100_000, 1000, 1000), (1, 1000, 1000))
     tracemalloc.start()
@@ -396,7 +472,7 @@ def test_killed_between_the_last_steps(tmp_path: Path, monkeypatch: pytest.Monke
     plan = planned(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(
-            _copy_run._Place, "remove_journal", lambda self: exec("raise Stopped", {"Stopped": Stopped})
+            _copy_run.Place, "remove_journal", lambda self: exec("raise Stopped", {"Stopped": Stopped})
         )
         with pytest.raises(Stopped):
             plan.run()
@@ -419,7 +495,7 @@ def test_killed_between_the_last_steps(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_worker_that_comes_back_does_nothing(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     plan.run()
-    job = _copy_run._Job(plan.id, plan.destination, None, False, None)
+    job = _copy_run._Job(plan.id, plan.destination, None, False, False, None)
     with pytest.raises(hs.errors.DestinationError, match="no journal"):
         _copy_run._run_task(job, (0, 0))
     assert sorted(os.listdir(tmp_path)) == ["a", "b"]

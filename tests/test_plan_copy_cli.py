@@ -91,6 +91,36 @@ def test_flushed_by_the_environment(source: Path, tmp_path: Path, monkeypatch: p
     assert files(tmp_path / "b") == files(tmp_path / "c")
 
 
+def test_replaced_and_verified(source: Path, tmp_path: Path) -> None:
+    hs.create_array(tmp_path / "b", data=np.arange(9))
+    assert "set overwrite" in run(source, tmp_path / "b", "--resume", code=1)
+    said = run(source, tmp_path / "b", *CHUNKS, "--resume", "--overwrite", "--verify", "--check-contents")
+    assert "; verified in " in said
+    run(source, tmp_path / "c", *CHUNKS)
+    assert files(tmp_path / "b") == files(tmp_path / "c")
+    assert sorted(os.listdir(tmp_path)) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("more", [[], ["--resume"]])
+def test_regions(source: Path, tmp_path: Path, more: list[str]) -> None:
+    values = hs.open_array(source, mode="r")[...]
+    run(source, tmp_path / "b", "--region", "3:-200, 5:", "--chunks=-1,16,16", "--verify", *more)
+    found = hs.open_array(tmp_path / "b")
+    assert np.array_equal(found[...], values[3:-200, 5:]) and found.chunks == (53, 16, 16)
+    into = ["--region", "0:53, 16:32, -32:", "--target-region", ":, 32:48, 16:48", "--verify", *more]
+    run(source, tmp_path / "b", *into)
+    expected = values[3:-200, 5:].copy()
+    expected[:, 32:48, 16:48] = values[:53, 16:32, -32:]
+    assert np.array_equal(found[...], expected)
+    into[3] = ":, 33:49, 16:48"
+    assert "With whole ones it is [0:53, 32:64, 16:48]" in run(source, tmp_path / "b", *into, code=2)
+    group = hs.create_group(tmp_path / "g")
+    group.create_array("v", data=np.arange(20), dimension_names=["time"], chunks=3)
+    run(tmp_path / "g", tmp_path / "h", "--region", "time=5:9", *more)
+    assert hs.open_array(tmp_path / "h/v")[:].tolist() == [5, 6, 7, 8]
+    assert sorted(os.listdir(tmp_path)) == ["a", "b", "g", "h"]
+
+
 def test_explained(source: Path, tmp_path: Path) -> None:
     said = run(source, tmp_path / "b", *CHUNKS, "--resume", "--explain")
     assert said.startswith(f"copy {source} to {tmp_path / 'b'}\n")
@@ -101,7 +131,14 @@ def test_explained(source: Path, tmp_path: Path) -> None:
 
 
 def test_wrong_usage(source: Path, tmp_path: Path) -> None:
-    for other in ("--overwrite", "--verify"):
-        assert "cannot be used with" in run(source, tmp_path / "b", "--resume", other, code=2)
+    for other in ("--overwrite", "--chunks=1,1,1", "--codec=zstd"):
+        said = run(source, tmp_path / "b", "--target-region", "0:9", other, code=2)
+        assert "cannot be used with" in said
+    assert "--resume" in run(source, tmp_path / "b", "--check-contents", code=2)
+    for wrong in ("::2", "3", "time=1", "x"):
+        assert "region" in run(source, tmp_path / "b", "--region", wrong, code=2)
+    for wrong in ("time=0:3", "0:1,0:1,0:1,0:1"):
+        for more in ([], ["--resume"]):
+            assert "region" in run(source, tmp_path / "b", "--region", wrong, *more, code=2)
     assert "no array or group" in run(tmp_path / "none", tmp_path / "b", "--resume", code=1)
     assert os.listdir(tmp_path) == ["a"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
@@ -271,5 +272,35 @@ def test_broken_chunks_are_named(tmp_path: Path) -> None:
     with pytest.raises(hs.errors.ChunkError) as caught:
         hs.pyramid(z, tmp_path / "b")
     assert caught.value.__notes__[0].startswith("in map_chunks, block (")
-    # What is not complete has no metadata.
-    assert "ome" not in hs.open(tmp_path / "b").attrs
+    # Nothing is left of it.
+    assert os.listdir(tmp_path) == ["a"]
+    (tmp_path / "a" / "c" / "1" / "0").unlink()
+    assert hs.pyramid(z, tmp_path / "b").attrs["ome"]["version"] == "0.5"
+
+
+def test_what_fails_leaves_what_was_there(tmp_path: Path) -> None:
+    group = hs.create_group(tmp_path / "g", attributes={"title": "x"})
+    values = np.arange(64.0).reshape(8, 8)
+    group.create_array("0", data=values, chunks=(2, 2))
+
+    class Stopped(BaseException):
+        pass
+
+    def stop(_: str, done: int, total: int) -> None:
+        if done > total // 2:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        hs.pyramid(group["0"], group, progress=stop)
+    assert list(group) == ["0"] and group.attrs.asdict() == {"title": "x"}
+    assert_same(group["0"][...], values)
+    # Of a killed call: levels that say so are made again, others are not.
+    for name in ("1", "2"):
+        group.create_array(name, data=np.ones(3), attributes={"hyperslab:unfinished": "x"})
+    hs.pyramid(group["0"], group)
+    assert group["1"].shape == (4, 4) and group["1"].attrs.asdict() == {}
+    assert group["2"].attrs.asdict() == {}
+    with pytest.raises(hs.errors.DestinationError, match="'1' is in"):
+        hs.pyramid(group["0"], group)
+    made = hs.pyramid(group["0"], hs.MemoryStore(), attributes={"a": 1})
+    assert made["1"].attrs.asdict() == {"a": 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,16 +12,18 @@ from typing import Any, Literal, TypeAlias, cast
 from hyperslab import _native
 from hyperslab._array import Array
 from hyperslab._config import config, parse_size
-from hyperslab._create import CopySpec, normalize_format
+from hyperslab._create import CopyRegion, CopySpec, normalize_format
 from hyperslab._group import Group
 from hyperslab._open import open
+from hyperslab._progress import shown
 from hyperslab._store import LocalStore, Store, StoreLike, resolve_store
 from hyperslab.codecs import CodecsLike, codecs_metadata
 from hyperslab.errors import InvalidArgumentError, ReadOnlyError
 
-__all__ = ["CopyReport", "copy", "wanted_copy"]
+__all__ = ["CopyReport", "RegionLike", "check_into", "copy", "copy_region", "existing", "wanted_copy"]
 
 Progress: TypeAlias = Callable[[Literal["copy", "verify"], int, int], object]
+RegionLike: TypeAlias = "slice | tuple[slice, ...] | Mapping[str, slice]"
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,11 @@ class CopyReport:
 
 def copy(
     source: Array | Group | StoreLike,
-    dest: Group | StoreLike,
+    dest: Array | Group | StoreLike,
     name: str | None = None,
     *,
+    region: RegionLike | None = None,
+    target_region: RegionLike | None = None,
     chunks: Iterable[int | None] | None = None,
     shards: Iterable[int | None] | Literal["keep", "auto"] | None = "keep",
     compressors: CodecsLike | str = "keep",
@@ -62,7 +67,7 @@ def copy(
     verify: bool = False,
     skip_unsupported: bool = False,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> CopyReport:
     """Copy an array or a group with all below it; with other chunks, codecs, order, or in the other format.
@@ -77,9 +82,18 @@ def copy(
     source : Array, Group, or store
         What to copy: a node, a path, a ``file://`` URL, a store.
     dest : Group, or store
-        Where to: a path, a ``file://`` URL, a store, a group.
+        Where to: a path, a ``file://`` URL, a store, a group. With ``target_region`` an array that exists.
     name : str, optional
         Name of the copy in a group or store.
+    region : slice, tuple of slices, or mapping of names to slices, optional
+        What is copied of an array, in its elements: ``np.s_[0:10, :50]``; or by names of dimensions, also of
+        a group: ``{"time": slice(0, 10)}``. Arrays without such a dimension are copied as they are. The copy
+        has the shape of the region; its chunks begin where the region does.
+    target_region : slice, tuple of slices, or mapping of names to slices, optional
+        Where in an array that exists the elements go. It has the shape of what is copied; the array keeps its
+        chunks and codecs, so these cannot be given. It has to begin and end where chunks (or shards) do, or
+        at the array's end: what else is in a chunk, others may be writing. After an error some chunks are
+        new, the others as they were.
     chunks : sequence of int or None, optional
         Chunk shape of arrays with as many axes (``None`` or -1: all of an axis). Others keep theirs.
     shards : sequence of int or None, "keep", "auto" or None, default "keep"
@@ -103,8 +117,9 @@ def copy(
     overwrite : bool, default False
         Whether an array or group at a destination on disk or on a server is replaced. On a server the
         metadata of the old one goes first, if there is more new data than 64 MiB.
-    progress : callable, optional
-        Called as ``progress("copy" or "verify", bytes_done, bytes_in_all)``.
+    progress : callable, or True, optional
+        Called as ``progress("copy" or "verify", bytes_done, bytes_in_all)``. ``True``: a bar on standard
+        error.
     storage_options : mapping, optional
         Options of the server, for ``source`` and ``dest`` where they are URLs of one (see `open`). Of two
         servers with different options, open the source first.
@@ -130,6 +145,14 @@ def copy(
     1
     >>> hs.open(copied)["a"][:]
     array([1, 2, 3])
+
+    A part of an array, into a part of another:
+
+    >>> target = hs.array([0] * 6, chunks=2)
+    >>> hs.copy(g["a"], target, region=slice(1, 3), target_region=slice(2, 4)).bytes
+    16
+    >>> target[:]
+    array([0, 0, 2, 3, 0, 0])
     """
     if isinstance(source, (Array, Group)):
         node = source
@@ -137,18 +160,36 @@ def copy(
         node = open(source, mode="r", storage_options=storage_options if _is_remote(source) else None)
     if zarr_format is None and isinstance(dest, Group):
         zarr_format = dest.zarr_format
-    wanted = wanted_copy(chunks, shards, compressors, order, zarr_format, threads, max_memory)
+    wanted = wanted_copy(chunks, shards, compressors, order, zarr_format, threads, max_memory, region)
     wanted["verify"] = bool(verify)
     wanted["skip_unsupported"] = bool(skip_unsupported)
     wanted["overwrite"] = bool(overwrite)
+    if target_region is not None:
+        check_into(chunks, shards, compressors, order, overwrite)
+        if name is not None:
+            raise InvalidArgumentError("name: with target_region, dest is the array itself")
+        target = existing(dest, storage_options)
+        if not isinstance(node, Array):
+            raise InvalidArgumentError("source: with target_region it has to be an array, found a group")
+        place = copy_region(target_region, "target_region") or []
+        with shown(progress) as told:
+            facts = _native.copy_into(node._handle, target._handle, place, wanted, told)
+        return _report(facts)
+    if isinstance(dest, Array):
+        raise InvalidArgumentError("dest: to copy into an array that exists, say where: target_region")
     # A destination in a store is flushed as the store says.
     wanted["fsync"] = config.fsync if not isinstance(dest, (Store, Group)) else _flushes(dest)
-    target, path = _destination(node, dest, name, storage_options)
-    if overwrite and not isinstance(target, str) and (path or not target.is_far()):
+    where, path = _destination(node, dest, name, storage_options)
+    if overwrite and not isinstance(where, str) and (path or not where.is_far()):
         raise InvalidArgumentError(
             "overwrite: only a whole directory or the root of a server can be replaced; delete the node first"
         )
-    facts = _native.copy(node._handle, target, path, wanted, progress)
+    with shown(progress) as told:
+        facts = _native.copy(node._handle, where, path, wanted, told)
+    return _report(facts)
+
+
+def _report(facts: dict[str, Any]) -> CopyReport:
     return CopyReport(**{**facts, "notes": tuple(facts["notes"]), "skipped": tuple(facts["skipped"])})
 
 
@@ -160,6 +201,7 @@ def wanted_copy(
     zarr_format: Literal[2, 3] | None,
     threads: int | None,
     max_memory: int | str,
+    region: RegionLike | None = None,
 ) -> CopySpec:
     """What a copy is to be like, for the engine."""
     if order not in (None, "C", "F"):
@@ -176,7 +218,59 @@ def wanted_copy(
         "skip_unsupported": False,
         "overwrite": False,
         "fsync": False,
+        "region": copy_region(region, "region"),
     }
+
+
+def check_into(
+    chunks: Any, shards: Any, compressors: Any, order: Any, overwrite: bool, zarr_format: Any = None
+) -> None:
+    """Refuses what would change an array that is copied into."""
+    given = {
+        "chunks": chunks is not None,
+        "shards": shards != "keep",
+        "compressors": compressors != "keep",
+        "order": order is not None,
+        "zarr_format": zarr_format is not None,
+        "overwrite": overwrite,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise InvalidArgumentError(
+                f"{name}: with target_region the copy goes into an array that exists, and stays as it is"
+            )
+
+
+def existing(dest: Any, storage_options: Mapping[str, Any] | None) -> Array:
+    """The array that is copied into."""
+    found = (
+        dest
+        if isinstance(dest, (Array, Group))
+        else open(dest, mode="r+", storage_options=storage_options if _is_remote(dest) else None)
+    )
+    if not isinstance(found, Array):
+        raise InvalidArgumentError("dest: with target_region it has to be an array, found a group")
+    if found.read_only:
+        raise ReadOnlyError(f"{found.store.url}/{found.path} was opened to be read; open it with mode='r+'")
+    return found
+
+
+def copy_region(region: RegionLike | None, what: str) -> CopyRegion | None:
+    """A region, for the engine."""
+
+    def bounds(one: Any) -> tuple[int | None, int | None]:
+        if not isinstance(one, slice) or one.step not in (None, 1):
+            raise InvalidArgumentError(f"{what}: expected slices of step 1, found {region!r}")
+        start, stop = (None if at is None else operator.index(at) for at in (one.start, one.stop))
+        return start, stop
+
+    if region is None:
+        return None
+    if isinstance(region, Mapping):
+        return [(str(name), bounds(one)) for name, one in region.items()]
+    given = region if isinstance(region, tuple) else (region,)
+    everything: Any = Ellipsis
+    return [bounds(one) for one in (given[:-1] if given and given[-1] is everything else given)]
 
 
 def _is_remote(place: Any) -> bool:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 from hyperslab._config import config
-from hyperslab._copy_plan import CopyPlan, bytes_text, count_text, plan_copy
+from hyperslab._copy_plan import CopyPlan, plan_copy
+from hyperslab._copy_text import count_text
+from hyperslab._progress import bytes_text, shown
 from hyperslab._tasks import workers
-from hyperslab.errors import InvalidArgumentError
+from hyperslab.errors import InvalidArgumentError, VerificationError
 
 __all__ = ["copy"]
 
@@ -33,7 +34,9 @@ def copy(wanted: dict[str, Any]) -> int:
         # Names from outside may hold anything; a message stays one line.
         text = " ".join([str(error) or repr(error), *getattr(error, "__notes__", ())])
         _tell("error: " + "".join(c if c.isprintable() else " " for c in text))
-        return 2 if isinstance(error, InvalidArgumentError) else 1
+        return (
+            3 if isinstance(error, VerificationError) else 2 if isinstance(error, InvalidArgumentError) else 1
+        )
     finally:
         signal.signal(signal.SIGTERM, before)
     return 0
@@ -55,16 +58,22 @@ def _copy(wanted: dict[str, Any]) -> None:
     source, destination = wanted.pop("source"), wanted.pop("destination")
     scheduler, resume = wanted.pop("scheduler"), wanted.pop("resume")
     explain, quiet = wanted.pop("explain"), wanted.pop("quiet")
-    fsync = wanted.pop("fsync")
+    fsync, verify = wanted.pop("fsync"), wanted.pop("verify")
+    check = "contents" if wanted.pop("check_contents") else "stamps"
     config.fsync = config.fsync or fsync
     if wanted["compressors"] is None:
         wanted["compressors"] = "keep"
+    for name in ("region", "target_region"):
+        wanted[name] = _slices(wanted[name])
+    if wanted["target_region"] is not None:
+        # The array that exists has its own.
+        wanted["zarr_format"] = None
     with nullcontext() if scheduler is None else _client(scheduler) as client:
         plan = plan_copy(source, destination, workers=workers(client), **wanted)
         if explain:
             print(plan)
             return
-        _run(plan, client, resume, quiet)
+        _run(plan, client, quiet, resume=resume, check=check, verify=verify)
 
 
 def _client(address: str) -> Any:
@@ -75,13 +84,17 @@ def _client(address: str) -> Any:
     return Client(address)
 
 
-def _run(plan: CopyPlan, client: Any, resume: bool, quiet: bool) -> None:
+def _slices(region: list[Any] | None) -> Any:
+    """A region of the command line, as `plan_copy` takes it."""
+    if region and isinstance(region[0][0], str):
+        return {name: slice(*bounds) for name, bounds in region}
+    return None if region is None else tuple(slice(*bounds) for bounds in region)
+
+
+def _run(plan: CopyPlan, client: Any, quiet: bool, **wanted: Any) -> None:
     shows = sys.stderr.isatty() and not quiet
-    try:
-        run = plan.run(client, resume=resume, progress=_bar() if shows else None)
-    finally:
-        if shows:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+    with shown(shows, stays=False) as progress:
+        run = plan.run(client, progress=progress, **wanted)
     if quiet:
         return
     for note in plan.notes:
@@ -90,16 +103,8 @@ def _run(plan: CopyPlan, client: Any, resume: bool, quiet: bool) -> None:
         print(f"left out {path}: {why}")
     groups = f" in {count_text(run.groups, 'group')}" if run.groups else ""
     done = f", {run.skipped:,} done before" if run.skipped else ""
+    verified = "" if run.seconds_verified is None else f"; verified in {run.seconds_verified:.2f} s"
     print(
         f"copied {count_text(run.arrays, 'array')}{groups}: {bytes_text(run.bytes)} in "
-        f"{count_text(run.tasks, 'task')}{done}, {run.seconds:.2f} s"
+        f"{count_text(run.tasks, 'task')}{done}, {run.seconds:.2f} s{verified}"
     )
-
-
-def _bar() -> Callable[..., None]:
-    def show(_: str, done: int, total: int) -> None:
-        share = done / total if total else 1.0
-        text = f"copying {bytes_text(done)} of {bytes_text(total)}, {share:.0%}"
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-
-    return show

@@ -25,9 +25,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, overload
 from hyperslab import _native
 from hyperslab._array import Array
 from hyperslab._config import parse_size
-from hyperslab._copy import wanted_copy
+from hyperslab._copy import RegionLike, check_into, copy_region, existing, wanted_copy
+from hyperslab._copy_text import lines
 from hyperslab._group import Group
 from hyperslab._open import open
+from hyperslab._progress import shown
 from hyperslab._store import FileStore, LocalStore, Store, StoreLike, resolve_store
 from hyperslab.codecs import CodecsLike
 from hyperslab.errors import InvalidArgumentError, UnsupportedError
@@ -41,12 +43,10 @@ __all__ = [
     "CopyPlan",
     "CopyStage",
     "CopyTask",
-    "bytes_text",
-    "count_text",
     "plan_copy",
 ]
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 # A plan has about this many tasks at most: with more, those who hand them out become the bottleneck.
 _MOST_TASKS: Final = 100_000
@@ -103,6 +103,18 @@ class CopyArray:
     """Why there are temporary arrays, or none."""
     passes: tuple[CopyPass, ...]
     """One, or with temporary arrays in between more."""
+    compare: CopyPass = field(repr=False)
+    """The walk that compares source and copy, where that is asked for."""
+    from_start: tuple[int, ...]
+    """The first element of the source that is copied."""
+    to_start: tuple[int, ...]
+    """The first element of the copy that is written."""
+    shape: tuple[int, ...]
+    """Elements per axis that are copied."""
+
+    def one(self, number: int) -> CopyPass:
+        """A pass by its number; -1: `compare`."""
+        return self.compare if number < 0 else self.passes[number]
 
 
 @dataclass(frozen=True)
@@ -114,7 +126,9 @@ class CopyTask:
     number: int
     """Which task of it."""
     parts: tuple[tuple[int, int, int, int], ...]
-    """Number of an array, number of its pass, first unit, and the one after the last."""
+    """Number of an array, number of its pass (-1: `CopyArray.compare`), first unit, and the one after the
+    last.
+    """
 
 
 @dataclass(frozen=True)
@@ -147,11 +161,16 @@ class CopyStage(Sequence[CopyTask]):
 
         for index, array in enumerate(plan.arrays):
             number = self._number - (plan.depth - len(array.passes))
-            if number < 0 or array.passes[number].units == 0:
+            if self._number >= plan.depth:
+                number = -1
+            elif number < 0:
                 continue
-            units = array.passes[number].units
+            one = array.one(number)
+            units = one.units
+            if units == 0:
+                continue
             each = -(-plan.task_bytes * units // max(array.bytes, 1))
-            if not array.passes[number].independent:
+            if not one.independent:
                 each = units
             if each < units:
                 runs.append(_Run(count, ((index, number),), units, each))
@@ -190,7 +209,7 @@ class CopyStage(Sequence[CopyTask]):
             first = (number - run.first) * run.each
             end = min(first + run.each, run.units)
             return CopyTask(self._number, number, ((index, pass_number, first, end),))
-        ends = [self._plan.arrays[index].passes[of].units for index, of in run.parts]
+        ends = [self._plan.arrays[index].one(of).units for index, of in run.parts]
         parts = ((index, of, 0, end) for (index, of), end in zip(run.parts, ends, strict=True))
         return CopyTask(self._number, number, tuple(parts))
 
@@ -226,6 +245,10 @@ class CopyPlan:
     """What differs from the source without having been asked for."""
     skipped: tuple[tuple[str, str], ...] = ()
     """What is left out because it cannot be copied: paths, and why."""
+    overwrite: bool = False
+    """Whether what is at the destination is replaced."""
+    is_into: bool = False
+    """Whether the copy goes into a region of an array that exists."""
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     """Options of the server. They may be secret: they are pickled, and not in `to_json`."""
 
@@ -247,6 +270,11 @@ class CopyPlan:
         When the last one is done, metadata is written, and the copy is moved to its place.
         """
         return tuple(CopyStage(self, number) for number in range(self.depth))
+
+    @cached_property
+    def verification(self) -> CopyStage:
+        """The tasks that compare copy and source, where `run` is asked to verify."""
+        return CopyStage(self, self.depth)
 
     @property
     def tasks(self) -> int:
@@ -333,6 +361,8 @@ class CopyPlan:
         executor: Any = None,
         *,
         resume: bool = False,
+        check: Literal["stamps", "contents"] = "stamps",
+        verify: bool = False,
         retries: int = 2,
         threads: int | None = None,
         in_flight: int | None = None,
@@ -352,8 +382,16 @@ class CopyPlan:
             and destination by the same paths or URLs.
         resume : bool, default False
             Whether to go on with a copy that was not finished. Tasks are skipped if what they have written is
-            as they left it (sizes, and times of modification or tags of objects). Without a journal
-            everything is copied. A journal of another plan is refused.
+            as they left it (see ``check``). Without a journal everything is copied. A journal of another plan
+            is refused.
+        check : {"stamps", "contents"}, default "stamps"
+            How ``resume`` tells that. ``"stamps"``: by sizes, and times of modification or tags of objects,
+            some microseconds for each. ``"contents"``: also by checksums, which tasks have made of what they
+            wrote: all of that is read again, by tasks. For disks that you do not trust, and after a power
+            failure.
+        verify : bool, default False
+            Whether to read the copy back and compare every bit with the source, by tasks, before the copy
+            takes its place.
         retries : int, default 2
             How many times a task that fails is run again.
         threads : int, optional
@@ -362,7 +400,8 @@ class CopyPlan:
         in_flight : int, optional
             The most tasks that are handed over at a time. Default: twice the workers.
         progress : callable, optional
-            Called as ``progress("copy", bytes_done, bytes_in_all)``.
+            Called as ``progress("copy" or "verify", bytes_done, bytes_in_all)``. ``True``: a bar on standard
+            error.
 
         Returns
         -------
@@ -372,6 +411,9 @@ class CopyPlan:
         ------
         DestinationError
             Where something is at the destination already, or a copy that was not finished.
+        VerificationError
+            Where verification finds another value. What is copied stays beside the destination: find out why,
+            then ``run(resume=True, check="contents", verify=True)``, or `discard`.
 
         Examples
         --------
@@ -388,7 +430,10 @@ class CopyPlan:
         """
         from hyperslab._copy_run import run
 
-        return run(self, executor, resume, retries, threads, in_flight, progress)
+        if check not in ("stamps", "contents"):
+            raise InvalidArgumentError(f"check: expected 'stamps' or 'contents', found {check!r}")
+        with shown(progress) as told:
+            return run(self, executor, resume, check == "contents", verify, retries, threads, in_flight, told)
 
     def discard(self) -> bool:
         """Delete what an unfinished run has left: journal, temporary arrays, chunks that were copied.
@@ -404,7 +449,7 @@ class CopyPlan:
         return CopyPlan, tuple(getattr(self, each.name) for each in fields(self))
 
     def __str__(self) -> str:
-        return "\n".join(_lines(self))
+        return "\n".join(lines(self))
 
 
 def _array(facts: dict[str, Any]) -> CopyArray:
@@ -412,13 +457,17 @@ def _array(facts: dict[str, Any]) -> CopyArray:
         lists: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in facts.items()}
         return CopyPass(**lists)
 
-    return CopyArray(**{**facts, "passes": tuple(one(each) for each in facts["passes"])})
+    starts = {name: tuple(facts[name]) for name in ("from_start", "to_start", "shape")}
+    passes = tuple(one(each) for each in facts["passes"])
+    return CopyArray(**{**facts, **starts, "passes": passes, "compare": one(facts["compare"])})
 
 
 def plan_copy(
     source: Array | Group | StoreLike,
-    dest: StoreLike,
+    dest: Array | StoreLike,
     *,
+    region: RegionLike | None = None,
+    target_region: RegionLike | None = None,
     chunks: Iterable[int | None] | None = None,
     shards: Iterable[int | None] | Literal["keep", "auto"] | None = "keep",
     compressors: CodecsLike | str = "keep",
@@ -429,6 +478,7 @@ def plan_copy(
     workers: int = 8,
     task_size: int | str = "128 MiB",
     skip_unsupported: bool = False,
+    overwrite: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> CopyPlan:
     """Plan a copy that many processes make: of an array or a group with all below it.
@@ -441,7 +491,12 @@ def plan_copy(
     source : Array, Group, or store
         What to copy: a node, a path, a URL. All processes must reach it by that path or URL.
     dest : store
-        Where to: a path, a URL of a server. Nothing may be there.
+        Where to: a path, a URL of a server. Nothing may be there, without ``overwrite``. With
+        ``target_region`` an array that exists.
+    region, target_region
+        As in `copy`: what is copied of an array or of all arrays with such dimensions, and where in an array
+        that exists it goes. There are so many plans of one array at a time as you like: as regions begin and
+        end at chunks, they share none.
     chunks, shards, compressors, order, zarr_format, skip_unsupported
         As in `copy`.
     threads : int, optional
@@ -456,6 +511,9 @@ def plan_copy(
         Bytes of elements that a task copies, at least: small tasks cost more overhead, large ones are more
         work to do again when a worker dies. Of more than 12 TiB, tasks are larger, so that there are about
         100 000 at most.
+    overwrite : bool, default False
+        Whether an array or group at the destination is replaced. On disk the finished copy takes its place in
+        one step. On a server the old one is deleted when the run begins: metadata first.
     storage_options : mapping, optional
         Options of the server, for ``source`` and ``dest`` where they are URLs of one (see `open`). They are
         sent to workers, and not written to the journal.
@@ -480,8 +538,17 @@ def plan_copy(
         if isinstance(source, (Array, Group))
         else open(location, mode="r", storage_options=storage_options if _is_remote(location) else None)
     )
-    destination = _location(dest)
-    wanted = wanted_copy(chunks, shards, compressors, order, zarr_format, threads, max_memory)
+    target = None
+    if target_region is not None:
+        check_into(chunks, shards, compressors, order, overwrite, zarr_format)
+        target = existing(dest, storage_options)
+        destination = _location_of_node(target)
+    elif isinstance(dest, Array):
+        raise InvalidArgumentError("dest: to copy into an array that exists, say where: target_region")
+    else:
+        destination = _location(dest)
+    wanted = wanted_copy(chunks, shards, compressors, order, zarr_format, threads, max_memory, region)
+    wanted["overwrite"] = bool(overwrite)
     wanted["skip_unsupported"] = bool(skip_unsupported)
     directory = None
     if not _is_remote(destination):
@@ -496,9 +563,16 @@ def plan_copy(
         raise InvalidArgumentError(f"task_size: expected at least 1 byte, found {task_size!r}")
     if workers < 1:
         raise InvalidArgumentError(f"workers: expected at least 1, found {workers}")
-    found = _native.outline_copy(node._handle, directory, (workers, least), wanted)
+    crew = (workers, least)
+    options: dict[str, Any] = {**wanted, "threads": None, "fsync": False}
+    if target is None:
+        found = _native.outline_copy(node._handle, directory, crew, wanted)
+    elif not isinstance(node, Array):
+        raise InvalidArgumentError("source: with target_region it has to be an array, found a group")
+    else:
+        place = options["target_region"] = copy_region(target_region, "target_region") or []
+        found = _native.outline_copy_into(node._handle, target._handle, place, directory, crew, wanted)
     arrays = tuple(_array(array) for array in found["arrays"])
-    options = {**wanted, "threads": None, "fsync": False}
     return CopyPlan(
         source=location,
         destination=destination,
@@ -509,6 +583,8 @@ def plan_copy(
         options=json.dumps(options),
         notes=tuple(found["notes"]),
         skipped=tuple(found["skipped"]),
+        overwrite=bool(overwrite),
+        is_into=target is not None,
         storage_options=storage_options,
     )
 
@@ -546,49 +622,3 @@ def _url(store: Store) -> str:
     if store._native.has_secret_url:
         raise UnsupportedError("the URL has a secret in it: pass the URL without it, and storage_options")
     return store.url
-
-
-# ---- what a plan says of itself
-
-
-def _lines(plan: CopyPlan) -> Iterator[str]:
-    tasks = ", then ".join(count_text(len(stage), "task") for stage in plan.stages) or "no tasks"
-    yield f"copy {plan.source} to {plan.destination}"
-    groups = count_text(plan.groups, "group")
-    yield f"  arrays   {len(plan.arrays)} in {groups}, {bytes_text(plan.bytes)} in memory"
-    yield f"  tasks    {tasks}; then metadata"
-    yield f"  reads    at most {bytes_text(plan.bytes_read)}"
-    yield f"  writes   at most {bytes_text(plan.bytes_written)}"
-    if plan.chunks:
-        times = plan.chunks_decoded / plan.chunks
-        yield f"  decodes  {plan.chunks_decoded:,} chunks: each of {plan.chunks:,} {_times(times)}"
-    yield f"  memory   at most {bytes_text(plan.memory)} a task"
-    if plan.temporary_bytes:
-        yield f"  through  temporary arrays of {bytes_text(plan.temporary_bytes)} beside the destination"
-    reasons: dict[str, list[str]] = {}
-    for array in plan.arrays:
-        reasons.setdefault(array.why, []).append(f"/{array.path}")
-    for why, paths in list(reasons.items())[:5]:
-        more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-        yield f"  why      {', '.join(paths[:3])}{more}: {why}"
-    for note in plan.notes:
-        yield f"  note     {note}"
-    for path, why in plan.skipped:
-        yield f"  leaves out {path}: {why}"
-
-
-def count_text(n: int, what: str) -> str:
-    """``3 tasks``."""
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
-
-
-def _times(times: float) -> str:
-    return "once" if times == 1 else f"{times:.1f} times on average"
-
-
-def bytes_text(n: int) -> str:
-    """``1.5 GiB``."""
-    value, units = float(n), ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
-    while value >= 1024 and len(units) > 1:
-        value, units = value / 1024, units[1:]
-    return f"{n} bytes" if units[0] == "bytes" else f"{value:.1f} {units[0]}"

@@ -9,47 +9,49 @@ renamed, in one step. On a server nothing can be renamed: chunks go to their pla
 
 1. Write the plan to the journal, then its number.
 2. Hand out the tasks of a stage. A worker reads the plan from the journal, once.
-3. A worker copies what its task owns. Then it makes a record: an object whose name is the number of the task
-   and a hash of names, sizes and times (or tags) of what the task owns. If it is killed before, the task has
-   to be done again, and what it has written is written again, the same.
+3. A worker copies what its task owns. Then it makes a record: an object whose name is the number of the
+   task, a hash of names, sizes and times (or tags) of what the task owns, and one of the checksums of what it
+   has written. If it is killed before, the task has to be done again, and what it has written is written
+   again, the same.
 4. When all tasks of a stage are done, the next stage begins.
-5. Write metadata, move the copy to its place, delete the journal.
+5. If that is wanted: compare source and copy, by tasks.
+6. Write metadata, move the copy to its place, delete the journal.
+
+**Into an array that exists** chunks go to their places, and the journal lies beside it. There is no metadata
+to write, and nothing to move.
 
 **Going on.** The journal's plan is used. A task is done if one of its records has the hash of what is stored
-now. The last stage is looked at first: if all of it is done, nobody needs the stages before it.
+now; if contents are checked, also that of the checksums, which tasks make of what they read. The last stage
+is looked at first: if all of it is done, nobody needs the stages before it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import json
 import os
-import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from hyperslab import _native
 from hyperslab._array import Array
 from hyperslab._config import config
+from hyperslab._copy_place import Place, is_remote
 from hyperslab._copy_plan import CopyArray, CopyPlan, CopyStage, CopyTask
 from hyperslab._create import CopyPart
 from hyperslab._open import open
-from hyperslab._store import LocalStore, resolve_store
 from hyperslab._tasks import run_tasks, workers
 from hyperslab.errors import DestinationError, StoreError
 
 __all__ = ["CopyRun", "discard", "run"]
 
-Progress: TypeAlias = Callable[[Literal["copy"], int, int], object]
+Progress: TypeAlias = Callable[[Literal["copy", "verify"], int, int], object]
 
-SUFFIX: Final = ".hyperslab-copy"
 
 # Requests at a time where metadata is written and what is stored is verified.
 _AT_ONCE: Final = 16
@@ -70,13 +72,17 @@ class CopyRun:
     bytes: int
     """Bytes of all elements in memory."""
     seconds: float
-    """How long it took."""
+    """How long it took, without verification."""
+    seconds_verified: float | None = None
+    """How long verification took, if it was asked for."""
 
 
 def run(
     plan: CopyPlan,
     executor: Any,
     resume: bool,
+    contents: bool,
+    verify: bool,
     retries: int,
     threads: int | None,
     in_flight: int | None,
@@ -84,42 +90,52 @@ def run(
 ) -> CopyRun:
     """`CopyPlan.run`."""
     begun = time.monotonic()
-    place = _Place(plan.id, plan.destination, plan.storage_options, config.fsync)
+    place = Place(plan.id, plan.destination, plan.storage_options, config.fsync, plan.is_into)
     going = _begin(plan, place, resume)
     if going is None:
         return CopyRun(0, plan.tasks, plan.groups, len(plan.arrays), plan.bytes, time.monotonic() - begun)
     plan = going
-    job = _Job(plan.id, plan.destination, plan.storage_options, config.fsync, _threads(executor, threads))
+    job = _Job(
+        plan.id,
+        plan.destination,
+        plan.storage_options,
+        config.fsync,
+        plan.is_into,
+        _threads(executor, threads),
+    )
     copying = _Copying(plan, place)
     _kept.put(job.id, copying)
-    done = _verified(copying) if resume else [set[int]() for _ in plan.stages]
-    told = _Told(plan, progress)
+    tasks = partial(run_tasks, executor=executor, retries=retries, in_flight=in_flight)
+    check = _Check(copying, job, tasks if contents and executor is not None else None, contents)
+    done = check.done() if resume else [set[int]() for _ in plan.stages]
+
+    def run_stage(function: Any, stage: CopyStage, left: list[int] | None, told: _Told) -> int:
+        items = _Items(stage, left)
+        results = tasks(partial(function, job), items, name=f"hyperslab-{told.phase}")
+        with contextlib.closing(results):  # type: ignore[type-var]
+            for index, result in results:
+                task = stage[items[index][1]]
+                if result != (plan.id, task.stage, task.number):
+                    raise RuntimeError(f"the executor returned the result of another task: {result}")
+                told.advance(task)
+        return len(items)
+
+    told = _Told(plan, "copy", progress)
     ran = skipped = 0
     for stage, finished in zip(plan.stages, done, strict=True):
         skipped += len(finished)
         for number in finished:
             told.advance(stage[number])
         left = [number for number in range(len(stage)) if number not in finished] if finished else None
-        items = _Items(stage, left)
-        results = run_tasks(
-            partial(_run_task, job),
-            items,
-            executor,
-            retries=retries,
-            in_flight=in_flight,
-            name="hyperslab-copy",
-        )
-        with contextlib.closing(results):  # type: ignore[type-var]
-            for index, result in results:
-                task = stage[items[index][1]]
-                if result != (plan.id, task.stage, task.number):
-                    raise RuntimeError(f"the executor returned the result of another task: {result}")
-                ran += 1
-                told.advance(task)
-        place.drop_temporary(items.stage - 1)
+        ran += run_stage(_run_task, stage, left, told)
+        place.drop_temporary(stage.number - 1)
+    copied = time.monotonic()
+    if verify:
+        run_stage(_compare_task, plan.verification, None, _Told(plan, "verify", progress))
+    verified = time.monotonic() - copied if verify else None
     place.finish(plan)
     _kept.drop(job.id)
-    return CopyRun(ran, skipped, plan.groups, len(plan.arrays), plan.bytes, time.monotonic() - begun)
+    return CopyRun(ran, skipped, plan.groups, len(plan.arrays), plan.bytes, copied - begun, verified)
 
 
 class _Items:
@@ -141,16 +157,18 @@ class _Items:
 class _Told:
     """Tells the caller how far the copy is."""
 
-    def __init__(self, plan: CopyPlan, progress: Progress | None) -> None:
+    def __init__(self, plan: CopyPlan, phase: Literal["copy", "verify"], progress: Progress | None) -> None:
+        self.phase: Literal["copy", "verify"] = phase
         self._plan, self._progress, self._done = plan, progress, 0.0
         self.advance(None)
 
     def advance(self, task: CopyTask | None) -> None:
         for index, number, first, end in task.parts if task is not None else ():
             array = self._plan.arrays[index]
-            self._done += array.bytes / len(array.passes) * (end - first) / array.passes[number].units
+            share = 1 if number < 0 else len(array.passes)
+            self._done += array.bytes / share * (end - first) / array.one(number).units
         if self._progress is not None:
-            self._progress("copy", min(round(self._done), self._plan.bytes), self._plan.bytes)
+            self._progress(self.phase, min(round(self._done), self._plan.bytes), self._plan.bytes)
 
 
 def _threads(executor: Any, threads: int | None) -> int | None:
@@ -162,7 +180,7 @@ def _threads(executor: Any, threads: int | None) -> int | None:
     return max((os.cpu_count() or 1) // workers(executor), 1) if is_pool else 1
 
 
-def _begin(plan: CopyPlan, place: _Place, resume: bool) -> CopyPlan | None:
+def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
     """The plan to execute; ``None``: all is done already."""
     found = place.plan(plan)
     if found is not None and not resume:
@@ -176,12 +194,13 @@ def _begin(plan: CopyPlan, place: _Place, resume: bool) -> CopyPlan | None:
     place.check(plan, found is not None)
     if found is None:
         place.begin(plan)
+    place.clear(found or plan)
     return found or plan
 
 
 def discard(plan: CopyPlan) -> bool:
     """`CopyPlan.discard`."""
-    place = _Place(plan.id, plan.destination, plan.storage_options, config.fsync)
+    place = Place(plan.id, plan.destination, plan.storage_options, config.fsync, plan.is_into)
     if place.plan(plan) is None:
         return False
     place.discard(plan)
@@ -199,6 +218,7 @@ class _Job:
     destination: str
     storage_options: Mapping[str, Any] | None
     fsync: bool
+    is_into: bool
     threads: int | None
 
 
@@ -209,35 +229,75 @@ def _run_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
     place.check_journal(job.id)
     stage, number = item
     task = copying.plan.stages[stage][number]
-    stamps = [copying.copy(part, job.threads) for part in task.parts]
-    place.store.set(place.journal(f"done/{stage}/{number}-{_digest(stamps)}"), b"done")
+    record = _record([copying.copy(part, job.threads) for part in task.parts])
+    place.store.set(place.journal(f"done/{stage}/{number}-{record}"), b"done")
     return job.id, stage, number
 
 
-def _digest(stamps: list[tuple[int, int]]) -> str:
-    return hashlib.sha256(json.dumps(stamps).encode()).hexdigest()[:24]
+def _compare_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
+    """Compares what one task of the verification has with the source. Called on a worker."""
+    copying = _kept.get(job)
+    copying.place.check_journal(job.id)
+    stage, number = item
+    for part in copying.plan.verification[number].parts:
+        copying.compare(part, job.threads)
+    return job.id, stage, number
+
+
+def _check_task(job: _Job, item: tuple[int, int, frozenset[str]]) -> tuple[int, bool]:
+    """Whether what a task has written is as one of its records says, by reading it. Called on a worker."""
+    stage, number, records = item
+    return number, _kept.get(job).is_done(stage, number, records, contents=True)
+
+
+def _record(stamps: list[tuple[int, int, int]]) -> str:
+    """What tells that objects have changed, and what is in them."""
+
+    def digest(numbers: Any) -> str:
+        return hashlib.sha256(json.dumps(numbers).encode()).hexdigest()[:24]
+
+    found = digest([stamp[:2] for stamp in stamps])
+    return f"{found}-{digest([stamp[2] for stamp in stamps])}"
 
 
 class _Copying:
     """A plan, and the arrays that it copies, opened as they are needed."""
 
-    def __init__(self, plan: CopyPlan, place: _Place) -> None:
+    def __init__(self, plan: CopyPlan, place: Place) -> None:
         self.plan, self.place = plan, place
         self._documents = dict(plan.documents)
         self._handles: dict[int, _native.ArrayHandle] = {}
         self._source: Any = None
 
-    def copy(self, part: tuple[int, int, int, int], threads: int | None) -> tuple[int, int]:
+    def copy(self, part: tuple[int, int, int, int], threads: int | None) -> tuple[int, int, int]:
         return _native.copy_part(self._handle(part[0]), self.place.store._native, self._part(part, threads))
 
-    def stamp(self, part: tuple[int, int, int, int]) -> tuple[int, int]:
-        return _native.stamp_part(self._handle(part[0]), self.place.store._native, self._part(part, None))
+    def compare(self, part: tuple[int, int, int, int], threads: int | None) -> None:
+        _native.compare_part(self._handle(part[0]), self.place.store._native, self._part(part, threads))
+
+    def is_done(self, stage: int, number: int, records: Iterable[str], contents: bool) -> bool:
+        """Whether what a task has written is as one of its records says."""
+        if number >= len(self.plan.stages[stage]):
+            return False
+
+        def stamp(part: tuple[int, int, int, int]) -> tuple[int, int, int]:
+            handle, place = self._handle(part[0]), self._part(part, None)
+            return _native.stamp_part(handle, self.place.store._native, place, contents)
+
+        try:
+            found = _record([stamp(part) for part in self.plan.stages[stage][number].parts])
+        except StoreError:
+            # Whatever cannot be looked at is made anew, or fails with the task's own error.
+            return False
+        if contents:
+            return found in records
+        return found.partition("-")[0] in {record.partition("-")[0] for record in records}
 
     def _handle(self, index: int) -> _native.ArrayHandle:
         handle = self._handles.get(index)
         if handle is None:
             if self._source is None:
-                options = self.plan.storage_options if _is_remote(self.plan.source) else None
+                options = self.plan.storage_options if is_remote(self.plan.source) else None
                 self._source = open(self.plan.source, mode="r", storage_options=options)
             path = self.plan.arrays[index].path
             array: Array = self._source[path] if path else self._source
@@ -247,15 +307,19 @@ class _Copying:
     def _part(self, part: tuple[int, int, int, int], threads: int | None) -> CopyPart:
         index, number, first, end = part
         array = self.plan.arrays[index]
-        one = array.passes[number]
+        one = array.one(number)
         prefix = f"{array.path}/" if array.path else ""
         v3 = self._documents.get(f"{prefix}zarr.json")
         return {
             "path": self.place.data(array.path),
             "zarr_format": 2 if v3 is None else 3,
             "document": v3 or self._documents[f"{prefix}.zarray"],
-            "from": self._between(index, array, number - 1),
+            "from": self._between(index, array, number - 1) if number >= 0 else None,
             "to": self._between(index, array, number),
+            "from_start": array.from_start,
+            "to_start": array.to_start,
+            "shape": array.shape,
+            "is_new": not self.plan.is_into,
             "block": one.block,
             "parts": one.parts,
             "units": (first, end),
@@ -281,7 +345,7 @@ class _Kept:
     def get(self, job: _Job) -> _Copying:
         found = self._kept.get(job.id)
         if found is None:
-            place = _Place(job.id, job.destination, job.storage_options, job.fsync)
+            place = Place(job.id, job.destination, job.storage_options, job.fsync, job.is_into)
             text = place.store.get(place.journal("plan.json"))
             if text is None:
                 raise DestinationError(f"{job.destination}: there is no journal of this copy")
@@ -302,213 +366,31 @@ class _Kept:
 _kept = _Kept()
 
 
-# ---- where things lie, and the journal
+class _Check:
+    """Finds the tasks that are done. ``tasks``: what runs others that read contents; otherwise threads do."""
 
+    def __init__(self, copying: _Copying, job: _Job, tasks: Any, contents: bool) -> None:
+        self._copying, self._job, self._tasks, self._contents = copying, job, tasks, contents
 
-def _is_remote(place: str) -> bool:
-    return _native.takes_storage_options(place)
+    def done(self) -> list[set[int]]:
+        """For each stage, the tasks that are done, and whose objects are as they left them."""
+        stages = self._copying.plan.stages
+        done = [set(range(len(stage))) for stage in stages]
+        for number in reversed(range(len(stages))):
+            done[number] = self._of(number)
+            if len(done[number]) == len(stages[number]):
+                break
+        return done
 
+    def _of(self, stage: int) -> set[int]:
+        records = self._copying.place.records(stage)
+        if self._tasks is not None:
+            items = [(stage, number, frozenset(found)) for number, found in records.items()]
+            results = self._tasks(partial(_check_task, self._job), items, name="hyperslab-check")
+            return {number for _, (number, ok) in results if ok}
 
-class _Place:
-    """A destination while the copy to it is made."""
-
-    def __init__(self, id: str, destination: str, options: Mapping[str, Any] | None, fsync: bool) -> None:
-        self._local: Path | None = None
-        if _is_remote(destination):
-            self.store, self._base = resolve_store(destination, options)
-            self._work = self._join(self._base, SUFFIX)
-        else:
-            self._local = Path(destination)
-            self._root = self._local.with_name(f".{self._local.name}{SUFFIX}")
-            self.store = LocalStore(self._root, fsync=fsync)
-            # Of each plan its own: a worker that is late with a task of another one does no harm.
-            self._base, self._work = f"new-{id[:16]}", ""
-        self._fsync = fsync
-
-    @staticmethod
-    def _join(*parts: str) -> str:
-        return "/".join(part for part in parts if part)
-
-    def data(self, path: str) -> str:
-        return self._join(self._base, path)
-
-    def journal(self, name: str) -> str:
-        return self._join(self._work, "journal", name)
-
-    def temporary(self, name: str) -> str:
-        return self._join(self._work, "temporary", name)
-
-    # -- the journal
-
-    def plan(self, wanted: CopyPlan) -> CopyPlan | None:
-        """The plan that is being executed, if it is for the same copy; another one is an error."""
-        id, text = self.store.get(self.journal("id")), self.store.get(self.journal("plan.json"))
-        if id is None or text is None:
-            return None
-        if id != wanted.id.encode():
-            raise DestinationError(
-                f"{wanted.destination}: the journal beside it is that of another copy "
-                f"({_difference(wanted, text)}). Make that plan again and go on, or delete {self._named()}"
-            )
-        return CopyPlan.from_json(text.decode(), storage_options=wanted.storage_options)
-
-    def _named(self) -> str:
-        return str(self._root) if self._local is not None else f"{self.store.url}/{self._work}"
-
-    def begin(self, plan: CopyPlan) -> None:
-        if self._local is not None:
-            # What a worker left that came too late.
-            shutil.rmtree(self._root, ignore_errors=True)
-        self.store.set(self.journal("plan.json"), plan.to_json().encode())
-        self.store.set(self.journal("id"), plan.id.encode())
-
-    def check_journal(self, id: str) -> None:
-        """A worker that everybody took for dead may come back when the copy is finished."""
-        if self.store.get(self.journal("id")) != id.encode():
-            raise DestinationError(
-                f"{self._named()}: there is no journal of this copy: it was finished or given up, and this "
-                "task is of no use"
-            )
-
-    def records(self, stage: int) -> dict[int, set[str]]:
-        """For each task that a worker has noted, hashes of what it has written."""
-        found: dict[int, set[str]] = {}
-        for key in self.store.list(self.journal(f"done/{stage}")):
-            number, _, digest = key.rpartition("/")[2].partition("-")
-            if number.isdecimal():
-                found.setdefault(int(number), set()).add(digest)
-        return found
-
-    def remove_journal(self) -> None:
-        if self._local is not None:
-            # The mark that all is done goes last.
-            for name in ("temporary", self._base, "journal/done"):
-                shutil.rmtree(self._root / name, ignore_errors=True)
-            for name in ("id", "plan.json", "finished"):
-                (self._root / "journal" / name).unlink(missing_ok=True)
-            shutil.rmtree(self._root, ignore_errors=True)
-            return
-        keys = self.store.list(self._work)
-        last = self.journal("finished")
-        self._delete([key for key in keys if key != last])
-        self.store.delete(last)
-
-    def _delete(self, keys: list[str]) -> None:
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for _ in pool.map(self.store.delete, keys):
-                pass
-
-    def drop_temporary(self, stage: int) -> None:
-        """Deletes temporary arrays that nobody reads any more."""
-        if self._local is not None and stage >= 0:
-            shutil.rmtree(self._root / self.temporary(str(stage)), ignore_errors=True)
-
-    def discard(self, plan: CopyPlan) -> None:
-        if self._local is None and not self.is_finished():
-            self._delete([key for key in self.store.list(self._base) if not _is_below(key, self._work)])
-        self.remove_journal()
-
-    # -- the destination
-
-    def check(self, plan: CopyPlan, has_begun: bool) -> None:
-        """Refuses a destination where something is, and one that is in the source or around it."""
-        if self._local is None:
-            if _is_below(plan.source, plan.destination) or _is_below(plan.destination, plan.source):
-                raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
-            if not has_begun and self.store.list(self._base):
-                raise DestinationError(f"{plan.destination}: objects are there already; delete them first")
-            return
-        if os.path.lexists(self._local):
-            raise DestinationError(f"{plan.destination}: it exists already; delete it first")
-        if not _is_remote(plan.source) and "://" not in plan.source:
-            source, target = os.path.realpath(plan.source), os.path.realpath(self._local)
-            if _is_below(source, target) or _is_below(target, source):
-                raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
-
-    def is_finished(self) -> bool:
-        """Whether the copy is in its place, and only the journal has to go."""
-        if self.store.get(self.journal("finished")) is None:
-            return False
-        return self._local is None or not (self._root / self._base).exists()
-
-    def finish(self, plan: CopyPlan) -> None:
-        """Writes metadata, and moves the copy to its place."""
-
-        def write(document: tuple[str, str]) -> None:
-            key, text = document
-            self.store.set(self.data(key), text.encode())
+        def is_done(number: int) -> bool:
+            return self._copying.is_done(stage, number, records[number], self._contents)
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            # Groups after what is in them; `.zarray` and `.zgroup` after `.zattrs`.
-            for _, same in itertools.groupby(plan.documents, lambda one: (one[0].count("/"), _last(one[0]))):
-                list(pool.map(write, same))
-        # On a disk: if it is there and `new-…` is not, that was renamed.
-        self.store.set(self.journal("finished"), b"finished")
-        if self._local is not None:
-            try:
-                (self._root / self._base).rename(self._local)
-            except OSError as error:
-                raise DestinationError(
-                    f"{self._local}: the finished copy cannot take its place: {error}"
-                ) from error
-            if self._fsync:
-                _flush(self._local.parent)
-        self.remove_journal()
-
-
-def _last(key: str) -> bool:
-    return not key.endswith(".zattrs")
-
-
-def _is_below(path: str, above: str) -> bool:
-    return path == above or path.startswith(above.rstrip("/") + "/")
-
-
-def _flush(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _difference(wanted: CopyPlan, text: bytes) -> str:
-    """In what two plans differ, in words."""
-    try:
-        found = CopyPlan.from_json(text.decode())
-    except ValueError as error:
-        return str(error)
-    if found.source != wanted.source:
-        return f"of {found.source}, not of {wanted.source}"
-    if found.options != wanted.options or found.task_bytes != wanted.task_bytes:
-        ours, theirs = json.loads(wanted.options), json.loads(found.options)
-        names = [f"{name}: {theirs.get(name)!r}" for name in ours if ours[name] != theirs.get(name)]
-        return "with other options: " + (", ".join(names) or f"task_size: {found.task_bytes}")
-    return "its source had other metadata"
-
-
-def _verified(copying: _Copying) -> list[set[int]]:
-    """For each stage, the tasks that are done, and whose objects are as they left them."""
-    stages = copying.plan.stages
-    done = [set(range(len(stage))) for stage in stages]
-    for number in reversed(range(len(stages))):
-        done[number] = _verified_of(copying, stages[number])
-        if len(done[number]) == len(stages[number]):
-            break
-    return done
-
-
-def _verified_of(copying: _Copying, stage: CopyStage) -> set[int]:
-    records = copying.place.records(stage.number)
-
-    def is_done(number: int) -> bool:
-        if number >= len(stage):
-            return False
-        try:
-            return _digest([copying.stamp(part) for part in stage[number].parts]) in records[number]
-        except StoreError:
-            # Whatever cannot be looked at is made anew, or fails with the task's own error.
-            return False
-
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return {number for number, ok in zip(records, pool.map(is_done, records), strict=True) if ok}
+            return {number for number, ok in zip(records, pool.map(is_done, records), strict=True) if ok}

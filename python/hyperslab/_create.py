@@ -122,6 +122,12 @@ class CopySpec(TypedDict):
     skip_unsupported: bool
     overwrite: bool
     fsync: bool
+    region: CopyRegion | None
+
+
+# First element and the one after the last, of axes by name, or in their order.
+Bounds: TypeAlias = tuple[int | None, int | None]
+CopyRegion: TypeAlias = list[tuple[str, Bounds]] | list[Bounds]
 
 
 # A part of one pass over an array, for the engine. "from", "to": the temporary arrays that are read and
@@ -138,6 +144,10 @@ CopyPart = TypedDict(
         "parts": tuple[int, ...],
         "units": tuple[int, int],
         "threads": int,
+        "from_start": tuple[int, ...],
+        "to_start": tuple[int, ...],
+        "shape": tuple[int, ...],
+        "is_new": bool,
     },
 )
 

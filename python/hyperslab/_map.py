@@ -19,6 +19,7 @@ from hyperslab._config import parse_size
 from hyperslab._create import normalize_shape
 from hyperslab._iteration import chunk_hint
 from hyperslab._new import create_array, create_filled
+from hyperslab._progress import shown
 from hyperslab._store import StoreLike
 from hyperslab._tasks import run_tasks
 from hyperslab._view import View
@@ -63,7 +64,7 @@ def map_chunks(
     casting: Literal["no", "equiv", "safe", "same_kind", "unsafe"] = "same_kind",
     max_memory: int | str = "256 MiB",
     executor: Any = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     **create: Any,
 ) -> Array:
     """Run a function of NumPy over the blocks of one or several arrays, and write what it returns.
@@ -108,8 +109,9 @@ def map_chunks(
         ``distributed.Client``, or the module ``ray``. Function, sources and target are pickled for other
         processes: arrays of hyperslab as their place, those of NumPy with all elements. A block whose task
         fails, or whose worker is lost, is done again.
-    progress : callable, optional
-        Called as ``progress("map", bytes_done, bytes_in_all)``, with bytes of the target.
+    progress : callable, or True, optional
+        Called as ``progress("map", bytes_done, bytes_in_all)``, with bytes of the target. ``True``: a bar on
+        standard error.
     **create
         Arguments of `create_array`, where ``target`` is not an array.
 
@@ -153,7 +155,8 @@ def map_chunks(
         raise ArgumentTypeError(f"function: expected a function, found {type(function).__name__}")
 
     def fill(array: Array) -> None:
-        _map(array, function, inputs, region, halo, boundary, casting, budget, executor, progress)
+        with shown(progress) as told:
+            _map(array, function, inputs, region, halo, boundary, casting, budget, executor, told)
 
     if isinstance(target, Array):
         if create:

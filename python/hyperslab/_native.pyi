@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, TypeVar, final
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab._create import ArraySpec, CopyPart, CopySpec
+from hyperslab._create import ArraySpec, CopyPart, CopyRegion, CopySpec
 from hyperslab._ragged import Ragged
 from hyperslab._vlen import Kind
 
@@ -143,6 +143,13 @@ def copy(
     wanted: CopySpec,
     progress: Callable[[Literal["copy", "verify"], int, int], object] | None = None,
 ) -> dict[str, Any]: ...
+def copy_into(
+    source: ArrayHandle,
+    target: ArrayHandle,
+    region: CopyRegion,
+    wanted: CopySpec,
+    progress: Callable[[Literal["copy", "verify"], int, int], object] | None = None,
+) -> dict[str, Any]: ...
 def advise_array(array: ArrayHandle, access: Sequence[str], far: bool | None) -> dict[str, Any]: ...
 def advise_shape(
     shape: Sequence[int], element: int, names: Sequence[str | None] | None, access: Sequence[str], far: bool
@@ -161,8 +168,21 @@ def statistics_joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]: ...
 def outline_copy(
     source: ArrayHandle | GroupHandle, directory: str | None, crew: tuple[int, int], wanted: CopySpec
 ) -> dict[str, Any]: ...
-def copy_part(source: ArrayHandle, store: StoreHandle, part: CopyPart) -> tuple[int, int]: ...
-def stamp_part(source: ArrayHandle, store: StoreHandle, part: CopyPart) -> tuple[int, int]: ...
+def outline_copy_into(
+    source: ArrayHandle,
+    target: ArrayHandle,
+    region: CopyRegion,
+    directory: str | None,
+    crew: tuple[int, int],
+    wanted: CopySpec,
+) -> dict[str, Any]: ...
+def copy_part(source: ArrayHandle, store: StoreHandle, part: CopyPart) -> tuple[int, int, int]: ...
+def stamp_part(
+    source: ArrayHandle, store: StoreHandle, part: CopyPart, contents: bool
+) -> tuple[int, int, int]: ...
+def compare_part(source: ArrayHandle, store: StoreHandle, part: CopyPart) -> None: ...
+def is_replaceable_directory(path: str) -> bool: ...
+def replace_directory(new: str, target: str, aside: str) -> None: ...
 def read_field(array: ArrayBase, name: str, selection: Any, meaning: _Meaning | None = None) -> Any: ...
 def write_field(
     array: ArrayBase, name: str, selection: Any, value: Any, meaning: _Meaning | None = None

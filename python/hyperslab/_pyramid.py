@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +22,8 @@ from hyperslab._map import map_chunks, object_units, run_elsewhere
 from hyperslab._new import create_group
 from hyperslab._node import ZarrNode
 from hyperslab._optional import is_optional, value_dtype
-from hyperslab._store import StoreLike
+from hyperslab._progress import shown
+from hyperslab._store import LocalStore, StoreLike
 from hyperslab.errors import ArgumentTypeError, DestinationError, InvalidArgumentError
 
 __all__ = ["pyramid"]
@@ -36,6 +38,8 @@ _TYPES = {"t": "time", "time": "time", "c": "channel", "channel": "channel", "ba
 _FITS = 256
 # Names of methods in the convention of GeoZarr.
 _RESAMPLING = {"mean": "average", "nearest": "nearest", "min": "min", "max": "max", "mode": "mode"}
+# The attribute of a level that is not complete.
+_UNFINISHED = "hyperslab:unfinished"
 _CONVENTION = {
     "schema_url": "https://raw.githubusercontent.com/zarr-conventions/multiscales/refs/tags/v1/schema.json",
     "spec_url": "https://github.com/zarr-conventions/multiscales/blob/v1/README.md",
@@ -60,7 +64,7 @@ def pyramid(
     name: str | None = None,
     max_memory: int | str = "256 MiB",
     executor: Any = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     **create: Any,
 ) -> Group:
     """Make an array at several resolutions, each level from the one before, with the metadata that viewers
@@ -97,8 +101,9 @@ def pyramid(
         The image's name in the metadata.
     max_memory, executor
         As in `map_chunks`.
-    progress : callable, optional
+    progress : callable, or True, optional
         Called as ``progress("pyramid", bytes_done, bytes_in_all)``, with bytes of levels that are made.
+        ``True``: a bar on standard error.
     **create
         Arguments of `create_array` for the levels. Default: chunks, shards, codecs and fill value of level 0.
 
@@ -115,7 +120,8 @@ def pyramid(
 
     Notes
     -----
-    The metadata is written when all levels are complete.
+    The metadata is written when all levels are complete. After an error, levels are deleted. What a killed
+    call leaves, the next one to the same place replaces.
 
     Examples
     --------
@@ -144,39 +150,53 @@ def pyramid(
     sizes = _numbers("scale", scale, array.ndim, 1.0)
     places = _numbers("translation", translation, array.ndim, 0.0)
     shapes = _shapes(array.shape, steps, chunk_hint(array) or (_FITS,) * array.ndim, levels)
+    made_group = not isinstance(target, Group)
     group = target if isinstance(target, Group) else create_group(target)
     own = _is_in(array, group)
     paths = [array.basename if own else "0", *map(str, range(1, len(shapes)))]
     for path in paths[own:]:
-        if path in group:
+        if path in group and _UNFINISHED not in group[path].attrs:
             raise DestinationError(f"'{path}' is in {group.store.url}/{group.path} already")
     skipped = None if missing is None else np.asarray(missing).astype(dtype)
     names = [axis["name"] for axis in described]
     arguments = {"dimension_names": names, **create}
+    # Of a call that was killed: the next one replaces these levels.
+    given = dict(create.get("attributes") or {})
+    arguments["attributes"] = {**given, _UNFINISHED: "hyperslab.pyramid was interrupted: make it again"}
+    arguments["overwrite"] = True
     total = sum(math.prod(shape) for shape in shapes[int(own) :]) * array.dtype.itemsize
     done = 0
 
     def advance(bytes_: int) -> None:
         nonlocal done
         done += bytes_
-        if progress is not None:
-            progress("pyramid", done, total)
+        if told is not None:
+            told("pyramid", done, total)
 
-    level: Any = array
-    if not own:
-        level = _new(group, "0", array, array.shape, arguments)
-        before = 0
+    def make() -> None:
+        level: Any = array
+        if not own:
+            level = _new(group, "0", array, array.shape, arguments)
+            before = 0
 
-        def copied(_: str, bytes_: int, __: int) -> None:
-            nonlocal before
-            advance(bytes_ - before)
-            before = bytes_
+            def copied(_: str, bytes_: int, __: int) -> None:
+                nonlocal before
+                advance(bytes_ - before)
+                before = bytes_
 
-        map_chunks(_same, array, level, max_memory=max_memory, executor=executor, progress=copied)
-    for path, shape in zip(paths[1:], shapes[1:], strict=True):
-        made = _new(group, path, level, shape, arguments)
-        _fill(made, level, steps, method, skipped, parse_size(max_memory), executor, advance)
-        level = made
+            map_chunks(_same, array, level, max_memory=max_memory, executor=executor, progress=copied)
+        for path, shape in zip(paths[1:], shapes[1:], strict=True):
+            made = _new(group, path, level, shape, arguments)
+            _fill(made, level, steps, method, skipped, parse_size(max_memory), executor, advance)
+            level = made
+
+    told: Any = None
+    try:
+        with shown(progress) as told:
+            make()
+    except BaseException:
+        _undo(group, paths[own:], made_group)
+        raise
     attributes: dict[str, Any] = {}
     if "ome" in wanted:
         attributes["ome"] = {
@@ -192,8 +212,25 @@ def pyramid(
         ]
         attributes["zarr_conventions"] = [*others, _CONVENTION]
         attributes["multiscales"] = _geozarr(paths, steps, method)
+    for path in paths[own:]:
+        del group[path].attrs[_UNFINISHED]
     group.attrs.update(attributes)
     return group
+
+
+def _undo(group: Group, paths: Sequence[str], made_group: bool) -> None:
+    """Deletes levels that are not complete, and the group that was made for them. Its own errors are
+    not told: the first one is.
+    """
+    with contextlib.suppress(Exception):
+        for path in paths:
+            if path in group and _UNFINISHED in group[path].attrs:
+                del group[path]
+        if made_group:
+            for name in ("zarr.json", ".zgroup", ".zattrs"):
+                group.store.delete("/".join(part for part in (group.path, name) if part))
+            if isinstance(group.store, LocalStore):
+                (group.store.root / group.path).rmdir()
 
 
 def _same(block: Any) -> Any:

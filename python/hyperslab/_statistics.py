@@ -16,6 +16,7 @@ from hyperslab import _native
 from hyperslab._array_common import AnyArray
 from hyperslab._map import parse_region
 from hyperslab._optional import is_optional, value_dtype
+from hyperslab._progress import shown
 from hyperslab._tasks import run_tasks
 from hyperslab.errors import ArgumentTypeError, DataTypeError, InvalidArgumentError
 
@@ -67,7 +68,7 @@ def statistics(
     range: tuple[float, float] | None = None,
     executor: Any = None,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Statistics:
     """Count, smallest, largest, sum, mean, standard deviation and histogram of an array.
 
@@ -93,8 +94,8 @@ def statistics(
         What reads the blocks, in place of threads of this process; as in `map_chunks`.
     threads : int, optional
         Default: ``config.threads``.
-    progress : callable, optional
-        Called as ``progress("read", bytes_done, bytes_in_all)``.
+    progress : callable, or True, optional
+        Called as ``progress("read", bytes_done, bytes_in_all)``. ``True``: a bar on standard error.
 
     Returns
     -------
@@ -135,12 +136,15 @@ def statistics(
     work = _Work(array, place, _missing(missing, dtype, array), None)
     edges = _edges(bins, range)
     if isinstance(edges, int):
-        found = _run(work, executor, threads, progress)
+        with shown(progress) as told:
+            found = _run(work, executor, threads, told)
         ends = _ends(found, dtype)
         edges = [float(edge) for edge in np.linspace(*ends, edges + 1)]
     if edges is not None:
         work = _Work(array, place, work.missing, edges)
-    return _result(_run(work, executor, threads, progress), dtype, edges)
+    with shown(progress) as told:
+        found = _run(work, executor, threads, told)
+    return _result(found, dtype, edges)
 
 
 @dataclass(frozen=True)

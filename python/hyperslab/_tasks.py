@@ -31,6 +31,9 @@ Progress: TypeAlias = Callable[[int, int | None], object]
 # How long the number of a cluster's workers is believed, in seconds. Asking is a round trip.
 _BELIEVED = 5.0
 
+# How often a pool is asked whether it still exists while no task ends, in seconds.
+_ASKED = 1.0
+
 
 def run_tasks(
     function: Callable[[T], R],
@@ -133,7 +136,7 @@ def _elsewhere(
                 submit(*following, 0)
             if not running:
                 return
-            future = ended.get()
+            future = _next(ended, pool)
             index, item, attempt = running.pop(future)
             try:
                 result = future.result()
@@ -157,6 +160,15 @@ def _elsewhere(
         pool.cancel(list(running))
 
 
+def _next(ended: queue.SimpleQueue[Any], pool: _Pool) -> Any:
+    """The next future that has ended. A pool that is gone ends none: ask it from time to time."""
+    while True:
+        try:
+            return ended.get(timeout=_ASKED)
+        except queue.Empty:
+            pool.check()
+
+
 def _noted(error: Exception, index: int, times: int) -> Exception:
     error.add_note(f"Task {index} failed {times} times." if times > 1 else f"Task {index} failed.")
     return error
@@ -171,6 +183,8 @@ class _Pool(Protocol):
     def workers(self) -> int: ...
     def submit(self, function: Callable[[Any], Any], item: Any, name: str) -> Any: ...
     def cancel(self, futures: list[Any]) -> None: ...
+    def check(self) -> None:
+        """Raises what is to be raised where tasks end no more."""
 
 
 def _pool(executor: Any, name: str) -> _Pool:
@@ -203,6 +217,9 @@ class _Futures:
         for future in futures:
             future.cancel()
 
+    def check(self) -> None:
+        """Its futures always end."""
+
 
 class _Dask:
     """A client of `distributed`. The scheduler itself hands tasks of lost workers to others."""
@@ -220,6 +237,13 @@ class _Dask:
     def cancel(self, futures: list[Any]) -> None:
         if futures and self._client.status == "running":
             self._client.cancel(futures, force=True)
+
+    def check(self) -> None:
+        if self._client.status in ("closing", "closed"):
+            raise BrokenExecutor(
+                "the client of dask was closed: its scheduler is gone. Run again with another client; a plan "
+                "of a copy goes on with resume=True: what is done stays"
+            )
 
 
 class _Ray:
@@ -248,3 +272,6 @@ class _Ray:
             reference = self._references.pop(future, None)
             if reference is not None:
                 self._ray.cancel(reference)
+
+    def check(self) -> None:
+        """Its futures always end."""

@@ -9,7 +9,7 @@ use crate::signals::Watch;
 use crate::text;
 use clap::ValueEnum;
 use hyperslab::Format;
-use hyperslab::copy::{Compressors, CopyOptions, CopyReport, Order, Shards, copy, plan};
+use hyperslab::copy::{Compressors, CopyOptions, CopyReport, Order, Region, Shards, copy, copy_into, plan};
 use std::io::Write;
 use std::str::FromStr;
 use std::time::Duration;
@@ -48,6 +48,9 @@ Examples:
   hyperslab copy ocean.zarr/sst series.zarr --chunks -1,16,16 --max-memory 64MiB --explain
   # on a cluster; if anything is killed, the same again
   hyperslab copy ocean.zarr/sst series.zarr --chunks -1,16,16 --scheduler tcp://10.0.0.1:8786 --resume
+  # ten days of a dataset, and their place in one that exists
+  hyperslab copy ocean.zarr ten.zarr --region time=0:10
+  hyperslab copy ten.zarr/sst all.zarr/sst --target-region 20:30
   # back to Zarr v2, in place of what was there
   hyperslab copy new.zarr old.zarr --format v2 --overwrite
 
@@ -67,6 +70,15 @@ pub(crate) struct CopyArgs {
     /// auto: chosen by size; none: each chunk is an object of its own. By default as in the source.
     #[arg(long, value_name = "N,N,…", value_parser = shards, allow_hyphen_values = true)]
     shards: Option<Shards>,
+    /// Copy a part: bounds of axes as in Python (0:10, :, -5:), or by names of dimensions
+    /// (time=0:10,lat=-5:), which may also be those of the arrays of a group.
+    #[arg(long, value_name = "START:STOP,…", value_parser = str::parse::<Region>, allow_hyphen_values = true)]
+    region: Option<Region>,
+    /// Copy into this part of the array at DST, which exists and keeps its chunks and codecs. It has
+    /// to begin and end where these chunks (or shards) do.
+    #[arg(long, value_name = "START:STOP,…", value_parser = str::parse::<Region>, allow_hyphen_values = true,
+        conflicts_with_all = ["overwrite", "chunks", "shards", "codec", "order"])]
+    target_region: Option<Region>,
     /// Compressor (see below).
     #[arg(long, visible_alias = "compressor", value_name = "CODEC")]
     codec: Option<Codec>,
@@ -102,11 +114,15 @@ pub(crate) struct CopyArgs {
     explain: bool,
     /// Copy in tasks, and note beside DST what is done; go on with a copy that was killed. Finished
     /// tasks are skipped, if what they have written is as they left it.
-    #[arg(long, conflicts_with_all = ["overwrite", "verify"])]
+    #[arg(long)]
     resume: bool,
+    /// With --resume: skip a finished task only if the checksums of what it has written are as it noted
+    /// them. Reads all of that; otherwise sizes and times are looked at.
+    #[arg(long, requires = "resume")]
+    check_contents: bool,
     /// Copy on a cluster: the address of a scheduler of dask.distributed. All workers must reach SRC
     /// and DST by these paths or URLs. --max-memory is that of a task.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["overwrite", "verify"])]
+    #[arg(long, value_name = "URL")]
     scheduler: Option<String>,
     /// No progress bar and no summary.
     #[arg(long, short)]
@@ -125,6 +141,9 @@ impl Command for CopyArgs {
         let source = failure::open(&self.source)?;
         let mut options = self.options();
         if self.explain {
+            if self.target_region.is_some() {
+                return Err(Failure::Usage("--explain with --target-region: add --resume".into()));
+            }
             for (path, plan) in plan(&source, &self.destination, &options)? {
                 writeln!(out, "{}: {plan}", text::plain(&path))?;
             }
@@ -132,10 +151,19 @@ impl Command for CopyArgs {
         }
         let meter = Meter::new(watch, self.quiet);
         options.progress = Some(&meter);
-        let copied = copy(&source, &self.destination, &options);
+        let copied = match &self.target_region {
+            None => copy(&source, &self.destination, &options),
+            Some(region) => {
+                let target = failure::open(&self.destination)?.into_array()?;
+                copy_into(&source.into_array()?, &target, region, &options)
+            }
+        };
         meter.finish();
         let report = copied.map_err(|error| match error {
-            error if failure::is_stop(&error) => Failure::Stopped("the destination is as it was"),
+            error if failure::is_stop(&error) => Failure::Stopped(match self.target_region {
+                None => "the destination is as it was",
+                Some(_) => "some chunks of the destination are new, others as they were",
+            }),
             error => error.into(),
         })?;
         if !self.quiet {
@@ -182,6 +210,11 @@ impl CopyArgs {
             max_memory: options.max_memory,
             skip_unsupported: options.skip_unsupported,
             fsync: options.fsync,
+            region: self.region.clone(),
+            target_region: self.target_region.clone(),
+            overwrite: self.overwrite,
+            verify: self.verify,
+            check_contents: self.check_contents,
             resume: self.resume,
             scheduler: self.scheduler.clone(),
             explain: self.explain,
@@ -208,6 +241,7 @@ impl CopyArgs {
             skip_unsupported: self.skip_unsupported,
             overwrite: self.overwrite,
             fsync: self.fsync || wants_fsync(),
+            region: self.region.clone(),
             progress: None,
         }
     }

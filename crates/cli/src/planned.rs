@@ -4,7 +4,7 @@ use crate::command::{Command, matches_of};
 use crate::copy::CopyArgs;
 use clap::FromArgMatches;
 use hyperslab::Format;
-use hyperslab::copy::{Order, Shards};
+use hyperslab::copy::{Order, Region, Shards};
 use std::ffi::OsString;
 
 /// `hyperslab copy` with `--resume` or `--scheduler`.
@@ -32,6 +32,16 @@ pub struct PlannedCopy {
     pub skip_unsupported: bool,
     /// Whether everything is flushed to the disk.
     pub fsync: bool,
+    /// What of the source is copied.
+    pub region: Option<Region>,
+    /// Where in an array that exists it goes.
+    pub target_region: Option<Region>,
+    /// Whether what is at the destination is replaced.
+    pub overwrite: bool,
+    /// Whether the copy is compared with the source.
+    pub verify: bool,
+    /// Whether checksums of finished tasks are verified.
+    pub check_contents: bool,
     /// Whether to go on with a copy that was killed.
     pub resume: bool,
     /// The address of a scheduler of dask.
@@ -60,7 +70,9 @@ mod tests {
         assert!(given("hyperslab copy a b").is_none());
         assert!(given("hyperslab info a").is_none());
         assert!(given("hyperslab copy a --resume").is_none());
-        assert!(given("hyperslab copy a b --resume --overwrite").is_none());
+        assert!(given("hyperslab copy a b --check-contents").is_none());
+        let planned = given("hyperslab copy a b --resume --overwrite --verify --region time=0:3").unwrap();
+        assert!(planned.overwrite && planned.verify && planned.region.is_some());
         let planned =
             given("hyperslab copy a b --resume --chunks -1,4 --codec zstd:3 --shards none").unwrap();
         assert!(planned.resume && planned.scheduler.is_none());

@@ -6,7 +6,8 @@ use crate::handles::{ArrayHandle, GroupHandle};
 use crate::once::{dict, items};
 use crate::store::StoreHandle;
 use hyperslab::copy::{
-    Compressors, CopyOptions, CopyReport, Order, Phase, Progress, Shards, copy as to_location, copy_to_store,
+    Compressors, CopyOptions, CopyReport, Order, Phase, Progress, Region, Shards, copy as to_location,
+    copy_into as into, copy_to_store,
 };
 use hyperslab::{Error, Format, Node};
 use pyo3::prelude::*;
@@ -50,6 +51,7 @@ items! {
         skip_unsupported: bool,
         overwrite: bool,
         fsync: bool,
+        region: Option<WantedRegion>,
     }
 }
 
@@ -70,8 +72,27 @@ impl Wanted {
             skip_unsupported: self.skip_unsupported,
             overwrite: self.overwrite,
             fsync: self.fsync,
+            region: self.region.map(Region::from),
             progress: None,
         })
+    }
+}
+
+type Bounds = (Option<i64>, Option<i64>);
+
+/// Bounds of axes, by name or in their order.
+#[derive(FromPyObject)]
+pub(crate) enum WantedRegion {
+    Named(Vec<(String, Bounds)>),
+    Axes(Vec<Bounds>),
+}
+
+impl From<WantedRegion> for Region {
+    fn from(wanted: WantedRegion) -> Self {
+        match wanted {
+            WantedRegion::Named(bounds) => Region::Named(bounds),
+            WantedRegion::Axes(bounds) => Region::Axes(bounds),
+        }
     }
 }
 
@@ -150,6 +171,35 @@ pub(crate) fn copy<'py>(
         Destination::Store(handle) => ("", Some(handle.store.clone())),
     };
     let options = wanted.options(py)?;
+    run(py, progress, options, |options| match &store {
+        None => to_location(&node, location, options),
+        Some(store) => copy_to_store(&node, store, path, options),
+    })
+}
+
+/// Copies an array, or a part of it, into a region of another.
+#[pyfunction]
+#[pyo3(signature = (source, target, region, wanted, progress=None))]
+pub(crate) fn copy_into<'py>(
+    py: Python<'py>,
+    source: PyRef<'py, ArrayHandle>,
+    target: PyRef<'py, ArrayHandle>,
+    region: WantedRegion,
+    wanted: Wanted,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (source, target) = ((*source.slot.get(py)?).clone(), (*target.slot.get(py)?).clone());
+    let (region, options) = (Region::from(region), wanted.options(py)?);
+    run(py, progress, options, |options| into(&source, &target, &region, options))
+}
+
+/// Runs a copy without the GIL, tells how far it is, and stops for signals.
+fn run<'py>(
+    py: Python<'py>,
+    progress: Option<Py<PyAny>>,
+    options: CopyOptions<'static>,
+    work: impl FnOnce(&CopyOptions<'_>) -> Result<CopyReport, Error> + Send,
+) -> PyResult<Bound<'py, PyDict>> {
     let (result, raised) = py.detach(move || {
         let teller = Teller {
             told: progress,
@@ -160,10 +210,7 @@ pub(crate) fn copy<'py>(
             total: Cell::new(0),
         };
         let options = CopyOptions { progress: Some(&teller), ..options };
-        let result = match &store {
-            None => to_location(&node, location, &options),
-            Some(store) => copy_to_store(&node, store, path, &options),
-        };
+        let result = work(&options);
         (result, teller.raised.into_inner().or(teller.signals.raised()))
     });
     match (result, raised) {

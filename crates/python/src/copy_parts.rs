@@ -1,14 +1,14 @@
 //! Copies in parts, for `hyperslab.plan_copy`.
 
-use crate::copy::{Source, Wanted};
+use crate::copy::{Source, Wanted, WantedRegion};
 use crate::engine::Signals;
 use crate::errors;
 use crate::handles::ArrayHandle;
 use crate::once::{dict, items};
 use crate::store::StoreHandle;
 use hyperslab::copy::{
-    CopyOptions, Crew, Order, OutlinedArray, Part, PartStamp, Pass, Progress, Shards, Units,
-    copy_part as copy, outline, stamp_part as stamp,
+    CopyOptions, Crew, Order, Outline, OutlinedArray, Part, PartStamp, Pass, Progress, Region, Shards, Units,
+    compare_part as compare, copy_part as copy, is_replaceable, outline, outline_into, stamp_part as stamp,
 };
 use hyperslab::{Error, Format, Result};
 use pyo3::prelude::*;
@@ -56,6 +56,31 @@ pub(crate) fn outline_copy<'py>(
         let options = CopyOptions { progress: Some(asking), ..options };
         outline(&node, directory.as_deref(), crew, &options)
     })?;
+    outline_facts(py, &found)
+}
+
+/// What a copy into a region of an array will be. `directory`: where that is, on a local disk.
+#[pyfunction]
+pub(crate) fn outline_copy_into<'py>(
+    py: Python<'py>,
+    source: PyRef<'py, ArrayHandle>,
+    target: PyRef<'py, ArrayHandle>,
+    region: WantedRegion,
+    directory: Option<PathBuf>,
+    crew: (u64, u64),
+    wanted: Wanted,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (source, target) = ((*source.slot.get(py)?).clone(), (*target.slot.get(py)?).clone());
+    let (region, options) = (Region::from(region), wanted.options(py)?);
+    let crew = Crew { workers: crew.0, size: crew.1 };
+    let found = stoppable(py, move |asking| {
+        let options = CopyOptions { progress: Some(asking), ..options };
+        outline_into(&source, &target, &region, directory.as_deref(), crew, &options)
+    })?;
+    outline_facts(py, &found)
+}
+
+fn outline_facts<'py>(py: Python<'py>, found: &Outline) -> PyResult<Bound<'py, PyDict>> {
     let arrays = found.arrays.iter().map(|array| array_facts(py, array)).collect::<PyResult<Vec<_>>>()?;
     dict!(py, found { groups, documents, notes, skipped }, "arrays": arrays,)
 }
@@ -66,7 +91,11 @@ fn array_facts<'py>(py: Python<'py>, array: &OutlinedArray) -> PyResult<Bound<'p
     for (pass, units) in plan.passes.iter().zip(&array.units) {
         passes.append(pass_facts(py, pass, units)?)?;
     }
-    dict!(py, array { path }, "bytes": plan.bytes, "why": &plan.why, "passes": passes,)
+    let compare = pass_facts(py, &array.compare.0, &array.compare.1)?;
+    dict!(
+        py, array { path, from_start, to_start, shape }, "bytes": plan.bytes, "why": &plan.why, "passes": passes,
+        "compare": compare,
+    )
 }
 
 fn pass_facts<'py>(py: Python<'py>, pass: &Pass, units: &Units) -> PyResult<Bound<'py, PyDict>> {
@@ -106,6 +135,10 @@ items! {
         parts: Vec<u64>,
         units: (u64, u64),
         threads: usize,
+        from_start: Vec<u64>,
+        to_start: Vec<u64>,
+        shape: Vec<u64>,
+        is_new: bool,
     }
 }
 
@@ -122,32 +155,63 @@ impl From<WantedPart> for Part {
             parts: wanted.parts,
             units: first..end,
             threads: wanted.threads,
+            from_start: wanted.from_start,
+            to_start: wanted.to_start,
+            shape: wanted.shape,
+            is_new: wanted.is_new,
         }
     }
 }
 
-/// Copies a part of an array; returns the number of its objects that are stored, and their hash.
+/// Copies a part of an array; returns the number of its objects that are stored, a hash of what tells that
+/// they have changed, and one of their contents.
 #[pyfunction]
 pub(crate) fn copy_part(
     py: Python<'_>,
     source: PyRef<'_, ArrayHandle>,
     store: PyRef<'_, StoreHandle>,
     part: WantedPart,
-) -> PyResult<(u64, u64)> {
+) -> PyResult<(u64, u64, u64)> {
     let (array, store) = ((*source.slot.get(py)?).clone(), store.store.clone());
-    stoppable(py, move |asking| copy(&array, &store, &part.into(), Some(asking))).map(pair)
+    stoppable(py, move |asking| copy(&array, &store, &part.into(), Some(asking))).map(numbers)
 }
 
-/// What [`copy_part`] would return, of what is stored now.
+/// What [`copy_part`] would return, of what is stored now. `contents`: reads it; otherwise the last
+/// number is 0.
 #[pyfunction]
 pub(crate) fn stamp_part(
     py: Python<'_>,
     source: PyRef<'_, ArrayHandle>,
     store: PyRef<'_, StoreHandle>,
     part: WantedPart,
-) -> PyResult<(u64, u64)> {
+    contents: bool,
+) -> PyResult<(u64, u64, u64)> {
     let (array, store) = ((*source.slot.get(py)?).clone(), store.store.clone());
-    stoppable(py, move |_| stamp(&array, &store, &part.into())).map(pair)
+    stoppable(py, move |_| stamp(&array, &store, &part.into(), contents)).map(numbers)
+}
+
+/// Compares a part of a copy with the source.
+#[pyfunction]
+pub(crate) fn compare_part(
+    py: Python<'_>,
+    source: PyRef<'_, ArrayHandle>,
+    store: PyRef<'_, StoreHandle>,
+    part: WantedPart,
+) -> PyResult<()> {
+    let (array, store) = ((*source.slot.get(py)?).clone(), store.store.clone());
+    stoppable(py, move |asking| compare(&array, &store, &part.into(), Some(asking)))
+}
+
+/// Whether a copy may take the place of a directory: it is an array, a group, or empty.
+#[pyfunction]
+pub(crate) fn is_replaceable_directory(path: PathBuf) -> bool {
+    is_replaceable(&path)
+}
+
+/// Puts a directory in the place of another, which is then at its place, or at `aside`.
+#[pyfunction]
+pub(crate) fn replace_directory(new: PathBuf, target: PathBuf, aside: PathBuf) -> PyResult<()> {
+    Ok(hyperslab::store::replace_directory(&new, &target, &aside)?)
 }
 
 /// What the command line asks for, if that is a copy in tasks: the arguments of `plan_copy` and more.
@@ -159,11 +223,18 @@ pub(crate) fn planned_copy(py: Python<'_>, args: Vec<OsString>) -> PyResult<Opti
     let facts: PyResult<Bound<'_, PyDict>> = dict!(
         py, wanted {
             source, destination, chunks, compressors, threads, max_memory, skip_unsupported, fsync, resume, scheduler,
-            explain, quiet,
+            explain, quiet, overwrite, verify, check_contents,
         },
         "order": order, "zarr_format": zarr_format,
     );
     let facts = facts?;
+    for (name, region) in [("region", wanted.region), ("target_region", wanted.target_region)] {
+        match region {
+            None => facts.set_item(name, py.None())?,
+            Some(Region::Axes(bounds)) => facts.set_item(name, bounds)?,
+            Some(Region::Named(bounds)) => facts.set_item(name, bounds)?,
+        }
+    }
     match wanted.shards {
         Shards::Keep => facts.set_item("shards", "keep")?,
         Shards::Auto => facts.set_item("shards", "auto")?,
@@ -173,6 +244,6 @@ pub(crate) fn planned_copy(py: Python<'_>, args: Vec<OsString>) -> PyResult<Opti
     Ok(Some(facts))
 }
 
-fn pair(stamp: PartStamp) -> (u64, u64) {
-    (stamp.objects, stamp.hash)
+fn numbers(stamp: PartStamp) -> (u64, u64, u64) {
+    (stamp.objects, stamp.hash, stamp.contents)
 }

@@ -78,9 +78,12 @@ mod _native {
     #[pymodule_export]
     use crate::cache::CacheBase;
     #[pymodule_export]
-    use crate::copy::copy;
+    use crate::copy::{copy, copy_into};
     #[pymodule_export]
-    use crate::copy_parts::{copy_part, outline_copy, planned_copy, stamp_part};
+    use crate::copy_parts::{
+        compare_part, copy_part, is_replaceable_directory, outline_copy, outline_copy_into, planned_copy,
+        replace_directory, stamp_part,
+    };
     #[pymodule_export]
     use crate::create::{
         chunk_key, chunk_of_key, create_array, create_group, open_node, open_root, v3_data_type,

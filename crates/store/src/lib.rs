@@ -33,7 +33,7 @@ mod zip;
 
 pub use error::{BrokenReference, Operation, Refusal, Result, StoreError, Unread};
 pub use key::Key;
-pub use local::{FileStore, LocalOptions, LocalStore};
+pub use local::{FileStore, LocalOptions, LocalStore, replace_directory};
 pub use lock::{Expected, ObjectLock, Version};
 pub use memory::MemoryStore;
 pub use segments::{Segment, SegmentStore};

@@ -56,6 +56,7 @@ mod stamp;
 mod sweep;
 mod write;
 
+pub use exchange::replace_directory;
 pub use file::FileStore;
 
 use crate::fork::Lazy;

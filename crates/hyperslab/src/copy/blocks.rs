@@ -59,22 +59,30 @@ impl Blocks {
     }
 
     /// The blocks that cells of a grid lie in, in C order, and which of `stored` lie in each. Cells
-    /// outside the array do not count. `None`: there are very many more blocks than cells.
+    /// outside do not count. `start`: the first element of the blocks in the array of the cells.
+    /// `None`: there are very many more blocks than cells.
     ///
     /// Only these need to be looked at: an array may have 2⁶⁰ chunks, and only one of them stored.
-    pub(super) fn holding(&self, grid: &ChunkGrid, stored: &[Dims]) -> Option<BTreeMap<Dims, Vec<usize>>> {
+    pub(super) fn holding(
+        &self,
+        grid: &ChunkGrid,
+        stored: &[Dims],
+        start: &[u64],
+    ) -> Option<BTreeMap<Dims, Vec<usize>>> {
         let mut found: BTreeMap<Dims, Vec<usize>> = BTreeMap::new();
         let mut left = stored.len().saturating_mul(16).saturating_add(MOST_SPANNED);
-        let counts = grid.counts(&self.shape);
+        let ends: Dims = self.shape.iter().zip(start).map(|(n, at)| at.saturating_add(*n)).collect();
+        let counts = grid.counts(&ends);
         for (number, index) in stored.iter().enumerate() {
             // Per axis, the first and the last block that the cell lies in.
             let spans: Option<Spans> = (0..self.shape.len())
                 .map(|axis| {
                     let at = index[axis];
-                    let inside = if at < counts[axis] { grid.inside(axis, at, self.shape[axis]) } else { 0 };
-                    let last = inside.checked_sub(1)?;
+                    let inside = if at < counts[axis] { grid.inside(axis, at, ends[axis]) } else { 0 };
                     let first = grid.start(axis, at);
-                    Some((first / self.block[axis], (first + last) / self.block[axis]))
+                    let last = first.saturating_add(inside.checked_sub(1)?).checked_sub(start[axis])?;
+                    let first = first.saturating_sub(start[axis]);
+                    (self.shape[axis] > 0).then(|| (first / self.block[axis], last / self.block[axis]))
                 })
                 .collect();
             let Some(spans) = spans else { continue };
@@ -123,6 +131,12 @@ impl Blocks {
         all(axes.map(span).collect())
     }
 
+    /// The first block that is a part of an object.
+    pub(super) fn first_of(&self, object: &[u64]) -> Block {
+        let at: Dims = object.iter().zip(&self.parts).map(|(at, parts)| at.saturating_mul(*parts)).collect();
+        self.block(&at)
+    }
+
     fn counts(&self) -> impl Iterator<Item = u64> {
         self.shape.iter().zip(&self.block).map(|(n, block)| n.div_ceil((*block).max(1)))
     }
@@ -169,6 +183,11 @@ impl Block {
     pub(super) fn index(&self) -> Vec<Index<'static>> {
         let range = |(first, len): (&u64, &u64)| Index::range(*first as i64, (first + len) as i64);
         self.first.iter().zip(&self.len).map(range).collect()
+    }
+
+    /// The same box in an array in which it begins at `start` more.
+    pub(super) fn shifted(&self, start: &[u64]) -> Block {
+        Block { first: self.first.iter().zip(start).map(|(at, by)| at + by).collect(), len: self.len.clone() }
     }
 
     /// Number of elements.
@@ -265,7 +284,7 @@ mod tests {
         let blocks = blocks(&[1 << 60, 100], &[6, 100], &[1, 1]);
         let stored = [[0, 0], [1, 0], [1 << 50, 0], [1 << 60, 0], [u64::MAX, 0], [0, 1]];
         let stored: Vec<Dims> = stored.iter().map(|index| index.as_slice().into()).collect();
-        let found = blocks.holding(&regular(&[3, 100]), &stored).unwrap();
+        let found = blocks.holding(&regular(&[3, 100]), &stored, &[0, 0]).unwrap();
         let found: Vec<(&[u64], &[usize])> =
             found.iter().map(|(at, chunks)| (at.as_slice(), chunks.as_slice())).collect();
         assert_eq!(
@@ -273,7 +292,7 @@ mod tests {
             [([0, 0].as_slice(), [0, 1].as_slice()), ([(1 << 50) / 2, 0].as_slice(), [2].as_slice())]
         );
         // One chunk that is all of the array would be in 2⁵⁹ blocks.
-        assert!(blocks.holding(&regular(&[1 << 60, 100]), &stored[..1]).is_none());
+        assert!(blocks.holding(&regular(&[1 << 60, 100]), &stored[..1], &[0, 0]).is_none());
     }
 
     #[test]
@@ -282,9 +301,13 @@ mod tests {
         let grid = ChunkGrid::rectilinear(&[vec![(3, 1), (1, 3), (4, 1)]]).unwrap();
         let blocks = blocks(&[9], &[2], &[1]);
         let stored: Vec<Dims> = [0u64, 3, 4, 5].iter().map(|at| Dims::from_slice(&[*at])).collect();
-        let found = blocks.holding(&grid, &stored).unwrap();
+        let found = blocks.holding(&grid, &stored, &[0]).unwrap();
         let found: Vec<(u64, Vec<usize>)> = found.into_iter().map(|(at, which)| (at[0], which)).collect();
         assert_eq!(found, [(0, vec![0]), (1, vec![0]), (2, vec![1]), (3, vec![2]), (4, vec![2])]);
+        // Blocks of the elements 4..9.
+        let part = Blocks::new(&[5], &[2], &[1]).holding(&grid, &stored, &[4]).unwrap();
+        let part: Vec<(u64, Vec<usize>)> = part.into_iter().map(|(at, which)| (at[0], which)).collect();
+        assert_eq!(part, [(0, vec![1]), (1, vec![2]), (2, vec![2])]);
         let common = blocks.block(&[3]).common(&stored[2], &grid);
         assert_eq!((common.first[0], common.len[0]), (6, 2));
         assert_eq!(blocks.block(&[0]).common(&stored[2], &grid).elements(), 0);

@@ -1,6 +1,7 @@
 //! What the copy of an array is to be: the source's metadata in the words of the destination's
 //! format.
 
+use super::region::Window;
 use super::structures::{self, Repack};
 use super::{Compressors, CopyOptions, Order, Shards, ragged};
 use crate::element::swap_bytes;
@@ -91,8 +92,8 @@ pub(crate) enum CopiedCodecs {
     Instead(Compressors),
 }
 
-/// The specification of the copy of `array`.
-pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArraySpec> {
+/// The specification of the copy of `array`, or of a part of it.
+pub(super) fn convert(array: &Array, window: &Window, copying: &mut Copying<'_>) -> Result<ArraySpec> {
     let (name, options, format) = (copying.name, copying.options, copying.format());
     let same_format = format == array.format();
     let facts = array.node().copied(copying)?;
@@ -101,7 +102,7 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
     let vlen = ragged::kind(facts.vlen, name, format)?;
 
     // v2 has the stored order in the element type, v3 in the serializer.
-    let mut spec = ArraySpec::new(format.zarr()?, array.shape(), dtype.with_order(stored));
+    let mut spec = ArraySpec::new(format.zarr()?, &window.shape, dtype.with_order(stored));
     let mut endian = dtype.has_order().then_some(stored);
     spec.vlen = vlen;
     spec.object_codec = facts.object_codec.filter(|_| format == Format::ZarrV2);
@@ -134,6 +135,7 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
     match axes {
         Some(axes)
             if same_format
+                && window.is_whole(array.shape())
                 && options.chunks.is_none()
                 && matches!(options.shards, Shards::Keep | Shards::None) =>
         {
@@ -143,7 +145,7 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
             if other.is_some() {
                 copying.note(ONE_SHAPE);
             }
-            spec.chunks = chunks(array, options);
+            spec.chunks = chunks(array, &window.shape, options);
         }
     }
     spec.choose_chunks();
@@ -219,14 +221,14 @@ pub(super) fn convert(array: &Array, copying: &mut Copying<'_>) -> Result<ArrayS
             spec.compressors = Choice::Set(compressors);
         }
     }
-    set_shards(&mut spec, array, facts.sharding, shard_axes, copying)?;
+    set_shards(&mut spec, (array, window), facts.sharding, shard_axes, copying)?;
     Ok(spec)
 }
 
 /// How the chunks of the copy, which are chosen, lie in shards.
 fn set_shards(
     spec: &mut ArraySpec,
-    array: &Array,
+    (array, window): (&Array, &Window),
     codec: Option<(Vec<Json>, Json, Vec<Json>)>,
     axes: Option<Vec<AxisChunks>>,
     copying: &mut Copying<'_>,
@@ -236,7 +238,7 @@ fn set_shards(
     let chunks = spec.chunks.clone().unwrap_or_default();
     match &options.shards {
         Shards::Shape(shards) if shards.len() == array.shape().len() => {
-            let axes = shards.iter().zip(array.shape()).zip(&chunks);
+            let axes = shards.iter().zip(&window.shape).zip(&chunks);
             let shards: Dims = axes.map(|((size, n), chunk)| size.unwrap_or(whole(*n, *chunk))).collect();
             if v2 {
                 return Err(copying.refuse(format!("shards of {:?}: Zarr v2 has none", shards.as_slice())));
@@ -260,7 +262,9 @@ fn set_shards(
                 return Ok(());
             }
             let same_chunks = chunks.as_slice() == array.chunk_shape();
+            let same_shards = axes.is_none() || window.is_whole(array.shape());
             if same_chunks
+                && same_shards
                 && options.compressors.is_none()
                 && options.order.is_none()
                 && let Some((before, codec, after)) = codec
@@ -280,7 +284,7 @@ fn set_shards(
                 spec.index_location = IndexLocation::Start;
             }
             if let Some(axes) = axes {
-                if same_chunks {
+                if same_chunks && same_shards {
                     spec.rectilinear_shards = Some(axes);
                     return Ok(());
                 }
@@ -303,13 +307,13 @@ fn whole(n: u64, chunk: u64) -> u64 {
 }
 
 /// The chunk shape of the copy; `None`: to be chosen, because the source has no chunks.
-fn chunks(array: &Array, options: &CopyOptions<'_>) -> Option<Dims> {
+fn chunks(array: &Array, shape: &[u64], options: &CopyOptions<'_>) -> Option<Dims> {
     match &options.chunks {
         // Coordinates have fewer axes than fields; they keep their chunks.
         Some(chunks) if chunks.len() == array.shape().len() => {
             // An axis of no elements has chunks too, of one.
             let full = |(chunk, n): (&Option<u64>, &u64)| chunk.unwrap_or(*n).max(1);
-            Some(chunks.iter().zip(array.shape()).map(full).collect())
+            Some(chunks.iter().zip(shape).map(full).collect())
         }
         _ => array.has_chunks().then(|| array.chunk_shape().into()),
     }
@@ -358,7 +362,11 @@ mod tests {
     }
 
     fn specified(array: &Array, options: &CopyOptions<'_>, notes: &mut Notes) -> Result<ArraySpec> {
-        convert(array, &mut Copying { name: "a", options, is_netcdf: false, notes })
+        convert(
+            array,
+            &Window::whole(array.shape()),
+            &mut Copying { name: "a", options, is_netcdf: false, notes },
+        )
     }
 
     /// The copy's metadata, by creating it.

@@ -3,7 +3,7 @@
 use super::plan::{ENOUGH, Geometry, Reach, Side};
 use super::transfer::{Job, Means};
 use super::{ragged, stored::objects};
-use crate::{Array, Result};
+use crate::{Array, Dims, Result};
 use hyperslab_array::settings;
 use hyperslab_store::Ask;
 
@@ -17,16 +17,17 @@ pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Re
     let target = side(&job.target);
     let mut source = side(&job.source);
     if source.chunked {
+        source.offset = job.window.from.clone();
         source.part = source.chunk.clone();
     } else {
         // Of what has no chunks only what is wanted is read.
         (source.chunk, source.object, source.part) =
             (target.chunk.clone(), target.chunk.clone(), target.chunk.clone());
     }
-    source.stored = Some(job.stored).filter(|bytes| *bytes > 0);
+    source.stored = Some(job.stored_of_window()).filter(|bytes| *bytes > 0);
     let place = means.beside.as_ref().filter(|_| blocks == 1);
     Ok(Geometry {
-        shape: job.source.shape().into(),
+        shape: job.window.shape.clone(),
         element,
         source,
         target,
@@ -45,6 +46,7 @@ fn side(array: &Array) -> Side {
     let coded = !layout.encoding().chain().codecs().is_empty();
     Side {
         chunk: array.chunk_shape().into(),
+        offset: Dims::from_elem(0, array.shape().len()),
         object: objects(array).into(),
         part: level.map_or(array.chunk_shape(), |level| level.inner()).into(),
         regular: layout.object_grid().is_regular(),

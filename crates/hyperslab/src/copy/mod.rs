@@ -24,35 +24,39 @@ mod convert;
 mod geometry;
 pub(crate) mod hdf5;
 mod mover;
+mod outline;
 mod parts;
 mod place;
 mod plan;
 mod ragged;
+mod region;
 mod stored;
 mod structures;
+mod summed;
 mod temporary;
 mod transfer;
+mod walked;
 
 pub use compressor::Compressors;
 pub(crate) use convert::{Copied, CopiedCodecs, Copying};
 pub(crate) use hdf5::Paths;
-pub use parts::{Crew, Outline, OutlinedArray, Part, PartStamp, Units, copy_part, outline, stamp_part};
+pub use outline::{Crew, Outline, OutlinedArray, Units, outline, outline_into};
+pub use parts::{Part, PartStamp, compare_part, copy_part, stamp_part};
 pub use plan::{CopyPlan, Pass};
+pub use region::{Bounds, Region};
 
 use crate::stores::{Intent, Reached, StoreOptions, is_in_archive, local_path, reach, refuse_file_name};
-use crate::{Array, Below, Error, Format, Group, Json, Node, NodeKind, Result, info, settings};
-use convert::{Notes, convert};
-use hyperslab_hdf5::Hdf5Error;
+use crate::{Array, Error, Format, Node, Result, settings};
 use hyperslab_store::{Ask, Key, MemoryStore, Store};
-use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation, Creation};
+use hyperslab_zarr::{self as zarr, Creation};
+pub use place::is_node as is_replaceable;
 use place::{Destination, Room};
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use structures::Repack;
 use temporary::Beside;
 use transfer::{Job, Means, Transfer};
+use walked::{Member, Walked};
 
 /// The order in which the elements of a chunk are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +137,8 @@ pub struct CopyOptions<'a> {
     /// Whether all is flushed to the disk before the copy takes its place, so that it survives a
     /// power failure. (Of a copy into a store, the store decides.)
     pub fsync: bool,
+    /// What of each array is copied; `None`: all.
+    pub region: Option<Region>,
     /// Gets the progress.
     pub progress: Option<&'a dyn Progress>,
 }
@@ -151,6 +157,7 @@ impl Default for CopyOptions<'_> {
             skip_unsupported: false,
             overwrite: false,
             fsync: false,
+            region: None,
             progress: None,
         }
     }
@@ -239,12 +246,12 @@ pub fn plan(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     let walked = Walked::new(source, target.as_deref().map(Room::of), options)?;
     // Layouts of the copies, without a place.
     let nowhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let jobs = walked.arrays.iter().map(|(path, array, spec)| {
+    let jobs = walked.arrays.iter().map(|Member { path, array, spec, window }| {
         options.check()?;
         let spec = spec.clone();
         let copied = zarr::Array::create_with(nowhere.clone(), path, spec, Creation::Inside, None)?;
         let (_, stored) = stored(array, Some(&|| options.stops()))?;
-        Ok(Job { name: shown(path), source: array.clone(), target: copied.into(), stored, repack: None })
+        Ok(Job::planned(path, array, copied.into(), stored, window))
     });
     let jobs = jobs.collect::<Result<Vec<Job>>>()?;
     let transfer = Transfer::new(&jobs, options.means(beside))?;
@@ -350,246 +357,46 @@ pub fn copy_to_store(
     })
 }
 
-/// The source, and what its copy is to be. Paths are relative to the source.
-struct Walked<'o> {
-    options: &'o CopyOptions<'o>,
-    groups: Vec<(String, Json)>,
-    arrays: Vec<(String, Array, ArraySpec)>,
-    consolidated: bool,
-    is_netcdf: bool,
-    notes: Notes,
-    report: CopyReport,
-}
-
-impl<'o> Walked<'o> {
-    /// `room`: what paths have in the destination, if it is a directory.
-    fn new(source: &Node, room: Option<Room>, options: &'o CopyOptions<'o>) -> Result<Self> {
-        let mut walked = Walked {
-            options,
-            groups: Vec::new(),
-            arrays: Vec::new(),
-            consolidated: false,
-            is_netcdf: source.file().map_or(Ok(false), |file| file.is_netcdf4())?,
-            notes: Notes::new(),
-            report: CopyReport::default(),
-        };
-        match source {
-            Node::Array(array) => walked.add_array(String::new(), array.clone())?,
-            Node::Group(group) => walked.add_group(group, room)?,
-        }
-        if let Some(chunks) = &options.chunks {
-            walked.check_rank("chunks", chunks.len())?;
-        }
-        if let Shards::Shape(shards) = &options.shards {
-            walked.check_rank("shards", shards.len())?;
-        }
-        walked.report.notes =
-            walked.notes.iter().map(|(note, names)| format!("{note}: {}", listed(names))).collect();
-        walked.report.groups = walked.groups.len() as u64;
-        walked.report.arrays = walked.arrays.len() as u64;
-        Ok(walked)
+/// Copies an array, or [`CopyOptions::region`] of it, into a region of an array that exists, of the same
+/// shape and element type. The target's chunks and codecs stay.
+///
+/// The region has to begin and end where the target's chunks (or shards) do, or at its end. After an
+/// error, some of them are new, the others as they were.
+pub fn copy_into(
+    source: &Array,
+    target: &Array,
+    target_region: &Region,
+    options: &CopyOptions<'_>,
+) -> Result<CopyReport> {
+    let start = Instant::now();
+    let key = |array: &Array| below(array.path(), DOCUMENT);
+    let (from, to) = (&**source.store(), &**target.store());
+    if lies_within((from, &key(source)), (to, target.path())) {
+        return Err(Error::Copy { array: shown(target.path()), why: "it is the source".into() });
     }
-
-    /// Refuses a shape that fits none of the arrays.
-    fn check_rank(&self, what: &str, rank: usize) -> Result<()> {
-        let ranks: BTreeSet<usize> = self.arrays.iter().map(|(_, array, _)| array.shape().len()).collect();
-        if ranks.contains(&rank) {
-            return Ok(());
-        }
-        let ranks = match ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(", ") {
-            none if none.is_empty() => "no arrays".into(),
-            ranks => format!("arrays of {ranks} axes"),
-        };
-        Err(Error::Options(format!("{what}: {rank} sizes are given, but the source has {ranks}")))
-    }
-
-    fn format(&self) -> Result<zarr::Format> {
-        self.options.format.unwrap_or(Format::ZarrV3).zarr()
-    }
-
-    /// The copy of one array or group, on its way.
-    fn copying<'c>(&'c mut self, name: &'c str) -> Copying<'c> {
-        let (options, is_netcdf) = (self.options, self.is_netcdf);
-        Copying { name, options, is_netcdf, notes: &mut self.notes }
-    }
-
-    /// The group, and all below it.
-    fn add_group(&mut self, group: &Group, room: Option<Room>) -> Result<()> {
-        self.consolidated = group.is_consolidated();
-        // Consolidated metadata is a copy that may be out of date: what is stored counts, where the
-        // store can tell that.
-        let lists = group.store().lists();
-        let stored = if lists { group.node().as_stored()? } else { None };
-        let group = stored.unwrap_or_else(|| group.clone());
-        let attributes = group.node().copied_attributes(&mut self.copying("/"))?;
-        self.groups.push((String::new(), attributes));
-        let options = self.options;
-        // What is in a group that was left out follows it.
-        let mut skipped: Option<String> = None;
-        for below in group.below(None, Some(&|| options.stops()))? {
-            let (path, kind) = (&below.path, &below.kind);
-            options.check()?;
-            if skipped.as_ref().is_some_and(|above| path.starts_with(above)) {
-                continue;
-            }
-            let name = path.rsplit('/').next().unwrap_or_default();
-            let added = match kind {
-                NodeKind::Datatype => {
-                    self.notes.entry(hdf5::NO_DATATYPES).or_default().push(shown(path));
-                    continue;
-                }
-                NodeKind::Link(target) => {
-                    let link = format!("{} → {target}", shown(path));
-                    self.notes.entry(hdf5::NO_LINKS).or_default().push(link);
-                    continue;
-                }
-                // HDF5 allows names that Zarr does not.
-                _ if let Err(why) = zarr::check_node_name(name) => {
-                    Err(Error::Copy { array: shown(path), why: why.to_string() })
-                }
-                _ if let Some(why) = room.and_then(|room| room.check(path).err()) => {
-                    Err(Error::Copy { array: shortened(path), why })
-                }
-                _ => open(&group, &below).and_then(|node| self.add(path, node)),
-            };
-            match added {
-                Err(error) if options.skip_unsupported && is_unsupported(&error) => {
-                    self.report.skipped.push((shown(path), error.to_string()));
-                    skipped = (*kind == NodeKind::Group).then(|| format!("{path}/"));
-                }
-                added => added?,
-            }
-        }
-        Ok(())
-    }
-
-    /// A group without what is below it, or an array.
-    fn add(&mut self, path: &str, node: Node) -> Result<()> {
-        match node {
-            Node::Array(array) => self.add_array(path.to_owned(), array),
-            Node::Group(group) => {
-                let attributes = group.node().copied_attributes(&mut self.copying(&shown(path)))?;
-                self.groups.push((path.to_owned(), attributes));
-                Ok(())
-            }
-        }
-    }
-
-    fn add_array(&mut self, path: String, array: Array) -> Result<()> {
-        let spec = convert(&array, &mut self.copying(&shown(&path)))?;
-        self.report.bytes = self.report.bytes.saturating_add(info::array_bytes(&array));
-        self.arrays.push((path, array, spec));
-        Ok(())
-    }
-
-    /// Makes the copy. `unseen`: the store is empty, and nobody else knows it. `beside`: where
-    /// temporary arrays may lie.
-    fn copy(
-        mut self,
-        store: &Arc<dyn Store>,
-        base: &str,
-        unseen: bool,
-        beside: Option<Beside>,
-    ) -> Result<CopyReport> {
+    let job = outline::job_into(source, target, target_region, options)?;
+    let key = Some(target.path()).filter(|path| !path.is_empty()).map(Key::new).transpose()?;
+    let beside = target.store().local_path(key).map(|path| Beside::new(&path)).transpose()?;
+    let bytes = job.bytes();
+    let jobs = [job];
+    let transfer = Transfer::new(&jobs, options.means(beside))?;
+    transfer.run(Phase::Copy, bytes, &mut |_, error| Err(error))?;
+    let mut report = CopyReport { arrays: 1, bytes, elapsed: start.elapsed(), ..CopyReport::default() };
+    if options.verify {
         let start = Instant::now();
-        let (options, format) = (self.options, self.format()?);
-        let ask: Option<Ask<'_>> = Some(&|| options.stops());
-        let how = |path: &str| match unseen {
-            true => Creation::Unseen,
-            false if path.is_empty() => Creation::New,
-            false => Creation::Inside,
-        };
-        for (path, attributes) in &self.groups {
-            options.check()?;
-            let (place, attributes) = (zarr::join(base, path), attributes.clone());
-            zarr::Group::create_with(store.clone(), &place, format, attributes, how(path), ask)?;
-        }
-        let mut jobs = Vec::new();
-        for (path, array, spec) in self.arrays.drain(..) {
-            options.check()?;
-            let (_, stored) = stored(&array, ask)?;
-            self.report.stored_before = self.report.stored_before.saturating_add(stored);
-            let copied =
-                zarr::Array::create_with(store.clone(), &zarr::join(base, &path), spec, how(&path), ask)?;
-            let name = shown(&path);
-            let repack = match copied.structure() {
-                None => None,
-                Some(structure) => {
-                    Repack::new(&array, structure).map_err(|why| Error::Copy { array: name.clone(), why })?
-                }
-            };
-            jobs.push(Job { name, source: array, target: copied.into(), stored, repack });
-        }
-        let transfer = Transfer::new(&jobs, options.means(beside))?;
-        let report = &mut self.report;
-        let total = report.bytes;
-        transfer.run(Phase::Copy, total, &mut |job, error| match job.target.path() != base {
-            true if options.skip_unsupported && is_unsupported(&error) => {
-                job.target.delete()?;
-                report.arrays -= 1;
-                report.bytes = report.bytes.saturating_sub(info::array_bytes(&job.source));
-                report.skipped.push((job.name.clone(), error.to_string()));
-                Ok(())
-            }
-            _ => Err(error),
-        })?;
-        if self.consolidated {
-            zarr::Group::open(store, base, Some(format), Consolidation::Ignore)?.consolidate(ask)?;
-        }
-        self.report.elapsed = start.elapsed();
-        if options.verify {
-            let start = Instant::now();
-            transfer.run(Phase::Verify, self.report.bytes, &mut |_, error| Err(error))?;
-            self.report.verified = Some(start.elapsed());
-        }
-        self.report.block_bytes = transfer.block_bytes();
-        self.report.bytes = self.report.bytes.saturating_add(transfer.value_bytes());
-        for job in &jobs {
-            let (_, bytes) = stored(&job.target, ask)?;
-            self.report.stored_after = self.report.stored_after.saturating_add(bytes);
-        }
-        Ok(self.report)
+        transfer.run(Phase::Verify, bytes, &mut |_, error| Err(error))?;
+        report.verified = Some(start.elapsed());
     }
+    report.block_bytes = transfer.block_bytes();
+    report.bytes = report.bytes.saturating_add(transfer.value_bytes());
+    target.store().flush()?;
+    Ok(report)
 }
 
 /// The number of objects of an array that are stored, and their bytes; nothing where the store does
 /// not tell.
 fn stored(array: &Array, ask: Option<Ask<'_>>) -> Result<(u64, u64)> {
     if array.store().lists() { array.chunks_stored(ask) } else { Ok((0, 0)) }
-}
-
-fn open(group: &Group, below: &Below) -> Result<Node> {
-    group.open_below(below)?.into_node()
-}
-
-/// Whether the error is about one array that has no equal in the destination's format, or cannot be
-/// read here.
-fn is_unsupported(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Copy { .. }
-            | Error::Hdf5(Hdf5Error::Unsupported { .. })
-            | Error::Zarr(zarr::ZarrError::Unsupported { .. } | zarr::ZarrError::Metadata { .. })
-    )
-}
-
-/// The first names, and how many more there are.
-fn listed(names: &[String]) -> String {
-    const MOST: usize = 5;
-    let more = names.len().saturating_sub(MOST);
-    let listed = names.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
-    if more == 0 { listed } else { format!("{listed} and {more} more") }
-}
-
-/// [`shown`], without the middle of a path that fills a screen.
-fn shortened(path: &str) -> String {
-    const KEPT: usize = 40;
-    if path.len() <= 4 * KEPT {
-        return shown(path);
-    }
-    let first: String = path.chars().take(KEPT).collect();
-    let last: Vec<char> = path.chars().rev().take(KEPT).collect();
-    format!("/{first}…{}", last.into_iter().rev().collect::<String>())
 }
 
 /// A path relative to the source, for messages.

@@ -1,6 +1,6 @@
 //! Moving the elements of one block, and comparing them.
 
-use super::blocks::Block;
+use super::blocks::{Block, Blocks};
 use super::stored::{self, Sizes, StoredObjects, Wanted};
 use super::transfer::{Job, wrong_size};
 use super::{Paths, Phase, ragged};
@@ -29,6 +29,8 @@ pub(super) struct Mover<'a> {
     pub(super) to: &'a Array,
     /// Whether `to` is a temporary array.
     pub(super) is_temporary: bool,
+    /// Where in `from` blocks begin to be counted, and in `to`.
+    pub(super) starts: [Dims; 2],
     pub(super) threads: usize,
     pub(super) cancelled: &'a dyn Fn() -> bool,
 }
@@ -43,13 +45,26 @@ impl<'a> Mover<'a> {
         threads: usize,
         cancelled: &'a dyn Fn() -> bool,
     ) -> Self {
-        Mover { job, from, to, is_temporary: !std::ptr::eq(to, &job.target), threads, cancelled }
+        let zeros = || Dims::from_elem(0, job.window.shape.len());
+        let start = |is_own: bool, start: &Dims| if is_own { start.clone() } else { zeros() };
+        let is_temporary = !std::ptr::eq(to, &job.target);
+        let starts =
+            [start(std::ptr::eq(from, &job.source), &job.window.from), start(!is_temporary, &job.window.to)];
+        Mover { job, from, to, is_temporary, starts, threads, cancelled }
+    }
+
+    /// The place in its grid of the target's object that blocks are parts of.
+    pub(super) fn object(&self, blocks: &Blocks, object: &[u64]) -> Dims {
+        let grid = self.to.layout().object_grid();
+        let first = blocks.first_of(object).shifted(&self.starts[1]).first;
+        first.iter().enumerate().map(|(axis, at)| grid.index_of(axis, *at)).collect()
     }
 
     /// The objects that are stored of the source, and where that matters of the copy. Lists stores.
     pub(super) fn stored(&self, phase: Phase) -> Result<[StoredObjects; 2]> {
         let (source, target) = (self.from, self.to);
-        if source.node().copies_absent() {
+        // What nobody has stored replaces what is there.
+        if source.node().copies_absent() || !self.job.is_new {
             return Ok([None, None]);
         }
         let list = |array: &Array| array.node().stored_objects(Some(self.cancelled));
@@ -66,10 +81,11 @@ impl<'a> Mover<'a> {
         phase: Phase,
     ) -> Wanted<'b> {
         let (source, target) = (self.from, self.to);
+        let [start, to] = &self.starts;
         match (phase, stored) {
-            (Phase::Copy, [Some(list), _]) => stored::wanted(sizes, &[(source, list)]),
+            (Phase::Copy, [Some(list), _]) => stored::wanted(sizes, &[(source, list, start)]),
             (Phase::Verify, [Some(list), Some(copied)]) => {
-                stored::wanted(sizes, &[(source, list), (target, copied)])
+                stored::wanted(sizes, &[(source, list, start), (target, copied, to)])
             }
             _ => Wanted { blocks: &sizes.large, places: None, sparse: false },
         }
@@ -84,10 +100,11 @@ impl<'a> Mover<'a> {
         shard: Shard<'_, '_>,
     ) -> Result<()> {
         let bytes = front(buffer, len)?;
-        self.read(self.from, block, part, bytes)?;
+        let [start, place] = [0, 1].map(|side| block.shifted(&self.starts[side]));
+        self.read(self.from, &start, part, bytes)?;
         let len = if self.is_temporary { len } else { self.to_target_type(bytes) };
         let (bytes, target) = (front(buffer, len)?, self.to);
-        let selection = target.select(&block.index())?;
+        let selection = target.select(&place.index())?;
         let source = Source::dense(bytes, &block.len, target.dtype().size()).ok_or_else(wrong_size)?;
         match shard {
             None => target.write(&selection, &source, self.write_options()),
@@ -97,6 +114,7 @@ impl<'a> Mover<'a> {
 
     fn read_source_ragged(&self, block: &Block, paths: &mut Paths) -> Result<Ragged> {
         let source = &self.job.source;
+        let block = block.shifted(&self.starts[0]);
         source.node().read_copied(&source.select(&block.index())?, self.read_options(), paths)
     }
 
@@ -110,11 +128,12 @@ impl<'a> Mover<'a> {
     ) -> Result<u64> {
         let values = self.read_source_ragged(block, paths)?;
         if kind == VlenKind::Text && !self.job.source.node().checks_text() {
-            ragged::check_text(&values, block, &self.job.name)?;
+            ragged::check_text(&values, &block.shifted(&self.starts[0]), &self.job.name)?;
         }
         let bytes = values.values.len() as u64;
         let target = &self.job.target;
-        let (selection, values) = (target.select(&block.index())?, Arc::new(values));
+        let place = block.shifted(&self.starts[1]);
+        let (selection, values) = (target.select(&place.index())?, Arc::new(values));
         match shard {
             None => target.write_ragged(&selection, &values, self.write_options())?,
             Some(shard) => shard.write_ragged(&selection, &values, self.write_options())?,
@@ -125,7 +144,8 @@ impl<'a> Mover<'a> {
     pub(super) fn compare_ragged(&self, block: &Block, paths: &mut Paths, kind: VlenKind) -> Result<()> {
         let expected = self.read_source_ragged(block, paths)?;
         let target = &self.job.target;
-        let found = target.read_ragged(&target.select(&block.index())?, self.read_options())?;
+        let place = block.shifted(&self.starts[1]);
+        let found = target.read_ragged(&target.select(&place.index())?, self.read_options())?;
         match ragged::difference(&expected, &found, kind.item_size()) {
             None => Ok(()),
             Some((number, expected, found)) => Err(self.mismatch(block, number, expected, found)),
@@ -135,7 +155,7 @@ impl<'a> Mover<'a> {
     fn mismatch(&self, block: &Block, number: u64, expected: &[u8], found: &[u8]) -> Error {
         Error::Mismatch {
             array: self.job.name.clone(),
-            index: block.position(number),
+            index: block.shifted(&self.job.window.from).position(number),
             expected: hex(expected),
             found: hex(found),
         }
@@ -149,10 +169,11 @@ impl<'a> Mover<'a> {
         len: usize,
     ) -> Result<()> {
         let (expected, rest) = buffer.split_at_mut_checked(len).ok_or_else(wrong_size)?;
-        self.read(&self.job.source, block, part, expected)?;
+        let [start, place] = [0, 1].map(|side| block.shifted(&self.starts[side]));
+        self.read(&self.job.source, &start, part, expected)?;
         let len = self.to_target_type(expected);
         let (expected, found) = (front(expected, len)?, front(rest, len)?);
-        self.read(&self.job.target, block, copied, found)?;
+        self.read(&self.job.target, &place, copied, found)?;
         if expected == found {
             return Ok(());
         }

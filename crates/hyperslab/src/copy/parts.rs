@@ -1,191 +1,28 @@
-//! A copy in parts that several processes do: what each part is, and doing one.
+//! A copy in parts that several processes do: doing one.
 //!
-//! 1. [`outline`] walks the source and plans the copy of each array. It writes nothing: the documents
-//!    of the copy are part of the outline.
+//! 1. An outline ([`super::outline`]) says which parts there are.
 //! 2. [`Part`]s of one pass over an array own whole objects of what they write. They are done in any
 //!    order, at the same time, and again after a kill ([`copy_part`]).
-//! 3. What a part has written is told by the stamps of its objects ([`stamp_part`]), so that somebody
-//!    who goes on with the copy knows whether they are as they were.
-//! 4. When all parts are done, the caller writes the documents: nothing half-written opens.
+//! 3. What a part has written is told by the stamps of its objects, and by their checksums
+//!    ([`stamp_part`]), so that somebody who goes on with the copy knows whether they are as they were.
+//! 4. On request, parts are compared with the source ([`compare_part`]).
+//! 5. When all parts are done, the caller writes the documents: nothing half-written opens.
 
 use super::blocks::Blocks;
-use super::geometry::geometry;
 use super::mover::Mover;
-use super::place::Room;
-use super::plan::{Geometry, Pass};
+use super::region::Window;
 use super::structures::Repack;
-use super::temporary::{self, Beside};
+use super::summed::Summed;
+use super::temporary;
 use super::transfer::{Job, Transfer};
-use super::{CopyOptions, CopyPlan, Progress, Walked, shown, stored};
-use crate::{Array, Dims, Error, Format, Key, MemoryStore, Node, Result, Store};
-use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation, Creation};
+use super::{Phase, Progress, shown};
+use crate::{Array, Dims, Error, Format, Key, MemoryStore, Result, Store};
+use hyperslab_zarr::{self as zarr, ArraySpec, Creation};
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
-/// Of an array with more objects, nobody counts the bytes that are stored before it is copied.
-const MOST_COUNTED: u64 = 10_000;
-
-/// Stamps that are asked for at a time, of a store far away.
+/// Objects that are looked at together, of a store far away.
 const AT_ONCE: usize = 32;
-
-/// What a copy will be.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Outline {
-    /// Number of groups.
-    pub groups: u64,
-    /// The documents of the copy, by their keys, in the order in which they are to be written: those
-    /// of a group come after all that is in it.
-    pub documents: Vec<(String, String)>,
-    /// The arrays.
-    pub arrays: Vec<OutlinedArray>,
-    /// What differs from the source without having been asked for.
-    pub notes: Vec<String>,
-    /// What is left out because it cannot be copied: paths, and why.
-    pub skipped: Vec<(String, String)>,
-}
-
-/// How an array is copied.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct OutlinedArray {
-    /// Relative to the source.
-    pub path: String,
-    /// The passes.
-    pub plan: CopyPlan,
-    /// How each pass is cut into units, which own whole objects of what it writes.
-    pub units: Vec<Units>,
-}
-
-/// The units of a pass.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Units {
-    /// Elements per axis of a block.
-    pub block: Vec<u64>,
-    /// Blocks per axis that are parts of one object, and so of one unit.
-    pub parts: Vec<u64>,
-    /// Number of units, numbered in C order.
-    pub count: u64,
-    /// Whether units are independent: two of them share no object.
-    pub independent: bool,
-}
-
-/// Who does the parts of a copy.
-#[derive(Clone, Copy, Debug)]
-pub struct Crew {
-    /// How many parts are done at a time.
-    pub workers: u64,
-    /// Bytes of elements of a part, at least.
-    pub size: u64,
-}
-
-/// What a copy to `directory` (or into a store, where there is none) will be. Reads metadata only.
-pub fn outline(
-    source: &Node,
-    directory: Option<&Path>,
-    crew: Crew,
-    options: &CopyOptions<'_>,
-) -> Result<Outline> {
-    let walked = Walked::new(source, directory.map(Room::of), options)?;
-    let means = options.means(directory.map(Beside::new).transpose()?);
-    let ask: &dyn Fn() -> bool = &|| options.stops();
-    // Only for documents and layouts.
-    let nowhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let format = walked.format()?;
-    for (path, attributes) in &walked.groups {
-        zarr::Group::create_with(
-            nowhere.clone(),
-            path,
-            format,
-            attributes.clone(),
-            Creation::Unseen,
-            Some(ask),
-        )?;
-    }
-    let mut arrays = Vec::new();
-    // Temporary arrays of all arrays may be on the disk together.
-    let mut taken = 0u64;
-    for (path, array, spec) in &walked.arrays {
-        options.check()?;
-        let target =
-            zarr::Array::create_with(nowhere.clone(), path, spec.clone(), Creation::Unseen, Some(ask))?;
-        let stored = if objects(array) <= MOST_COUNTED { stored(array, Some(ask))?.1 } else { 0 };
-        let job =
-            Job { name: shown(path), source: array.clone(), target: target.into(), stored, repack: None };
-        let mut geometry = geometry(&job, &means, Some(ask))?;
-        geometry.temporary = geometry.temporary.map(|(reach, room)| (reach, room.saturating_sub(taken)));
-        geometry.enough = geometry.enough.min(crew.size);
-        let plan = crew.plan(&geometry, array.shape());
-        taken = taken.saturating_add(plan.temporary_bytes());
-        let last = plan.passes.len().saturating_sub(1);
-        let units = plan.passes.iter().enumerate().map(|(n, pass)| {
-            let blocks = Blocks::of(pass, array.shape(), false);
-            Units {
-                block: pass.block.clone(),
-                parts: blocks.parts().to_vec(),
-                count: if array.shape().contains(&0) { 0 } else { blocks.object_count() },
-                independent: n < last || job.target.layout().object_grid().is_regular(),
-            }
-        });
-        let units = units.collect();
-        arrays.push(OutlinedArray { path: path.clone(), plan, units });
-    }
-    if walked.consolidated {
-        zarr::Group::open(&nowhere, "", Some(format), Consolidation::Ignore)?.consolidate(Some(ask))?;
-    }
-    let mut keys = nowhere.list(None)?;
-    // `.zarray` and `.zgroup` come after `.zattrs`.
-    keys.sort_by_key(|key| {
-        (std::cmp::Reverse(key.matches('/').count()), !key.ends_with(".zattrs"), key.clone())
-    });
-    let mut documents = Vec::new();
-    for key in keys {
-        let mut text = Vec::new();
-        nowhere.read_all(Key::new(&key)?, &mut text, usize::MAX)?;
-        let text = String::from_utf8(text);
-        documents.push((key, text.map_err(|_| Error::Options("a document is no text".into()))?));
-    }
-    let report = walked.report;
-    Ok(Outline { groups: report.groups, documents, arrays, notes: report.notes, skipped: report.skipped })
-}
-
-impl Crew {
-    /// The plan with which the whole crew is done first.
-    ///
-    /// The larger blocks are, the fewer times chunks are decoded, and the fewer blocks there are: one
-    /// block of all is decoded once, by one worker. So plans for less memory are looked at, too.
-    fn plan(self, geometry: &Geometry, shape: &[u64]) -> CopyPlan {
-        let mut best = geometry.plan();
-        let least = self.size.max(best.bytes / self.workers.saturating_mul(4).max(1));
-        let mut memory = geometry.memory.min(best.bytes) / 2;
-        while memory >= least {
-            let plan = Geometry { memory, ..geometry.clone() }.plan();
-            if self.seconds(&plan, shape) < self.seconds(&best, shape) {
-                best = plan;
-            }
-            memory /= 2;
-        }
-        best
-    }
-
-    /// How long the crew takes: each pass, until the last worker is done.
-    fn seconds(self, plan: &CopyPlan, shape: &[u64]) -> f64 {
-        let of_pass = |pass: &Pass| {
-            let units = Blocks::of(pass, shape, false).object_count();
-            let parts = units.min(plan.bytes.div_ceil(self.size.max(1))).max(1);
-            pass.seconds * parts.div_ceil(self.workers.max(1)) as f64 / parts as f64
-        };
-        plan.passes.iter().map(of_pass).sum()
-    }
-}
-
-/// Number of objects that an array can have.
-fn objects(array: &Array) -> u64 {
-    let counts = array.layout().object_grid().counts(array.shape());
-    counts.iter().fold(1, |n: u64, count| n.saturating_mul(*count))
-}
 
 /// A part of one pass over an array.
 #[derive(Clone, Debug)]
@@ -208,6 +45,14 @@ pub struct Part {
     pub units: Range<u64>,
     /// How many threads work on it.
     pub threads: usize,
+    /// The first element of the source that is copied.
+    pub from_start: Vec<u64>,
+    /// The first element of the copy that is written.
+    pub to_start: Vec<u64>,
+    /// Elements per axis that are copied, in all parts.
+    pub shape: Vec<u64>,
+    /// Whether nothing was at the copy's place before.
+    pub is_new: bool,
 }
 
 /// The objects of a part, as they are stored.
@@ -217,6 +62,8 @@ pub struct PartStamp {
     pub objects: u64,
     /// A hash of their names, sizes and times or tags.
     pub hash: u64,
+    /// A hash of their names and checksums; 0: not asked for.
+    pub contents: u64,
 }
 
 /// Copies a part of an array. Everything it owns is written anew.
@@ -226,17 +73,33 @@ pub fn copy_part(
     part: &Part,
     progress: Option<&dyn Progress>,
 ) -> Result<PartStamp> {
-    let open = Opened::new(source, store, part)?;
+    let summed = Arc::new(Summed::new(store.clone()));
+    let writing: Arc<dyn Store> = summed.clone();
+    let open = Opened::new(source, &writing, part)?;
     let cancelled: &dyn Fn() -> bool = &|| progress.is_some_and(Progress::cancelled);
     let from = open.from.as_ref().unwrap_or(&open.job.source);
     let mover = Mover::new(&open.job, (from, open.written()), part.threads, cancelled);
-    Transfer::of_parts(progress)?.copy_units(mover, &open.blocks, part.units.clone())?;
-    open.stamp(store, part)
+    Transfer::of_parts(progress)?.units(Phase::Copy, mover, &open.blocks, part.units.clone())?;
+    open.stamp(store, part, Some(&summed))
 }
 
-/// The stamp of a part that somebody has done.
-pub fn stamp_part(source: &Array, store: &Arc<dyn Store>, part: &Part) -> Result<PartStamp> {
-    Opened::new(source, store, part)?.stamp(store, part)
+/// The stamp of a part that somebody has done. `contents`: reads all of it, too.
+pub fn stamp_part(source: &Array, store: &Arc<dyn Store>, part: &Part, contents: bool) -> Result<PartStamp> {
+    let summed = contents.then(|| Summed::new(store.clone()));
+    Opened::new(source, store, part)?.stamp(store, part, summed.as_ref())
+}
+
+/// Compares a part of the copy with the source. Errors with [`Error::Mismatch`] where a value differs.
+pub fn compare_part(
+    source: &Array,
+    store: &Arc<dyn Store>,
+    part: &Part,
+    progress: Option<&dyn Progress>,
+) -> Result<()> {
+    let open = Opened::new(source, store, part)?;
+    let cancelled: &dyn Fn() -> bool = &|| progress.is_some_and(Progress::cancelled);
+    let mover = Mover::new(&open.job, (&open.job.source, &open.job.target), part.threads, cancelled);
+    Transfer::of_parts(progress)?.units(Phase::Verify, mover, &open.blocks, part.units.clone())
 }
 
 /// The arrays of a part.
@@ -254,13 +117,18 @@ impl Opened {
         let (format, text) = (part.format.zarr()?, part.document.as_bytes());
         let target: Array = zarr::Array::of_document(store.clone(), &part.path, format, text)?.into();
         let rank = source.shape().len();
-        if source.shape() != target.shape() {
+        let window = Window {
+            from: part.from_start.as_slice().into(),
+            to: part.to_start.as_slice().into(),
+            shape: part.shape.as_slice().into(),
+        };
+        if !window.fits(source.shape(), target.shape()) {
             return Err(refuse("the source has another shape than when the copy was planned"));
         }
         if part.block.len() != rank || part.parts.len() != rank || part.parts.contains(&0) {
             return Err(refuse("its blocks have another number of axes"));
         }
-        let blocks = Blocks::new(source.shape(), &part.block, &part.parts);
+        let blocks = Blocks::new(&window.shape, &part.block, &part.parts);
         if part.units.end > blocks.object_count() {
             return Err(refuse("the part lies outside the array"));
         }
@@ -269,12 +137,14 @@ impl Opened {
             Some(structure) => Repack::new(source, structure).map_err(|why| refuse(&why))?,
         };
         let temporary = |of: &Option<(String, Vec<u64>)>| {
-            let open =
-                |(path, chunk): &(String, Vec<u64>)| bound(store, path, temporary::spec(source, chunk)?);
+            let open = |(path, chunk): &(String, Vec<u64>)| {
+                bound(store, path, temporary::spec(source, &window.shape, chunk)?)
+            };
             of.as_ref().map(open).transpose()
         };
         let (from, to) = (temporary(&part.from)?, temporary(&part.to)?);
-        let job = Job { name, source: source.clone(), target, stored: 0, repack };
+        let is_new = part.is_new;
+        let job = Job { name, source: source.clone(), target, stored: 0, repack, window, is_new };
         Ok(Opened { job, from, to, blocks })
     }
 
@@ -282,14 +152,19 @@ impl Opened {
         self.to.as_ref().unwrap_or(&self.job.target)
     }
 
-    fn stamp(&self, store: &Arc<dyn Store>, part: &Part) -> Result<PartStamp> {
+    /// `summed`: what knows checksums, if they are asked for.
+    fn stamp(&self, store: &Arc<dyn Store>, part: &Part, summed: Option<&Summed>) -> Result<PartStamp> {
         let keys = self.keys(part)?;
-        let ask = |keys: &[String]| keys.iter().map(|key| found(store, key)).collect::<Result<Vec<_>>>();
+        let look = |key: &String| -> Result<Option<Seen>> {
+            let Some(numbers) = found(store, key)? else { return Ok(None) };
+            let sum = summed.map(|summed| summed.sum(Key::new(key)?)).transpose()?;
+            Ok(Some(Seen { numbers, sum: sum.unwrap_or(0) }))
+        };
         let mut all = Vec::with_capacity(keys.len());
         if store.cost().is_far() {
             for some in keys.chunks(AT_ONCE) {
                 let answers = std::thread::scope(|scope| {
-                    let asked: Vec<_> = some.iter().map(|key| scope.spawn(|| found(store, key))).collect();
+                    let asked: Vec<_> = some.iter().map(|key| scope.spawn(|| look(key))).collect();
                     asked.into_iter().map(|one| one.join()).collect::<Vec<_>>()
                 });
                 for answer in answers {
@@ -297,15 +172,24 @@ impl Opened {
                 }
             }
         } else {
-            all = ask(&keys)?;
-        }
-        let mut stamp = PartStamp { objects: 0, hash: EMPTY };
-        for (key, numbers) in keys.iter().zip(&all) {
-            stamp.objects += u64::from(numbers.is_some());
-            stamp.hash = fnv1a(stamp.hash, key.as_bytes());
-            for number in numbers.unwrap_or_default() {
-                stamp.hash = fnv1a(stamp.hash, &number.to_le_bytes());
+            for key in &keys {
+                all.push(look(key)?);
             }
+        }
+        let mut stamp = PartStamp { objects: 0, hash: EMPTY, contents: EMPTY };
+        for (key, seen) in keys.iter().zip(&all) {
+            stamp.objects += u64::from(seen.is_some());
+            let Seen { numbers, sum } = seen.unwrap_or_default();
+            let mut hash = fnv1a(stamp.hash, key.as_bytes());
+            for number in numbers {
+                hash = fnv1a(hash, &number.to_le_bytes());
+            }
+            stamp.hash = hash;
+            let exists = [u8::from(seen.is_some())];
+            stamp.contents = fnv1a(fnv1a(fnv1a(stamp.contents, key.as_bytes()), &exists), &sum.to_le_bytes());
+        }
+        if summed.is_none() {
+            stamp.contents = 0;
         }
         Ok(stamp)
     }
@@ -315,6 +199,8 @@ impl Opened {
         let array = self.written();
         let zarr = array.as_zarr().ok_or_else(|| Error::Options("the copy is no array of Zarr".into()))?;
         let grid = array.layout().object_grid();
+        let zeros = Dims::from_elem(0, self.job.window.shape.len());
+        let start = if self.to.is_some() { &zeros } else { &self.job.window.to };
         let mut keys = Vec::new();
         let mut push = |place: &[u64]| {
             let key = zarr.key_encoding().key(place).map_err(Error::Options)?;
@@ -324,10 +210,13 @@ impl Opened {
         for number in part.units.clone() {
             let unit = self.blocks.object(number);
             if self.blocks.are_parts() {
-                push(&unit)?;
+                let first = self.blocks.first_of(&unit).shifted(start).first;
+                let place: Dims =
+                    first.iter().enumerate().map(|(axis, at)| grid.index_of(axis, *at)).collect();
+                push(&place)?;
                 continue;
             }
-            let block = self.blocks.block(&unit);
+            let block = self.blocks.block(&unit).shifted(start);
             let spans = (0..unit.len()).map(|axis| {
                 let last = block.first[axis] + block.len[axis].saturating_sub(1);
                 (grid.index_of(axis, block.first[axis]), grid.index_of(axis, last))
@@ -336,6 +225,13 @@ impl Opened {
         }
         Ok(keys)
     }
+}
+
+/// An object that is stored: what tells whether it has changed, and its checksum.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    numbers: [u64; 4],
+    sum: u64,
 }
 
 /// What tells whether an object has changed; `None`: it is not stored.

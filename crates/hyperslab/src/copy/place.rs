@@ -153,7 +153,8 @@ impl Destination {
     }
 }
 
-fn is_node(path: &Path) -> bool {
+/// Whether a copy may take its place: an array, a group, or an empty directory.
+pub fn is_node(path: &Path) -> bool {
     let empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
     path.is_dir() && (METADATA.iter().any(|name| path.join(name).exists()) || empty())
 }

@@ -46,12 +46,13 @@ pub(super) fn objects(array: &Array) -> &[u64] {
     array.layout().object_grid().chunk_shape()
 }
 
-/// Chooses the blocks. `arrays`: the source, and the copy where what it has matters, too.
-pub(super) fn wanted<'a>(sizes: &'a Sizes, arrays: &[(&Array, &[Dims])]) -> Wanted<'a> {
+/// Chooses the blocks. `arrays`: the source, and the copy where what it has matters, too; what is
+/// stored of each, and where in it blocks begin.
+pub(super) fn wanted<'a>(sizes: &'a Sizes, arrays: &[(&Array, &[Dims], &[u64])]) -> Wanted<'a> {
     let holding = |blocks: &Blocks| {
         let mut places: BTreeMap<Dims, [Vec<usize>; 2]> = BTreeMap::new();
-        for (which, (array, stored)) in arrays.iter().enumerate() {
-            for (place, numbers) in blocks.holding(array.layout().object_grid(), stored)? {
+        for (which, (array, stored, start)) in arrays.iter().enumerate() {
+            for (place, numbers) in blocks.holding(array.layout().object_grid(), stored, start)? {
                 if let Some(list) = places.entry(place).or_default().get_mut(which) {
                     *list = numbers;
                 }
@@ -61,9 +62,9 @@ pub(super) fn wanted<'a>(sizes: &'a Sizes, arrays: &[(&Array, &[Dims])]) -> Want
     };
     // Those in shards count one by one: each is a task, whether it is stored or not.
     let chunks = |blocks: &Blocks| {
-        arrays.iter().fold(0, |n: u64, (array, _)| n.saturating_add(blocks.chunks(array.chunk_shape())))
+        arrays.iter().fold(0, |n: u64, (array, ..)| n.saturating_add(blocks.chunks(array.chunk_shape())))
     };
-    let stored = arrays.iter().fold(0, |n: u64, (array, stored)| {
+    let stored = arrays.iter().fold(0, |n: u64, (array, stored, _)| {
         let axes = objects(array).iter().zip(array.chunk_shape());
         let each = axes.fold(1, |n: u64, (object, chunk)| n.saturating_mul(object / (*chunk).max(1)));
         n.saturating_add(each.saturating_mul(stored.len() as u64))

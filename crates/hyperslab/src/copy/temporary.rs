@@ -32,20 +32,25 @@ pub(super) struct Temporary<'b> {
 }
 
 impl<'b> Temporary<'b> {
-    /// An empty array of the elements of `source`, as they are in memory, without codecs. What is
+    /// An empty array of elements of `source`, as they are in memory, without codecs. What is
     /// absent has the source's fill value.
-    pub(super) fn new(beside: &'b Beside, source: &Array, chunk: &[u64]) -> Result<Temporary<'b>> {
+    pub(super) fn new(
+        beside: &'b Beside,
+        source: &Array,
+        shape: &[u64],
+        chunk: &[u64],
+    ) -> Result<Temporary<'b>> {
         let stage = beside.0.stage(None)?;
-        let spec = spec(source, chunk)?;
+        let spec = spec(source, shape, chunk)?;
         let array = zarr::Array::create_with(stage.store(), "", spec, Creation::Unseen, None)?;
         Ok(Temporary { array: array.into(), _stage: stage })
     }
 }
 
-/// A temporary array of the elements of `source`.
-pub(super) fn spec(source: &Array, chunk: &[u64]) -> Result<ArraySpec> {
+/// A temporary array of elements of `source`.
+pub(super) fn spec(source: &Array, shape: &[u64], chunk: &[u64]) -> Result<ArraySpec> {
     let size = source.dtype().size();
-    let mut spec = ArraySpec::new(zarr::Format::V2, source.shape(), format!("|V{size}").parse()?);
+    let mut spec = ArraySpec::new(zarr::Format::V2, shape, format!("|V{size}").parse()?);
     spec.chunks = Some(chunk.into());
     spec.fill = source.layout().fill().bytes().get(..size).map(<[u8]>::to_vec);
     spec.filters = Choice::Set(Vec::new());

@@ -4,10 +4,11 @@ use super::blocks::Blocks;
 use super::geometry::geometry;
 use super::mover::{InBlock, Listed, Mover, Shard};
 use super::plan::{CopyPlan, Geometry, Pass};
+use super::region::Window;
 use super::stored::{Sizes, StoredObjects, is_sparse, little_is_stored};
 use super::structures::Repack;
 use super::temporary::{Beside, Temporary};
-use super::{Paths, Phase, Progress};
+use super::{Paths, Phase, Progress, shown};
 use crate::error::check;
 use crate::info::array_bytes;
 use crate::{Array, Dims, Error, Result};
@@ -21,7 +22,7 @@ use std::ops::Range;
 /// of more, every chunk is looked for.
 const MOST_LISTED: u64 = 10_000;
 
-/// One array and its copy, which exists and is empty.
+/// One array and its copy, which exists: empty, or what is copied replaces a part of it.
 pub(super) struct Job {
     pub(super) name: String,
     pub(super) source: Array,
@@ -30,6 +31,29 @@ pub(super) struct Job {
     pub(super) stored: u64,
     /// How elements with fields become those of the copy; `None`: they are the same bytes.
     pub(super) repack: Option<Repack>,
+    /// What is copied, and where to.
+    pub(super) window: Window,
+    /// Whether the target is empty.
+    pub(super) is_new: bool,
+}
+
+impl Job {
+    /// One that is only planned.
+    pub(super) fn planned(path: &str, source: &Array, target: Array, stored: u64, window: &Window) -> Job {
+        let (name, source, window) = (shown(path), source.clone(), window.clone());
+        Job { name, source, target, stored, repack: None, window, is_new: true }
+    }
+
+    /// Bytes in memory of what is copied.
+    pub(super) fn bytes(&self) -> u64 {
+        self.window.bytes(self.source.dtype().size())
+    }
+
+    /// About how many bytes of the source's chunks are of what is copied.
+    pub(super) fn stored_of_window(&self) -> u64 {
+        let all = array_bytes(&self.source).max(1);
+        (u128::from(self.stored) * u128::from(self.bytes()) / u128::from(all)) as u64
+    }
 }
 
 /// What all arrays of a copy have in common.
@@ -98,7 +122,7 @@ impl<'a> Transfer<'a> {
         Ok(this)
     }
 
-    /// What copies parts of an array ([`Transfer::copy_units`]).
+    /// What copies parts of an array ([`Transfer::units`]).
     pub(super) fn of_parts(progress: Option<&'a dyn Progress>) -> Result<Self> {
         Transfer::new(&[], Means { threads: 1, max_memory: 0, beside: None, progress })
     }
@@ -137,7 +161,7 @@ impl<'a> Transfer<'a> {
                 progress.array(&job.name);
             }
             // Elsewhere both have the fill value.
-            let mut rest = array_bytes(&job.source);
+            let mut rest = job.bytes();
             if let Err(error) = self.run_job(phase, number, job, &mut rest) {
                 failed(job, error)?;
                 self.left_out.borrow_mut().insert(number);
@@ -185,13 +209,13 @@ impl<'a> Transfer<'a> {
     /// The array that a pass writes, if that is not the last one.
     fn temporary(&self, job: &Job, pass: &Pass) -> Result<Temporary<'_>> {
         let beside = self.beside.as_ref().ok_or_else(wrong_size)?;
-        Temporary::new(beside, &job.source, &pass.target_chunk)
+        Temporary::new(beside, &job.source, &job.window.shape, &pass.target_chunk)
     }
 
     /// One pass over an array.
     fn walk(&self, walk: &Walk<'_>, pass: &Pass, rest: &mut u64) -> Result<()> {
         let Walk { phase, mover, stored, .. } = walk;
-        let shape = mover.job.source.shape();
+        let shape = &mover.job.window.shape;
         let sizes = Sizes { large: Blocks::of(pass, shape, false), small: Blocks::of(pass, shape, true) };
         let wanted = mover.wanted(&sizes, stored, *phase);
         let blocks = wanted.blocks;
@@ -212,6 +236,7 @@ impl<'a> Transfer<'a> {
                 }
                 return Ok(());
             }
+            let object = &mover.object(blocks, object);
             write_shard_in_parts(mover.to.layout(), object, Some(mover.cancelled), |shard| {
                 for (at, found) in parts {
                     go(&at, found, Some(&mut *shard))?;
@@ -236,15 +261,36 @@ impl<'a> Transfer<'a> {
         .map_err(interrupted)
     }
 
-    /// Copies the units of a range ([`Blocks::objects`] by their numbers): a part of one pass.
-    pub(super) fn copy_units(&self, mover: Mover<'_>, blocks: &Blocks, units: Range<u64>) -> Result<()> {
-        let grid = mover.from.layout().object_grid();
-        let counts = grid.counts(mover.from.shape());
-        let objects = counts.iter().fold(1, |n: u64, count| n.saturating_mul(*count));
+    /// Copies or compares the units of a range ([`Blocks::objects`] by their numbers): a part of one
+    /// pass.
+    pub(super) fn units(
+        &self,
+        phase: Phase,
+        mover: Mover<'_>,
+        blocks: &Blocks,
+        units: Range<u64>,
+    ) -> Result<()> {
+        let objects = |array: &Array| {
+            let counts = array.layout().object_grid().counts(array.shape());
+            counts.iter().fold(1, |n: u64, count| n.saturating_mul(*count))
+        };
         // Of more, each part of the copy would list all.
-        let stored = if objects <= MOST_LISTED { mover.stored(Phase::Copy)? } else { [None, None] };
-        let held = stored[0].as_ref().and_then(|list| blocks.holding(grid, list));
-        let walk = Walk { phase: Phase::Copy, mover, stored: &stored, share: 1 };
+        let few =
+            objects(mover.from) <= MOST_LISTED && (phase == Phase::Copy || objects(mover.to) <= MOST_LISTED);
+        let stored = if few { mover.stored(phase)? } else { [None, None] };
+        let holding = |side: usize, array: &Array| {
+            let list = stored[side].as_ref()?;
+            blocks.holding(array.layout().object_grid(), list, &mover.starts[side])
+        };
+        // Blocks of which one side has something; `None`: any may have.
+        let held = match phase {
+            Phase::Copy => holding(0, mover.from),
+            Phase::Verify => holding(0, mover.from).and_then(|mut held| {
+                held.extend(holding(1, mover.to)?);
+                Some(held)
+            }),
+        };
+        let walk = Walk { phase, mover, stored: &stored, share: 1 };
         let (mut paths, mut rest) = (Paths::new(), 0);
         let mut go = |at: &Dims, shard: Shard<'_, '_>| {
             self.block(&walk, (blocks, at), [None, None], &mut paths, shard, &mut rest)
@@ -256,11 +302,11 @@ impl<'a> Transfer<'a> {
             if parts.peek().is_none() {
                 continue;
             }
-            let done = match blocks.are_parts() {
+            let done = match blocks.are_parts() && phase == Phase::Copy {
                 false => parts.try_for_each(|at| go(&at, None)),
                 true => write_shard_in_parts(
                     walk.mover.to.layout(),
-                    &object,
+                    &walk.mover.object(blocks, &object),
                     Some(walk.mover.cancelled),
                     |shard| parts.try_for_each(|at| go(&at, Some(&mut *shard))),
                 ),

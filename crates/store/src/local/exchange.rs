@@ -125,6 +125,25 @@ impl LocalStore {
     }
 }
 
+/// Puts the directory `new` in the place of the directory `target`: by one system call, where the
+/// system can exchange names; then the old one is at `new`. Otherwise the old one is moved to `aside`
+/// first.
+pub fn replace_directory(new: &Path, target: &Path, aside: &Path) -> io::Result<()> {
+    // It keeps its permissions. If that fails, it gets those of a new directory.
+    if let Ok(found) = fs::metadata(target) {
+        let _ = fs::set_permissions(new, fs::Permissions::from_mode(found.mode() & 0o7777));
+    }
+    match exchange(new, target) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+        done => return Ok(done?),
+    }
+    fs::rename(target, aside)?;
+    fs::rename(new, target).inspect_err(|_| {
+        // The old one comes back.
+        let _ = fs::rename(aside, target);
+    })
+}
+
 impl Stage {
     fn of(path: PathBuf, file: Lockable) -> Stage {
         Stage { path, _file: file, left: false, generation: fork::generation() }
@@ -453,6 +472,23 @@ mod tests {
         assert_eq!(stages(dir.path()), 0);
         let mode = fs::metadata(store.root().join("g/a")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o750);
+    }
+
+    #[test]
+    fn directories_take_each_others_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let [new, old, aside] = ["new", "old", "aside"].map(|name| dir.path().join(name));
+        assert!(super::replace_directory(&new, &old, &aside).is_err());
+        for (at, text) in [(&new, "1"), (&old, "2")] {
+            fs::create_dir(at).unwrap();
+            fs::write(at.join("x"), text).unwrap();
+        }
+        fs::set_permissions(&old, fs::Permissions::from_mode(0o750)).unwrap();
+        super::replace_directory(&new, &old, &aside).unwrap();
+        assert_eq!(fs::read_to_string(old.join("x")).unwrap(), "1");
+        assert_eq!(fs::metadata(&old).unwrap().permissions().mode() & 0o777, 0o750);
+        let left = if aside.exists() { aside } else { new };
+        assert_eq!(fs::read_to_string(left.join("x")).unwrap(), "2");
     }
 
     #[test]

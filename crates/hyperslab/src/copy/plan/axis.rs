@@ -9,6 +9,8 @@ const ALL: u64 = 4096;
 pub(super) struct Axis {
     pub(super) extent: u64,
     pub(super) source: u64,
+    /// Elements of the first source chunk before the axis begins.
+    pub(super) offset: u64,
     /// Blocks have a multiple of this length, or reach to the end.
     pub(super) step: u64,
     /// What the length has to divide, if blocks are parts of objects.
@@ -35,7 +37,7 @@ impl Axis {
         let mut best: Vec<Length> = Vec::new();
         for steps in steps {
             let len = steps.saturating_mul(self.step).min(self.extent);
-            let pieces = pieces(self.extent, len.max(1), self.source);
+            let pieces = pieces(self.extent, len.max(1), (self.source, self.offset));
             if best.last().is_none_or(|last| pieces < last.pieces) {
                 best.push(Length { len, pieces });
             }
@@ -47,7 +49,10 @@ impl Axis {
     fn steps(&self) -> Vec<u64> {
         let all = self.extent.div_ceil(self.step).max(1);
         // From there on no source chunk is cut.
-        let aligned = self.source / gcd(self.source, self.step);
+        let aligned = match self.offset {
+            0 => self.source / gcd(self.source, self.step),
+            _ => all,
+        };
         let longest = aligned.min(all);
         if longest <= ALL {
             return (1..=longest).collect();
@@ -79,11 +84,45 @@ pub(super) fn divisor_below(n: u64, most: u64) -> u64 {
     divisors(n).into_iter().filter(|divisor| *divisor <= most).max().unwrap_or(1)
 }
 
-/// The pieces that two grids of steps `a` and `b` (not zero) cut `0..extent` into.
-pub(super) fn pieces(extent: u64, a: u64, b: u64) -> u64 {
-    let inner = |step: u64| extent.div_ceil(step).saturating_sub(1);
-    let shared = a.checked_mul(b / gcd(a, b)).map_or(0, inner);
-    if extent == 0 { 0 } else { (inner(a) + inner(b) + 1).saturating_sub(shared) }
+/// The pieces that two grids of steps `a` and `b` (not zero) cut `0..extent` into. The second begins
+/// `offset` elements before.
+pub(super) fn pieces(extent: u64, a: u64, (b, offset): (u64, u64)) -> u64 {
+    let Some(last) = extent.checked_sub(1) else { return 0 };
+    let offset = offset % b;
+    let cuts = u128::from(last / a) + (u128::from(last) + u128::from(offset)) / u128::from(b);
+    let pieces = (cuts + 1).saturating_sub(shared(last, a, b, offset));
+    u64::try_from(pieces).unwrap_or(u64::MAX)
+}
+
+/// How many of `1..=last` are multiples of `a`, and with `offset` added of `b`.
+fn shared(last: u64, a: u64, b: u64, offset: u64) -> u128 {
+    let common = gcd(a, b);
+    if !offset.is_multiple_of(common) {
+        return 0;
+    }
+    let (wide, last) = (|n: u64| u128::from(n), u128::from(last));
+    let period = wide(a) * wide(b / common);
+    if offset == 0 {
+        return last / period;
+    }
+    // The first one, `a * times`: `times * (a / common)` is so much more than a multiple.
+    let modulus = b / common;
+    let rest = modulus - offset / common % modulus;
+    let times = wide(rest) * wide(inverse(a / common % modulus, modulus)) % wide(modulus);
+    let first = wide(a) * times;
+    if first == 0 { last / period } else { last.checked_sub(first).map_or(0, |left| left / period + 1) }
+}
+
+/// What times `n` is one more than a multiple of `modulus`. They have no common divisor.
+fn inverse(n: u64, modulus: u64) -> u64 {
+    let (mut a, mut b) = (i128::from(n), i128::from(modulus));
+    let (mut x, mut y) = (1i128, 0i128);
+    while b != 0 {
+        let times = a / b;
+        (a, b) = (b, a - times * b);
+        (x, y) = (y, x - times * y);
+    }
+    u64::try_from(x.rem_euclid(i128::from(modulus.max(1)))).unwrap_or(0)
 }
 
 pub(super) fn gcd(a: u64, b: u64) -> u64 {
@@ -96,7 +135,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn lengths(extent: u64, source: u64, step: u64) -> Vec<(u64, u64)> {
-        let axis = Axis { extent, source, step, object: None };
+        let axis = Axis { extent, source, offset: 0, step, object: None };
         axis.lengths().iter().map(|length| (length.len, length.pieces)).collect()
     }
 
@@ -109,7 +148,7 @@ mod tests {
         // One source chunk: each block cuts it once more, and few lengths make one block less.
         assert_eq!(lengths(10, 10, 1), [(1, 10), (2, 5), (3, 4), (4, 3), (5, 2), (10, 1)]);
         assert_eq!(lengths(0, 5, 3), [(0, 0)]);
-        let parts = Axis { extent: 100, source: 10, step: 5, object: Some(30) };
+        let parts = Axis { extent: 100, source: 10, offset: 0, step: 5, object: Some(30) };
         assert_eq!(parts.lengths().iter().map(|length| length.len).collect::<Vec<_>>(), [5, 10]);
         assert_eq!((divisor_below(12, 5), divisor_below(7, 6), divisor_below(1, 0)), (4, 1, 1));
     }
@@ -128,9 +167,14 @@ mod tests {
     proptest! {
         /// Pieces, counted one by one.
         #[test]
-        fn pieces_are_the_common_refinement(extent in 1..200u64, a in 1..50u64, b in 1..50u64) {
-            let cuts = (1..extent).filter(|at| at % a == 0 || at % b == 0).count() as u64;
-            prop_assert_eq!(pieces(extent, a, b), cuts + 1);
+        fn pieces_are_the_common_refinement(
+            extent in 1..200u64,
+            a in 1..50u64,
+            b in 1..50u64,
+            offset in prop_oneof![Just(0), 0..100u64],
+        ) {
+            let cuts = (1..extent).filter(|at| at % a == 0 || (at + offset) % b == 0).count() as u64;
+            prop_assert_eq!(pieces(extent, a, (b, offset)), cuts + 1);
         }
     }
 }

@@ -41,6 +41,8 @@ const WORTH_IT: f64 = 0.8;
 pub(crate) struct Side {
     /// What is decoded or encoded at once.
     pub(crate) chunk: Dims,
+    /// Where in the array that begins what is copied. Of a target: 0, objects begin there.
+    pub(crate) offset: Dims,
     /// What one object holds: a shard, or a chunk.
     pub(crate) object: Dims,
     /// What can be appended to an object at once: a chunk, or of shards in shards one that lies in the
@@ -221,7 +223,8 @@ impl Geometry {
         (threads, all)
     }
 
-    fn pass(&self, source: &Side, target: &Side) -> Pass {
+    /// One pass from a source to a target.
+    pub(crate) fn pass(&self, source: &Side, target: &Side) -> Pass {
         let (threads, at_hand) = self.workers(source, target);
         let budget = self.memory.saturating_sub(at_hand) / self.blocks.max(1);
         let whole = self.bytes(&target.object) <= budget;
@@ -230,12 +233,25 @@ impl Geometry {
         let axis = |axis: usize| Axis {
             extent: self.shape[axis],
             source: source.chunk[axis],
+            offset: source.offset[axis] % source.chunk[axis].max(1),
             step: step[axis],
             object: in_parts.then_some(target.object[axis]),
         };
         let axes: Vec<Axis> = (0..self.shape.len()).map(axis).collect();
         let small = search::search(&axes, budget / self.element.max(1));
         let block = self.lengthened(&small, budget, in_parts.then_some(&target.object));
+        self.pass_of(source, target, (threads, at_hand), (block, small), in_parts)
+    }
+
+    /// One pass in these blocks; `in_parts`: they are parts of objects.
+    fn pass_of(
+        &self,
+        source: &Side,
+        target: &Side,
+        (threads, at_hand): (usize, u64),
+        (block, small): (Dims, Dims),
+        in_parts: bool,
+    ) -> Pass {
         let parts: Vec<u64> = match in_parts {
             // What is longer than the array has one part along it.
             true => (0..block.len())
@@ -246,9 +262,11 @@ impl Geometry {
         let product = |count: &dyn Fn(usize) -> u64| {
             (0..self.shape.len()).fold(1u64, |n, k| n.saturating_mul(count(k)))
         };
-        let cut = |by: &Dims| product(&|k| pieces(self.shape[k], block[k].max(1), by[k]));
+        let cut = |by: &Dims| product(&|k| pieces(self.shape[k], block[k].max(1), (by[k], source.offset[k])));
         let count = |len: &Dims| product(&|k| self.shape[k].div_ceil(len[k].max(1)));
-        let (chunks, decoded) = (count(&source.chunk), cut(&source.chunk));
+        let touched =
+            |by: &Dims| product(&|k| pieces(self.shape[k], self.shape[k].max(1), (by[k], source.offset[k])));
+        let (chunks, decoded) = (touched(&source.chunk), cut(&source.chunk));
         let mut pass = Pass {
             source_chunk: source.chunk.to_vec(),
             target_chunk: target.chunk.to_vec(),
@@ -343,6 +361,7 @@ impl Side {
     /// A temporary array of chunks of this shape.
     fn temporary(chunk: Dims, reach: Reach) -> Side {
         Side {
+            offset: Dims::from_elem(0, chunk.len()),
             object: chunk.clone(),
             part: chunk.clone(),
             chunk,
@@ -393,5 +412,7 @@ fn temporary_bytes(bytes: u64, passes: &[Pass]) -> u64 {
     bytes.saturating_mul(passes.len().saturating_sub(1).min(2) as u64)
 }
 
+#[cfg(test)]
+mod rechunker;
 #[cfg(test)]
 mod tests;

@@ -124,6 +124,7 @@ mod tests {
         let axis = |(extent, source, step): &(u64, u64, u64)| Axis {
             extent: *extent,
             source: *source,
+            offset: 0,
             step: *step,
             object: None,
         };
@@ -135,7 +136,7 @@ mod tests {
         // Time series out of maps: of 2²⁹ elements, 2²⁶ fit. Doubling found 2²⁵.
         let block = best(&[(512, 1, 512), (1024, 1024, 16), (1024, 1024, 16)], 60 << 20);
         assert_eq!(block[0], 512);
-        let times = pieces(1024, block[1], 1024) * pieces(1024, block[2], 1024);
+        let times = pieces(1024, block[1], (1024, 0)) * pieces(1024, block[2], (1024, 0));
         assert_eq!(times, 10, "{block:?}");
         // One block would be one element too large.
         assert_eq!(best(&[(10, 1, 10), (10, 10, 1)], 99), [10, 5]);
@@ -155,7 +156,7 @@ mod tests {
         ) {
             let found = best(&axes, most);
             let value = |block: &[u64]| {
-                let cut = axes.iter().zip(block).map(|((n, source, _), len)| pieces(*n, *len, *source)).product::<u64>();
+                let cut = axes.iter().zip(block).map(|((n, source, _), len)| pieces(*n, *len, (*source, 0))).product::<u64>();
                 let elements = block.iter().product::<u64>();
                 (elements > most, if elements > most { elements } else { cut })
             };

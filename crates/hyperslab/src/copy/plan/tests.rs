@@ -3,9 +3,10 @@
 use super::*;
 use proptest::prelude::*;
 
-fn side(chunk: &[u64], shard: Option<&[u64]>) -> Side {
+pub(super) fn side(chunk: &[u64], shard: Option<&[u64]>) -> Side {
     Side {
         chunk: chunk.into(),
+        offset: Dims::from_elem(0, chunk.len()),
         object: shard.unwrap_or(chunk).into(),
         part: chunk.into(),
         regular: true,
@@ -16,7 +17,7 @@ fn side(chunk: &[u64], shard: Option<&[u64]>) -> Side {
     }
 }
 
-fn geometry(shape: &[u64], source: Side, target: Side, memory: u64) -> Geometry {
+pub(super) fn geometry(shape: &[u64], source: Side, target: Side, memory: u64) -> Geometry {
     Geometry {
         shape: shape.into(),
         element: 4,

@@ -1,0 +1,288 @@
+//! What a copy in parts will be: its documents, and how each array is cut into units.
+//!
+//! Nothing is written: the documents of the copy are part of the outline.
+
+use super::blocks::Blocks;
+use super::geometry::geometry;
+use super::place::Room;
+use super::plan::{Geometry, Pass};
+use super::region::{Region, Window, aligned};
+use super::structures::Repack;
+use super::temporary::Beside;
+use super::transfer::Job;
+use super::{CopyOptions, CopyPlan, Member, Walked, shown, stored};
+use crate::{Array, Error, Key, MemoryStore, Node, Result, Store};
+use hyperslab_codec::ByteOrder;
+use hyperslab_zarr::{self as zarr, Consolidation, Creation};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Of an array with more objects, nobody counts the bytes that are stored before it is copied.
+const MOST_COUNTED: u64 = 10_000;
+
+/// What a copy will be.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Outline {
+    /// Number of groups.
+    pub groups: u64,
+    /// The documents of the copy, by their keys, in the order in which they are to be written: those
+    /// of a group come after all that is in it.
+    pub documents: Vec<(String, String)>,
+    /// The arrays.
+    pub arrays: Vec<OutlinedArray>,
+    /// What differs from the source without having been asked for.
+    pub notes: Vec<String>,
+    /// What is left out because it cannot be copied: paths, and why.
+    pub skipped: Vec<(String, String)>,
+}
+
+/// How an array is copied.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OutlinedArray {
+    /// Relative to the source.
+    pub path: String,
+    /// The passes.
+    pub plan: CopyPlan,
+    /// How each pass is cut into units, which own whole objects of what it writes.
+    pub units: Vec<Units>,
+    /// The pass that compares source and copy, and its units.
+    pub compare: (Pass, Units),
+    /// The first element that is copied.
+    pub from_start: Vec<u64>,
+    /// The first element that is written.
+    pub to_start: Vec<u64>,
+    /// Elements per axis that are copied.
+    pub shape: Vec<u64>,
+}
+
+/// The units of a pass.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Units {
+    /// Elements per axis of a block.
+    pub block: Vec<u64>,
+    /// Blocks per axis that are parts of one object, and so of one unit.
+    pub parts: Vec<u64>,
+    /// Number of units, numbered in C order.
+    pub count: u64,
+    /// Whether units are independent: two of them share no object.
+    pub independent: bool,
+}
+
+/// Who does the parts of a copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Crew {
+    /// How many parts are done at a time.
+    pub workers: u64,
+    /// Bytes of elements of a part, at least.
+    pub size: u64,
+}
+
+/// What a copy to `directory` (or into a store, where there is none) will be. Reads metadata only.
+pub fn outline(
+    source: &Node,
+    directory: Option<&Path>,
+    crew: Crew,
+    options: &CopyOptions<'_>,
+) -> Result<Outline> {
+    let walked = Walked::new(source, directory.map(Room::of), options)?;
+    let means = options.means(directory.map(Beside::new).transpose()?);
+    let ask: &dyn Fn() -> bool = &|| options.stops();
+    // Only for documents and layouts.
+    let nowhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let format = walked.format()?;
+    for (path, attributes) in &walked.groups {
+        zarr::Group::create_with(
+            nowhere.clone(),
+            path,
+            format,
+            attributes.clone(),
+            Creation::Unseen,
+            Some(ask),
+        )?;
+    }
+    let mut arrays = Vec::new();
+    // Temporary arrays of all arrays may be on the disk together.
+    let mut taken = 0u64;
+    for Member { path, array, spec, window } in &walked.arrays {
+        options.check()?;
+        let target =
+            zarr::Array::create_with(nowhere.clone(), path, spec.clone(), Creation::Unseen, Some(ask))?;
+        let stored = if objects(array) <= MOST_COUNTED { stored(array, Some(ask))?.1 } else { 0 };
+        let job = Job::planned(path, array, target.into(), stored, window);
+        let mut geometry = geometry(&job, &means, Some(ask))?;
+        geometry.temporary = geometry.temporary.map(|(reach, room)| (reach, room.saturating_sub(taken)));
+        let outlined = crew.outlined(path, &job, geometry);
+        taken = taken.saturating_add(outlined.plan.temporary_bytes());
+        arrays.push(outlined);
+    }
+    if walked.consolidated {
+        zarr::Group::open(&nowhere, "", Some(format), Consolidation::Ignore)?.consolidate(Some(ask))?;
+    }
+    let mut keys = nowhere.list(None)?;
+    // `.zarray` and `.zgroup` come after `.zattrs`.
+    keys.sort_by_key(|key| {
+        (std::cmp::Reverse(key.matches('/').count()), !key.ends_with(".zattrs"), key.clone())
+    });
+    let mut documents = Vec::new();
+    for key in keys {
+        let mut text = Vec::new();
+        nowhere.read_all(Key::new(&key)?, &mut text, usize::MAX)?;
+        let text = String::from_utf8(text);
+        documents.push((key, text.map_err(|_| Error::Options("a document is no text".into()))?));
+    }
+    let report = walked.report;
+    Ok(Outline { groups: report.groups, documents, arrays, notes: report.notes, skipped: report.skipped })
+}
+
+/// What a copy of `options.region` of an array into a region of an array that exists will be. Both have
+/// one shape; the target's chunks and codecs stay. `beside`: where it is, if that is a local directory.
+///
+/// Errors with [`Error::Options`] where the region does not begin and end at the target's objects (or
+/// at its end): others may be writing the rest of these.
+pub fn outline_into(
+    source: &Array,
+    target: &Array,
+    target_region: &Region,
+    beside: Option<&Path>,
+    crew: Crew,
+    options: &CopyOptions<'_>,
+) -> Result<Outline> {
+    let ask: &dyn Fn() -> bool = &|| options.stops();
+    let stored = if objects(source) <= MOST_COUNTED { stored(source, Some(ask))?.1 } else { 0 };
+    let job = job_into(source, target, target_region, options)?;
+    let job = Job { stored, ..job };
+    let means = options.means(beside.map(Beside::new).transpose()?);
+    let outlined = crew.outlined("", &job, geometry(&job, &means, Some(ask))?);
+    let zarr = target.as_zarr().ok_or_else(|| Error::Options("the target is no array of Zarr".into()))?;
+    let name = if zarr.format() == zarr::Format::V2 { ".zarray" } else { "zarr.json" };
+    let documents = vec![(name.to_owned(), zarr.to_json().to_text(None))];
+    Ok(Outline { groups: 0, documents, arrays: vec![outlined], notes: Vec::new(), skipped: Vec::new() })
+}
+
+/// The job of copying a region of an array into a region of another.
+pub(super) fn job_into(
+    source: &Array,
+    target: &Array,
+    target_region: &Region,
+    options: &CopyOptions<'_>,
+) -> Result<Job> {
+    let name = target.layout().name().to_owned();
+    let refuse = |why: String| Error::Options(format!("region of '{name}': {why}"));
+    let window = Window::of(source, options.region.as_ref())?;
+    for (region, array) in [(options.region.as_ref(), source), (Some(target_region), target)] {
+        if let Some(unknown) = region.map(|region| region.unknown([array].into_iter())).transpose()?
+            && let [name, ..] = unknown[..]
+        {
+            return Err(Error::Options(format!("region: the array has no dimension named {name:?}")));
+        }
+    }
+    let place = target_region.of(target)?;
+    let shape: Vec<u64> = place.iter().map(|range| range.end - range.start).collect();
+    if shape != window.shape.as_slice() {
+        return Err(refuse(format!(
+            "{} has the shape {shape:?}, but what is copied has {:?}",
+            ranges_text(&place),
+            window.shape.as_slice()
+        )));
+    }
+    let window = Window { to: place.iter().map(|range| range.start).collect(), ..window };
+    let grown = aligned(&window.place(), target.layout().object_grid(), target.shape());
+    if grown != place {
+        return Err(refuse(format!(
+            "{} does not begin and end where its chunks (or shards) do: others may be writing the rest of \
+             them. With whole ones it is {}",
+            ranges_text(&place),
+            ranges_text(&grown)
+        )));
+    }
+    let plain = |array: &Array| (array.dtype().with_order(ByteOrder::Little), array.vlen());
+    if plain(source) != plain(target) && target.as_zarr().is_none_or(|array| array.structure().is_none()) {
+        return Err(refuse(format!(
+            "its elements are {}, those of the source {}",
+            target.type_words(),
+            source.type_words()
+        )));
+    }
+    let repack = match target.as_zarr().and_then(|array| array.structure()) {
+        None => None,
+        Some(structure) => Repack::new(source, structure).map_err(refuse)?,
+    };
+    let (name, source, target) = (shown(target.path()), source.clone(), target.clone());
+    Ok(Job { name, source, target, stored: 0, repack, window, is_new: false })
+}
+
+/// `[0:10, 5:20]`
+fn ranges_text(ranges: &[Range<u64>]) -> String {
+    let axes: Vec<String> = ranges.iter().map(|range| format!("{}:{}", range.start, range.end)).collect();
+    format!("[{}]", axes.join(", "))
+}
+
+impl Crew {
+    /// The plan of an array, and its units.
+    fn outlined(self, path: &str, job: &Job, mut geometry: Geometry) -> OutlinedArray {
+        geometry.enough = geometry.enough.min(self.size);
+        let window = &job.window;
+        let plan = self.plan(&geometry, &window.shape);
+        let regular = job.target.layout().object_grid().is_regular();
+        let units = |pass: &Pass, independent| {
+            let blocks = Blocks::of(pass, &window.shape, false);
+            Units {
+                block: pass.block.clone(),
+                parts: blocks.parts().to_vec(),
+                count: if window.shape.contains(&0) { 0 } else { blocks.object_count() },
+                independent,
+            }
+        };
+        let last = plan.passes.len().saturating_sub(1);
+        let all = plan.passes.iter().enumerate().map(|(n, pass)| units(pass, n < last || regular)).collect();
+        let compare = geometry.comparing().pass(&geometry.source, &geometry.target);
+        let compare_units = units(&compare, true);
+        OutlinedArray {
+            path: path.to_owned(),
+            plan,
+            units: all,
+            compare: (compare, compare_units),
+            from_start: window.from.to_vec(),
+            to_start: window.to.to_vec(),
+            shape: window.shape.to_vec(),
+        }
+    }
+
+    /// The plan with which the whole crew is done first.
+    ///
+    /// The larger blocks are, the fewer times chunks are decoded, and the fewer blocks there are: one
+    /// block of all is decoded once, by one worker. So plans for less memory are looked at, too.
+    fn plan(self, geometry: &Geometry, shape: &[u64]) -> CopyPlan {
+        let mut best = geometry.plan();
+        let least = self.size.max(best.bytes / self.workers.saturating_mul(4).max(1));
+        let mut memory = geometry.memory.min(best.bytes) / 2;
+        while memory >= least {
+            let plan = Geometry { memory, ..geometry.clone() }.plan();
+            if self.seconds(&plan, shape) < self.seconds(&best, shape) {
+                best = plan;
+            }
+            memory /= 2;
+        }
+        best
+    }
+
+    /// How long the crew takes: each pass, until the last worker is done.
+    fn seconds(self, plan: &CopyPlan, shape: &[u64]) -> f64 {
+        let of_pass = |pass: &Pass| {
+            let units = Blocks::of(pass, shape, false).object_count();
+            let parts = units.min(plan.bytes.div_ceil(self.size.max(1))).max(1);
+            pass.seconds * parts.div_ceil(self.workers.max(1)) as f64 / parts as f64
+        };
+        plan.passes.iter().map(of_pass).sum()
+    }
+}
+
+/// Number of objects that an array can have.
+fn objects(array: &Array) -> u64 {
+    let counts = array.layout().object_grid().counts(array.shape());
+    counts.iter().fold(1, |n: u64, count| n.saturating_mul(*count))
+}

@@ -1,0 +1,304 @@
+//! A store that knows the checksum of each object that is written to it.
+//!
+//! Sums are made of the bytes that go to the store, on the thread that writes them: nothing is read
+//! again. CRC-64 (NVMe) takes some 20 GB/s.
+
+use crate::{Key, Result, Store};
+use crc_fast::{CrcAlgorithm, Digest, checksum};
+use hyperslab_store as store;
+use hyperslab_store::fork::Mutex;
+use hyperslab_store::{
+    Ask, Cost, EachListed, EachOpened, Entry, Expected, Identity, ObjectLock, Opened, Opening, RangeRead,
+    Replacement, Staged, Stamp, Stamped,
+};
+use std::collections::HashMap;
+use std::fmt::{self, Debug, Formatter};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+const ALGORITHM: CrcAlgorithm = CrcAlgorithm::Crc64Nvme;
+
+/// Bytes of an object that are read at a time.
+const PIECE: u64 = 1 << 20;
+
+/// Checksums by key. `None`: nobody knows it.
+type Sums = HashMap<String, Option<u64>>;
+
+/// See the module.
+pub(super) struct Summed {
+    inner: Arc<dyn Store>,
+    sums: Mutex<Sums>,
+}
+
+impl Summed {
+    pub(super) fn new(inner: Arc<dyn Store>) -> Summed {
+        Summed { inner, sums: Mutex::new(Sums::new()) }
+    }
+
+    /// The checksum of an object that is stored: that of what was written here; else it is read.
+    pub(super) fn sum(&self, key: Key<'_>) -> Result<u64> {
+        let known = self.sums.lock().get(key.as_str()).copied().flatten();
+        known.map_or_else(|| read_sum(&*self.inner, key), Ok)
+    }
+
+    fn note(&self, key: Key<'_>, sum: Option<u64>) {
+        self.sums.lock().insert(key.as_str().to_owned(), sum);
+    }
+
+    fn forget(&self, key: Key<'_>) {
+        self.sums.lock().remove(key.as_str());
+    }
+}
+
+impl Debug for Summed {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+/// The checksum of an object, read in pieces. Of one that is not there: that of no bytes.
+pub(super) fn read_sum(store: &dyn Store, key: Key<'_>) -> Result<u64> {
+    let mut digest = Digest::new(ALGORITHM);
+    let mut result = Ok(());
+    store.with_open(key, None, &mut |opened| {
+        let Some(opened) = opened else { return };
+        let size = opened.size();
+        let mut buf = vec![0; size.min(PIECE) as usize];
+        let mut offset = 0;
+        while offset < size && result.is_ok() {
+            buf.truncate((size - offset).min(PIECE) as usize);
+            result = opened.read_ranges(&mut [RangeRead { offset, buf: &mut buf }]);
+            digest.update(&buf);
+            offset += buf.len() as u64;
+        }
+    })?;
+    result?;
+    Ok(digest.finalize())
+}
+
+fn sum_of(parts: &[&[u8]]) -> u64 {
+    if let [one] = parts {
+        return checksum(ALGORITHM, one);
+    }
+    let mut digest = Digest::new(ALGORITHM);
+    parts.iter().for_each(|part| digest.update(part));
+    digest.finalize()
+}
+
+/// A new object, summed as it grows; `None`: bytes were changed that are in the sum.
+struct Growing<'s> {
+    inner: Box<dyn Replacement + 's>,
+    store: &'s Summed,
+    key: String,
+    digest: Option<Digest>,
+}
+
+impl Debug for Growing<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl Replacement for Growing<'_> {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn append(&mut self, parts: &[&[u8]]) -> store::Result<()> {
+        self.inner.append(parts)?;
+        if let Some(digest) = &mut self.digest {
+            parts.iter().for_each(|part| digest.update(part));
+        }
+        Ok(())
+    }
+
+    fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> store::Result<()> {
+        self.digest = None;
+        self.inner.overwrite(offset, bytes)
+    }
+
+    fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> store::Result<()> {
+        self.digest = None;
+        self.inner.copy(from, offset, len)
+    }
+
+    fn share(&mut self, from: &dyn Opened) -> store::Result<bool> {
+        self.digest = None;
+        self.inner.share(from)
+    }
+
+    fn commit(self: Box<Self>) -> store::Result<()> {
+        let Growing { inner, store, key, digest } = *self;
+        inner.commit()?;
+        store.note(Key::new(&key)?, digest.map(|digest| digest.finalize()));
+        Ok(())
+    }
+
+    fn commit_over(self: Box<Self>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> store::Result<bool> {
+        let Growing { inner, store, key, digest } = *self;
+        let done = inner.commit_over(expected, ask)?;
+        if done {
+            store.note(Key::new(&key)?, digest.map(|digest| digest.finalize()));
+        }
+        Ok(done)
+    }
+}
+
+/// Methods that the other store answers.
+macro_rules! inner {
+    ($(fn $name:ident $(<$life:lifetime>)? (& $($self_life:lifetime)? self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
+        $(fn $name $(<$life>)? (& $($self_life)? self $(, $arg: $type)*) $(-> $result)? {
+            self.inner.$name($($arg),*)
+        })*
+    };
+}
+
+impl Store for Summed {
+    inner! {
+        fn only(&self) -> Option<&str>;
+        fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> store::Result<bool>;
+        fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> store::Result<Option<Box<dyn Opened + 's>>>;
+        fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>);
+        fn with_open(&self, key: Key<'_>, size: Option<u64>, work: &mut dyn FnMut(Option<&dyn Opened>)) -> store::Result<()>;
+        fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> store::Result<bool>;
+        fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> store::Result<bool>;
+        fn size(&self, key: Key<'_>) -> store::Result<Option<u64>>;
+        fn stamp(&self, key: Key<'_>) -> store::Result<Option<Stamp>>;
+        fn read_all_stamped(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> store::Result<Stamped>;
+        fn read_ranges_stamped(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> store::Result<Stamped>;
+        fn exists(&self, key: Key<'_>) -> store::Result<bool>;
+        fn swaps_out(&self) -> bool;
+        fn lists(&self) -> bool;
+        fn is_shared(&self) -> bool;
+        fn sweep(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> store::Result<u64>;
+        fn lock<'s>(&'s self, key: Key<'_>, ask: Option<Ask<'_>>) -> store::Result<ObjectLock<'s>>;
+        fn lock_prefix<'s>(&'s self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> store::Result<ObjectLock<'s>>;
+        fn delete_prefix(&self, prefix: Option<Key<'_>>) -> store::Result<()>;
+        fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> store::Result<Box<dyn Staged + 's>>;
+        fn list_dir(&self, prefix: Option<Key<'_>>) -> store::Result<Vec<Entry>>;
+        fn list_dirs(&self, prefixes: &[Option<Key<'_>>], each: EachListed<'_>);
+        fn list(&self, prefix: Option<Key<'_>>) -> store::Result<Vec<String>>;
+        fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> store::Result<Vec<String>>;
+        fn list_sizes(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> store::Result<Vec<(String, u64)>>;
+        fn identity(&self, prefix: Option<Key<'_>>) -> store::Result<Option<Identity>>;
+        fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>>;
+        fn lock_id(&self, key: Key<'_>) -> u64;
+        fn is_writable(&self) -> bool;
+        fn flush(&self) -> store::Result<()>;
+        fn close(&self);
+        fn is_open(&self) -> bool;
+        fn is_current(&self) -> bool;
+        fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf>;
+        fn hold(&self, key: Key<'_>) -> store::Result<Option<store::HeldObject>>;
+        fn hold_root(&self) -> store::Result<Option<store::HeldObject>>;
+        fn waits(&self) -> bool;
+        fn reads_ranges(&self) -> bool;
+        fn cost(&self) -> Cost;
+        fn url(&self) -> String;
+    }
+
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<()> {
+        let sum = sum_of(parts);
+        self.inner.write(key, parts)?;
+        self.note(key, Some(sum));
+        Ok(())
+    }
+
+    fn replace<'s>(&'s self, key: Key<'_>) -> store::Result<Box<dyn Replacement + 's>> {
+        let (inner, name) = (self.inner.replace(key)?, key.as_str().to_owned());
+        Ok(Box::new(Growing { inner, store: self, key: name, digest: Some(Digest::new(ALGORITHM)) }))
+    }
+
+    fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<bool> {
+        let sum = sum_of(parts);
+        let done = self.inner.write_new(key, parts)?;
+        if done {
+            self.note(key, Some(sum));
+        }
+        Ok(done)
+    }
+
+    fn swap(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        parts: &[&[u8]],
+        ask: Option<Ask<'_>>,
+    ) -> store::Result<bool> {
+        let sum = sum_of(parts);
+        let done = self.inner.swap(key, expected, parts, ask)?;
+        if done {
+            self.note(key, Some(sum));
+        }
+        Ok(done)
+    }
+
+    fn swap_owned(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        bytes: &mut Vec<u8>,
+        ask: Option<Ask<'_>>,
+    ) -> store::Result<bool> {
+        let sum = sum_of(&[bytes]);
+        let done = self.inner.swap_owned(key, expected, bytes, ask)?;
+        if done {
+            self.note(key, Some(sum));
+        }
+        Ok(done)
+    }
+
+    fn swap_out(&self, key: Key<'_>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> store::Result<bool> {
+        self.forget(key);
+        self.inner.swap_out(key, expected, ask)
+    }
+
+    fn delete(&self, key: Key<'_>) -> store::Result<bool> {
+        self.forget(key);
+        self.inner.delete(key)
+    }
+
+    fn delete_all(&self, keys: &[Key<'_>], ask: Option<Ask<'_>>) -> store::Result<()> {
+        keys.iter().for_each(|key| self.forget(*key));
+        self.inner.delete_all(keys, ask)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyperslab_store::MemoryStore;
+
+    #[test]
+    fn sums_are_those_of_what_is_stored() {
+        let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let summed = Summed::new(inner.clone());
+        let key = |name| Key::new(name).unwrap();
+        summed.write(key("parts"), &[b"123", b"456789"]).unwrap();
+        summed.swap_owned(key("owned"), Expected::Any, &mut b"123456789".to_vec(), None).unwrap();
+        summed.swap(key("swapped"), Expected::Absent, &[b"123456789"], None).unwrap();
+        let mut grown = summed.replace(key("grown")).unwrap();
+        grown.append(&[b"1234", b"5"]).unwrap();
+        grown.append(&[b"6789"]).unwrap();
+        grown.commit().unwrap();
+        // Of this one nobody knows the sum: it is read.
+        let mut changed = summed.replace(key("changed")).unwrap();
+        changed.append(&[b"xxx456789"]).unwrap();
+        changed.overwrite(0, b"123").unwrap();
+        changed.commit_over(Expected::Any, None).unwrap();
+        for name in ["parts", "owned", "swapped", "grown", "changed"] {
+            // The check value of CRC-64/NVME.
+            assert_eq!(summed.sum(key(name)).unwrap(), 0xae8b_1486_0a79_9888, "{name}");
+            assert_eq!(read_sum(&*inner, key(name)).unwrap(), 0xae8b_1486_0a79_9888, "{name}");
+            assert_eq!(summed.sums.lock().get(name).unwrap().is_some(), name != "changed");
+        }
+        // What somebody else writes meanwhile is not looked at; what is deleted is forgotten.
+        inner.write(key("parts"), &[b"other"]).unwrap();
+        assert_eq!(summed.sum(key("parts")).unwrap(), 0xae8b_1486_0a79_9888);
+        summed.delete(key("parts")).unwrap();
+        assert_eq!(summed.sum(key("parts")).unwrap(), sum_of(&[]));
+        let long = vec![7; PIECE as usize * 2 + 5];
+        inner.write(key("long"), &[&long]).unwrap();
+        assert_eq!(read_sum(&*inner, key("long")).unwrap(), sum_of(&[&long]));
+    }
+}

@@ -1,0 +1,286 @@
+//! The first steps of a copy: walking the source, deciding what each array's copy is to be, and making
+//! groups and arrays.
+
+use super::convert::{Notes, convert};
+use super::place::Room;
+use super::region::{Region, Window};
+use super::structures::Repack;
+use super::temporary::Beside;
+use super::transfer::{Job, Transfer};
+use super::{CopyOptions, CopyReport, Copying, Phase, Shards, hdf5, shown, stored};
+use crate::{Array, Below, Error, Format, Group, Json, Node, NodeKind, Result};
+use hyperslab_hdf5::Hdf5Error;
+use hyperslab_store::{Ask, Store};
+use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation, Creation};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// An array of the source, what is copied of it, and what its copy is to be.
+pub(super) struct Member {
+    pub(super) path: String,
+    pub(super) array: Array,
+    pub(super) spec: ArraySpec,
+    pub(super) window: Window,
+}
+
+/// The source, and what its copy is to be. Paths are relative to the source.
+pub(super) struct Walked<'o> {
+    options: &'o CopyOptions<'o>,
+    pub(super) groups: Vec<(String, Json)>,
+    pub(super) arrays: Vec<Member>,
+    pub(super) consolidated: bool,
+    is_netcdf: bool,
+    notes: Notes,
+    pub(super) report: CopyReport,
+}
+
+impl<'o> Walked<'o> {
+    /// `room`: what paths have in the destination, if it is a directory.
+    pub(super) fn new(source: &Node, room: Option<Room>, options: &'o CopyOptions<'o>) -> Result<Self> {
+        let mut walked = Walked {
+            options,
+            groups: Vec::new(),
+            arrays: Vec::new(),
+            consolidated: false,
+            is_netcdf: source.file().map_or(Ok(false), |file| file.is_netcdf4())?,
+            notes: Notes::new(),
+            report: CopyReport::default(),
+        };
+        match source {
+            Node::Array(array) => walked.add_array(String::new(), array.clone())?,
+            Node::Group(group) => walked.add_group(group, room)?,
+        }
+        walked.check_region(source)?;
+        if let Some(chunks) = &options.chunks {
+            walked.check_rank("chunks", chunks.len())?;
+        }
+        if let Shards::Shape(shards) = &options.shards {
+            walked.check_rank("shards", shards.len())?;
+        }
+        walked.report.notes =
+            walked.notes.iter().map(|(note, names)| format!("{note}: {}", listed(names))).collect();
+        walked.report.groups = walked.groups.len() as u64;
+        walked.report.arrays = walked.arrays.len() as u64;
+        Ok(walked)
+    }
+
+    /// Refuses a region that is none of the source.
+    fn check_region(&self, source: &Node) -> Result<()> {
+        let Some(region) = &self.options.region else { return Ok(()) };
+        if matches!((region, source), (Region::Axes(_), Node::Group(_))) {
+            return Err(Error::Options(
+                "region: the arrays of a group may have other axes each; name dimensions instead (time=0:10)"
+                    .into(),
+            ));
+        }
+        match region.unknown(self.arrays.iter().map(|member| &member.array))?[..] {
+            [] => Ok(()),
+            [name, ..] => Err(Error::Options(format!("region: no array has a dimension named {name:?}"))),
+        }
+    }
+
+    /// Refuses a shape that fits none of the arrays.
+    fn check_rank(&self, what: &str, rank: usize) -> Result<()> {
+        let ranks: BTreeSet<usize> = self.arrays.iter().map(|member| member.array.shape().len()).collect();
+        if ranks.contains(&rank) {
+            return Ok(());
+        }
+        let ranks = match ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(", ") {
+            none if none.is_empty() => "no arrays".into(),
+            ranks => format!("arrays of {ranks} axes"),
+        };
+        Err(Error::Options(format!("{what}: {rank} sizes are given, but the source has {ranks}")))
+    }
+
+    pub(super) fn format(&self) -> Result<zarr::Format> {
+        self.options.format.unwrap_or(Format::ZarrV3).zarr()
+    }
+
+    /// The copy of one array or group, on its way.
+    fn copying<'c>(&'c mut self, name: &'c str) -> Copying<'c> {
+        let (options, is_netcdf) = (self.options, self.is_netcdf);
+        Copying { name, options, is_netcdf, notes: &mut self.notes }
+    }
+
+    /// The group, and all below it.
+    fn add_group(&mut self, group: &Group, room: Option<Room>) -> Result<()> {
+        self.consolidated = group.is_consolidated();
+        // Consolidated metadata is a copy that may be out of date: what is stored counts, where the
+        // store can tell that.
+        let lists = group.store().lists();
+        let stored = if lists { group.node().as_stored()? } else { None };
+        let group = stored.unwrap_or_else(|| group.clone());
+        let attributes = group.node().copied_attributes(&mut self.copying("/"))?;
+        self.groups.push((String::new(), attributes));
+        let options = self.options;
+        // What is in a group that was left out follows it.
+        let mut skipped: Option<String> = None;
+        for below in group.below(None, Some(&|| options.stops()))? {
+            let (path, kind) = (&below.path, &below.kind);
+            options.check()?;
+            if skipped.as_ref().is_some_and(|above| path.starts_with(above)) {
+                continue;
+            }
+            let name = path.rsplit('/').next().unwrap_or_default();
+            let added = match kind {
+                NodeKind::Datatype => {
+                    self.notes.entry(hdf5::NO_DATATYPES).or_default().push(shown(path));
+                    continue;
+                }
+                NodeKind::Link(target) => {
+                    let link = format!("{} → {target}", shown(path));
+                    self.notes.entry(hdf5::NO_LINKS).or_default().push(link);
+                    continue;
+                }
+                // HDF5 allows names that Zarr does not.
+                _ if let Err(why) = zarr::check_node_name(name) => {
+                    Err(Error::Copy { array: shown(path), why: why.to_string() })
+                }
+                _ if let Some(why) = room.and_then(|room| room.check(path).err()) => {
+                    Err(Error::Copy { array: shortened(path), why })
+                }
+                _ => open(&group, &below).and_then(|node| self.add(path, node)),
+            };
+            match added {
+                Err(error) if options.skip_unsupported && is_unsupported(&error) => {
+                    self.report.skipped.push((shown(path), error.to_string()));
+                    skipped = (*kind == NodeKind::Group).then(|| format!("{path}/"));
+                }
+                added => added?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A group without what is below it, or an array.
+    fn add(&mut self, path: &str, node: Node) -> Result<()> {
+        match node {
+            Node::Array(array) => self.add_array(path.to_owned(), array),
+            Node::Group(group) => {
+                let attributes = group.node().copied_attributes(&mut self.copying(&shown(path)))?;
+                self.groups.push((path.to_owned(), attributes));
+                Ok(())
+            }
+        }
+    }
+
+    fn add_array(&mut self, path: String, array: Array) -> Result<()> {
+        let window = Window::of(&array, self.options.region.as_ref())?;
+        let spec = convert(&array, &window, &mut self.copying(&shown(&path)))?;
+        self.report.bytes = self.report.bytes.saturating_add(window.bytes(array.dtype().size()));
+        self.arrays.push(Member { path, array, spec, window });
+        Ok(())
+    }
+
+    /// Makes the copy. `unseen`: the store is empty, and nobody else knows it. `beside`: where
+    /// temporary arrays may lie.
+    pub(super) fn copy(
+        mut self,
+        store: &Arc<dyn Store>,
+        base: &str,
+        unseen: bool,
+        beside: Option<Beside>,
+    ) -> Result<CopyReport> {
+        let start = Instant::now();
+        let (options, format) = (self.options, self.format()?);
+        let ask: Option<Ask<'_>> = Some(&|| options.stops());
+        let how = |path: &str| match unseen {
+            true => Creation::Unseen,
+            false if path.is_empty() => Creation::New,
+            false => Creation::Inside,
+        };
+        for (path, attributes) in &self.groups {
+            options.check()?;
+            let (place, attributes) = (zarr::join(base, path), attributes.clone());
+            zarr::Group::create_with(store.clone(), &place, format, attributes, how(path), ask)?;
+        }
+        let mut jobs = Vec::new();
+        for Member { path, array, spec, window } in self.arrays.drain(..) {
+            options.check()?;
+            let (_, stored) = stored(&array, ask)?;
+            self.report.stored_before = self.report.stored_before.saturating_add(stored);
+            let copied =
+                zarr::Array::create_with(store.clone(), &zarr::join(base, &path), spec, how(&path), ask)?;
+            let name = shown(&path);
+            let repack = match copied.structure() {
+                None => None,
+                Some(structure) => {
+                    Repack::new(&array, structure).map_err(|why| Error::Copy { array: name.clone(), why })?
+                }
+            };
+            jobs.push(Job {
+                name,
+                source: array,
+                target: copied.into(),
+                stored,
+                repack,
+                window,
+                is_new: true,
+            });
+        }
+        let transfer = Transfer::new(&jobs, options.means(beside))?;
+        let report = &mut self.report;
+        let total = report.bytes;
+        transfer.run(Phase::Copy, total, &mut |job, error| match job.target.path() != base {
+            true if options.skip_unsupported && is_unsupported(&error) => {
+                job.target.delete()?;
+                report.arrays -= 1;
+                report.bytes = report.bytes.saturating_sub(job.bytes());
+                report.skipped.push((job.name.clone(), error.to_string()));
+                Ok(())
+            }
+            _ => Err(error),
+        })?;
+        if self.consolidated {
+            zarr::Group::open(store, base, Some(format), Consolidation::Ignore)?.consolidate(ask)?;
+        }
+        self.report.elapsed = start.elapsed();
+        if options.verify {
+            let start = Instant::now();
+            transfer.run(Phase::Verify, self.report.bytes, &mut |_, error| Err(error))?;
+            self.report.verified = Some(start.elapsed());
+        }
+        self.report.block_bytes = transfer.block_bytes();
+        self.report.bytes = self.report.bytes.saturating_add(transfer.value_bytes());
+        for job in &jobs {
+            let (_, bytes) = stored(&job.target, ask)?;
+            self.report.stored_after = self.report.stored_after.saturating_add(bytes);
+        }
+        Ok(self.report)
+    }
+}
+
+fn open(group: &Group, below: &Below) -> Result<Node> {
+    group.open_below(below)?.into_node()
+}
+
+/// Whether the error is about one array that has no equal in the destination's format, or cannot be
+/// read here.
+fn is_unsupported(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Copy { .. }
+            | Error::Hdf5(Hdf5Error::Unsupported { .. })
+            | Error::Zarr(zarr::ZarrError::Unsupported { .. } | zarr::ZarrError::Metadata { .. })
+    )
+}
+
+/// The first names, and how many more there are.
+fn listed(names: &[String]) -> String {
+    const MOST: usize = 5;
+    let more = names.len().saturating_sub(MOST);
+    let listed = names.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if more == 0 { listed } else { format!("{listed} and {more} more") }
+}
+
+/// [`shown`], without the middle of a path that fills a screen.
+fn shortened(path: &str) -> String {
+    const KEPT: usize = 40;
+    if path.len() <= 4 * KEPT {
+        return shown(path);
+    }
+    let first: String = path.chars().take(KEPT).collect();
+    let last: Vec<char> = path.chars().rev().take(KEPT).collect();
+    format!("/{first}…{}", last.into_iter().rev().collect::<String>())
+}
