@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import multiprocessing
 import os
 import signal
@@ -159,7 +160,7 @@ def test_lost_workers_of_a_pool(tmp_path: Path) -> None:
 
 
 class Ray:
-    """As much of the module ``ray`` as tasks need."""
+    """As much of the module ``ray`` as tasks need: `test_ray.py` has Ray itself."""
 
     def __init__(self) -> None:
         self.pool, self.names = ThreadPoolExecutor(2), list[str]()
@@ -168,6 +169,8 @@ class Ray:
         return {"CPU": 2.0}
 
     def remote(self, function: Any) -> Any:
+        if not inspect.isfunction(function):
+            raise TypeError("the real one takes functions only")
         ray = self
 
         class Remote:
@@ -175,8 +178,8 @@ class Ray:
                 ray.names.append(name)
                 return self
 
-            def remote(self, item: Any) -> Any:
-                future = ray.pool.submit(function, item)
+            def remote(self, *items: Any) -> Any:
+                future = ray.pool.submit(function, *items)
                 return type("ObjectRef", (), {"future": lambda self: future})()
 
         return Remote()
@@ -190,7 +193,8 @@ def test_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 
     ray = Ray()
     monkeypatch.setitem(sys.modules, "ray", ray)  # type: ignore[arg-type]
-    assert sorted(run_tasks(square, range(9), ray, name="copy")) == [(n, n * n) for n in range(9)]
+    found = run_tasks(partial(pow, exp=2), range(9), ray, name="copy")
+    assert sorted(found) == [(n, n * n) for n in range(9)]
     assert len(set(ray.names)) == 9
     assert ray.names[0] == "copy-0-0"
     ray.pool.shutdown()

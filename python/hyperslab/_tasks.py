@@ -246,19 +246,24 @@ class _Dask:
             )
 
 
+def _call(function: Callable[[T], R], item: T) -> R:
+    return function(item)
+
+
 class _Ray:
     """Ray, given as its module. It runs tasks of lost workers again."""
 
     def __init__(self, ray: Any, name: str) -> None:
         self._ray, self._name = ray, name
+        # Ray takes functions only, and no other callables, which our tasks are.
+        self._call = ray.remote(_call)
         self._references: dict[Any, Any] = {}
 
     def workers(self) -> int:
         return max(int(self._ray.cluster_resources().get("CPU", 1)), 1)
 
     def submit(self, function: Callable[[Any], Any], item: Any, name: str) -> Any:
-        remote = self._ray.remote(function).options(name=f"{self._name}-{name}")
-        reference = remote.remote(item)
+        reference = self._call.options(name=f"{self._name}-{name}").remote(function, item)
         future = reference.future()
         self._references[future] = reference
         future.add_done_callback(self._forget)
