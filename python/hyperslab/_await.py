@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 # Threads that wait for a server: as many as its store makes requests at once, which is this by
 # default, and at most. (``in_all`` of the settings in the crate ``remote``.)
-FAR, _MOST_FAR = 256, 1024
+FAR, _MOST_FAR = 340, 1024
 # Calls that one thread does before another may take the rest. Handing over costs as much as reading
 # some small chunks.
 _TOGETHER = 32
