@@ -55,23 +55,23 @@ impl<'a, 's> Ahead<'a, 's> {
                 _ => objects.push(((*lot, object), vec![(offset, len)])),
             });
         }
-        let apart = self.least_gap(&objects);
+        let longest = self.longest_gap(&objects);
         for ((lot, object), ranges) in &objects {
             let found = self.lots.get(*lot).and_then(|lot| lot.objects.get(*object));
             if let Some(opened) = found.and_then(|found| found.opened.as_deref()) {
-                opened.announce(ranges, 1 + gaps(ranges).filter(|gap| *gap >= apart).count());
+                opened.announce(ranges, 1 + gaps(ranges).filter(|gap| *gap > longest).count());
             }
         }
     }
 
-    /// The shortest gap that is not read, so that there are as many requests as go together: the
+    /// The longest gap that is read, so that there are no more requests than go together: the
     /// longest gaps of all objects are left out. Each object has one request at least.
-    fn least_gap(&self, objects: &[Wanted]) -> u64 {
+    fn longest_gap(&self, objects: &[Wanted]) -> u64 {
         let mut all: Vec<u64> = objects.iter().flat_map(|(_, ranges)| gaps(ranges)).collect();
         match self.at_once.checked_sub(objects.len()) {
             Some(apart) if apart >= all.len() => 0,
-            Some(apart @ 1..) => *all.select_nth_unstable_by(apart - 1, |one, other| other.cmp(one)).1,
-            _ => u64::MAX,
+            Some(apart) => *all.select_nth_unstable_by(apart, |one, other| other.cmp(one)).1,
+            None => u64::MAX,
         }
     }
 
