@@ -432,3 +432,71 @@ def test_fsspec_is_the_judge(refs: Path) -> None:
     assert sorted(store._native.list("")) == sorted(document)
     for key in document:
         assert store._native.get(key) == files.cat(key), key
+
+
+@pytest.mark.parametrize("where", ["local", "server"])
+def test_as_fsspec_spells_it(ocean: Path, tmp_path: Path, where: str) -> None:
+    """The same storage options for zarr-python and for us: targets of another server than the document's,
+    which name no scheme.
+    """
+    pytest.importorskip("s3fs")
+    assert cli("index", ocean, "--url", "bucket/ocean.h5", "--inline", "0", "-o", tmp_path / "refs.json") == 0
+    with Server() as documents, Server() as data:
+        data.put("bucket", "ocean.h5", ocean.read_bytes())
+        documents.put("bucket", "docs/refs.json", (tmp_path / "refs.json").read_bytes())
+
+        def of(server: Any) -> dict[str, Any]:
+            return {"key": "key", "secret": "SECRET", "client_kwargs": {"endpoint_url": server.url}}
+
+        options: dict[str, Any] = {
+            "remote_protocol": "s3",
+            "remote_options": of(data) | {"asynchronous": True},
+        }
+        if where == "local":
+            options["fo"] = str(tmp_path / "refs.json")
+        else:
+            options |= {
+                "fo": "bucket/docs/refs.json",
+                "target_protocol": "s3",
+                "target_options": of(documents),
+            }
+        judge = zarr.open_group(
+            FsspecStore.from_url("reference://", storage_options=dict(options)),
+            mode="r",
+            zarr_format=2,
+            use_consolidated=False,
+        )
+        with pytest.raises(hs.errors.ExternalFileError, match="not in the directory of the references"):
+            hs.open("reference://", mode="r", storage_options=options)["plain"][...]
+        with hs.config.set(external_files="anywhere"):
+            ours = hs.open("reference://", mode="r", storage_options=options)
+            assert same(ours, judge) == 4
+            array = hs.open("reference://deep/sst", mode="r", storage_options=options)
+            np.testing.assert_array_equal(array[...], VALUES)
+            assert "SECRET" not in f"{array!r} {array.store!r} {array.explain()}"
+            with pytest.raises(TypeError, match=r"remote_options\.key"):
+                pickle.dumps(array)
+            with hs.config.set(pickle_credentials=True):
+                np.testing.assert_array_equal(pickle.loads(pickle.dumps(array))[...], VALUES)
+
+
+def test_what_fsspec_spells_otherwise(refs: Path) -> None:
+    """Options that would be without effect are errors."""
+    np.testing.assert_array_equal(
+        hs.open(
+            "reference://deep/sst", storage_options={"fo": refs, "lazy": True, "remote_protocol": "file"}
+        ),
+        VALUES,
+    )
+    for options, why in [
+        ({}, "where the references are"),
+        ({"fo": str(refs), "remote_protocol": "ftp"}, "unknown remote_protocol 'ftp'"),
+        ({"fo": str(refs), "remote_options": {"anon": True}}, "without remote_protocol"),
+        ({"fo": str(refs), "target_options": {"anon": True}}, "takes no storage options"),
+        ({"fo": str(refs), "template_overrides": {"u": "x"}}, "unknown storage option 'template_overrides'"),
+        ({"fo": {"version": 1, "refs": {}}}, "write it to a file"),
+        ({"fo": str(refs.with_name("none.json"))}, "no references at"),
+        ({"fo": str(refs.with_name("ocean.h5"))}, "no references at"),
+    ]:
+        with pytest.raises(hs.errors.HyperslabError, match=why):
+            hs.open("reference://", mode="r", storage_options=options)

@@ -280,9 +280,11 @@ class ReferenceStore(Store):
     Parameters
     ----------
     path : str or os.PathLike
-        The document, as a path or URL.
+        The document, as a path or URL; or ``reference://``, as fsspec spells it.
     storage_options : mapping, optional
-        Of its server: see `RemoteStore`.
+        Of its server: see `RemoteStore`. With ``reference://``: ``fo`` is the document; ``target_protocol``
+        and ``target_options`` say how it is reached, ``remote_protocol`` and ``remote_options`` how what it
+        leads to is reached.
 
     Raises
     ------
@@ -318,7 +320,10 @@ class ReferenceStore(Store):
     def __reduce__(self) -> tuple[Any, ...]:
         from hyperslab._remote import pickled_options, pickled_url
 
-        return _references, (pickled_url(self._native), pickled_options(self._options))
+        options = pickled_options(self._options)
+        # As fsspec spells it: where the references are is an option.
+        spelled = any(name == "fo" for name, _ in options)
+        return _references, ("reference://" if spelled else pickled_url(self._native), options)
 
 
 def _references(url: str, options: list[tuple[str, str]]) -> ReferenceStore:

@@ -171,5 +171,9 @@ pub(crate) const GROWTH: u64 = 8;
 /// A copy of more than this asks in between whether to stop: some 20 ms.
 pub(crate) const COPIED_AT_ONCE: u64 = 64 << 20;
 
+/// So much less is asked for at first, see [`crate::read::flight::Window`]. Row: `whole array` of
+/// `benches/cloud.py`.
+pub(crate) const FIRST_PART: usize = 4;
+
 /// Bytes of chunks that one thread asks a store far away for at once: some tens of 8 MiB.
 pub(crate) const WAITING_BYTES: usize = 256 << 20;

@@ -93,6 +93,22 @@ pub(crate) struct Fetched {
 }
 
 impl Fetched {
+    /// A range that lies within one of the pieces.
+    pub(crate) fn in_one_piece(&self, wanted: &Range<u64>) -> Option<Bytes> {
+        let mut at = self.range.start;
+        for piece in &self.pieces {
+            let index = |position: u64| usize::try_from(position.checked_sub(at)?).ok();
+            if let Some((start, end)) = index(wanted.start).zip(index(wanted.end))
+                && start <= end
+                && end <= piece.len()
+            {
+                return Some(piece.slice(start..end));
+            }
+            at += piece.len() as u64;
+        }
+        None
+    }
+
     /// Copies the part of `buf`, which begins at `offset` of the object, that is here.
     pub(crate) fn copy_to(&self, offset: u64, buf: &mut [u8]) {
         let end = offset.saturating_add(buf.len() as u64);
@@ -157,6 +173,9 @@ const LONG_BODY: u64 = 1 << 20;
 /// So many long bodies come at a time, for each core: as many as it can decode, at some 50 MB/s each.
 /// If all came at once, the first would be there as late as the last, and cores idle until then.
 const BODIES_PER_CORE: usize = 8;
+
+/// Memory for a body that is asked for before any of it has come. A server may promise anything.
+const RESERVED: u64 = 64 << 20;
 
 /// How often at most a body that was cut short is asked for from its start.
 const AGAIN: usize = 3;
@@ -360,16 +379,27 @@ impl Client {
     async fn body(&self, result: GetResult) -> object_store::Result<(Range<u64>, Option<Vec<Bytes>>)> {
         let range = result.range.clone();
         let mut left = range.end.saturating_sub(range.start);
-        let (mut stream, mut pieces) = (result.into_stream(), Vec::new());
+        let (mut stream, mut first, mut all) = (result.into_stream(), Bytes::new(), Vec::new());
         while let Some(piece) = stream.next().await {
             let mut piece = piece?;
             // More than was promised is nobody's.
             piece.truncate(usize::try_from(left).unwrap_or(usize::MAX));
             left -= piece.len() as u64;
-            if !piece.is_empty() {
-                pieces.push(piece);
+            if first.is_empty() {
+                first = piece;
+                continue;
             }
+            // Copied while it is in a cache of the processor, to memory in one piece. The transport
+            // uses its own memory again.
+            if all.is_empty() {
+                let len = first.len() as u64 + piece.len() as u64 + left;
+                all.reserve_exact(usize::try_from(len.min(RESERVED)).unwrap_or_default());
+                all.extend_from_slice(&first);
+            }
+            all.extend_from_slice(&piece);
         }
+        let body = if all.is_empty() { first } else { Bytes::from(all) };
+        let pieces = if body.is_empty() { Vec::new() } else { vec![body] };
         Ok((range, (left == 0).then_some(pieces)))
     }
 }

@@ -13,7 +13,8 @@ use crate::opened::RemoteOpened;
 use crate::store::RemoteStore;
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{
-    Cost, HeldObject, Key, Opened, Operation, RangeRead, Result, Stamp, Stamped, Store, StoreError, Version,
+    Cost, HeldObject, Key, Lent, Opened, Operation, RangeRead, Result, Stamp, Stamped, Store, StoreError,
+    Version,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;
@@ -207,6 +208,11 @@ impl Opened for HeldOpened<'_> {
         let missing = |(offset, len): &&(u64, u64)| !self.held.has_blocks(*offset, *len);
         let missing: Vec<(u64, u64)> = ranges.iter().filter(missing).copied().collect();
         self.opened.announce(&missing, requests);
+    }
+
+    fn lend(&self, offset: u64, len: u64) -> Result<Option<Lent>> {
+        self.held.check_open()?;
+        self.opened.lend(offset, len)
     }
 
     fn size(&self) -> u64 {

@@ -6,7 +6,7 @@ use crate::ranges;
 use crate::read::takers;
 use crate::store::{Fetching, RemoteStore};
 use hyperslab_store::fork::Mutex;
-use hyperslab_store::{Opened, Operation, RangeRead, Result, Stamp, StoreError, Version};
+use hyperslab_store::{Lent, Opened, Operation, RangeRead, Result, Stamp, StoreError, Version};
 use object_store::path::Path;
 use std::fmt;
 use std::ops::Range;
@@ -111,6 +111,19 @@ impl RemoteOpened {
         ranges::missing(offset..offset.saturating_add(len), &have).is_empty()
     }
 
+    /// Notes how many bytes of pieces were read. Their memory goes as soon as everything announced
+    /// was read once.
+    fn was_read(&self, pieces: &[(&Arc<Piece>, u64)]) {
+        for (piece, read) in pieces {
+            let _ = piece.unread.fetch_update(Relaxed, Relaxed, |unread| Some(unread.saturating_sub(*read)));
+        }
+        let done: Vec<Arc<Piece>> = {
+            let mut pieces = self.pieces.lock();
+            pieces.extract_if(.., |piece| !piece.kept && piece.unread.load(Relaxed) == 0).collect()
+        };
+        drop(done);
+    }
+
     /// The pieces that can still be waited for: those of a parent never come.
     fn pieces(&self) -> Vec<Arc<Piece>> {
         let mut pieces = self.pieces.lock();
@@ -143,17 +156,13 @@ impl Opened for RemoteOpened {
             Err(Failure::Missing) => return Err(changed(&self.store, &self.key)),
             Err(failure) => return Err(self.store.error(Operation::Read, &self.key, &failure)),
         }
-        for (piece, takers) in pieces.iter().zip(takers(pieces.iter().map(|piece| &piece.range), ranges)) {
+        let takers = takers(pieces.iter().map(|piece| &piece.range), ranges);
+        let read = |(piece, takers): (&Arc<Piece>, Vec<usize>)| {
             let ranges = takers.iter().filter_map(|n| ranges.get(*n)).map(range_of);
-            let read: u64 = ranges.map(|range| ranges::overlap(&range, &piece.range)).sum();
-            let _ = piece.unread.fetch_update(Relaxed, Relaxed, |unread| Some(unread.saturating_sub(read)));
-        }
-        // Memory goes as soon as everything announced was read once.
-        let done: Vec<Arc<Piece>> = {
-            let mut pieces = self.pieces.lock();
-            pieces.extract_if(.., |piece| !piece.kept && piece.unread.load(Relaxed) == 0).collect()
+            ranges.map(|range| ranges::overlap(&range, &piece.range)).sum()
         };
-        drop(done);
+        let counts = pieces.iter().zip(takers).map(read);
+        self.was_read(&pieces.iter().zip(counts).collect::<Vec<_>>());
         Ok(())
     }
 
@@ -168,6 +177,25 @@ impl Opened for RemoteOpened {
         });
         let started = self.start(inside, &pieces, requests);
         self.pieces.lock().extend(started);
+    }
+
+    fn lend(&self, offset: u64, len: u64) -> Result<Option<Lent>> {
+        let wanted = offset..offset.saturating_add(len);
+        let pieces = self.pieces();
+        let Some(piece) = pieces.iter().find(|piece| ranges::contains(&piece.range, &wanted)) else {
+            return Ok(None);
+        };
+        let lent = match self.store.fetched(&piece.fetching, &self.key)? {
+            Ok(fetched) if self.is(&fetched.contents) && fetched.range == piece.range => {
+                fetched.in_one_piece(&wanted)
+            }
+            // What is wrong is told where it is read.
+            _ => None,
+        };
+        if lent.is_some() {
+            self.was_read(&[(piece, len)]);
+        }
+        Ok(lent.map(|bytes| Arc::new(bytes) as Lent))
     }
 
     fn size(&self) -> u64 {

@@ -146,7 +146,9 @@ pub fn is_secret(name: &str) -> bool {
     let file = name.ends_with("_file")
         || name.ends_with("_path")
         || name.ends_with("_url") && !name.contains("proxy");
-    let own = matches!(name.as_str(), "key" | "username" | "aws_access_key_id" | "access_key_id");
+    // Of nested options (`remote_options.key`).
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let own = matches!(last, "key" | "username" | "aws_access_key_id" | "access_key_id");
     !file && (own || SECRET.iter().any(|part| name.contains(part)))
 }
 
@@ -517,6 +519,7 @@ mod tests {
         for name in [
             "secret",
             "key",
+            "remote_options.key",
             "token",
             "aws_secret_access_key",
             "sas_token",

@@ -44,6 +44,11 @@ pub(crate) fn gap(wanted: &[Range<u64>], at_once: usize, most: u64) -> u64 {
     last.map_or(least, |gap| gap.saturating_add(1)).clamp(least, most)
 }
 
+/// Whether all of `inner` is in `outer`.
+pub(crate) fn contains(outer: &Range<u64>, inner: &Range<u64>) -> bool {
+    outer.start <= inner.start && inner.end <= outer.end
+}
+
 /// Bytes that are in both.
 pub(crate) fn overlap(one: &Range<u64>, other: &Range<u64>) -> u64 {
     one.end.min(other.end).saturating_sub(one.start.max(other.start))

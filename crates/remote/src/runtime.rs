@@ -14,7 +14,7 @@ use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::thread::{self, Thread};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
@@ -125,16 +125,7 @@ impl<T: Send + Sync + 'static> Running<T> {
             if self.is_of_parent() {
                 return Err(Lost::Dead);
             }
-            {
-                let (me, mut waiting) = (thread::current(), self.slot.waiting.lock());
-                if !waiting.iter().any(|other| other.id() == me.id()) {
-                    waiting.push(me);
-                }
-            }
-            // It may have ended before this thread was on the list.
-            if self.slot.done.get().is_none() {
-                thread::park_timeout(waiting::EVERY);
-            }
+            self.park(waiting::EVERY);
             // Whoever is woken all the time by others asks no more often.
             if asked.elapsed() >= waiting::EVERY {
                 asked = Instant::now();
@@ -143,6 +134,38 @@ impl<T: Send + Sync + 'static> Running<T> {
                 }
             }
         }
+    }
+
+    /// Waits for the result at most about so long. Returns whether [`Running::wait`] returns at once.
+    /// Does not ask whether to stop.
+    pub(crate) fn wait_at_most(&self, most: Duration) -> bool {
+        let end = Instant::now() + most;
+        while !self.is_over() {
+            match end.checked_duration_since(Instant::now()) {
+                Some(left) if !left.is_zero() => self.park(left),
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Sleeps until it ends or so long, or less: threads may be woken by others.
+    fn park(&self, most: Duration) {
+        {
+            let (me, mut waiting) = (thread::current(), self.slot.waiting.lock());
+            if !waiting.iter().any(|other| other.id() == me.id()) {
+                waiting.push(me);
+            }
+        }
+        // It may have ended before this thread was on the list.
+        if self.slot.done.get().is_none() {
+            thread::park_timeout(most);
+        }
+    }
+
+    /// Whether there is a result, or will never be one.
+    pub(crate) fn is_over(&self) -> bool {
+        self.slot.done.get().is_some() || self.is_of_parent()
     }
 
     /// Whether it will never end: its threads are in another process.

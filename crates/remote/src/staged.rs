@@ -8,8 +8,8 @@ use crate::store::RemoteStore;
 use bytes::Bytes;
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{
-    Ask, Cost, EachOpened, Entry, Key, MemoryStore, Opened, Opening, RangeRead, Result, Staged, Store,
-    StoreError, turn, waiting,
+    Ask, Begun, Cost, Entry, Key, MemoryStore, Opened, Opening, RangeRead, Result, Staged, Store, StoreError,
+    turn, waiting,
 };
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -236,31 +236,14 @@ impl Store for New {
         }
     }
 
-    fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
-        let (mut names, mut others) = (Vec::new(), Vec::new());
-        for (n, Opening { key, next }) in wanted.iter().enumerate() {
+    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
+        let begin = |Opening { key, next }: &Opening<'_>| -> Box<dyn Begun<'s> + 's> {
             match self.held.open(*key, None) {
-                Ok(None) if self.is_sent(*key) => match self.key(key.as_str()) {
-                    Ok(name) => {
-                        names.push(name);
-                        others.push((n, *next));
-                    }
-                    Err(error) => each(n, Err(error)),
-                },
-                opened => each(n, opened),
+                Ok(None) if self.is_sent(*key) => self.target.begin_one(self.key(key.as_str()), *next),
+                opened => Box::new(move || opened),
             }
-        }
-        let openings: Vec<_> = names
-            .iter()
-            .zip(&others)
-            // Names have been checked: none is left out.
-            .filter_map(|(name, (_, next))| Some(Opening { key: Key::new(name).ok()?, next: *next }))
-            .collect();
-        self.target.open_all(&openings, &mut |n, opened| {
-            if let Some((n, _)) = others.get(n) {
-                each(*n, opened);
-            }
-        });
+        };
+        wanted.iter().map(begin).collect()
     }
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {

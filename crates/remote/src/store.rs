@@ -8,7 +8,7 @@ use crate::settings::Settings;
 use crate::staged::Staging;
 use bytes::Bytes;
 use hyperslab_store::{
-    Ask, Cost, EachListed, EachOpened, Entry, Expected, HeldObject, Key, Next, Opened, Opening, Operation,
+    Ask, Begun, Cost, EachListed, Entry, Expected, HeldObject, Key, Next, Opened, Opening, Operation,
     RangeRead, Refusal, Result, Staged, Stamp, Stamped, Store, StoreError, waiting,
 };
 use object_store::path::Path;
@@ -223,6 +223,25 @@ impl RemoteStore {
         })
     }
 
+    /// Begins to open an object, if its key is one.
+    pub(crate) fn begin_one<'s>(&'s self, key: Result<String>, next: Next) -> Box<dyn Begun<'s> + 's> {
+        let wanted = match next {
+            Next::Start(len) => Wanted::Bounded(0..len),
+            Next::End(len) => Wanted::Suffix(len),
+            Next::Part(start, len) => Wanted::Bounded(start..start.saturating_add(len)),
+            Next::All => Wanted::All,
+        };
+        let begun = key.and_then(|key| {
+            let path = self.path(Key::new(&key)?)?;
+            let fetching = self.fetch(path.clone(), wanted, None);
+            Ok(Beginning { store: self, key, path, fetching })
+        });
+        match begun {
+            Ok(begun) => Box::new(begun),
+            Err(error) => Box::new(move || Err(error)),
+        }
+    }
+
     /// Waits for what [`RemoteStore::fetch`] started.
     pub(crate) fn fetched<'f>(
         &self,
@@ -336,6 +355,30 @@ impl RemoteStore {
     }
 }
 
+/// An object that is being opened.
+struct Beginning<'s> {
+    store: &'s RemoteStore,
+    key: String,
+    path: Path,
+    fetching: Fetching,
+}
+
+impl<'s> Begun<'s> for Beginning<'s> {
+    fn is_here(&self) -> bool {
+        self.fetching.is_over()
+    }
+
+    fn wait(&self, most: Duration) -> bool {
+        self.fetching.wait_at_most(most)
+    }
+
+    fn finish(self: Box<Self>) -> Result<Option<Box<dyn Opened + 's>>> {
+        let Beginning { store, key, path, fetching } = *self;
+        let opened = store.opened(Key::new(&key)?, path, fetching, None)?;
+        Ok(opened.map(|opened| Box::new(opened) as Box<dyn Opened + 's>))
+    }
+}
+
 impl Store for RemoteStore {
     fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
         Ok(self.read_ranges_stamped(key, size, ranges)?.0)
@@ -364,23 +407,9 @@ impl Store for RemoteStore {
         Ok(opened.map(|opened| Box::new(opened) as Box<dyn Opened + 's>))
     }
 
-    fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
-        let started: Vec<_> = wanted
-            .iter()
-            .map(|opening| {
-                let wanted = match opening.next {
-                    Next::Start(len) => Wanted::Bounded(0..len),
-                    Next::End(len) => Wanted::Suffix(len),
-                    Next::Part(start, len) => Wanted::Bounded(start..start.saturating_add(len)),
-                    Next::All => Wanted::All,
-                };
-                self.path(opening.key).map(|path| (path.clone(), self.fetch(path, wanted, None)))
-            })
-            .collect();
-        for (n, (started, opening)) in started.into_iter().zip(wanted).enumerate() {
-            let opened = started.and_then(|(path, fetching)| self.opened(opening.key, path, fetching, None));
-            each(n, opened.map(|opened| opened.map(|opened| Box::new(opened) as Box<dyn Opened + 's>)));
-        }
+    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
+        let begin = |opening: &Opening<'_>| self.begin_one(Ok(opening.key.as_str().into()), opening.next);
+        wanted.iter().map(begin).collect()
     }
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {

@@ -103,6 +103,50 @@ fn fifty_objects_are_opened_in_one_round() {
 }
 
 #[test]
+fn bodies_are_lent_as_they_came() {
+    let server = Server::start();
+    let store = open(&server);
+    // Many reads of the socket each.
+    let bytes = pattern(3 << 20);
+    let names = ["a", "b", "none"];
+    names[..2].iter().for_each(|name| server.put(&format!("/b/p/{name}"), &bytes));
+    let wanted = names.map(|name| Opening { key: key(name), next: Next::All });
+    let lent = |opened: &dyn Opened, offset: u64, len: u64| {
+        opened.lend(offset, len).unwrap().map(|lent| (*lent).as_ref().to_vec())
+    };
+    let (size, mut count) = (bytes.len() as u64, 0);
+    for begun in store.begin(&wanted) {
+        while !begun.wait(Duration::from_millis(1)) {
+            assert!(!begun.is_here() || begun.wait(Duration::ZERO));
+        }
+        assert!(begun.is_here());
+        let Some(opened) = begun.finish().unwrap() else { continue };
+        count += 1;
+        assert!(lent(&*opened, 0, size).unwrap() == bytes);
+        assert_eq!(lent(&*opened, 1_000_000, 5).unwrap(), bytes[1_000_000..1_000_005]);
+        assert!(
+            [(size, 1), (5, size), (u64::MAX, 2)].iter().all(|(at, len)| lent(&*opened, *at, *len).is_none())
+        );
+    }
+    assert_eq!((count, server.take().len()), (2, 3));
+    // What is announced is waited for, and nothing else is asked for.
+    let opened = store.begin(&[Opening { key: key("a"), next: Next::Start(10) }]).remove(0).finish();
+    let opened = opened.unwrap().unwrap();
+    assert_eq!(lent(&*opened, 2_000_100, 5), None);
+    opened.announce(&[(2_000_000, 500_000)], 1);
+    assert!(lent(&*opened, 2_000_100, 400_000).unwrap() == bytes[2_000_100..2_400_100]);
+    assert!(lent(&*opened, 2_000_000, 500_000).unwrap() == bytes[2_000_000..2_500_000]);
+    assert_eq!(lent(&*opened, 2_000_100, 5), None, "memory goes once all was read");
+    assert_eq!(server.take().len(), 2);
+    // Of another version nothing is lent, and reading says why.
+    server.put("/b/p/a", &pattern(4 << 20));
+    opened.announce(&[(2_600_000, 500)], 1);
+    assert_eq!(lent(&*opened, 2_600_000, 500), None);
+    let read = opened.read_ranges(&mut [RangeRead { offset: 2_600_000, buf: &mut [0; 500] }]);
+    assert!(matches!(read, Err(StoreError::Changed { .. })), "{read:?}");
+}
+
+#[test]
 fn what_is_asked() {
     let server = Server::start();
     let store = open_with(&server, &[("max_request_size", "100000")]);

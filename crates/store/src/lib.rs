@@ -46,6 +46,7 @@ use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One wanted byte range of an object, and the memory that it goes to (`buf.len()` bytes from
 /// `offset`).
@@ -86,6 +87,13 @@ pub trait Opened: Send + Sync + Debug {
     /// as with [`Store::read_all_stamped`].
     fn vouched(&self) -> Option<Stamp> {
         None
+    }
+
+    /// The bytes of a range where they lie in memory in one piece: the store has them there anyway,
+    /// or they are on their way, and this waits for them. `None`: [`Opened::read_ranges`] reads them.
+    fn lend(&self, offset: u64, len: u64) -> Result<Option<Lent>> {
+        let _ = (offset, len);
+        Ok(None)
     }
 
     /// What its server calls these contents, for a store that replaces objects by conditional
@@ -211,6 +219,58 @@ pub enum Next {
     All,
 }
 
+/// Bytes that a store has in memory ([`Opened::lend`]), for as long as this is kept.
+pub type Lent = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// An object that is being opened ([`Store::begin`]). Dropped, it is not opened.
+pub trait Begun<'s>: Send {
+    /// Whether [`Begun::finish`] returns at once.
+    fn is_here(&self) -> bool {
+        true
+    }
+
+    /// Waits until it does, but at most about as long as `most`. Returns whether it does, also where
+    /// it does because there was an error.
+    fn wait(&self, most: Duration) -> bool {
+        let _ = most;
+        true
+    }
+
+    /// Waits for the object. Answers as [`Store::open`] does.
+    fn finish(self: Box<Self>) -> Result<Option<Box<dyn Opened + 's>>>;
+}
+
+impl<'s, F: FnOnce() -> Result<Option<Box<dyn Opened + 's>>> + Send> Begun<'s> for F {
+    fn finish(self: Box<Self>) -> Result<Option<Box<dyn Opened + 's>>> {
+        self()
+    }
+}
+
+/// A [`Begun`] of a store that asks another, with what it makes of the answer.
+pub struct Further<'s, F> {
+    /// That of the other store.
+    pub begun: Box<dyn Begun<'s> + 's>,
+    /// Called with the answer.
+    pub then: F,
+}
+
+impl<'s, F> Begun<'s> for Further<'s, F>
+where
+    F: FnOnce(Result<Option<Box<dyn Opened + 's>>>) -> Result<Option<Box<dyn Opened + 's>>> + Send,
+{
+    fn is_here(&self) -> bool {
+        self.begun.is_here()
+    }
+
+    fn wait(&self, most: Duration) -> bool {
+        self.begun.wait(most)
+    }
+
+    fn finish(self: Box<Self>) -> Result<Option<Box<dyn Opened + 's>>> {
+        (self.then)(self.begun.finish())
+    }
+}
+
 /// Takes the outcome of opening one object of several: its number among them, and what
 /// [`Store::open`] answers.
 pub type EachOpened<'e, 's> = &'e mut dyn FnMut(usize, Result<Option<Box<dyn Opened + 's>>>);
@@ -267,9 +327,26 @@ pub trait Store: Send + Sync + Debug {
     /// `size` as in [`Store::read_ranges`].
     fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>>;
 
-    /// Opens several objects, each as [`Store::open`] does, and gives each outcome to `each`. A store
-    /// far away asks for all of them at once. The default opens one after the other.
+    /// Begins to open several objects, in this order. A store far away sends requests for all of
+    /// them, and joins those of near parts of one object. The default opens each object when its
+    /// [`Begun::finish`] is called.
+    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
+        let later = |opening: &Opening<'_>| {
+            let key = opening.key.as_str().to_owned();
+            let open = move || self.open(Key::new(&key)?, None);
+            Box::new(open) as Box<dyn Begun<'s> + 's>
+        };
+        wanted.iter().map(later).collect()
+    }
+
+    /// Opens several objects, each as [`Store::open`] does, and gives each outcome to `each`, in this
+    /// order. Of a store far away all are asked for at once ([`Store::begin`]).
     fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
+        if self.cost().is_far() {
+            let begun = self.begin(wanted);
+            begun.into_iter().enumerate().for_each(|(n, begun)| each(n, begun.finish()));
+            return;
+        }
         for (n, Opening { key, .. }) in wanted.iter().enumerate() {
             each(n, self.open(*key, None));
         }

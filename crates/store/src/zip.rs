@@ -36,7 +36,7 @@ pub use error::ZipError;
 
 use crate::fork::{Lazy, RwLock};
 use crate::{
-    Cost, EachOpened, Entry, Key, LocalOptions, Next, Opened, Opening, Operation, RangeRead, Result, Staged,
+    Begun, Cost, Entry, Key, LocalOptions, Next, Opened, Opening, Operation, RangeRead, Result, Staged,
     Stamp, Stamped, Store, StoreError, check_size, hash,
 };
 use member::Failure;
@@ -199,11 +199,10 @@ impl ZipStore {
 
     fn opened<'s>(
         &'s self,
-        key: Key<'_>,
+        key: String,
         found: Found,
         opened: Option<Arc<dyn Opened + 's>>,
     ) -> Box<dyn Opened + 's> {
-        let key = key.as_str().to_owned();
         Box::new(OpenMember { store: self, key, found, opened, decoded: Lazy::new() })
     }
 
@@ -282,11 +281,11 @@ impl Store for ZipStore {
 
     fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
         let found = self.find_sized(key, size)?;
-        Ok(found.map(|found| self.opened(key, found, None)))
+        Ok(found.map(|found| self.opened(key.as_str().to_owned(), found, None)))
     }
 
     /// Members of an archive on a server are ranges of one object: all are announced at once.
-    fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
+    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
         let archive = self.shared.fixed.as_deref().filter(|_| self.cost().is_far());
         // An archive that cannot be opened says why when a member is read.
         let opened: Option<Arc<dyn Opened + 's>> = archive.and_then(|it| it.open().ok()).map(Arc::from);
@@ -300,9 +299,12 @@ impl Store for ZipStore {
             }
             opened.announce(&places, self.cost().at_once);
         }
-        for (n, (found, opening)) in found.into_iter().zip(wanted).enumerate() {
-            each(n, found.map(|found| Some(self.opened(opening.key, found?, opened.clone()))));
-        }
+        let later = |(found, opening): (Result<Option<Found>>, &Opening<'_>)| {
+            let (key, opened) = (opening.key.as_str().to_owned(), opened.clone());
+            let open = move || Ok(found?.map(|found| self.opened(key, found, opened)));
+            Box::new(open) as Box<dyn Begun<'s> + 's>
+        };
+        found.into_iter().zip(wanted).map(later).collect()
     }
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {

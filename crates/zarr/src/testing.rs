@@ -3,7 +3,7 @@
 use crate::{ArraySpec, Format, Json};
 use hyperslab_codec::DataType;
 use hyperslab_store::{
-    Cost, EachListed, EachOpened, Entry, Key, MemoryStore, Opened, Opening, RangeRead, Result, Store,
+    Begun, Cost, EachListed, Entry, Key, MemoryStore, Opened, Opening, RangeRead, Result, Store,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,9 +38,9 @@ impl Store for Far {
         self.inner.open(key, size)
     }
 
-    fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
+    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
         self.wait();
-        wanted.iter().enumerate().for_each(|(n, Opening { key, .. })| each(n, self.inner.open(*key, None)));
+        self.inner.begin(wanted)
     }
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {

@@ -55,12 +55,23 @@ impl<'a, 's> Ahead<'a, 's> {
                 _ => objects.push(((*lot, object), vec![(offset, len)])),
             });
         }
-        let share = self.at_once.checked_div(objects.len()).unwrap_or(0).max(1);
-        for ((lot, object), ranges) in objects {
-            let found = self.lots.get(lot).and_then(|lot| lot.objects.get(object));
+        let longest = self.longest_gap(&objects);
+        for ((lot, object), ranges) in &objects {
+            let found = self.lots.get(*lot).and_then(|lot| lot.objects.get(*object));
             if let Some(opened) = found.and_then(|found| found.opened.as_deref()) {
-                opened.announce(&ranges, share);
+                opened.announce(ranges, 1 + gaps(ranges).filter(|gap| *gap > longest).count());
             }
+        }
+    }
+
+    /// The longest gap that is read, so that there are no more requests than go together: the
+    /// longest gaps of all objects are left out. Each object has one request at least.
+    fn longest_gap(&self, objects: &[Wanted]) -> u64 {
+        let mut all: Vec<u64> = objects.iter().flat_map(|(_, ranges)| gaps(ranges)).collect();
+        match self.at_once.checked_sub(objects.len()) {
+            Some(apart) if apart >= all.len() => 0,
+            Some(apart) => *all.select_nth_unstable_by(apart, |one, other| other.cmp(one)).1,
+            None => u64::MAX,
         }
     }
 
@@ -77,4 +88,10 @@ impl<'a, 's> Ahead<'a, 's> {
             Step::Alone(_) | Step::Held(_) | Step::Fill(_) => {}
         }
     }
+}
+
+/// Bytes between ranges of an object that follow each other.
+fn gaps(ranges: &[(u64, u64)]) -> impl Iterator<Item = u64> {
+    let pairs = ranges.iter().zip(ranges.iter().skip(1));
+    pairs.map(|((offset, len), (next, _))| next.saturating_sub(offset.saturating_add(*len)))
 }

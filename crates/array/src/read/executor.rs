@@ -26,12 +26,13 @@ use crate::plan::lot::{Alone, FoundChunk, FoundObject, Lot, Run, Step};
 use crate::plan::task::Task;
 use crate::read::chunk::ChunkReader;
 use crate::read::fetch::{self, Stored};
+use crate::read::flight::Flight;
 use crate::read::lots::Lots;
 use crate::read::request::Request;
 use crate::shard::find::{Finder, ShardPlace};
 use crate::shard::one::Shard;
 use crate::shard::plan::ShardPlan;
-use hyperslab_store::{Key, Next, Opened, Opening, RangeRead};
+use hyperslab_store::{Key, Next, Opened, RangeRead};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -52,13 +53,19 @@ impl<'a> Request<'a> {
     ) -> Result<(), ArrayError> {
         let layout = self.layout;
         let lots = Lots::new(layout, self.plan, limits.0)?;
+        if let Lots::Objects(count, window) = lots {
+            let work = tasks::work(layout, self.plan.len(), bytes);
+            let flight = Flight::new(self, count, window);
+            // Threads that wait for one request each are not needed.
+            let limits = (limits.0, 0);
+            return tasks::run_tasks(layout, count, work, limits, interrupt, &|_, scratch, _| {
+                flight.read_one(scratch)
+            });
+        }
         if !lots.are_spread() {
             let work = tasks::work(layout, self.plan.len(), bytes);
             return tasks::run_tasks(layout, lots.len(), work, limits, interrupt, &|number, scratch, _| {
                 match lots {
-                    Lots::Objects(tasks, each) => {
-                        self.read_objects(number * each..tasks.min((number + 1) * each), scratch)
-                    }
                     Lots::Neighbours(..) => {
                         let (mut lot, mut steps) = (Lot::default(), Vec::new());
                         self.find(&lots, number, usize::MAX, scratch, &mut lot)?;
@@ -174,8 +181,8 @@ impl<'a> Request<'a> {
         lot: &mut Lot<'a>,
     ) -> Result<(), ArrayError> {
         match lots {
-            Lots::Single(_) => self.find_all(number..number + 1, scratch, lot)?,
-            Lots::Neighbours(tasks, each) | Lots::Objects(tasks, each) => {
+            Lots::Single(_) | Lots::Objects(..) => self.find_all(number..number + 1, scratch, lot)?,
+            Lots::Neighbours(tasks, each) => {
                 self.find_all(number * each..(*tasks).min((number + 1) * each), scratch, lot)?;
             }
             Lots::Cut(tasks) => self.find_cut(*tasks, scratch, lot)?,
@@ -358,42 +365,13 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// Reads tasks whose chunks are objects of their own: all are asked for at once, and each is
-    /// decoded when it is there, while others come.
-    fn read_objects(&self, numbers: Range<usize>, scratch: &mut Scratch) -> Result<(), ArrayError> {
-        let (layout, first) = (self.layout, numbers.start);
-        let mut indices = Vec::new();
-        for number in numbers.clone() {
-            self.plan.task(layout, number, &mut scratch.task);
-            indices.extend_from_slice(&scratch.task.chunk);
-        }
-        let mut found = Found::default();
-        let wanted = ChunkList::new(layout.shape().len(), numbers.len(), &indices);
-        layout.locate_all(wanted, &mut found)?;
-        let (mut opening, mut tasks) = (Vec::new(), Vec::new());
-        for number in numbers {
-            let Some((key, location)) = found.get(number - first) else { continue };
-            self.plan.task(layout, number, &mut scratch.task);
-            if location == Location::Absent || !self.is_present(location, key) {
-                self.fill(self.plan, &scratch.task);
-                continue;
-            }
-            let next = self.next_of(location, key, scratch)?;
-            opening.push(Opening { key: tasks::key(layout, &scratch.task, key)?, next });
-            tasks.push((number, location));
-        }
-        let mut outcome = Ok(());
-        layout.store().open_all(&opening, &mut |n, opened| {
-            if let (Ok(()), Some(Opening { key, .. }), Some(task)) = (&outcome, opening.get(n), tasks.get(n))
-            {
-                outcome = self.read_opened(*key, *task, opened, scratch);
-            }
-        });
-        outcome
-    }
-
     /// What of the object of the task at hand is read: without codecs only what is wanted of it.
-    fn next_of(&self, location: Location, key: &str, scratch: &mut Scratch) -> Result<Next, ArrayError> {
+    pub(crate) fn next_of(
+        &self,
+        location: Location,
+        key: &str,
+        scratch: &mut Scratch,
+    ) -> Result<Next, ArrayError> {
         let (start, len) = match location {
             Location::Range { offset, len, .. } => (offset, len),
             // No chunk is longer, whatever is stored under its name.
@@ -420,17 +398,16 @@ impl<'a> Request<'a> {
     }
 
     /// Reads a task whose object has been opened, or says why that failed.
-    fn read_opened(
+    pub(crate) fn read_opened(
         &self,
-        key: Key<'_>,
         (number, location): (usize, Location),
+        key: String,
         opened: hyperslab_store::Result<Option<Box<dyn Opened + '_>>>,
         scratch: &mut Scratch,
     ) -> Result<(), ArrayError> {
         let layout = self.layout;
         self.plan.task(layout, number, &mut scratch.task);
-        scratch.key.clear();
-        scratch.key.push_str(key.as_str());
+        scratch.key = key;
         let opened = opened.map_err(|source| store_error(layout, &scratch.task, source))?;
         let Some(opened) = opened else {
             self.fill(self.plan, &scratch.task);
@@ -551,13 +528,19 @@ impl<'a> Request<'a> {
         };
         scratch.key.clone_from(key);
         let len = usize::try_from(run.len).unwrap_or(usize::MAX);
-        encoded.clear();
-        encoded.try_reserve(len).map_err(|_| memory_error(layout, "encoded chunks", run.len))?;
-        encoded.resize(len, 0);
         self.plan.task(layout, first.number, &mut scratch.task);
-        opened
-            .read_ranges(&mut [RangeRead { offset: run.offset, buf: encoded }])
-            .map_err(|source| store_error(layout, &scratch.task, source))?;
+        let fail = |source| store_error(layout, &scratch.task, source);
+        let lent = opened.lend(run.offset, run.len).map_err(fail)?;
+        let encoded = match &lent {
+            Some(lent) => (**lent).as_ref(),
+            None => {
+                encoded.clear();
+                encoded.try_reserve(len).map_err(|_| memory_error(layout, "encoded chunks", run.len))?;
+                encoded.resize(len, 0);
+                opened.read_ranges(&mut [RangeRead { offset: run.offset, buf: encoded }]).map_err(fail)?;
+                encoded
+            }
+        };
         // Under the same stamp as before the run was read: it vouches for the run.
         let vouched = self.keep.and(*stamp).filter(|stamp| opened.vouched() == Some(*stamp));
         for chunk in chunks {

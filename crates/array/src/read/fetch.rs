@@ -7,7 +7,7 @@ use crate::execute::tasks::{codec_error, memory_error, store_error};
 use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
 use crate::plan::task::Task;
-use hyperslab_store::{Opened, RangeRead, Stamp, StoreError};
+use hyperslab_store::{Lent, Opened, RangeRead, Stamp, StoreError};
 
 /// The stored bytes of a chunk, before they are read.
 #[derive(Clone, Copy)]
@@ -122,6 +122,28 @@ fn found_or_missing(layout: &ArrayLayout, task: &Task, key: &str, found: bool) -
 pub(crate) fn fetch(layout: &ArrayLayout, scratch: &mut Scratch) -> Result<bool, ArrayError> {
     let stored = Stored { location: Location::Object, opened: None };
     Ok(fetch_stamped(layout, scratch, stored, false)?.0)
+}
+
+/// A chunk's stored bytes, and with `stamped` the stamp under which they may be kept, where the store
+/// has them in memory. `None`: they are to be read.
+pub(crate) fn lent(
+    layout: &ArrayLayout,
+    scratch: &Scratch,
+    stored: Stored<'_>,
+    stamped: bool,
+) -> Result<Option<(Lent, Option<Stamp>)>, ArrayError> {
+    let Some(opened) = stored.opened else { return Ok(None) };
+    let (offset, len) = match stored.location {
+        Location::Absent => return Ok(None),
+        Location::Object => (0, opened.size()),
+        Location::Range { offset, len, .. } => (offset, len),
+    };
+    // What is too long is refused where it is read.
+    if len > layout.encoding().chain().max_encoded() as u64 {
+        return Ok(None);
+    }
+    let lent = opened.lend(offset, len).map_err(|source| store_error(layout, &scratch.task, source))?;
+    Ok(lent.map(|lent| (lent, if stamped { opened.vouched() } else { None })))
 }
 
 /// Reads a chunk's stored bytes into `scratch.encoded`. Returns whether it exists; with `stamped`,

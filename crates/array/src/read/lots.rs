@@ -16,6 +16,7 @@ use crate::costs;
 use crate::error::ArrayError;
 use crate::layout::ArrayLayout;
 use crate::plan::Plan;
+use crate::read::flight::Window;
 use crate::shard::plan::ShardPlan;
 
 /// How the tasks of a plan are taken together. There is one for each request, on the stack.
@@ -25,8 +26,9 @@ pub(crate) enum Lots<'a> {
     Single(usize),
     /// So many that follow each other: of how many in all, and how many together.
     Neighbours(usize, usize),
-    /// The same, of chunks that are objects of their own, which are asked for together.
-    Objects(usize, usize),
+    /// Each by itself, of chunks that are objects of their own, of a store far away: how many in
+    /// all, and how many are on their way at a time.
+    Objects(usize, Window),
     /// They are parts of one chunk.
     Cut(usize),
     /// Those of so many shards.
@@ -59,15 +61,19 @@ impl<'a> Lots<'a> {
         if cost.is_far() {
             // What has come waits in memory for its turn.
             let fit = costs::WAITING_BYTES / layout.encoding().chain().max_encoded().max(1);
+            if !shares {
+                // Half of them wait for a permit: when an answer is complete, the next request goes at
+                // once.
+                let most = cost.at_once.saturating_mul(2);
+                let of = |part: usize| (fit.saturating_mul(threads) / part).clamp(1, most);
+                return Ok(Lots::Objects(plan.len(), Window { first: of(costs::FIRST_PART), most: of(1) }));
+            }
             // A thread decodes what it has asked for. Little work is left to one: lots that follow one
             // another would be rounds.
             let work = (decoded as u64).saturating_mul(plan.len() as u64);
             let share = if work < costs::SPREAD_FROM { plan.len() } else { plan.len().div_ceil(threads) };
             let together = fit.min(share).clamp(1, cost.at_once);
-            return Ok(match shares {
-                true => Lots::Neighbours(plan.len(), together),
-                false => Lots::Objects(plan.len(), together),
-            });
+            return Ok(Lots::Neighbours(plan.len(), together));
         }
         Ok(Lots::Single(plan.len()))
     }
@@ -75,8 +81,8 @@ impl<'a> Lots<'a> {
     /// Number of lots.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Lots::Single(tasks) => *tasks,
-            Lots::Neighbours(tasks, each) | Lots::Objects(tasks, each) => tasks.div_ceil(*each),
+            Lots::Single(tasks) | Lots::Objects(tasks, _) => *tasks,
+            Lots::Neighbours(tasks, each) => tasks.div_ceil(*each),
             Lots::Cut(tasks) => usize::from(*tasks > 0),
             Lots::Shards(shards, each) => shards.len().div_ceil(*each),
         }

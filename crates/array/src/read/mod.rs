@@ -4,6 +4,7 @@ pub(crate) mod cache;
 pub(crate) mod chunk;
 pub(crate) mod executor;
 pub(crate) mod fetch;
+mod flight;
 pub(crate) mod lots;
 pub(crate) mod mask;
 pub(crate) mod missing;

@@ -1,7 +1,7 @@
 //! A store that counts what it is asked for.
 
 use hyperslab_store::{
-    Cost, EachOpened, Entry, Key, MemoryStore, Next, Opened, Opening, RangeRead, Replacement, Stamp, Store,
+    Begun, Cost, Entry, Key, MemoryStore, Next, Opened, Opening, RangeRead, Replacement, Stamp, Store,
     StoreError,
 };
 use std::sync::Mutex;
@@ -189,23 +189,26 @@ impl Store for Counting {
             .map(|opened| Box::new(CountingOpened(self, opened, Mutex::default())) as Box<dyn Opened + 's>))
     }
 
-    fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
-        assert!(wanted.len() <= self.at_once);
-        self.rounds.fetch_add(1, Relaxed);
+    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
+        self.rounds.fetch_add(wanted.len().div_ceil(self.at_once) as u64, Relaxed);
         self.opens.fetch_add(wanted.len() as u64, Relaxed);
-        for (n, Opening { key, next }) in wanted.iter().enumerate() {
-            let came = |opened: Box<dyn Opened + 's>| {
+        let begin = |Opening { key, next }: &Opening<'_>| {
+            let next = *next;
+            let came = move |opened: Box<dyn Opened + 's>| {
                 let size = opened.size();
                 let came = match next {
-                    Next::Start(len) => (0, *len),
-                    Next::End(len) => (size.saturating_sub(*len), *len),
-                    Next::Part(start, len) => (*start, *len),
+                    Next::Start(len) => (0, len),
+                    Next::End(len) => (size.saturating_sub(len), len),
+                    Next::Part(start, len) => (start, len),
                     Next::All => (0, size),
                 };
                 Box::new(CountingOpened(self, opened, vec![came].into())) as Box<dyn Opened + 's>
             };
-            each(n, self.inner.open(*key, None).map(|opened| opened.map(came)));
-        }
+            let key = key.as_str().to_owned();
+            let open = move || Ok(self.inner.open(Key::new(&key)?, None)?.map(came));
+            Box::new(open) as Box<dyn Begun<'s> + 's>
+        };
+        wanted.iter().map(begin).collect()
     }
 
     fn reads_ranges(&self) -> bool {

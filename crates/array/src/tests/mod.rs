@@ -6,6 +6,7 @@ mod counting;
 mod counts;
 mod explained;
 mod failures;
+mod flight;
 pub(crate) mod generated;
 pub(crate) mod model;
 mod mosaics;

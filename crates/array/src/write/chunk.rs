@@ -101,35 +101,41 @@ impl ChunkWriter<'_> {
             self.modify_shared(covers, scratch, &region, offset, ask)
         } else {
             let produced = (strategy.produce)(self, scratch, &region, offset, Old::Stored);
-            produced.and_then(|produced| self.put(scratch, produced))
+            produced.and_then(|produced| self.put(scratch, produced, Expected::Any, None).map(|_| ()))
         };
         match done {
             // All that this handle knows of the chunk is written. What is damaged cannot be kept.
             Err(error) if covers && error.is_damage() => {
                 let produced = (strategy.produce)(self, scratch, &region, offset, Old::Bytes(None))?;
-                self.put(scratch, produced)
+                self.put(scratch, produced, Expected::Any, None).map(|_| ())
             }
             done => done,
         }
     }
 
-    /// Stores what was produced, whatever was there.
-    fn put(&self, scratch: &mut Scratch, produced: Produced) -> Result<(), ArrayError> {
-        let layout = self.layout;
-        if produced == Produced::Encoded {
-            let Scratch { encoded, task, key, .. } = scratch;
-            let key = tasks::key(layout, task, key)?;
-            let done = layout.store().swap_owned(key, Expected::Any, encoded, None);
-            return done.map(|_| ()).map_err(|source| store_error(layout, task, source));
-        }
+    /// Stores what was produced, if what is there is as expected. `false`: it is not, and nothing has
+    /// changed. The store may keep the memory of encoded bytes.
+    fn put(
+        &self,
+        scratch: &mut Scratch,
+        produced: Produced,
+        expected: Expected<'_>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool, ArrayError> {
+        let (layout, store) = (self.layout, self.layout.store());
         let key = tasks::key(layout, &scratch.task, &scratch.key)?;
-        match self.bytes(scratch, produced) {
-            Some(bytes) => layout.store().write(key, &[bytes]),
-            None if self.is_absent(key.as_str()) => Ok(()),
+        let done = match (produced, expected) {
+            (Produced::Encoded, _) => store.swap_owned(key, expected, &mut scratch.encoded, ask),
+            (Produced::Source | Produced::Decoded, _) => {
+                store.swap(key, expected, self.bytes(scratch, produced).as_slice(), ask)
+            }
+            (Produced::Nothing, Expected::Absent) => Ok(true),
+            (Produced::Nothing, Expected::Any) if self.is_absent(key.as_str()) => Ok(true),
             // It does not matter whether there was one: a server need not be asked.
-            None => layout.store().delete_all(&[key], None),
-        }
-        .map_err(|source| store_error(layout, &scratch.task, source))
+            (Produced::Nothing, Expected::Any) => store.delete_all(&[key], None).map(|()| true),
+            (Produced::Nothing, _) => store.swap_out(key, expected, ask),
+        };
+        done.map_err(|source| store_error(layout, &scratch.task, source))
     }
 
     /// Whether a listing has told that there is no such object.
@@ -177,15 +183,12 @@ impl ChunkWriter<'_> {
         offset: usize,
         ask: Ask<'_>,
     ) -> Result<bool, ArrayError> {
-        let layout = self.layout;
         let produced = (MODIFY.produce)(self, scratch, region, offset, Old::Opened(None))?;
-        let key = tasks::key(layout, &scratch.task, &scratch.key)?;
-        match self.bytes(scratch, produced) {
-            Some(_) if self.present.is_some_and(|keys| keys.contains(key.as_str())) => Ok(false),
-            Some(bytes) => layout.store().swap(key, Expected::Absent, &[bytes], Some(ask)),
-            None => Ok(self.is_absent(key.as_str())),
+        match produced {
+            Produced::Nothing => Ok(self.is_absent(&scratch.key)),
+            _ if self.present.is_some_and(|keys| keys.contains(&scratch.key)) => Ok(false),
+            _ => self.put(scratch, produced, Expected::Absent, Some(ask)),
         }
-        .map_err(|source| store_error(layout, &scratch.task, source))
     }
 
     /// Changes a part of the chunk `key`. `false`: another writer was faster, and nothing has
@@ -216,13 +219,7 @@ impl ChunkWriter<'_> {
             if self.still.is_some_and(|still| !still()) {
                 return Err(tasks::interrupted(layout));
             }
-            match self.bytes(scratch, produced) {
-                Some(bytes) => store.swap(key, expected, &[bytes], Some(ask)),
-                // When it was looked for, there was none.
-                None if opened.is_none() => Ok(true),
-                None => store.swap_out(key, expected, Some(ask)),
-            }
-            .map_err(|source| store_error(layout, &scratch.task, source))
+            self.put(scratch, produced, expected, Some(ask))
         };
         let chain = layout.encoding().chain();
         let size = chain.is_identity().then_some(chain.decoded_size() as u64);

@@ -31,6 +31,7 @@ const BUILT_IN: &[&dyn Scheme] = &[
     &local::File,
     &memory::Memory,
     &zip::Zip,
+    &reference::Reference,
     #[cfg(feature = "remote")]
     &remote::Remote("s3"),
     #[cfg(feature = "remote")]

@@ -16,7 +16,7 @@ use crate::execute::scratch::Scratch;
 use crate::layout::locate::Location;
 use crate::plan::task::Task;
 use crate::read::chunk::ChunkReader;
-use crate::read::fetch::{Stored, fetch_stamped};
+use crate::read::fetch::{Stored, fetch_stamped, lent};
 use hyperslab_store::Stamp;
 
 /// All of them, in the order in which they are asked.
@@ -67,6 +67,10 @@ const WHOLE: ReadStrategy = ReadStrategy {
     name: "",
     fits: |_, _| false,
     read: |chunk, scratch, stored| {
+        if let Some((lent, stamp)) = lent(chunk.layout, scratch, stored, chunk.keep)? {
+            let place = chunk.strategy.place;
+            return place(chunk, scratch, (*lent).as_ref(), stored.location, stamp).map(|()| true);
+        }
         let (found, stamp) = fetch_stamped(chunk.layout, scratch, stored, chunk.keep)?;
         if !found {
             return Ok(false);

@@ -12,10 +12,12 @@
 //! | `refs` | millions of references in little memory |
 //! | `records`, `parquet` | a folder of Parquet files, read as they are needed; one such file |
 //! | `source` | a document or a folder |
+//! | `fsspec` | `reference://` with fsspec's options |
 //! | `targets` | which objects may be read, and from which stores |
 //! | `store` | the store |
 
 mod document;
+mod fsspec;
 mod generate;
 mod parquet;
 mod records;
@@ -28,6 +30,8 @@ mod template;
 use super::{Intent, Reached, StoreOptions, local, reach_store};
 use crate::{Error, Result};
 use document::Failure;
+pub(super) use fsspec::Reference;
+use fsspec::Remote;
 use hyperslab_store::{Key, Store};
 use records::Records;
 use source::Source;
@@ -44,14 +48,19 @@ pub(super) fn behind(reached: Reached, options: StoreOptions<'_>) -> Result<Reac
     if options.intent != Intent::Open {
         return Ok(reached);
     }
-    let Some(key) = document_in(&reached) else { return Ok(reached) };
-    match document_at(&reached.store, &key, options.storage)? {
-        None => Ok(reached),
-        Some(store) => {
-            let inside = reached.path.get(key.len()..).unwrap_or_default();
-            Ok(Reached::new(Arc::new(store), inside.trim_start_matches('/')))
-        }
-    }
+    Ok(in_document(&reached, options, None)?.unwrap_or(reached))
+}
+
+/// The store of references in a document that is reached. `None`: it is something else.
+fn in_document(
+    reached: &Reached,
+    options: StoreOptions<'_>,
+    remote: Option<&Remote>,
+) -> Result<Option<Reached>> {
+    let Some(key) = document_in(reached) else { return Ok(None) };
+    let store = document_at(&reached.store, &key, options.storage, remote)?;
+    let inside = reached.path.get(key.len()..).unwrap_or_default().trim_start_matches('/');
+    Ok(store.map(|store| Reached::new(Arc::new(store), inside)))
 }
 
 /// The largest document of metadata in a folder of Parquet files.
@@ -60,10 +69,19 @@ const LARGEST_METADATA: usize = 1 << 30;
 /// The store of references in a folder of Parquet files that a location leads to or into. `None`: it
 /// leads elsewhere.
 pub(super) fn in_folder(location: &str, options: StoreOptions<'_>) -> Result<Option<Reached>> {
-    let place = location.find("://").map_or(0, |at| at + 3);
-    if options.intent != Intent::Open || location.contains("::") {
+    if options.intent != Intent::Open || location.contains("::") || location.starts_with("reference://") {
         return Ok(None);
     }
+    in_folder_with(location, options, None)
+}
+
+/// As [`in_folder`]. `remote`: how targets are reached.
+fn in_folder_with(
+    location: &str,
+    options: StoreOptions<'_>,
+    remote: Option<&Remote>,
+) -> Result<Option<Reached>> {
+    let place = location.find("://").map_or(0, |at| at + 3);
     let is_web = location.starts_with("http");
     let (path, query) = match location.find('?').filter(|_| is_web) {
         Some(at) => location.split_at(at),
@@ -77,7 +95,7 @@ pub(super) fn in_folder(location: &str, options: StoreOptions<'_>) -> Result<Opt
         (_, above) => format!("{}{above}{query}", path.get(..place).unwrap_or_default()),
     };
     let Ok(reached) = reach_store(&above, options) else { return Ok(None) };
-    folder(reached, name, inside, options)
+    folder(reached, name, inside, options, remote)
 }
 
 /// As [`in_folder`], for a local path.
@@ -88,7 +106,7 @@ pub(super) fn in_local_folder(path: &Path, options: StoreOptions<'_>) -> Result<
     }
     let above = if above.is_empty() { Path::new(".") } else { Path::new(above) };
     let Ok(reached) = local::reach_path(above, options) else { return Ok(None) };
-    folder(reached, name, inside, options)
+    folder(reached, name, inside, options, None)
 }
 
 /// The first name of a path that ends as those of folders of references do: what is above it, the
@@ -112,7 +130,13 @@ fn folder_in(path: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// The references in the folder `name` of what is reached.
-fn folder(above: Reached, name: &str, inside: &str, options: StoreOptions<'_>) -> Result<Option<Reached>> {
+fn folder(
+    above: Reached,
+    name: &str,
+    inside: &str,
+    options: StoreOptions<'_>,
+    remote: Option<&Remote>,
+) -> Result<Option<Reached>> {
     let Reached { store, path, object } = above;
     let prefix = format!("{path}/{name}").trim_start_matches('/').to_owned();
     let key = format!("{prefix}/.zmetadata");
@@ -125,7 +149,7 @@ fn folder(above: Reached, name: &str, inside: &str, options: StoreOptions<'_>) -
     let records = Records::parse(store.clone(), &prefix, url.clone(), &text)
         .map_err(|why| Error::References { url: url.clone(), why })?;
     // References are relative to what holds the folder, as those of a document are to what holds it.
-    let targets = Targets::around(store, &prefix, options.storage);
+    let targets = Targets::around(store, &prefix, options.storage, remote);
     let store = records.map(|records| ReferenceStore::new(url, Source::Folder(records), targets));
     Ok(store.map(|store| Reached::new(Arc::new(store), inside)))
 }
@@ -155,6 +179,7 @@ fn document_at(
     store: &Arc<dyn Store>,
     key: &str,
     storage: &[(String, String)],
+    remote: Option<&Remote>,
 ) -> Result<Option<ReferenceStore>> {
     let Ok(checked) = Key::new(key) else { return Ok(None) };
     let mut text = Vec::new();
@@ -172,7 +197,7 @@ fn document_at(
     // The text goes before anything else is done.
     drop(text);
     let Some(refs) = refs else { return Ok(None) };
-    let targets = Targets::around(store.clone(), key, storage);
+    let targets = Targets::around(store.clone(), key, storage, remote);
     Ok(Some(ReferenceStore::new(url, Source::Document(refs), targets)))
 }
 
@@ -194,7 +219,7 @@ mod tests {
     /// A store of the references in `text`, which are in the directory of `store`.
     fn references(store: &Arc<dyn Store>, text: &str) -> Option<ReferenceStore> {
         store.write(key("refs.json"), &[text.as_bytes()]).unwrap();
-        document_at(store, "refs.json", &[]).unwrap()
+        document_at(store, "refs.json", &[], None).unwrap()
     }
 
     #[test]

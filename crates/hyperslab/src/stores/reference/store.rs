@@ -5,8 +5,8 @@ use super::source::Source;
 use super::targets::{Found, NotFound, Targets, told};
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{
-    BrokenReference, Cost, EachOpened, Entry, HeldObject, Key, Next, Opened, Opening, Operation, RangeRead,
-    Replacement, Result, Stamp, Stamped, Store, StoreError, Unread,
+    Begun, BrokenReference, Cost, EachOpened, Entry, Further, HeldObject, Key, Lent, Next, Opened, Opening,
+    Operation, RangeRead, Replacement, Result, Stamp, Stamped, Store, StoreError, Unread,
 };
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -295,6 +295,13 @@ impl Opened for OpenPart<'_> {
         self.opened.announce(&inside.collect::<Vec<_>>(), requests);
     }
 
+    fn lend(&self, offset: u64, len: u64) -> Result<Option<Lent>> {
+        match offset.checked_add(len).is_some_and(|end| end <= self.size) {
+            true => self.opened.lend(self.offset().saturating_add(offset), len),
+            false => Ok(None),
+        }
+    }
+
     fn size(&self) -> u64 {
         self.size
     }
@@ -406,15 +413,21 @@ impl Store for ReferenceStore {
         self.opened(wanted, size, opened).map(Some)
     }
 
-    fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
+    fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
         self.refs.prepare(wanted.iter().map(|opening| opening.key.as_str()));
+        let mut begun: Vec<Option<Box<dyn Begun<'s> + 's>>> = wanted.iter().map(|_| None).collect();
+        let mut put = |n: usize, it: Box<dyn Begun<'s> + 's>| {
+            if let Some(slot) = begun.get_mut(n) {
+                *slot = Some(it);
+            }
+        };
         // What is on servers: for each store the objects there.
         let mut far: Vec<(&'s Arc<dyn Store>, Vec<Far<'_>>)> = Vec::new();
         for (n, Opening { key, next }) in wanted.iter().enumerate() {
             let found = match self.refs.get(key.as_str()) {
                 Ok(found) => found,
                 Err(error) => {
-                    each(n, Err(error));
+                    put(n, Box::new(move || Err(error)));
                     continue;
                 }
             };
@@ -427,8 +440,11 @@ impl Store for ReferenceStore {
                         None => far.push((store, vec![found])),
                     }
                 }
-                Some((_, Err(error))) => each(n, Err(error)),
-                _ => each(n, self.open(*key, None)),
+                Some((_, Err(error))) => put(n, Box::new(move || Err(error))),
+                _ => {
+                    let key = key.as_str().to_owned();
+                    put(n, Box::new(move || self.open(Key::new(&key)?, None)));
+                }
             }
         }
         for (store, all) in far {
@@ -439,15 +455,27 @@ impl Store for ReferenceStore {
                         asked.push(found);
                         openings.push(Opening { key, next: found.next });
                     }
-                    Err(error) => each(found.n, Err(self.explained(found.wanted, error))),
+                    Err(error) => {
+                        let error = self.explained(found.wanted, error);
+                        put(found.n, Box::new(move || Err(error)));
+                    }
                 }
             }
-            store.open_all(&openings, &mut |at, opened| {
-                if let Some(found) = asked.get(at) {
-                    each(found.n, self.opened(found.wanted, None, opened).map(Some));
-                }
-            });
+            for (begun, found) in store.begin(&openings).into_iter().zip(asked) {
+                let Wanted { key, target, range } = found.wanted;
+                let key = key.to_owned();
+                let then =
+                    move |opened| self.opened(Wanted { key: &key, target, range }, None, opened).map(Some);
+                put(found.n, Box::new(Further { begun, then }));
+            }
         }
+        begun.into_iter().flatten().collect()
+    }
+
+    fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
+        // Also where they are near: their records are read together.
+        let begun = self.begin(wanted);
+        begun.into_iter().enumerate().for_each(|(n, begun)| each(n, begun.finish()));
     }
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {

@@ -7,13 +7,13 @@
 //! 3. A local file is opened, links resolved before, and stays open while it is among those used
 //!    last. On a server, one store is made for all objects of one host or bucket.
 
+use super::fsspec::{Remote, Storage};
 use crate::Error;
 use crate::settings::{self, ExternalFiles};
 use crate::stores::{self, Reached, StoreOptions};
 use hyperslab_store::fork::{Lazy, Mutex};
 use hyperslab_store::{FileStore, HeldObject, Key, Store, StoreError, Unread};
 use std::collections::HashMap;
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -86,15 +86,6 @@ impl From<StoreError> for NotFound {
     }
 }
 
-/// Options of a server. They may be secret.
-struct Storage(Vec<(String, String)>);
-
-impl fmt::Debug for Storage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Storage")
-    }
-}
-
 /// Finds targets.
 #[derive(Debug)]
 pub(super) struct Targets {
@@ -104,18 +95,27 @@ pub(super) struct Targets {
     own: (Arc<dyn Store>, String),
     /// What the server of the document was reached with. No other server gets them.
     storage: Storage,
+    /// How targets are reached, where the user said that.
+    remote: Option<Remote>,
     bases: Next,
     /// Files by the numbers of their targets. Gated.
     held: Mutex<HashMap<u32, Arc<HeldObject>>>,
 }
 
 impl Targets {
-    /// Those of the document `key` of a store, which was reached with these options.
-    pub(super) fn around(store: Arc<dyn Store>, key: &str, storage: &[(String, String)]) -> Targets {
+    /// Those of the document `key` of a store, which was reached with these options. `remote`: how
+    /// they are reached themselves.
+    pub(super) fn around(
+        store: Arc<dyn Store>,
+        key: &str,
+        storage: &[(String, String)],
+        remote: Option<&Remote>,
+    ) -> Targets {
         let (policy, place) = (settings::external_files(), Place::of(&*store, key));
         let url = store.url().trim_end_matches('/').to_owned();
         let storage = Storage(storage.to_vec());
-        Targets { policy, place, own: (store, url), storage, bases: Next::new(), held: Mutex::default() }
+        let (own, remote, bases) = ((store, url), remote.cloned(), Next::new());
+        Targets { policy, place, own, storage, remote, bases, held: Mutex::default() }
     }
 
     /// Finds the target with this number and URL.
@@ -165,6 +165,9 @@ impl Targets {
     fn locate(&self, url: &str) -> Result<Location, Unread> {
         if url.is_empty() {
             return Err(Unread::Unreachable("it has no name".into()));
+        }
+        if let Some(url) = self.remote.as_ref().and_then(|remote| remote.url_of(url)) {
+            return Ok(Location::Url(url));
         }
         let path = stores::local_path(url).map_err(|error| Unread::Unreachable(error.to_string()))?;
         let Some(path) = path else { return Ok(Location::Url(url.to_owned())) };
@@ -221,14 +224,16 @@ impl Targets {
     /// Step 3, for a URL: the store, and the key there.
     fn reach(&self, url: &str) -> Result<(&Arc<dyn Store>, String), NotFound> {
         let (own, own_url) = &self.own;
-        if own.only().is_none()
+        let given = self.remote.as_ref().and_then(|remote| remote.options_of(url));
+        if given.is_none()
+            && own.only().is_none()
             && let Some(key) = url.strip_prefix(own_url.as_str()).and_then(|rest| rest.strip_prefix('/'))
         {
             return Ok((own, key.to_owned()));
         }
         let (location, key) = cut(url).unwrap_or((url, String::new()));
         let is_own = matches!(&self.place, Place::Url(place) if is_at(place, location));
-        let storage = if is_own { self.storage.0.as_slice() } else { &[] };
+        let storage = given.unwrap_or(if is_own { self.storage.0.as_slice() } else { &[] });
         let mut next = &self.bases;
         loop {
             let base = match next.get() {
@@ -323,7 +328,7 @@ mod tests {
         symlink("a", inside.join("fine")).unwrap();
         let targets = |policy| {
             let store: Arc<dyn Store> = Arc::new(LocalStore::open(&inside, LocalOptions::default()).unwrap());
-            Targets { policy, ..Targets::around(store, "refs.json", &[]) }
+            Targets { policy, ..Targets::around(store, "refs.json", &[], None) }
         };
         let find = |policy, url: &str| match targets(policy).find(0, url) {
             Ok(Found::Held(held)) => held.1.clone(),
@@ -384,7 +389,7 @@ mod tests {
             Targets {
                 policy,
                 place: Place::Url("memory://here/x".into()),
-                ..Targets::around(store, "x/refs.json", &[])
+                ..Targets::around(store, "x/refs.json", &[], None)
             }
         };
         let find = |policy, url: &str| match targets(policy).find(0, url) {

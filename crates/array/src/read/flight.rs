@@ -1,0 +1,142 @@
+//! Chunks that are objects of their own, of a store far away: requests for the next ones are under
+//! way while those that have come are decoded.
+//!
+//! 1. All threads of a request take chunks out of one list, in the order in which they come. So one
+//!    that comes late holds up nobody.
+//! 2. Each thread that takes one fills the list up: the store always has as many requests as it can
+//!    make at once, and some that wait for a permit.
+//! 3. What has come waits in memory for its turn, so the list is bounded in bytes, too.
+
+use crate::error::ArrayError;
+use crate::execute::scratch::Scratch;
+use crate::execute::tasks;
+use crate::layout::locate::{ChunkList, Found, Location};
+use crate::read::request::Request;
+use hyperslab_store::{Begun, Opening, waiting};
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+/// The chunks of a request, on their way.
+pub(crate) struct Flight<'r, 'a> {
+    request: &'r Request<'a>,
+    /// Tasks of the request.
+    tasks: usize,
+    /// How many are on their way at a time, at first and at most.
+    window: Window,
+    /// Local: only threads of this request know it.
+    list: Mutex<List<'a>>,
+}
+
+/// How many chunks are on their way at a time.
+///
+/// Many answers share a line: if all that may wait in memory were asked for at once, the first would
+/// be complete as late as the last, and cores would idle until then. So there are few at first, and
+/// one more each time that a thread finds none that has come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    pub(crate) first: usize,
+    pub(crate) most: usize,
+}
+
+/// What was begun and has not been taken.
+struct List<'a> {
+    /// How many may be on their way now.
+    window: usize,
+    /// Whether some have come.
+    flows: bool,
+    /// The first task that was not begun.
+    next: usize,
+    chunks: VecDeque<OnItsWay<'a>>,
+}
+
+/// A chunk whose object is being opened.
+struct OnItsWay<'a> {
+    number: usize,
+    location: Location,
+    key: String,
+    /// `None`: there is no such object.
+    begun: Option<Box<dyn Begun<'a> + 'a>>,
+}
+
+impl OnItsWay<'_> {
+    fn is_here(&self) -> bool {
+        self.begun.as_ref().is_none_or(|begun| begun.is_here())
+    }
+}
+
+impl<'r, 'a> Flight<'r, 'a> {
+    pub(crate) fn new(request: &'r Request<'a>, tasks: usize, window: Window) -> Self {
+        let list = List { window: window.first.max(1), flows: false, next: 0, chunks: VecDeque::new() };
+        Flight { request, tasks, window, list: Mutex::new(list) }
+    }
+
+    /// Reads one of the chunks. Called once for each task.
+    pub(crate) fn read_one(&self, scratch: &mut Scratch) -> Result<(), ArrayError> {
+        while let Some(chunk) = self.take(scratch)? {
+            let begun = match chunk.begun {
+                Some(begun) if !begun.wait(waiting::EVERY) => {
+                    if waiting::is_over() {
+                        return Err(tasks::interrupted(self.request.layout));
+                    }
+                    // Others may have come meanwhile.
+                    let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+                    list.chunks.push_front(OnItsWay { begun: Some(begun), ..chunk });
+                    continue;
+                }
+                begun => begun,
+            };
+            let opened = begun.map_or(Ok(None), |begun| begun.finish());
+            return self.request.read_opened((chunk.number, chunk.location), chunk.key, opened, scratch);
+        }
+        Ok(())
+    }
+
+    /// Takes the first chunk that has come, or else the first of all. `None`: other threads have the
+    /// last ones.
+    fn take(&self, scratch: &mut Scratch) -> Result<Option<OnItsWay<'a>>, ArrayError> {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let here = list.chunks.iter().position(OnItsWay::is_here);
+        if here.is_none() && std::mem::take(&mut list.flows) {
+            list.window = (list.window + 1).min(self.window.most.max(1));
+        }
+        list.flows |= here.is_some();
+        let chunk = here.and_then(|here| list.chunks.remove(here));
+        // Some together: to locate them is less work then.
+        let (free, left) = (list.window.saturating_sub(list.chunks.len()), self.tasks - list.next);
+        if left > 0 && free >= (list.window / 8).min(left).max(1) {
+            self.begin(&mut list, free.min(left), scratch)?;
+        }
+        Ok(chunk.or_else(|| list.chunks.pop_front()))
+    }
+
+    /// Begins to open the objects of the next `count` tasks.
+    fn begin(&self, list: &mut List<'a>, count: usize, scratch: &mut Scratch) -> Result<(), ArrayError> {
+        let (layout, plan) = (self.request.layout, self.request.plan);
+        let numbers = list.next..list.next + count;
+        list.next = numbers.end;
+        let mut indices = Vec::new();
+        for number in numbers.clone() {
+            plan.task(layout, number, &mut scratch.task);
+            indices.extend_from_slice(&scratch.task.chunk);
+        }
+        let mut found = Found::default();
+        layout.locate_all(ChunkList::new(layout.shape().len(), count, &indices), &mut found)?;
+        let (mut wanted, mut asked) = (Vec::new(), Vec::new());
+        for (n, number) in numbers.enumerate() {
+            let Some((key, location)) = found.get(n) else { continue };
+            if self.request.is_present(location, key) {
+                plan.task(layout, number, &mut scratch.task);
+                let next = self.request.next_of(location, key, scratch)?;
+                wanted.push(Opening { key: tasks::key(layout, &scratch.task, key)?, next });
+                asked.push(list.chunks.len());
+            }
+            list.chunks.push_back(OnItsWay { number, location, key: key.to_owned(), begun: None });
+        }
+        for (at, begun) in asked.into_iter().zip(layout.store().begin(&wanted)) {
+            if let Some(chunk) = list.chunks.get_mut(at) {
+                chunk.begun = Some(begun);
+            }
+        }
+        Ok(())
+    }
+}
