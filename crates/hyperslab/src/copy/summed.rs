@@ -8,8 +8,8 @@ use crc_fast::{CrcAlgorithm, Digest, checksum};
 use hyperslab_store as store;
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{
-    Ask, Cost, EachListed, EachOpened, Entry, Expected, Identity, ObjectLock, Opened, Opening, RangeRead,
-    Replacement, Staged, Stamp, Stamped,
+    Ask, Begun, Cost, EachListed, EachOpened, Entry, Expected, Identity, ObjectLock, Opened, Opening,
+    RangeRead, Replacement, Staged, Stamp, Stamped,
 };
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Formatter};
@@ -158,6 +158,7 @@ impl Store for Summed {
         fn only(&self) -> Option<&str>;
         fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> store::Result<bool>;
         fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> store::Result<Option<Box<dyn Opened + 's>>>;
+        fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>>;
         fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>);
         fn with_open(&self, key: Key<'_>, size: Option<u64>, work: &mut dyn FnMut(Option<&dyn Opened>)) -> store::Result<()>;
         fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> store::Result<bool>;
