@@ -1,6 +1,6 @@
 """zarr-python with our pipeline and with others, in the same arrays: plain files, many chunks, shards.
 
-Run: ``python benches/zarr_pipeline_rows.py [--row shards] [--rounds 15] [--place /dev/shm]``. Pipelines that
+Run: ``python benches/zarr_pipeline_rows.py [--row shards] [--about write] [--rounds 15] [--place /dev/shm]``. Pipelines that
 are not installed are left out.
 
 *alone* is zarr-python with a pipeline that does nothing: what all pipelines pay. *files*, of writes: the same
@@ -209,6 +209,7 @@ def main() -> None:
     """Measures, and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--row", action="append", choices=["plain", "multi", "shards"])
+    parser.add_argument("--about", default="", help="only rows with this text")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--place", type=Path)
     asked = parser.parse_args()
@@ -219,7 +220,7 @@ def main() -> None:
     print(f"| row | what | {' | '.join(shown)} | {' | '.join(f'÷ {name}' for name in others)} |")
     print(f"|---{'|---' * (1 + len(shown) + len(others))}|")
     for row in rows():
-        if asked.row and row.name not in asked.row:
+        if (asked.row and row.name not in asked.row) or asked.about not in row.about:
             continue
         with tempfile.TemporaryDirectory(dir=asked.place) as place:
             found = measured(row, Path(place) / "x", names, asked.rounds)

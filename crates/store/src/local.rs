@@ -55,6 +55,7 @@ pub(crate) mod replace;
 mod stamp;
 mod sweep;
 mod write;
+mod write_out;
 
 pub use exchange::replace_directory;
 pub use file::FileStore;
@@ -130,6 +131,11 @@ impl Replacing {
         let left = self.0.load(Ordering::Relaxed);
         self.0.store(left.saturating_sub(1), Ordering::Relaxed);
         left > 0
+    }
+
+    /// The same, without counting it as a write.
+    fn expects(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
     }
 
     /// An object was there.

@@ -4,13 +4,21 @@
 //! of them to encode at once, cores would switch between chunks, and none would stay in a cache:
 //! 16 threads on 2 cores took 1.5 times the processor time of 2.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The gate of one request. Local: only threads of this request know it.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    free: Mutex<usize>,
+    state: Mutex<State>,
     left: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// How many more may enter.
+    free: usize,
+    /// Nobody is told that nobody waits for it: telling takes a system call.
+    waiting: usize,
 }
 
 /// One of those that are inside.
@@ -20,24 +28,33 @@ pub(crate) struct Inside<'g>(&'g Gate);
 impl Gate {
     /// So many at a time, at least one.
     pub(crate) fn new(most: usize) -> Self {
-        Gate { free: Mutex::new(most.max(1)), left: Condvar::new() }
+        Gate { state: Mutex::new(State { free: most.max(1), waiting: 0 }), left: Condvar::new() }
     }
 
     /// Waits until fewer are inside. Who is inside waits for nothing, so it is not for long.
     pub(crate) fn enter(&self) -> Inside<'_> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        while *free == 0 {
-            free = self.left.wait(free).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        while state.free == 0 {
+            state.waiting += 1;
+            state = self.left.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
         }
-        *free -= 1;
+        state.free -= 1;
         Inside(self)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.0.left.notify_one();
+        let mut state = self.0.lock();
+        state.free += 1;
+        if state.waiting > 0 {
+            self.0.left.notify_one();
+        }
     }
 }
 
@@ -62,6 +79,7 @@ mod tests {
             }
         });
         assert!((1..=3).contains(&most.load(SeqCst)));
-        assert_eq!(*gate.free.lock().unwrap(), 3);
+        let left = gate.lock();
+        assert_eq!((left.free, left.waiting), (3, 0));
     }
 }

@@ -222,6 +222,9 @@ struct OutputState<'s> {
     next: usize,
     /// Who came too early: number in the index, bytes.
     early: BTreeMap<usize, (usize, Option<Vec<u8>>)>,
+    /// Threads that came too early, and wait. Nobody is woken where there are none: that takes a
+    /// system call.
+    waiting: usize,
     /// Some turn will never come.
     abandoned: bool,
 }
@@ -245,7 +248,8 @@ impl OutputState<'_> {
 impl<'s> ShardOutput<'s> {
     /// `window`: how many may come too early before they wait.
     pub(crate) fn new(sink: Sink<'s>, index: ShardIndex, window: usize) -> Self {
-        let state = OutputState { sink, index, next: 0, early: BTreeMap::new(), abandoned: false };
+        let state =
+            OutputState { sink, index, next: 0, early: BTreeMap::new(), waiting: 0, abandoned: false };
         ShardOutput { state: Mutex::new(state), turned: Condvar::new(), window }
     }
 
@@ -256,8 +260,10 @@ impl<'s> ShardOutput<'s> {
         while turn > state.next && state.early.len() >= self.window && !state.abandoned {
             // The thread that has the turn wakes this one. If it was stopped before it began, the
             // clock does.
+            state.waiting += 1;
             let waited = self.turned.wait_timeout(state, Duration::from_millis(50));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting -= 1;
         }
         if state.abandoned {
             return Ok(false);
@@ -272,7 +278,9 @@ impl<'s> ShardOutput<'s> {
             let Some((n, bytes)) = state.early.remove(&next) else { break };
             state.take(n, bytes.as_deref())?;
         }
-        self.turned.notify_all();
+        if state.waiting > 0 {
+            self.turned.notify_all();
+        }
         Ok(true)
     }
 

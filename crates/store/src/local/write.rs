@@ -4,21 +4,22 @@
 use super::attempts::Attempts;
 use super::lock::{leads_to, while_locked};
 use super::stamp::age;
-use super::{LocalStore, MAX_BATCH, MAX_TRANSFER, PathBytes};
+use super::write_out::{WriteOut, write_parts};
+use super::{LocalStore, PathBytes};
 use crate::descriptors::Lockable;
 use crate::fork::{self, Lazy};
 use crate::{Ask, Expected, Key, Opened, hash, key::TEMPORARY_SUFFIX};
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 use rustix::fs::RenameFlags;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, flock};
-use rustix::io::{Errno, retry_on_intr, writev};
+use rustix::io::{Errno, retry_on_intr};
 use rustix::path::DecInt;
 use smallvec::SmallVec;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,7 +44,7 @@ impl LocalStore {
         let target = self.path(key.as_str(), &mut target)?;
         let written = self.with_parents(key, target, || {
             let mut new = self.create_beside(target)?;
-            write_parts(new.file()?.as_fd(), parts)?;
+            write_parts(new.file()?.as_fd(), parts, &mut self.write_out())?;
             self.put(&mut new, target, expected, ask)
         });
         written.map(|(put, _)| put)
@@ -106,6 +107,11 @@ impl LocalStore {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOCTTY;
         let file = retry_on_intr(|| rustix::fs::open(name, flags, Mode::from_raw_mode(0o666)))?;
         Ok(Unnamed::new(file, Some(name.to_owned())))
+    }
+
+    /// How a new file goes to the disk.
+    pub(super) fn write_out(&self) -> WriteOut {
+        WriteOut::new(self.options.fsync, self.replacing.expects())
     }
 
     /// Puts a complete file in the place of `target`, if what is there is as expected. If anything
@@ -427,29 +433,6 @@ pub(super) fn beside<'p>(target: &CStr, name: &[u8], bytes: &'p mut PathBytes) -
     bytes.extend_from_slice(name);
     bytes.push(0);
     Ok(CStr::from_bytes_with_nul(bytes).map_err(|_| Errno::INVAL)?)
-}
-
-/// Writes all bytes of all parts, in one call if the system allows.
-pub(super) fn write_parts(file: BorrowedFd<'_>, parts: &[&[u8]]) -> io::Result<()> {
-    let mut pending = parts.iter().flat_map(|part| part.chunks(MAX_TRANSFER)).peekable();
-    while pending.peek().is_some() {
-        let mut batch: SmallVec<[IoSlice<'_>; MAX_BATCH]> = SmallVec::new();
-        let mut room = MAX_TRANSFER;
-        while batch.len() < MAX_BATCH
-            && let Some(part) = pending.next_if(|part| part.len() <= room)
-        {
-            room -= part.len();
-            batch.push(IoSlice::new(part));
-        }
-        let mut left = batch.as_mut_slice();
-        while !left.is_empty() {
-            match retry_on_intr(|| writev(file, left))? {
-                0 => return Err(io::ErrorKind::WriteZero.into()),
-                written => IoSlice::advance_slices(&mut left, written),
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Closes a file and returns what the system says, which dropping it would throw away.

@@ -168,7 +168,8 @@ impl Session {
         let start = archive.new.len();
         let data = start.saturating_add(header.len() as u64);
         let parts: Vec<&[u8]> = std::iter::once(&*header).chain(parts.iter().copied()).collect();
-        archive.new.append(&parts)?;
+        // Readers of this process look for it in the file.
+        archive.new.write(&parts)?;
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
         let pending = Pending { file: archive.reader.clone(), serial };
         Ok(Member::written(start, data, size, crc, pending))
