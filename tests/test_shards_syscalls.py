@@ -227,6 +227,19 @@ def test_a_whole_shard_is_written_once(tmp_path: Path) -> None:
     assert sum(counted.writes) <= (path / "c/0/0/0").stat().st_size + INDEX_BYTES
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_small_inner_chunks_are_written_together(tmp_path: Path, threads: int) -> None:
+    """1024 of 1 KiB, and their index."""
+    path = tmp_path / "x.zarr"
+    hs.create_array(
+        path, shape=(1024, 256), dtype="f4", chunks=(1, 256), shards=(1024, 256), compressors=None
+    )
+    done = count(tmp_path, path, "z[...] = 1 + np.arange(z.size).reshape(z.shape)", threads=threads)
+    assert sum(done.writes) == (1 << 20) + 16 * 1024 + 4
+    assert len(done.writes) <= 5, done.writes
+    assert np.array_equal(hs.open_array(path, mode="r")[...].ravel(), 1 + np.arange(1 << 18, dtype="f4"))
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_rewriting_one_inner_chunk_moves_its_bytes_only(tmp_path: Path, shuffled: Path, threads: int) -> None:
     path = tmp_path / "copy"
