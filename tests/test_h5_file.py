@@ -355,6 +355,43 @@ def test_is_hdf5(path: Path, tmp_path: Path) -> None:
         assert file.userblock_size == 1024
 
 
+def test_what_cannot_be_opened_is_an_oserror(path: Path, tmp_path: Path) -> None:
+    whole = path.read_bytes()
+    for length in (0, 4, 8, 100, len(whole) - 1):
+        cut = tmp_path / f"{length}.h5"
+        cut.write_bytes(whole[:length])
+        for given in (cut, io.BytesIO(whole[:length])):
+            for file in (hs.File, h5py.File):
+                with pytest.raises(OSError):
+                    file(given)
+    for file in (hs.File, h5py.File):
+        with pytest.raises(OSError):
+            file("")
+
+
+def test_names_as_h5py_takes_them(path: Path) -> None:
+    with hs.File(path) as ours, h5py.File(path) as theirs:
+        for name in (b"g", "g", b"g/a", "none", "", b""):
+            for getclass in (False, True):
+                kind = type(ours.get(name, getclass=getclass, getlink=True)).__name__
+                assert kind == type(theirs.get(name, getclass=getclass, getlink=True)).__name__, name
+            assert (ours.get(name, 5) == 5) == (theirs.get(name, 5) == 5), name
+        for each in (ours, theirs):
+            with pytest.raises(KeyError):
+                each[""]
+            with pytest.raises(TypeError):
+                each.get(5, getlink=True)
+        for change in (
+            lambda: ours.attrs.pop("n"),
+            lambda: ours.attrs.popitem(),
+            lambda: ours.attrs.clear(),
+            lambda: ours.attrs.update({"n": 1}, m=2),
+            lambda: ours.attrs.setdefault("n", 1),
+        ):
+            with pytest.raises(hs.errors.ReadOnlyError):
+                change()
+
+
 def test_h5py_is_not_needed(path: Path) -> None:
     code = f"""
 import sys

@@ -489,3 +489,25 @@ def test_lazy_import() -> None:
 
     code = "import hyperslab, sys; assert not {'xarray', 'zarr', 'dask'} & {*sys.modules}"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_dropped_variables_do_not_change_others(tmp_path: Path) -> None:
+    """Characters are not joined to text along a dimension that another variable has, dropped or not."""
+    netCDF4 = pytest.importorskip("netCDF4")
+    for kind in ("NETCDF4", "NETCDF3_CLASSIC"):
+        path = tmp_path / f"{kind}.nc"
+        with netCDF4.Dataset(path, "w", format=kind) as file:
+            file.createDimension("y", 2)
+            file.createDimension("s", 3)
+            file.createVariable("x", "i4", ("s", "y"))[:] = 1
+            text = file.createVariable("text", "S1", ("y", "s"))
+            text._Encoding = "utf-8"
+            text[:] = np.array([[b"a", b"b", b"c"], [b"d", b"", b""]])
+        for dropped in (None, "x"):
+            with (
+                xr.open_dataset(path, engine="netcdf4", drop_variables=dropped) as theirs,
+                xr.open_dataset(path, engine="hyperslab", drop_variables=dropped) as ours,
+            ):
+                assert list(ours) == list(theirs)
+                assert ours["text"].dims == theirs["text"].dims
+                assert ours["text"].values.tolist() == theirs["text"].values.tolist()

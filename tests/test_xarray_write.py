@@ -399,6 +399,18 @@ def test_consolidated(tmp_path: Path) -> None:
             to_zarr(ds.drop_vars("s"), bare, region={"t": slice(0, 4)}, consolidated=True)
 
 
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_consolidated_groups_are_changed(tmp_path: Path, zarr_format: Any) -> None:
+    """The metadata of all groups is consolidated in the root."""
+    given: dict[str, Any] = {"group": "a/b", "consolidated": True}
+    for place, write in ((tmp_path / "theirs", xr.Dataset.to_zarr), (tmp_path / "ours", to_zarr)):
+        write(xr.Dataset({"v": ("t", [1.0, 2.0, 3.0])}), place, zarr_format=zarr_format, **given)
+        write(xr.Dataset({"v": ("t", [4.0])}), place, region={"t": slice(1, 2)}, **given)
+        write(xr.Dataset({"v": ("t", [7.0, 8.0, 9.0])}), place, mode="r+", **given)
+        with xr.open_dataset(place, engine="zarr", group="a/b", consolidated=True) as found:
+            assert found["v"].values.tolist() == [7.0, 8.0, 9.0]
+
+
 def test_computed_once(tmp_path: Path) -> None:
     calls = []
 

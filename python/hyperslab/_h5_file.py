@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +15,9 @@ from hyperslab._file_objects import is_file_object, store_of_object
 from hyperslab._hdf5_group import FileGroup
 from hyperslab._store import FileStore, Store
 from hyperslab.errors import (
+    DamagedFileError,
     InvalidArgumentError,
+    MetadataValidationError,
     NodeNotFoundError,
     ReadOnlyError,
     UnknownFormatError,
@@ -273,7 +275,7 @@ def _store_of(
 ) -> tuple[FileStore, str]:
     """The file, and what `File.filename` says."""
     if driver == "fileobj":
-        return _only_hdf5(store_of_object(name)), repr(name)
+        return _only_hdf5(_whole(lambda: store_of_object(name))), repr(name)
     if isinstance(name, bytes):
         name = os.fsdecode(name)
     shown = first = name if isinstance(name, str) else os.fspath(name)
@@ -301,8 +303,10 @@ def _ros3_options(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _opened(place: str | Path, options: Mapping[str, Any] | None) -> FileStore:
+    if not str(place):
+        raise NodeNotFoundError("the name of a file is missing")
     try:
-        store = FileStore(place, storage_options=options)
+        store = _whole(lambda: FileStore(place, storage_options=options))
     except NodeNotFoundError as error:
         if Path(place).is_dir():
             raise IsADirectoryError(
@@ -312,6 +316,14 @@ def _opened(place: str | Path, options: Mapping[str, Any] | None) -> FileStore:
         error.errno, error.filename = errno.ENOENT, str(place)
         raise
     return _only_hdf5(store)
+
+
+def _whole(opened: Callable[[], FileStore]) -> FileStore:
+    try:
+        return opened()
+    except MetadataValidationError as error:
+        # As in h5py, where a file that cannot be opened is an OSError.
+        raise DamagedFileError(str(error)) from None
 
 
 def _only_hdf5(store: FileStore) -> FileStore:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -98,7 +98,10 @@ class FileAttributes(Mapping[str, Any]):
     def __delitem__(self, name: str) -> None:
         raise ReadOnlyError(f"attribute {name!r}: files of HDF5 and NetCDF are read only so far")
 
-    put = update = create = modify = __setitem__
+    def _refused(self, *_: Any, **__: Any) -> NoReturn:
+        raise ReadOnlyError("attributes: files of HDF5 and NetCDF are read only so far")
+
+    put = update = create = modify = pop = popitem = clear = setdefault = _refused
 
     def _ipython_key_completions_(self) -> list[str]:
         return list(self)

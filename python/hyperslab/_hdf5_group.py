@@ -195,10 +195,9 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
     def __getitem__(self, path: str | bytes | Reference) -> Any:
         if isinstance(path, Reference):
             return self._node(path._open())
-        if isinstance(path, bytes):
-            path = path.decode("utf-8", "surrogateescape")
-        if not isinstance(path, str):
-            raise TypeError(f"Accessing a group is done with bytes or str, not {type(path)}")
+        path = _text(path)
+        if not path:
+            raise KeyError("Unable to open object (no name specified)")
         try:
             return self._node(self._child(path))
         except NodeNotFoundError as error:
@@ -233,8 +232,11 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
             return default
         return type(found) if getclass else found
 
-    def _link(self, name: str) -> Link | None:
+    def _link(self, name: str | bytes) -> Link | None:
         """The link at a name or path."""
+        name = _text(name)
+        if not name:
+            return None
         parts = [part for part in name.split("/") if part not in ("", ".")]
         above, last = "/".join(parts[:-1]), parts[-1] if parts else ""
         if name.startswith("/"):
@@ -444,6 +446,15 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
 
 # To users it is a group as any other; it has no members that only Zarr has.
 Group.register(FileGroup)
+
+
+def _text(name: Any) -> str:
+    """A name or path."""
+    if isinstance(name, bytes):
+        return name.decode("utf-8", "surrogateescape")
+    if not isinstance(name, str):
+        raise TypeError(f"Accessing a group is done with bytes or str, not {type(name)}")
+    return name
 
 
 def _reopen_group(store: Store, path: str, cache: Cache | None) -> FileGroup:

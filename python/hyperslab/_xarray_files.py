@@ -198,12 +198,17 @@ class FileReader(AbstractDataStore):
         return {"unlimited_dims": unlimited}
 
     def get_variables(self) -> dict[str, Variable]:
-        arrays = self._tree.members(self._path).arrays
-        return {
-            name: self._variable(array, attributes)
-            for name, array, attributes in arrays
-            if name not in self._dropped and array.shape is not None
-        }
+        found = {}
+        for name, array, attributes in self._tree.members(self._path).arrays:
+            if array.shape is None:
+                continue
+            try:
+                found[name] = self._variable(array, attributes)
+            except Exception:
+                # xarray drops the others after it has looked at their dimensions.
+                if name not in self._dropped:
+                    raise
+        return found
 
     def close(self) -> None:
         self._tree.root.close()

@@ -230,6 +230,10 @@ def _opened(
     zarr_format: Literal[2, 3] | None,
 ) -> Group:
     """The group that is written."""
+    if mode == "r+" and consolidated and path and path.strip("/"):
+        # The root has the consolidated metadata.
+        root = _opened(place, mode, None, consolidated, storage_options, zarr_format)
+        return root.get_group(path.strip("/"))
     return open_group(
         place,
         mode="a" if mode == "a-" else mode,

@@ -40,11 +40,16 @@ class ZarrReader(AbstractDataStore):
     def get_variables(self) -> dict[str, Variable]:
         found = {}
         for name, kind, handle, error in self._group._opened(1):
-            if kind != "array" or name in self._dropped:
+            if kind != "array":
                 continue
-            if error is not None:
-                raise error
-            found[name] = self._variable(cast(Array, self._group._node(handle)))
+            try:
+                if error is not None:
+                    raise error
+                found[name] = self._variable(cast(Array, self._group._node(handle)))
+            except Exception:
+                # xarray drops the others after it has looked at their dimensions.
+                if name not in self._dropped:
+                    raise
         return found
 
     def _variable(self, array: Array) -> Variable:

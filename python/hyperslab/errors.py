@@ -27,6 +27,7 @@ __all__ = [
     "ContainsArrayError",
     "ContainsGroupError",
     "ConversionError",
+    "DamagedFileError",
     "DataTypeError",
     "DataTypeValidationError",
     "DestinationError",
@@ -207,6 +208,10 @@ class DestinationError(HyperslabError, FileExistsError, ValueError):
 
 class ExternalFileError(HyperslabError, PermissionError, ValueError):
     """A file refers to another one that may not be read: see ``config.external_files``."""
+
+
+class DamagedFileError(MetadataValidationError, OSError):
+    """`hyperslab.File` cannot open a file: it is cut off, or damaged where it begins."""
 
 
 class UnclosedFileError(HyperslabError, OSError, ValueError):
