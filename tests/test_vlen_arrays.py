@@ -189,7 +189,7 @@ def test_as_numpy(data: st.DataObject, zarr_format: Any, order: Any) -> None:
     ]:
         found, expected = z[key], reference[key]
         assert found == expected if isinstance(found, str) else found.tolist() == expected.tolist()
-        assert z.read_ragged(key).to_numpy().tolist() == np.asarray(expected).tolist()
+        assert z.read_ragged(key).to_numpy().tolist() == np.asarray(expected, object).tolist()
     assert z.oindex[[4, 0], [1, 2]].tolist() == reference[np.ix_([4, 0], [1, 2])].tolist()
     assert z.vindex[[4, 0], [1, 2]].tolist() == reference[[4, 0], [1, 2]].tolist()
     assert z.blocks[0, 0].tolist() == reference[: chunks[0], : chunks[1]].tolist()
