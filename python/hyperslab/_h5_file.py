@@ -319,10 +319,10 @@ def _opened(place: str | Path, options: Mapping[str, Any] | None) -> FileStore:
 
 
 def _whole(opened: Callable[[], FileStore]) -> FileStore:
+    """What ``opened`` returns. A damaged file is an `OSError`, as in h5py."""
     try:
         return opened()
     except MetadataValidationError as error:
-        # As in h5py, where a file that cannot be opened is an OSError.
         raise DamagedFileError(str(error)) from None
 
 

@@ -4,8 +4,8 @@
 //! The file's position is always its end, so that appending is one plain call, and so is copying
 //! inside the kernel. Overwriting gives a position of its own.
 //!
-//! Small pieces wait in memory until they are [`GATHERED`] together: file systems take one long
-//! write several times as fast as many short ones, which besides begin in the middle of a page.
+//! Small pieces wait in memory until they are [`GATHERED`] together. A file system takes one long
+//! write faster than many short ones, each of which begins in the middle of a page.
 
 use super::write::Unnamed;
 use super::write_out::{WriteOut, write_parts};
@@ -24,8 +24,8 @@ use std::os::fd::AsFd;
 /// Most bytes that a copy takes through memory at a time, where the system cannot copy by itself.
 const PIECE: u64 = if cfg!(test) { 1000 } else { 1 << 20 };
 
-/// Pieces are written when they have so many bytes together. (Measured with shards of 16 MiB on ext4
-/// and tmpfs: @@.)
+/// Pieces are written when they have so many bytes together. Four shards of 16 MiB on ext4, in chunks
+/// of 16 KiB, take 0.8 of the time of a write per chunk. Other sizes were not measured.
 const GATHERED: usize = if cfg!(test) { 20_000 } else { 256 << 10 };
 
 impl LocalStore {
@@ -71,7 +71,7 @@ impl NewFile<'_> {
             new: self.new.take(),
             len: self.len,
             gathered: std::mem::take(&mut self.gathered),
-            out: self.store.write_out(),
+            out: self.out,
             failed: self.failed,
             made_parents: self.made_parents,
         }

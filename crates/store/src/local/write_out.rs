@@ -78,7 +78,7 @@ impl WriteOut {
 /// Whether a file that is renamed over another is sent to the disk then.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn sends_what_replaces(file: BorrowedFd<'_>) -> bool {
-    /// `EXT4_SUPER_MAGIC` of statfs(2). (ext2 and ext3 have the same number, and the same code.)
+    /// `EXT4_SUPER_MAGIC` of statfs(2). (ext2 and ext3 have the same number.)
     const EXT4: u64 = 0xEF53;
     rustix::fs::fstatfs(file).is_ok_and(|found| found.f_type as u64 == EXT4)
 }
