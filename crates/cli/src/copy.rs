@@ -212,6 +212,7 @@ impl CopyArgs {
             threads: options.threads,
             max_memory: options.max_memory,
             skip_unsupported: options.skip_unsupported,
+            consolidated: !options.unconsolidated,
             fsync: options.fsync,
             region: self.region.clone(),
             target_region: self.target_region.clone(),
