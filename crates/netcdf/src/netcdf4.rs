@@ -96,6 +96,11 @@ pub fn variable_name(dataset: &str) -> &str {
     dataset.strip_prefix(NOT_COORDINATES).unwrap_or(dataset)
 }
 
+/// The names that the dataset of a variable may have, the one that comes first if both are there.
+pub fn dataset_names(variable: &str) -> [String; 2] {
+    [format!("{NOT_COORDINATES}{variable}"), variable.to_owned()]
+}
+
 /// The dimensions of a group by number, then those without. Groups below inherit them.
 pub fn dimensions(group: &Group) -> Result<Vec<Dimension>, Hdf5Error> {
     let mut found = Vec::new();

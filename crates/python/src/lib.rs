@@ -37,6 +37,7 @@ mod held;
 mod index;
 mod mapping;
 mod masked;
+mod meaning;
 mod msgpack;
 mod npy_string;
 mod objects;
@@ -100,6 +101,8 @@ mod _native {
     use crate::handles::{ArrayHandle, GroupHandle, array_of_document};
     #[pymodule_export]
     use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle, convert_elements};
+    #[pymodule_export]
+    use crate::meaning::{FileMeaning, user_attributes};
     #[pymodule_export]
     use crate::objects::object_bytes;
     #[pymodule_export]

@@ -91,7 +91,7 @@ pub(crate) enum CopiedCodecs {
 }
 
 /// The description of the copy of `array`, or of a part of it that has the shape `shape` in the copy.
-pub(crate) fn convert(
+pub(super) fn convert(
     array: &Array,
     variable: &Variable,
     (window, shape): (&Window, &[u64]),

@@ -39,9 +39,8 @@ mod walked;
 
 pub use compressor::Compressors;
 pub(crate) use blocks::all;
-pub(crate) use convert::{Copied, CopiedCodecs, Copying, convert};
+pub(crate) use convert::{Copied, CopiedCodecs, Copying};
 pub(crate) use hdf5::Paths;
-pub(crate) use region::Window;
 pub(crate) use stored::fill_in;
 pub use outline::{Crew, Outline, OutlinedArray, Units, outline, outline_into};
 pub use parts::{Part, PartStamp, compare_part, copy_part, stamp_part};
@@ -49,10 +48,12 @@ pub use plan::{CopyPlan, Pass};
 pub use region::{Bounds, Region};
 
 use crate::stores::{Intent, Reached, StoreOptions, is_in_archive, local_path, reach, refuse_file_name};
-use crate::{Array, Error, Format, Node, Result, settings};
+use crate::{Array, Error, Format, Node, Result, Variable, settings};
 use hyperslab_store::{Ask, Key, MemoryStore, Store};
-use hyperslab_zarr::{self as zarr, ArraySpec, Creation};
+use convert::convert;
+use hyperslab_zarr::{self as zarr, ArraySpec, Choice, Creation};
 pub use place::is_node as is_replaceable;
+use region::Window;
 use place::{Destination, Room};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -398,6 +399,23 @@ pub fn copy_into(
     report.bytes = report.bytes.saturating_add(transfer.value_bytes());
     target.store().flush()?;
     Ok(report)
+}
+
+/// The description of an array of a file as Zarr has it, in chunks of this shape and without codecs.
+pub(crate) fn specified(
+    name: &str,
+    array: &Array,
+    variable: &Variable,
+    format: Format,
+    chunks: &[u64],
+) -> Result<ArraySpec> {
+    let options =
+        CopyOptions { format: Some(format), compressors: Some("none".parse()?), ..CopyOptions::default() };
+    let copying = &mut Copying { name, options: &options, notes: &mut Default::default() };
+    let mut spec = convert(array, variable, (&Window::whole(array.shape()), &variable.shape), copying)?;
+    spec.chunks = Some(chunks.iter().map(|n| (*n).max(1)).collect());
+    spec.compressors = Choice::Set(Vec::new());
+    Ok(spec)
 }
 
 /// Copies the elements of an array to a new one at the root of an empty store.

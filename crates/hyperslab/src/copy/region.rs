@@ -106,7 +106,7 @@ fn range((start, stop): Bounds, n: u64) -> Range<u64> {
 
 /// The part of a source that is copied, and where in the target it goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Window {
+pub(super) struct Window {
     /// Its first element in the source.
     pub(super) from: Dims,
     /// Its first element in the target.
@@ -117,7 +117,7 @@ pub(crate) struct Window {
 
 impl Window {
     /// All of an array, to an array of its shape.
-    pub(crate) fn whole(shape: &[u64]) -> Window {
+    pub(super) fn whole(shape: &[u64]) -> Window {
         let zeros = Dims::from_elem(0, shape.len());
         Window { from: zeros.clone(), to: zeros, shape: shape.into() }
     }

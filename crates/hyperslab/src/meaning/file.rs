@@ -1,7 +1,11 @@
 //! Datasets of HDF5 and variables of NetCDF files as variables.
 
 use super::{FILL_VALUE, MissingValue, Variable};
-use crate::{Array, DataFile, Dims, Group, Json, Node, Result, hdf5_json, netcdf};
+use crate::copy::specified;
+use crate::{
+    Array, ArraySpec, Choice, DataFile, Dims, Error, Format, Group, Json, MemoryStore, Node, Result, hdf5_json,
+    netcdf, zarr,
+};
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::element::ElementKind;
 use hyperslab_hdf5::value::Value;
@@ -10,9 +14,10 @@ use hyperslab_netcdf::netcdf4::{self, Dimension, Scale};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// A file, and what was found in it so far.
+/// What the datasets of a file of HDF5 or NetCDF mean to programs that know variables, as xarray: names
+/// of axes, lengths, attributes. Keeps what was found in the file so far.
 #[derive(Debug)]
-pub(crate) struct FileMeaning {
+pub struct FileMeaning {
     /// Whether its datasets are variables: it is NetCDF, or has dimension scales.
     has_variables: bool,
     /// The root group, if it is HDF5.
@@ -24,19 +29,26 @@ pub(crate) struct FileMeaning {
 }
 
 impl FileMeaning {
-    pub(crate) fn of(file: &DataFile) -> Result<FileMeaning> {
+    /// A file of HDF5 has variables if netCDF wrote it, or if it has a dimension scale anywhere.
+    pub fn of(file: &DataFile) -> Result<FileMeaning> {
+        let mut meaning = Self::of_variables(file)?;
+        if let Some(root) = &meaning.root {
+            meaning.has_variables = netcdf4::is_netcdf4(root.file())? || netcdf4::has_scales(root.file())?;
+        }
+        Ok(meaning)
+    }
+
+    /// Takes all datasets for variables, as netCDF-C does.
+    pub fn of_variables(file: &DataFile) -> Result<FileMeaning> {
         let root = match file.open("")? {
             Node::Group(group) => group.as_hdf5().cloned(),
             Node::Array(_) => None,
         };
-        let has_variables = match &root {
-            Some(root) => netcdf4::is_netcdf4(root.file())? || netcdf4::has_scales(root.file())?,
-            None => true,
-        };
-        Ok(FileMeaning { has_variables, root, dimensions: Mutex::default(), phony: OnceLock::new() })
+        Ok(FileMeaning { has_variables: true, root, dimensions: Mutex::default(), phony: OnceLock::new() })
     }
 
-    pub(super) fn variable(&self, array: &Array) -> Result<Option<Variable>> {
+    /// The array as a variable. `None`: a dataset that only stands for a dimension, without values.
+    pub fn variable(&self, array: &Array) -> Result<Option<Variable>> {
         if let Some(variable) = array.as_netcdf3() {
             return self.of_classic(array, variable).map(Some);
         }
@@ -48,7 +60,7 @@ impl FileMeaning {
         if self.has_variables && scale.is_some_and(|scale| scale.without_variable) {
             return Ok(None);
         }
-        let (mut attributes, unreadable) = self.attributes(&found, scale.is_some())?;
+        let (mut attributes, unreadable) = self.attributes(&found)?;
         let mut variable = Variable {
             is_variable: self.has_variables,
             dimension_names: netcdf4::dimension_names(dataset)?,
@@ -87,15 +99,32 @@ impl FileMeaning {
         })
     }
 
+    /// Whether an attribute of a node is one that a user has written.
+    pub fn is_of_user(&self, attribute: &str) -> bool {
+        !netcdf4::is_reserved(attribute) || matches!(attribute, "CLASS" | "NAME") && !self.has_variables
+    }
+
+    /// The names of the unlimited dimensions that the group at a path defines.
+    pub fn unlimited(&self, file: &DataFile, path: &str) -> Result<Vec<String>> {
+        if self.root.is_some() {
+            let found = self.dimensions(path.trim_matches('/'))?;
+            let unlimited = found.iter().filter(|dimension| dimension.unlimited && !dimension.is_scalar);
+            return Ok(unlimited.map(|dimension| dimension.name.clone()).collect());
+        }
+        let Node::Group(root) = file.open("")? else { return Ok(Vec::new()) };
+        let dimensions = root.as_netcdf3().map(netcdf::File::dimensions).unwrap_or_default();
+        Ok(dimensions.iter().filter(|each| each.unlimited).map(|each| each.name.clone()).collect())
+    }
+
     pub(super) fn group_attributes(&self, group: &Group) -> Result<(Json, Vec<String>)> {
         match group.as_hdf5() {
-            Some(group) => self.attributes(&group.attributes()?, false),
+            Some(group) => self.attributes(&group.attributes()?),
             None => Ok((group.attributes()?.into_owned(), Vec::new())),
         }
     }
 
-    /// The last name of a path is that of a variable.
-    pub(super) fn variable_path(&self, path: &str) -> String {
+    /// The path of a variable from that of its dataset.
+    pub fn variable_path(&self, path: &str) -> String {
         if !self.has_variables {
             return path.to_owned();
         }
@@ -104,14 +133,40 @@ impl FileMeaning {
         group.map_or_else(|| name.to_owned(), |group| format!("{group}/{name}"))
     }
 
+    /// The names that the dataset of a variable may have, the one that comes first if both are there.
+    pub fn dataset_names(&self, variable: &str) -> Vec<String> {
+        match self.has_variables {
+            true => netcdf4::dataset_names(variable).to_vec(),
+            false => vec![variable.to_owned()],
+        }
+    }
+
+    /// The text of the `zarr.json` of an array whose chunks have this shape and these codecs.
+    pub fn document(&self, array: &Array, chunks: &[u64], codecs: Vec<Json>) -> Result<String> {
+        let name = array.name();
+        let variable = self.variable(array)?.ok_or_else(|| {
+            Error::Copy { array: name.clone(), why: "it only stands for a dimension".into() }
+        })?;
+        let spec = specified(&name, array, &variable, Format::ZarrV3, chunks)?;
+        let spec = ArraySpec { compressors: Choice::Set(codecs), ..spec };
+        let made = zarr::Array::create(Arc::new(MemoryStore::new()), "", spec, false)?;
+        Ok(made.to_json().to_text(None))
+    }
+
+    /// The text of the `zarr.json` of a group.
+    pub fn group_document(&self, group: &Group) -> Result<String> {
+        let (attributes, _) = self.group_attributes(group)?;
+        let members = [("zarr_format", 3u32.into()), ("node_type", "group".into()), ("attributes", attributes)];
+        Ok(Json::from(members).to_text(None))
+    }
+
     /// The user's attributes, and the names of those that cannot be read. In NetCDF a list of one
     /// value is that value.
-    fn attributes(&self, found: &[Attribute], is_scale: bool) -> Result<(Json, Vec<String>)> {
+    fn attributes(&self, found: &[Attribute]) -> Result<(Json, Vec<String>)> {
         let (mut json, mut unreadable) = (Json::object(), Vec::new());
         for attribute in found {
             let name = attribute.name.as_str();
-            let ordinary = matches!(name, "CLASS" | "NAME") && !is_scale;
-            if netcdf4::is_reserved(name) && !ordinary {
+            if !self.is_of_user(name) {
                 continue;
             }
             match attribute.value() {

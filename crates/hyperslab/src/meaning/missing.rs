@@ -5,7 +5,7 @@ use hyperslab_codec::{ByteOrder, DataType, Kind, VlenKind};
 
 /// The value of `_FillValue`.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum MissingValue {
+pub enum MissingValue {
     /// No element is missing.
     None,
     /// One element in memory; of text of any length, its UTF-8.

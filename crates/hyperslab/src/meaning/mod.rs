@@ -7,7 +7,7 @@
 //! |---|---|---|---|
 //! | NetCDF-3 | dimensions in the header | attribute `_FillValue` | – |
 //! | NetCDF-4 | dimension scales ([`netcdf4`](hyperslab_netcdf::netcdf4)) | attribute `_FillValue` | – |
-//! | Zarr v2 | attribute `_ARRAY_DIMENSIONS`, or NCZarr's lists | `fill_value`, unless it is `null` | `_ARRAY_DIMENSIONS: []` |
+//! | Zarr v2 | attribute `_ARRAY_DIMENSIONS`, or the lists of NCZarr | `fill_value`, unless it is `null` | `_ARRAY_DIMENSIONS: []` |
 //! | Zarr v3 | `dimension_names` | attribute `_FillValue`, floats in base 64 | – |
 //!
 //! [`Meaning::variable`] reads these words, and [`Variable::words`] writes them in the words of
@@ -22,9 +22,10 @@ mod missing;
 pub(crate) mod ome;
 mod words;
 
-pub(crate) use file::FileMeaning;
-pub(crate) use missing::MissingValue;
+pub use file::FileMeaning;
+pub use missing::MissingValue;
 pub(crate) use words::Words;
+pub use words::user_attributes;
 
 use crate::{Array, Dims, Group, Json, Node, Result, zarr};
 
@@ -46,20 +47,20 @@ pub(crate) enum Meaning {
 
 /// An array as programs see it that know variables.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Variable {
+pub struct Variable {
     /// Whether axes have names, so that the array is a variable and not plain.
-    pub(crate) is_variable: bool,
+    pub is_variable: bool,
     /// Names of the axes. A variable has all of them.
-    pub(crate) dimension_names: Option<Vec<Option<String>>>,
+    pub dimension_names: Option<Vec<Option<String>>>,
     /// Elements per axis. A variable may be shorter in its file than its unlimited dimensions are;
     /// the rest is fill value.
-    pub(crate) shape: Dims,
+    pub shape: Dims,
     /// The user's attributes, an object. Those of a variable do not have `_FillValue`.
-    pub(crate) attributes: Json,
+    pub attributes: Json,
     /// What marks missing elements of a variable.
-    pub(crate) missing: MissingValue,
+    pub missing: MissingValue,
     /// Names of attributes whose values cannot be read or have no words in JSON.
-    pub(crate) unreadable: Vec<String>,
+    pub unreadable: Vec<String>,
 }
 
 impl Meaning {

@@ -71,6 +71,7 @@ pub(super) fn variable(array: &zarr::Array, scalars: bool) -> Variable {
     let node = Array::from(array.clone());
     let (mut missing, mut dimension_names) = (MissingValue::None, names);
     if is_variable {
+        attributes = user_attributes(array);
         let said = attributes.remove(FILL_VALUE);
         missing = match (array.format(), array.fill(), said) {
             (zarr::Format::V2, Some(fill), _) if has_plain_elements(&node) => MissingValue::Value(fill.to_vec()),
@@ -79,11 +80,6 @@ pub(super) fn variable(array: &zarr::Array, scalars: bool) -> Variable {
             (_, _, None) => MissingValue::None,
         };
         dimension_names.get_or_insert_default();
-        if array.format() == zarr::Format::V2
-            && let Json::Object(members) = &mut attributes
-        {
-            members.retain(|(name, _)| name != DIMENSIONS && !is_of_nczarr(name));
-        }
     } else {
         dimension_names = array.dimension_names().map(<[_]>::to_vec);
     }
@@ -97,26 +93,24 @@ pub(super) fn variable(array: &zarr::Array, scalars: bool) -> Variable {
     }
 }
 
-/// The names of all axes: those of Zarr, or those of NCZarr.
+/// The names of all axes.
 pub(super) fn names(array: &zarr::Array) -> Option<Vec<Option<String>>> {
-    let names = match array.dimension_names() {
-        Some(names) => names.to_vec(),
-        None if array.format() == zarr::Format::V2 => nczarr_names(array)?,
-        None => return None,
-    };
-    names.iter().all(Option::is_some).then_some(names)
+    array.dimension_names().filter(|names| names.iter().all(Option::is_some)).map(<[_]>::to_vec)
 }
 
-/// The last parts of the paths of dimensions, which NCZarr keeps in the document or in an attribute
-/// ([NCZarr](https://docs.unidata.ucar.edu/nug/current/nczarr_head.html)).
-fn nczarr_names(array: &zarr::Array) -> Option<Vec<Option<String>>> {
-    let said = array.to_json().get("_NCZARR_ARRAY").or_else(|| array.attributes().get("_nczarr_array"))?;
-    let paths = said.get("dimrefs").or_else(|| said.get("dimension_references"))?.as_array()?;
-    let name = |path: &Json| Some(Some(path.as_str()?.rsplit('/').next()?.to_owned()));
-    let names: Vec<Option<String>> = paths.iter().map(name).collect::<Option<_>>()?;
-    (names.len() == array.layout().shape().len()).then_some(names)
+/// Whether a user has written an attribute of an array of Zarr v2 that has names of axes.
+fn is_of_user(attribute: &str) -> bool {
+    let start = attribute.get(..NCZARR.len());
+    attribute != DIMENSIONS && !start.is_some_and(|start| start.eq_ignore_ascii_case(NCZARR))
 }
 
-fn is_of_nczarr(attribute: &str) -> bool {
-    attribute.get(..NCZARR.len()).is_some_and(|start| start.eq_ignore_ascii_case(NCZARR))
+/// The attributes of a variable that users have written, and `_FillValue`.
+pub fn user_attributes(array: &zarr::Array) -> Json {
+    let mut attributes = array.attributes().clone();
+    if array.format() == zarr::Format::V2
+        && let Json::Object(members) = &mut attributes
+    {
+        members.retain(|(name, _)| is_of_user(name));
+    }
+    attributes
 }

@@ -11,14 +11,13 @@ mod inlined;
 mod numcodecs;
 mod places;
 
-use crate::copy::{CopyOptions, Copying, Window, convert};
+use crate::copy::specified;
 use crate::error::check;
 use crate::interface::ArrayNode;
 use crate::meaning::{Meaning, Variable};
 use crate::{Array, Below, Error, Format, Group, Json, MemoryStore, Node, NodeKind, Result, zarr};
 use hyperslab_hdf5::element::ElementKind;
 use hyperslab_store::Ask;
-use hyperslab_zarr::{ArraySpec, Choice};
 use numcodecs::numcodecs;
 use places::{StoredChunk, not_a_file, read, stored_chunks};
 use std::collections::HashSet;
@@ -121,20 +120,6 @@ fn base64(bytes: &[u8]) -> Json {
     format!("base64:{}", zarr::base64(bytes)).as_str().into()
 }
 
-/// The array as Zarr v2 has it, in chunks of this shape and without codecs.
-fn spec(name: &str, array: &Array, variable: &Variable, chunks: &[u64]) -> Result<ArraySpec> {
-    let options = CopyOptions {
-        format: Some(Format::ZarrV2),
-        compressors: Some("none".parse()?),
-        ..CopyOptions::default()
-    };
-    let copying = &mut Copying { name, options: &options, notes: &mut Default::default() };
-    let mut spec = convert(array, variable, (&Window::whole(array.shape()), &variable.shape), copying)?;
-    spec.chunks = Some(chunks.iter().map(|n| (*n).max(1)).collect());
-    (spec.filters, spec.compressors) = (Choice::Set(Vec::new()), Choice::Set(Vec::new()));
-    Ok(spec)
-}
-
 fn array_references(
     path: &str,
     array: &Array,
@@ -171,7 +156,7 @@ fn array_references(
 
     // The metadata as Zarr v2 writes it, which knows nothing of these codecs.
     let shape = if array.has_chunks() { array.chunk_shape() } else { array.shape() };
-    let spec = spec(&name, array, variable, shape)?;
+    let spec = specified(&name, array, variable, Format::ZarrV2, shape)?;
     if spec.dtype.size() != array.dtype().size() {
         return Err(refuse("there are gaps between the fields of its elements".into()));
     }

@@ -98,7 +98,8 @@ pub(crate) fn parse(document: &Arc<Json>, attributes: Json) -> Result<Metadata, 
         codecs,
         fill,
         keys: Arc::new(KeyPattern::new(KeyEncoding::V2 { separator }, rank)?),
-        dimension_names: dimension_names(&attributes, rank),
+        dimension_names: dimension_names(&attributes, rank)
+            .or_else(|| nczarr_names(document, &attributes, rank)),
         shape,
         attributes,
         filters,
@@ -176,6 +177,16 @@ fn dimension_names(attributes: &Json, rank: usize) -> Option<Vec<Option<String>>
     let names = attributes.get(DIMENSIONS)?.as_array()?;
     let names: Vec<Option<String>> =
         names.iter().map(|name| name.as_str().map(|name| Some(name.to_owned()))).collect::<Option<_>>()?;
+    (names.len() == rank).then_some(names)
+}
+
+/// The names of the axes that NCZarr keeps, as paths of dimensions, in the document or in an attribute
+/// ([NCZarr](https://docs.unidata.ucar.edu/nug/current/nczarr_head.html)).
+fn nczarr_names(document: &Json, attributes: &Json, rank: usize) -> Option<Vec<Option<String>>> {
+    let said = document.get("_NCZARR_ARRAY").or_else(|| attributes.get("_nczarr_array"))?;
+    let paths = said.get("dimrefs").or_else(|| said.get("dimension_references"))?.as_array()?;
+    let name = |path: &Json| Some(Some(path.as_str()?.rsplit('/').next()?.to_owned()));
+    let names: Vec<Option<String>> = paths.iter().map(name).collect::<Option<_>>()?;
     (names.len() == rank).then_some(names)
 }
 
