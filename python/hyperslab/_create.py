@@ -120,6 +120,7 @@ class CopySpec(TypedDict):
     max_memory: int
     verify: bool
     skip_unsupported: bool
+    consolidated: bool
     overwrite: bool
     fsync: bool
     region: CopyRegion | None

@@ -101,6 +101,9 @@ pub(crate) struct CopyArgs {
     /// which; otherwise the first is an error, before anything is written.
     #[arg(long)]
     skip_unsupported: bool,
+    /// Make no consolidated metadata: all documents of a group in one, which readers far away want.
+    #[arg(long)]
+    no_consolidated: bool,
     /// Replace the array or group at DST, when the copy is complete.
     #[arg(long)]
     overwrite: bool,
@@ -209,6 +212,7 @@ impl CopyArgs {
             threads: options.threads,
             max_memory: options.max_memory,
             skip_unsupported: options.skip_unsupported,
+            consolidated: !options.unconsolidated,
             fsync: options.fsync,
             region: self.region.clone(),
             target_region: self.target_region.clone(),
@@ -239,6 +243,7 @@ impl CopyArgs {
             max_memory: self.max_memory,
             verify: self.verify,
             skip_unsupported: self.skip_unsupported,
+            unconsolidated: self.no_consolidated,
             overwrite: self.overwrite,
             fsync: self.fsync || wants_fsync(),
             region: self.region.clone(),

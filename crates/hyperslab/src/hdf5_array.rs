@@ -142,6 +142,13 @@ impl ArrayNode for Hdf5Array {
         copying::read(self, selection, options, paths)
     }
 
+    fn absent_text(&self) -> Result<Option<Vec<u8>>> {
+        match self.dataset.element().kind {
+            ElementKind::VlenString { .. } => Ok(Some(copying::absent_text(&self.dataset)?)),
+            _ => Ok(None),
+        }
+    }
+
     fn copies_absent(&self) -> bool {
         copying::copies_absent(&self.dataset)
     }

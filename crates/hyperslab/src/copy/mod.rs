@@ -38,8 +38,11 @@ mod transfer;
 mod walked;
 
 pub use compressor::Compressors;
-pub(crate) use convert::{Copied, CopiedCodecs, Copying};
+pub(crate) use blocks::all;
+pub(crate) use convert::{Copied, CopiedCodecs, Copying, convert};
 pub(crate) use hdf5::Paths;
+pub(crate) use region::Window;
+pub(crate) use stored::fill_in;
 pub use outline::{Crew, Outline, OutlinedArray, Units, outline, outline_into};
 pub use parts::{Part, PartStamp, compare_part, copy_part, stamp_part};
 pub use plan::{CopyPlan, Pass};
@@ -48,12 +51,13 @@ pub use region::{Bounds, Region};
 use crate::stores::{Intent, Reached, StoreOptions, is_in_archive, local_path, reach, refuse_file_name};
 use crate::{Array, Error, Format, Node, Result, settings};
 use hyperslab_store::{Ask, Key, MemoryStore, Store};
-use hyperslab_zarr::{self as zarr, Creation};
+use hyperslab_zarr::{self as zarr, ArraySpec, Creation};
 pub use place::is_node as is_replaceable;
 use place::{Destination, Room};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use structures::Repack;
 use temporary::Beside;
 use transfer::{Job, Means, Transfer};
 use walked::{Member, Walked};
@@ -139,6 +143,8 @@ pub struct CopyOptions<'a> {
     pub fsync: bool,
     /// What of each array is copied; `None`: all.
     pub region: Option<Region>,
+    /// Whether the copy of a group gets no consolidated metadata.
+    pub unconsolidated: bool,
     /// Gets the progress.
     pub progress: Option<&'a dyn Progress>,
 }
@@ -154,6 +160,7 @@ impl Default for CopyOptions<'_> {
             threads: None,
             max_memory: 256 << 20,
             verify: false,
+            unconsolidated: false,
             skip_unsupported: false,
             overwrite: false,
             fsync: false,
@@ -246,7 +253,7 @@ pub fn plan(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     let walked = Walked::new(source, target.as_deref().map(Room::of), options)?;
     // Layouts of the copies, without a place.
     let nowhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let jobs = walked.arrays.iter().map(|Member { path, array, spec, window }| {
+    let jobs = walked.arrays.iter().map(|Member { path, array, spec, window, .. }| {
         options.check()?;
         let spec = spec.clone();
         let copied = zarr::Array::create_with(nowhere.clone(), path, spec, Creation::Inside, None)?;
@@ -391,6 +398,25 @@ pub fn copy_into(
     report.bytes = report.bytes.saturating_add(transfer.value_bytes());
     target.store().flush()?;
     Ok(report)
+}
+
+/// Copies the elements of an array to a new one at the root of an empty store.
+pub(crate) fn copy_values(
+    source: &Array,
+    spec: ArraySpec,
+    store: &Arc<dyn Store>,
+    ask: Option<Ask<'_>>,
+) -> Result<()> {
+    let target = zarr::Array::create_with(store.clone(), "", spec, Creation::Unseen, ask)?;
+    let repack = target.structure().map(|structure| Repack::new(source, structure)).transpose();
+    let repack = repack.map_err(|why| Error::Copy { array: source.name(), why })?.flatten();
+    let window = Window::whole(source.shape());
+    let (source, target) = (source.clone(), target.into());
+    let jobs =
+        [Job { name: source.name(), source, target, stored: 0, repack, window, is_new: true }];
+    let options = CopyOptions::default();
+    let transfer = Transfer::new(&jobs, options.means(None))?;
+    transfer.run(Phase::Copy, jobs.iter().map(Job::bytes).sum(), &mut |_, error| Err(error))
 }
 
 /// The number of objects of an array that are stored, and their bytes; nothing where the store does

@@ -107,7 +107,7 @@ pub fn outline(
     let mut arrays = Vec::new();
     // Temporary arrays of all arrays may be on the disk together.
     let mut taken = 0u64;
-    for Member { path, array, spec, window } in &walked.arrays {
+    for Member { path, array, spec, window, .. } in &walked.arrays {
         options.check()?;
         let target =
             zarr::Array::create_with(nowhere.clone(), path, spec.clone(), Creation::Unseen, Some(ask))?;
@@ -174,7 +174,8 @@ pub(super) fn job_into(
     let refuse = |why: String| Error::Options(format!("region of '{name}': {why}"));
     let window = Window::of(source, options.region.as_ref())?;
     for (region, array) in [(options.region.as_ref(), source), (Some(target_region), target)] {
-        if let Some(unknown) = region.map(|region| region.unknown([array].into_iter())).transpose()?
+        let names = std::iter::once(array.dimension_names()?);
+        if let Some(unknown) = region.map(|region| region.unknown(names)).transpose()?
             && let [name, ..] = unknown[..]
         {
             return Err(Error::Options(format!("region: the array has no dimension named {name:?}")));

@@ -8,6 +8,7 @@ use super::structures::Repack;
 use super::temporary::Beside;
 use super::transfer::{Job, Transfer};
 use super::{CopyOptions, CopyReport, Copying, Phase, Shards, hdf5, shown, stored};
+use crate::meaning::{Meaning, Variable, ome};
 use crate::{Array, Below, Error, Format, Group, Json, Node, NodeKind, Result};
 use hyperslab_hdf5::Hdf5Error;
 use hyperslab_store::{Ask, Store};
@@ -20,17 +21,20 @@ use std::time::Instant;
 pub(super) struct Member {
     pub(super) path: String,
     pub(super) array: Array,
+    pub(super) variable: Variable,
     pub(super) spec: ArraySpec,
     pub(super) window: Window,
 }
+
+const NO_ATTRIBUTE: &str = "attributes left out, whose type has no words in JSON";
 
 /// The source, and what its copy is to be. Paths are relative to the source.
 pub(super) struct Walked<'o> {
     options: &'o CopyOptions<'o>,
     pub(super) groups: Vec<(String, Json)>,
     pub(super) arrays: Vec<Member>,
+    /// Whether the copy gets consolidated metadata.
     pub(super) consolidated: bool,
-    is_netcdf: bool,
     notes: Notes,
     pub(super) report: CopyReport,
 }
@@ -43,12 +47,14 @@ impl<'o> Walked<'o> {
             groups: Vec::new(),
             arrays: Vec::new(),
             consolidated: false,
-            is_netcdf: source.file().map_or(Ok(false), |file| file.is_netcdf4())?,
             notes: Notes::new(),
             report: CopyReport::default(),
         };
         match source {
-            Node::Array(array) => walked.add_array(String::new(), array.clone())?,
+            Node::Array(array) => {
+                let meaning = Meaning::of(source, [array].into_iter())?;
+                walked.add_array(&meaning, String::new(), array.clone())?;
+            }
             Node::Group(group) => walked.add_group(group, room)?,
         }
         walked.check_region(source)?;
@@ -74,7 +80,8 @@ impl<'o> Walked<'o> {
                     .into(),
             ));
         }
-        match region.unknown(self.arrays.iter().map(|member| &member.array))?[..] {
+        let names = |member: &Member| member.variable.dimension_names.clone();
+        match region.unknown(self.arrays.iter().map(names))?[..] {
             [] => Ok(()),
             [name, ..] => Err(Error::Options(format!("region: no array has a dimension named {name:?}"))),
         }
@@ -94,26 +101,24 @@ impl<'o> Walked<'o> {
     }
 
     pub(super) fn format(&self) -> Result<zarr::Format> {
-        self.options.format.unwrap_or(Format::ZarrV3).zarr()
+        self.copied_format().zarr()
     }
 
     /// The copy of one array or group, on its way.
     fn copying<'c>(&'c mut self, name: &'c str) -> Copying<'c> {
-        let (options, is_netcdf) = (self.options, self.is_netcdf);
-        Copying { name, options, is_netcdf, notes: &mut self.notes }
+        Copying { name, options: self.options, notes: &mut self.notes }
     }
 
     /// The group, and all below it.
     fn add_group(&mut self, group: &Group, room: Option<Room>) -> Result<()> {
-        self.consolidated = group.is_consolidated();
+        self.consolidated = !self.options.unconsolidated;
         // Consolidated metadata is a copy that may be out of date: what is stored counts, where the
         // store can tell that.
         let lists = group.store().lists();
         let stored = if lists { group.node().as_stored()? } else { None };
         let group = stored.unwrap_or_else(|| group.clone());
-        let attributes = group.node().copied_attributes(&mut self.copying("/"))?;
-        self.groups.push((String::new(), attributes));
         let options = self.options;
+        let mut opened: Vec<(String, Node)> = vec![(String::new(), Node::Group(group.clone()))];
         // What is in a group that was left out follows it.
         let mut skipped: Option<String> = None;
         for below in group.below(None, Some(&|| options.stops()))? {
@@ -140,7 +145,7 @@ impl<'o> Walked<'o> {
                 _ if let Some(why) = room.and_then(|room| room.check(path).err()) => {
                     Err(Error::Copy { array: shortened(path), why })
                 }
-                _ => open(&group, &below).and_then(|node| self.add(path, node)),
+                _ => open(&group, &below).map(|node| opened.push((path.clone(), node))),
             };
             match added {
                 Err(error) if options.skip_unsupported && is_unsupported(&error) => {
@@ -150,27 +155,57 @@ impl<'o> Walked<'o> {
                 added => added?,
             }
         }
+        let arrays = opened.iter().filter_map(|(_, node)| match node {
+            Node::Array(array) => Some(array),
+            Node::Group(_) => None,
+        });
+        let meaning = Meaning::of(&Node::Group(group.clone()), arrays)?;
+        for (path, node) in opened {
+            options.check()?;
+            match self.add(&meaning, path.clone(), node) {
+                Err(error) if options.skip_unsupported && is_unsupported(&error) => {
+                    self.report.skipped.push((shown(&path), error.to_string()));
+                }
+                added => added?,
+            }
+        }
         Ok(())
     }
 
     /// A group without what is below it, or an array.
-    fn add(&mut self, path: &str, node: Node) -> Result<()> {
+    fn add(&mut self, meaning: &Meaning, path: String, node: Node) -> Result<()> {
         match node {
-            Node::Array(array) => self.add_array(path.to_owned(), array),
+            Node::Array(array) => self.add_array(meaning, path, array),
             Node::Group(group) => {
-                let attributes = group.node().copied_attributes(&mut self.copying(&shown(path)))?;
-                self.groups.push((path.to_owned(), attributes));
+                let (attributes, unreadable) = meaning.group_attributes(&group)?;
+                self.note_unreadable(&path, &unreadable);
+                let attributes = ome::group_attributes(attributes, group.format(), self.copied_format());
+                self.groups.push((path, attributes));
                 Ok(())
             }
         }
     }
 
-    fn add_array(&mut self, path: String, array: Array) -> Result<()> {
-        let window = Window::of(&array, self.options.region.as_ref())?;
-        let spec = convert(&array, &window, &mut self.copying(&shown(&path)))?;
+    fn add_array(&mut self, meaning: &Meaning, path: String, array: Array) -> Result<()> {
+        let Some(variable) = meaning.variable(&array)? else { return Ok(()) };
+        let path = meaning.path(&path);
+        self.note_unreadable(&path, &variable.unreadable);
+        let (window, shape) = Window::of_variable(&array, &variable, self.options.region.as_ref())?;
+        let spec = convert(&array, &variable, (&window, &shape), &mut self.copying(&shown(&path)))?;
         self.report.bytes = self.report.bytes.saturating_add(window.bytes(array.dtype().size()));
-        self.arrays.push(Member { path, array, spec, window });
+        self.arrays.push(Member { path, array, variable, spec, window });
         Ok(())
+    }
+
+    fn copied_format(&self) -> Format {
+        self.options.format.unwrap_or(Format::ZarrV3)
+    }
+
+    fn note_unreadable(&mut self, path: &str, unreadable: &[String]) {
+        let notes = unreadable.iter().map(|name| format!("{}, {name:?}", shown(path)));
+        if !unreadable.is_empty() {
+            self.notes.entry(NO_ATTRIBUTE).or_default().extend(notes);
+        }
     }
 
     /// Makes the copy. `unseen`: the store is empty, and nobody else knows it. `beside`: where
@@ -196,7 +231,8 @@ impl<'o> Walked<'o> {
             zarr::Group::create_with(store.clone(), &place, format, attributes, how(path), ask)?;
         }
         let mut jobs = Vec::new();
-        for Member { path, array, spec, window } in self.arrays.drain(..) {
+        let mut promised = Vec::new();
+        for Member { path, array, variable, spec, window } in self.arrays.drain(..) {
             options.check()?;
             let (_, stored) = stored(&array, ask)?;
             self.report.stored_before = self.report.stored_before.saturating_add(stored);
@@ -218,6 +254,7 @@ impl<'o> Walked<'o> {
                 window,
                 is_new: true,
             });
+            promised.push(variable);
         }
         let transfer = Transfer::new(&jobs, options.means(beside))?;
         let report = &mut self.report;
@@ -239,6 +276,7 @@ impl<'o> Walked<'o> {
         if options.verify {
             let start = Instant::now();
             transfer.run(Phase::Verify, self.report.bytes, &mut |_, error| Err(error))?;
+            verify_meaning(&jobs, &promised, options)?;
             self.report.verified = Some(start.elapsed());
         }
         self.report.block_bytes = transfer.block_bytes();
@@ -249,6 +287,27 @@ impl<'o> Walked<'o> {
         }
         Ok(self.report)
     }
+}
+
+/// Compares what the arrays of a copy mean to people with what those of the source do: names of axes,
+/// attributes, and the value that marks missing elements.
+fn verify_meaning(jobs: &[Job], promised: &[Variable], options: &CopyOptions<'_>) -> Result<()> {
+    let has_names = promised.iter().any(|variable| variable.is_variable);
+    let meaning = Meaning::Zarr { has_names };
+    for (job, promised) in jobs.iter().zip(promised) {
+        options.check()?;
+        let mut target = job.target.clone();
+        // One that was left out is no longer there.
+        match target.refresh() {
+            Err(Error::Zarr(zarr::ZarrError::NotFound { .. })) => continue,
+            done => done?,
+        }
+        let Some(found) = meaning.variable(&target)? else { continue };
+        if let Some(differs) = promised.difference(&job.source, &found, &target) {
+            return Err(Error::Copy { array: job.name.clone(), why: format!("the copy differs: {differs}") });
+        }
+    }
+    Ok(())
 }
 
 fn open(group: &Group, below: &Below) -> Result<Node> {
