@@ -182,7 +182,7 @@ class ArrayObjects:
     @property
     def nbytes(self) -> int:
         """Bytes of its elements."""
-        return math.prod(self._shape) * self._array.dtype.itemsize
+        return math.prod(self._own_shape) * self._array.dtype.itemsize
 
     def places(self) -> tuple[npt.NDArray[Any], ...] | None:
         """Of the chunks that are stored: numbers in C order, offsets and sizes in the file, and whether the

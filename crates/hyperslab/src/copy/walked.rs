@@ -169,7 +169,26 @@ impl<'o> Walked<'o> {
                 added => added?,
             }
         }
+        let format = self.copied_format();
+        ome::convert_groups(&mut self.groups, group.format(), format);
+        if format == Format::ZarrV3 {
+            self.name_axes_of_images();
+        }
         Ok(())
+    }
+
+    /// Gives the arrays of OME-Zarr images the names of axes that their group says.
+    fn name_axes_of_images(&mut self) {
+        for (group, attributes) in &self.groups {
+            for (path, names) in ome::dataset_axes(attributes) {
+                let path = zarr::join(group, &path);
+                let image = self.arrays.iter_mut().find(|member| member.path == path);
+                let Some(Member { spec, .. }) = image else { continue };
+                if spec.dimension_names.is_none() && spec.shape.len() == names.len() {
+                    spec.dimension_names = Some(names.into_iter().map(Some).collect());
+                }
+            }
+        }
     }
 
     /// A group without what is below it, or an array.
@@ -179,7 +198,6 @@ impl<'o> Walked<'o> {
             Node::Group(group) => {
                 let (attributes, unreadable) = meaning.group_attributes(&group)?;
                 self.note_unreadable(&path, &unreadable);
-                let attributes = ome::group_attributes(attributes, group.format(), self.copied_format());
                 self.groups.push((path, attributes));
                 Ok(())
             }
