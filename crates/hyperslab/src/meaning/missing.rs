@@ -153,3 +153,64 @@ fn double(text: &str) -> Option<f64> {
     let bytes = zarr::from_base64(text)?;
     Some(f64::from_le_bytes(bytes.try_into().ok()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyperslab_store::MemoryStore;
+    use hyperslab_zarr::{ArraySpec, Format};
+    use std::sync::Arc;
+
+    fn array(dtype: &str) -> Array {
+        let spec = match dtype {
+            "text" => ArraySpec::of_vlen(Format::V3, &[2], VlenKind::Text),
+            _ => ArraySpec::new(Format::V2, &[2], dtype.parse().unwrap()),
+        };
+        zarr::Array::create(Arc::new(MemoryStore::new()), "a", spec, false).unwrap().into()
+    }
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn attributes_of_zarr_v3_are_those_of_xarray() {
+        // What `xarray.backends.zarr.FillValueCoder.encode` gives.
+        for (dtype, said, written) in [
+            ("<f8", "-9999.0", r#""AAAAAICHw8A=""#),
+            ("<f4", "0.10000000149011612", r#""AAAAoJmZuT8=""#),
+            (">f4", "NaN", r#""AAAAAAAA+H8=""#),
+            ("<f2", "2.5", r#""AAAAAAAABEA=""#),
+            (">i2", "-32767", "-32767"),
+            ("|u1", "[255]", "255"),
+            ("|b1", "true", "true"),
+            ("<c16", "[1.0, -2.0]", r#"["AAAAAAAA8D8=", "AAAAAAAAAMA="]"#),
+            ("text", r#""none""#, r#""none""#),
+        ] {
+            let array = array(dtype);
+            let missing = MissingValue::of_json(&array, &json(said));
+            assert!(matches!(missing, MissingValue::Value(_)), "{dtype} {missing:?}");
+            let found = missing.to_v3(&array).unwrap();
+            assert_eq!(found.to_text(None), written, "{dtype}");
+            assert_eq!(MissingValue::of_v3(&array, &found).shown(&array), missing.shown(&array), "{dtype}");
+        }
+        // xarray cannot read these back.
+        let text = array("|S3");
+        let missing = MissingValue::of_json(&text, &json(r#""ab""#));
+        assert_eq!((&missing, missing.to_v3(&text)), (&MissingValue::Value(b"ab\0".to_vec()), None));
+    }
+
+    #[test]
+    fn values_of_other_types_stay_what_they_are() {
+        for (dtype, said) in [("|u1", "300"), ("<i2", "0.5"), ("<f4", r#""none""#), ("|S1", r#""ab""#)] {
+            let array = array(dtype);
+            let missing = MissingValue::of_json(&array, &json(said));
+            assert_eq!(missing.other(), Some(&json(said)), "{dtype}");
+            // An integer attribute may be any number.
+            assert_eq!(missing.to_v3(&array), missing.other().cloned().filter(|_| said.parse::<f64>().is_ok()));
+        }
+        // A number in the place of base 64, as earlier versions of this package wrote it.
+        let array = array("<f8");
+        assert_eq!(MissingValue::of_v3(&array, &json("-9.0")).shown(&array), "-9");
+    }
+}

@@ -114,3 +114,61 @@ pub fn user_attributes(array: &zarr::Array) -> Json {
     }
     attributes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyperslab_store::MemoryStore;
+    use hyperslab_zarr::{ArraySpec, Format};
+    use std::sync::Arc;
+
+    fn array(format: Format, names: Option<&[&str]>, attributes: &str, fill: Option<i32>) -> zarr::Array {
+        let shape = vec![3; names.map_or(1, <[_]>::len)];
+        let mut spec = ArraySpec::new(format, &shape, "<i4".parse().unwrap());
+        spec.dimension_names = names.map(|names| names.iter().map(|name| Some((*name).into())).collect());
+        spec.attributes = Json::parse(attributes.as_bytes()).unwrap();
+        spec.fill = fill.map(|fill| fill.to_le_bytes().to_vec());
+        zarr::Array::create(Arc::new(MemoryStore::new()), "a", spec, false).unwrap()
+    }
+
+    fn words(array: &zarr::Array, format: Format) -> (String, Option<i32>) {
+        let variable = variable(array, true);
+        let words = variable.words(&array.clone().into(), array.fill().map(<[u8]>::to_vec), format);
+        let fill = words.fill.map(|fill| i32::from_le_bytes(fill.try_into().unwrap()));
+        (words.attributes.to_text(None), fill)
+    }
+
+    #[test]
+    fn fill_values_of_v2_are_missing_values() {
+        let v2 = array(Format::V2, Some(&["x"]), r#"{"units": "m", "_NCProperties": "x"}"#, Some(-9));
+        assert_eq!(words(&v2, Format::V3), (r#"{"units": "m", "_FillValue": -9}"#.into(), Some(-9)));
+        let none = array(Format::V2, Some(&["x"]), "{}", None);
+        assert_eq!(words(&none, Format::V3), ("{}".into(), None));
+        // A value in both places: the fill value counts, as for xarray.
+        let both = array(Format::V2, Some(&["x"]), r#"{"_FillValue": 1}"#, Some(2));
+        assert_eq!(words(&both, Format::V3), (r#"{"_FillValue": 2}"#.into(), Some(2)));
+        let said = array(Format::V2, Some(&["x"]), r#"{"_FillValue": 1}"#, None);
+        assert_eq!(words(&said, Format::V3), (r#"{"_FillValue": 1}"#.into(), None));
+    }
+
+    #[test]
+    fn fill_values_of_v3_are_none() {
+        let v3 = array(Format::V3, Some(&["x"]), "{}", Some(7));
+        assert_eq!(words(&v3, Format::V2), ("{}".into(), None));
+        let said = array(Format::V3, Some(&["x"]), r#"{"_FillValue": 5}"#, Some(7));
+        assert_eq!(words(&said, Format::V2), ("{}".into(), Some(5)));
+        let scalar = array(Format::V3, Some(&[]), r#"{"_FillValue": 0.5}"#, Some(0));
+        assert_eq!(words(&scalar, Format::V2), (r#"{"_FillValue": 0.5}"#.into(), None));
+        assert_eq!(variable(&scalar, false).dimension_names, Some(Vec::new()));
+    }
+
+    #[test]
+    fn plain_arrays_are_passed_on() {
+        for format in [Format::V2, Format::V3] {
+            let plain = array(format, None, r#"{"_FillValue": 5, "_nc": 1}"#, Some(7));
+            for to in [Format::V2, Format::V3] {
+                assert_eq!(words(&plain, to), (r#"{"_FillValue": 5, "_nc": 1}"#.into(), Some(7)));
+            }
+        }
+    }
+}
