@@ -196,7 +196,9 @@ class _Place:
     ) -> None:
         self._given = _normalize_path(given)
         self._storage_options = storage_options
-        self._consolidated = consolidated
+        # As xarray has it: what such a store says counts.
+        known = getattr(given, "supports_consolidated_metadata", True)
+        self._consolidated = consolidated if known else False
         self._zarr_format = zarr_format
 
     @property
