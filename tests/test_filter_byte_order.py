@@ -36,7 +36,12 @@ PIPELINE = {"codec_pipeline.path": "hyperslab.zarr.CodecPipeline"}
 def in_orders(codec: Any, first: str, second: str) -> dict[str, Any]:
     """The settings of a codec whose elements have one byte order before, and one behind it."""
     config = {name: value for name, value in codec.get_config().items() if name != "id"}
-    for name, order in (("dtype", first), ("decode_dtype", first), ("astype", second), ("encode_dtype", second)):
+    for name, order in (
+        ("dtype", first),
+        ("decode_dtype", first),
+        ("astype", second),
+        ("encode_dtype", second),
+    ):
         if name in config:
             config[name] = np.dtype(config[name]).newbyteorder(order).str
     return config
@@ -61,8 +66,9 @@ def test_v3(
     data: st.DataObject,
 ) -> None:
     (codec, dtype), (shape, chunks) = found, grid
-    values = data_for(codec, dtype, shape, seed)
-    back, _ = expected(codec, values, chunks, "C")
+    values = np.asarray(data_for(codec, dtype, shape, seed))
+    back, _ = expected(codec, np.atleast_1d(values), chunks or (1,), "C")
+    back = back.reshape(shape)
     more: dict[str, Any] = {
         "data": values.astype(dtype.newbyteorder(order)),
         "chunks": chunks,
@@ -78,6 +84,8 @@ def test_v3(
     config = in_orders(codec, first, second)
     # zarr-python cannot read what `quantize` stores as another type.
     is_read = codec.codec_id != "quantize" or codec.astype == codec.dtype
+    # Sums of floats depend on what lies beyond the end in a chunk.
+    is_exact = codec.codec_id != "delta" or dtype.kind != "f"
     with scratch() as path:
         name = f"numcodecs.{codec.codec_id}"
         ours = hs.create_array(path / "a", **{**more, "filters": [{"name": name, "configuration": config}]})
@@ -86,8 +94,9 @@ def test_v3(
         if is_read:
             reopened: Any = zarr.open_array(path / "a")
             np.testing.assert_array_equal(reopened[...], back)
-            reopened[...] = values
-            np.testing.assert_array_equal(hs.open_array(path / "a", mode="r")[...], back)
+            if is_exact:
+                reopened[...] = values
+                np.testing.assert_array_equal(hs.open_array(path / "a", mode="r")[...], back)
         # The type of the object that zarr-python makes the array with has the byte order of the data: only
         # that order makes sense to a filter.
         config = in_orders(codec, order, second)
@@ -99,8 +108,9 @@ def test_v3(
             np.testing.assert_array_equal(made[...], back)
             again: Any = zarr.open_array(path / "c")
             np.testing.assert_array_equal(again[...], back)
-            again[...] = values
-            np.testing.assert_array_equal(again[...], back)
+            if is_exact:
+                again[...] = values
+                np.testing.assert_array_equal(again[...], back)
         np.testing.assert_array_equal(hs.open_array(path / "c", mode="r")[...], back)
         if is_read and codec.codec_id != "quantize":
             np.testing.assert_array_equal(zarr.open_array(path / "c", mode="r")[...], back)
@@ -119,7 +129,7 @@ def test_v2(
     """Bytes are taken for other elements, by them as by us."""
     (codec, dtype), (shape, chunks) = found, grid
     values = data_for(codec, dtype, shape, seed).astype(dtype.newbyteorder(order))
-    if codec.codec_id != "delta" and first != order:
+    if first != order and (codec.codec_id != "delta" or dtype.kind == "f"):
         return  # What other numbers make of that depends on the machine.
     config = in_orders(codec, first, second)
     if codec.codec_id == "delta":
@@ -211,7 +221,7 @@ def test_copies_between_formats(
     (codec, dtype), (shape, chunks) = found, grid
     if codec.codec_id == "bitround" and len(shape) > 1:
         order = "C"
-    data = data_for(codec, dtype, shape, seed)
+    data = np.asarray(data_for(codec, dtype, shape, seed)).astype(dtype)
     compressor = numcodecs.Zlib(1) if compressed else None
     with scratch() as path:
         old = hs.create_array(

@@ -291,7 +291,8 @@ fn blocks(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<
                 if let Some(start) = start.filter(|start| *start != 0) {
                     check(start)?;
                 }
-                let bound = |bound: Option<i64>, absent: i64| from_end(bound.unwrap_or(absent)).clamp(0, count);
+                let bound =
+                    |bound: Option<i64>, absent: i64| from_end(bound.unwrap_or(absent)).clamp(0, count);
                 Index::range(place(bound(start, 0)), place(bound(stop, count)))
             }
             Index::Ellipsis => {

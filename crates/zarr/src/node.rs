@@ -154,16 +154,12 @@ pub(crate) struct StoredNode {
 impl StoredNode {
     /// The metadata of an array.
     pub(crate) fn array(&self, store: &Arc<dyn Store>) -> Result<Metadata> {
+        let Repaired { document, moves_chunks } = repair::meant(self);
         let parsed = match self.format {
-            Format::V2 => self.v2_attributes().and_then(|attributes| {
-                let Repaired { document, moves_chunks } = repair::v2(&self.document);
-                Ok(Metadata { moves_chunks, ..v2::parse(&document, attributes)? })
-            }),
-            Format::V3 => {
-                let Repaired { document, moves_chunks } = repair::v3(&self.document);
-                v3::parse(&document).map(|metadata| Metadata { moves_chunks, ..metadata })
-            }
+            Format::V2 => self.v2_attributes().and_then(|attributes| v2::parse(&document, attributes)),
+            Format::V3 => v3::parse(&document),
         };
+        let parsed = parsed.map(|metadata| Metadata { moves_chunks, ..metadata });
         parsed.map_err(|problem| problem.at(&store.url(), &self.key))
     }
 

@@ -11,8 +11,9 @@
 //! No chunk can have been stored under a chunk length of 0: an axis of length 0 had it, and the axis
 //! may have grown since. What is none of these stays as it is, and is refused as such.
 
-use super::sharding;
+use super::{Format, sharding};
 use crate::json::Json;
+use crate::node::StoredNode;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -24,8 +25,16 @@ pub(crate) struct Repaired {
     pub(crate) moves_chunks: bool,
 }
 
+/// The document of an array that is meant.
+pub(crate) fn meant(stored: &StoredNode) -> Repaired {
+    match stored.format {
+        Format::V2 => v2(&stored.document),
+        Format::V3 => v3(&stored.document),
+    }
+}
+
 /// The `.zarray` that is meant.
-pub(crate) fn v2(document: &Arc<Json>) -> Repaired {
+fn v2(document: &Arc<Json>) -> Repaired {
     let mut moves_chunks = false;
     let chunks = lengths(document.get("shape"))
         .and_then(|shape| chunk_shape(document.get("chunks")?, &shape, &[], &mut moves_chunks));
@@ -37,7 +46,7 @@ pub(crate) fn v2(document: &Arc<Json>) -> Repaired {
 }
 
 /// The `zarr.json` of an array that is meant.
-pub(crate) fn v3(document: &Arc<Json>) -> Repaired {
+fn v3(document: &Arc<Json>) -> Repaired {
     let mut moves_chunks = false;
     let mut document = document.clone();
     // Chunks in shards come first: they tell what a shard of length 0 is.
