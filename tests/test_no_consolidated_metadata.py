@@ -1,4 +1,4 @@
-"""Stores of zarr-python that say that they have no consolidated metadata: none is stored, none is believed."""
+"""Stores of zarr-python without consolidated metadata: none is stored, none is believed."""
 
 from __future__ import annotations
 

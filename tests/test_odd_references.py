@@ -158,11 +158,10 @@ def test_scalars_of_virtualizarr(tmp_path: Path) -> None:
     """It calls the only chunk of a scalar `s/`. (It writes no scalars to Parquet.)"""
     xr = pytest.importorskip("xarray")
     pytest.importorskip("virtualizarr")
+    import hyperslab.zarr
     from obspec_utils.registry import ObjectStoreRegistry
     from obstore.store import LocalStore
     from virtualizarr import open_virtual_dataset
-
-    import hyperslab.zarr
 
     source = tmp_path / "b.nc"
     xr.Dataset({"t": ("x", np.arange(4.0)), "s": 3.5}).to_netcdf(source, engine="netcdf4")

@@ -44,7 +44,7 @@ def settled(own: ArrayConfig, before: ArrayConfig = NO_CONFIG) -> ArrayConfig:
     """The settings of an array that is opened now: its own, then those that it had before, then what
     `hyperslab.config` says.
     """
-    now = {"write_empty_chunks": settings.write_empty_chunks, "order": settings.order}
+    now: dict[str, Any] = {"write_empty_chunks": settings.write_empty_chunks, "order": settings.order}
     now |= {"read_missing_chunks": settings.read_missing_chunks}
     for config in (before, own):
         now |= {name: value for name, value in vars(config).items() if value is not None}

@@ -490,7 +490,7 @@ pub trait Store: Send + Sync + Debug {
     }
 
     /// Whether groups in it may have consolidated metadata. A store that keeps all metadata in one
-    /// place by itself says no: other writers to it do not renew what is consolidated.
+    /// place by itself says no: its other writers do not renew consolidated metadata.
     fn consolidates(&self) -> bool {
         true
     }

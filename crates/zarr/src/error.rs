@@ -77,7 +77,7 @@ pub enum ZarrError {
         /// Which argument, what was expected, what was given.
         why: String,
     },
-    /// The metadata of a hierarchy is to be consolidated in a store that has no such thing.
+    /// The store has no consolidated metadata.
     #[error("'/{path}': {why}")]
     Consolidated {
         /// The group.

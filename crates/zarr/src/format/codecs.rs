@@ -154,7 +154,7 @@ fn configuration(extension: &Extension<'_>) -> Result<Option<Value>, Problem> {
     }
 }
 
-/// [`codec`] of an array that is to be made. Element types in the configuration of a codec of
+/// [`codec`] for a new array. Element types in the configuration of a codec of
 /// numcodecs get the machine's byte order. Elements come to the codec in that order, and zarr-python
 /// takes their bytes for what the configuration names.
 fn new_codec(extension: &Extension<'_>, array: &Context<'_>) -> Result<AnyCodec, Problem> {

@@ -42,7 +42,7 @@ type File = (usize, u64);
 struct Record {
     rows: Vec<Row>,
     raw: BTreeMap<u32, Box<[u8]>>,
-    /// Rows that name no object: what they say, and what is wrong with it.
+    /// Rows that name no object: their text, and the reason.
     odd: BTreeMap<u32, (String, &'static str)>,
     memory: usize,
 }
@@ -114,7 +114,7 @@ impl Records {
         let rows = rows.ok_or_else(|| format!("record_size: expected a number from 1 to {MOST_ROWS}"))?;
         let (mut documents, mut arrays) = (BTreeMap::new(), Vec::new());
         for (key, value) in metadata {
-            // Nobody can ask for what is no key of a store.
+            // No caller can ask for a key that no store has.
             if Key::new(key).is_err() {
                 continue;
             }

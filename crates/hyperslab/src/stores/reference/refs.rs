@@ -29,7 +29,7 @@ pub(super) enum Ref<'r> {
 pub(super) struct Odd<'r> {
     /// What stands in its place.
     pub(super) text: Cow<'r, str>,
-    /// What is wrong with that.
+    /// The reason why that is no reference.
     pub(super) why: Cow<'r, str>,
 }
 
@@ -188,7 +188,7 @@ impl Builder {
         self.put(key, ODD, start, len)
     }
 
-    /// Keeps what is told of a reference that is none.
+    /// Keeps the text and the reason of an odd reference.
     fn told(&mut self, text: &str, why: &str) -> (u64, u64) {
         let start = self.refs.inline.len();
         for part in [shown(text), "\0", why] {
@@ -236,7 +236,7 @@ impl Builder {
             return Err("stopped".into());
         }
         let (name, is_scalar) = key.strip_suffix('/').map_or((key, false), |name| (name, true));
-        // Nobody can ask for what is no key of a store.
+        // No caller can ask for a key that no store has.
         if Key::new(name).is_err() {
             return Ok(());
         }
