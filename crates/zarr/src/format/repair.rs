@@ -174,7 +174,9 @@ fn rectilinear_grid(grid: &Json) -> Option<Json> {
         Json::Bool(true) => 1u64.into(),
         Json::Number(text) if json.as_integer::<i128>().is_none() => match text.parse::<f64>() {
             // Floats beyond are no lengths.
-            Ok(size) if size.fract() == 0.0 && (1.0..9e15).contains(&size) => (size as u64).into(),
+            Ok(size) if size.fract() == 0.0 && (1.0..9e15).contains(&size) => {
+                Json::Number(format!("{size:.0}").into())
+            }
             _ => json.clone(),
         },
         _ => json.clone(),
