@@ -164,6 +164,7 @@ fn add(refs: &mut Builder, key: &str, json: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::super::refs::Ref;
+    use super::super::template::shown;
     use super::*;
 
     fn some(text: &str) -> Refs {
