@@ -200,7 +200,9 @@ class _Place:
         # The contents of a file, as xarray's own engines take them.
         self._given = io.BytesIO(given) if isinstance(given, bytes | memoryview) else _normalize_path(given)
         self._storage_options = storage_options
-        self._consolidated = consolidated
+        # As xarray has it: what such a store says counts.
+        known = getattr(given, "supports_consolidated_metadata", True)
+        self._consolidated = consolidated if known else False
         self._zarr_format = zarr_format
 
     @property

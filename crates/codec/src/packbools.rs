@@ -211,6 +211,7 @@ impl ArrayToArray for PackBools {
             optional: None,
             shape: vec![count].into(),
             fortran: false,
+            by_value: array.by_value,
             fill: vec![0].into(),
         }
     }

@@ -133,6 +133,7 @@ fn store_class(py: Python<'_>, error: &StoreError, message: String) -> PyErr {
         StoreError::Reference(broken) => match broken.why {
             Unread::Refused(_) => exception(py, "ExternalFileError", message),
             Unread::Missing => exception(py, "StoreNotFoundError", message),
+            Unread::Malformed(_) => exception(py, "MetadataValidationError", message),
             Unread::Short(_) => exception(py, "ChunkError", message),
             _ => exception(py, "StoreError", message),
         },
@@ -203,6 +204,8 @@ pub(crate) fn zarr(py: Python<'_>, error: &ZarrError) -> PyErr {
         }
         ZarrError::Unsupported { what, .. } if what.contains("codec") => "UnknownCodecError",
         ZarrError::Unsupported { .. } => "UnsupportedError",
+        // As in zarr-python.
+        ZarrError::Consolidated { .. } => "ArgumentTypeError",
         ZarrError::Path { .. } | ZarrError::Invalid { .. } => "InvalidArgumentError",
         _ => "HyperslabError",
     };

@@ -115,10 +115,9 @@ mod _native {
     use crate::run_cli;
     #[pymodule_export]
     use crate::settings::{
-        recycled_bytes, set_decodes_in_flight, set_external_files, set_file_locks, set_fortran_results,
-        set_partial_decode, set_partial_reads, set_read_missing_chunks, set_recycler_bound,
-        set_shard_index_bound, set_threads, set_verify_checksums, set_vlen_chunk_bound,
-        set_write_empty_chunks,
+        recycled_bytes, set_decodes_in_flight, set_external_files, set_file_locks, set_partial_decode,
+        set_partial_reads, set_read_missing_chunks, set_recycler_bound, set_shard_index_bound, set_threads,
+        set_verify_checksums, set_vlen_chunk_bound, set_write_empty_chunks,
     };
     #[pymodule_export]
     use crate::statistics::{statistics_blocks, statistics_joined, statistics_part};

@@ -200,9 +200,14 @@ impl StoreHandle {
 
     /// The objects of a Python mapping. Mappings with one URL are one store.
     #[staticmethod]
-    #[pyo3(signature = (mapping, url=None))]
-    fn mapping(mapping: &Bound<'_, PyAny>, url: Option<String>) -> Self {
-        Self::of(Arc::new(MappingStore::new(mapping, url)))
+    #[pyo3(signature = (mapping, url=None, consolidates=true, checks_chunks=false))]
+    fn mapping(
+        mapping: &Bound<'_, PyAny>,
+        url: Option<String>,
+        consolidates: bool,
+        checks_chunks: bool,
+    ) -> Self {
+        Self::of(Arc::new(MappingStore::new(mapping, url).that(consolidates, checks_chunks)))
     }
 
     /// Whether it is the very file that a node was found in.

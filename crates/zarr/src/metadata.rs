@@ -42,8 +42,11 @@ pub(crate) struct Metadata {
     pub(crate) serializer: Option<Json>,
     /// v3's after the serializer, v2's compressor.
     pub(crate) compressors: Vec<Json>,
-    /// The whole document: `zarr.json` or `.zarray`.
+    /// The whole document: `zarr.json` or `.zarray`; as it should be, if another one is stored.
     pub(crate) document: Arc<Json>,
+    /// Whether the document is to be stored before chunks are written: by the one that is stored,
+    /// other readers do not find them.
+    pub(crate) moves_chunks: bool,
 }
 
 /// A grid of chunks of different lengths.

@@ -1,6 +1,7 @@
 //! What the copy of an array is to be: the source's metadata in the words of the destination's
 //! format.
 
+use super::placed::Placed;
 use super::region::Window;
 use super::structures::{self, Repack};
 use super::{Compressors, CopyOptions, Order, Shards, ragged};
@@ -22,6 +23,8 @@ const NO_NAMES: &str = "dimension names left out, because some are missing, whic
 
 const NO_MISSING: &str = "_FillValue left out, which xarray refuses for this element type in Zarr v3";
 const LONG_MEANINGS: &str = "names of enumeration values left out, because some have spaces";
+const NO_FILTERS: &str =
+    "no filters in the copy: they take bytes for other elements, which readers of Zarr v3 do not do alike";
 const NO_SHARDS: &str = "no shards in the copy, which Zarr v2 has not; each chunk is an object";
 const FLAT_SHARDS: &str = "shards of one level, with checksummed index, in place of the source's shards";
 const ONE_SHAPE: &str = "chunks of different shapes became chunks of the largest of these shapes";
@@ -217,11 +220,13 @@ pub(super) fn convert(
     }
 
     let mut set = |codecs: Vec<Arc<dyn Codec>>, hint| {
-        let metadata = codecs.iter().map(|codec| {
-            let why = || format!("{format} has no codec {:?}{hint}", codec.name());
-            in_format(codec, format).ok_or_else(|| copying.refuse(why()))
-        });
-        set_codecs(&mut spec, metadata.collect::<Result<_, _>>()?, format);
+        let mut placed = Placed::new(&codecs, format)
+            .map_err(|codec| copying.refuse(format!("{format} has no codec {:?}{hint}", codec.name())))?;
+        if format == Format::ZarrV3 && !placed.are_of_elements(dtype) {
+            copying.note(NO_FILTERS);
+            placed = placed.without_filters();
+        }
+        placed.put(&mut spec, format, stored);
         Ok::<_, Error>(())
     };
     const HINT: &str = "; choose another compressor";
@@ -363,24 +368,6 @@ fn order(array: &Array, options: &CopyOptions<'_>) -> Vec<usize> {
         Some(Order::C) => (0..rank).collect(),
         Some(Order::F) => (0..rank).rev().collect(),
     }
-}
-
-fn in_format(codec: &Arc<dyn Codec>, format: Format) -> Option<Json> {
-    let value = match format {
-        Format::ZarrV2 => codec.to_v2(),
-        _ => codec.to_v3(),
-    };
-    value.as_ref().map(Json::from)
-}
-
-/// In v2, the last of several codecs is the compressor and those before it are filters.
-fn set_codecs(spec: &mut ArraySpec, mut codecs: Vec<Json>, format: Format) {
-    if format == Format::ZarrV2 {
-        let compressor = codecs.pop();
-        spec.filters = Choice::Set(codecs);
-        codecs = compressor.into_iter().collect();
-    }
-    spec.compressors = Choice::Set(codecs);
 }
 
 #[cfg(test)]

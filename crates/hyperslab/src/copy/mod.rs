@@ -27,6 +27,7 @@ mod mover;
 mod outline;
 mod parts;
 mod place;
+mod placed;
 mod plan;
 mod ragged;
 mod region;

@@ -82,7 +82,7 @@ pub(crate) fn parse(document: &Arc<Json>, attributes: Json) -> Result<Metadata, 
     let fortran = fortran && !element.vlen().is_some_and(VlenKind::is_objects);
     let order = if fortran { (0..rank).rev().collect() } else { (0..rank).collect() };
     let default = fill.clone().unwrap_or_else(|| element.default_fill());
-    let array = Context { fortran, ..element.context(&chunk, &default) };
+    let array = Context { fortran, by_value: false, ..element.context(&chunk, &default) };
     let codecs = codecs(order, array, &filters, &compressors)?;
     let separator = match document.get("dimension_separator") {
         None => '.',
@@ -106,6 +106,7 @@ pub(crate) fn parse(document: &Arc<Json>, attributes: Json) -> Result<Metadata, 
         serializer: None,
         compressors,
         document: document.clone(),
+        moves_chunks: false,
     })
 }
 
@@ -218,7 +219,8 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     // What the codecs before make of a chunk is what the next one encodes.
     let fill = spec.fill.as_deref().unwrap_or_default();
     let order = (0..chunk.len()).collect();
-    let array = Context { fortran: spec.fortran_order, ..spec.element().context(&chunk, fill) };
+    let array =
+        Context { fortran: spec.fortran_order, by_value: false, ..spec.element().context(&chunk, fill) };
     let mut arrays = ArrayCodecs::new(order, array);
     let mut normalized = |field: &str, list: &[Json]| -> Result<Vec<Json>, Problem> {
         list.iter()
