@@ -23,6 +23,9 @@ const KEPT: u64 = 32 << 20;
 /// No structure of metadata is larger than this. (A chunk index or a heap is many structures.)
 pub(crate) const LARGEST: u64 = 1 << 30;
 
+/// A structure that begins with so many zeros was not written. Most begin with four letters.
+const UNWRITTEN: usize = 16;
+
 /// Reads between two checks for an interrupt: on a network disk that takes 10 ms for each, 160 ms.
 /// (A store far away makes many at once, and looks for interrupts itself.)
 const RUNS: usize = 16;
@@ -236,8 +239,24 @@ impl Source {
                 Err(ParseError::Need(needed)) if needed > wanted => {
                     wanted = needed.max(wanted.saturating_mul(2)).min(available);
                 }
-                Err(why) => return Err(self.wrong(structure, address, why)),
+                Err(why) => return Err(self.refused(structure, address, &bytes, why)),
             }
+        }
+    }
+
+    /// An error about a structure that begins with these bytes. A writer reserves room for structures
+    /// before it writes them: that shows as zeros, with which no structure begins.
+    pub(crate) fn refused(
+        &self,
+        structure: &'static str,
+        address: u64,
+        bytes: &[u8],
+        why: ParseError,
+    ) -> Hdf5Error {
+        let start = bytes.get(..UNWRITTEN.min(to_usize(self.end().saturating_sub(address))));
+        match start.is_some_and(|start| !start.is_empty() && start.iter().all(|byte| *byte == 0)) {
+            true => Hdf5Error::Incomplete { file: self.name(), object: None, structure, address },
+            false => self.wrong(structure, address, why),
         }
     }
 

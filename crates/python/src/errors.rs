@@ -228,7 +228,7 @@ fn hdf5_class(py: Python<'_>, error: &Hdf5Error, message: String) -> PyErr {
         Hdf5Error::Array(error) => return array(py, error),
         Hdf5Error::NotFound { .. } => "NodeNotFoundError",
         Hdf5Error::NoData { .. } => "StoreNotFoundError",
-        Hdf5Error::Unclosed { .. } => "UnclosedFileError",
+        Hdf5Error::Unclosed { .. } | Hdf5Error::Incomplete { .. } => "UnclosedFileError",
         Hdf5Error::Refused { .. } => "ExternalFileError",
         Hdf5Error::Unsupported { what, .. } if what.contains("filter") => "UnknownCodecError",
         Hdf5Error::Unsupported { .. } | Hdf5Error::Parse { why: ParseError::Unsupported(_), .. } => {
