@@ -166,6 +166,7 @@ pub(crate) fn array(py: Python<'_>, error: &ArrayError) -> PyErr {
                 }
             }
             CodecError::Unknown { .. } => exception(py, "UnknownCodecError", message),
+            CodecError::Memory { .. } => exception(py, "OutOfMemoryError", message),
             _ => exception(py, "ChunkError", message),
         },
         ArrayError::Locate { source, .. } => match source.downcast_ref::<Hdf5Error>() {

@@ -150,7 +150,8 @@ pub(super) fn has_ending(path: &Path) -> bool {
 /// Whether a file is an archive: it begins with a member, or has none; or with something else,
 /// behind which an archive of this name is expected.
 fn is_archive(path: &Path) -> bool {
-    matches!(&start_of(path), Some(b"PK\x03\x04" | b"PK\x05\x06")) || has_ending(path)
+    let start = start_of(path);
+    matches!(start.as_ref(), Some(b"PK\x03\x04" | b"PK\x05\x06")) || has_ending(path)
 }
 
 /// The first bytes of a file, which is opened without waiting: some files of the system are regular,
