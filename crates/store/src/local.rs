@@ -307,10 +307,6 @@ pub(crate) fn file_url(path: &Path) -> String {
 impl Store for LocalStore {
     fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
         let Some(file) = self.open_object(key)? else { return Ok(false) };
-        // A device gives bytes of any range. One that has a size is told by that.
-        if size.is_none() && self.size_of_file(key, file.as_fd())?.is_none() {
-            return Ok(false);
-        }
         self.read_ranges_of_file(key, file.as_fd(), size, ranges)
     }
 
@@ -361,9 +357,6 @@ impl Store for LocalStore {
         ranges: &mut [RangeRead<'_>],
     ) -> Result<Stamped> {
         let Some(file) = self.open_object(key)? else { return Ok((false, None)) };
-        if size.is_none() && self.size_of_file(key, file.as_fd())?.is_none() {
-            return Ok((false, None));
-        }
         stamped(file.as_fd(), || self.read_ranges_of_file(key, file.as_fd(), size, ranges))
     }
 

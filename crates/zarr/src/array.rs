@@ -106,7 +106,7 @@ impl Array {
         let file = if spec.format == Format::V2 { ZARRAY } else { ZARR_JSON };
         let (document, attributes) = spec.document().map_err(|problem| match problem {
             Problem::Invalid(why) => invalid(why),
-            Problem::Unsupported(_) | Problem::Memory(_) => problem.at(&store.url(), &join(&path, file)),
+            Problem::Unsupported(_) => problem.at(&store.url(), &join(&path, file)),
         })?;
         let stored_attributes = (spec.format == Format::V2).then(|| attributes.clone());
         let stored = StoredNode {

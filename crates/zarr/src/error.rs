@@ -98,8 +98,6 @@ pub(crate) enum Problem {
     Invalid(String),
     /// It asks for an extension that is not supported.
     Unsupported(String),
-    /// Its elements have so many bytes, for which there is no memory.
-    Memory(usize),
 }
 
 impl Problem {
@@ -109,10 +107,6 @@ impl Problem {
         match self {
             Problem::Invalid(why) => ZarrError::Metadata { url, key, why },
             Problem::Unsupported(what) => ZarrError::Unsupported { url, key, what },
-            Problem::Memory(size) => {
-                let (array, bytes) = (format!("{url}/{key}"), size as u64);
-                ZarrError::Array(ArrayError::Memory { array, what: "an element", bytes })
-            }
         }
     }
 
@@ -120,7 +114,6 @@ impl Problem {
     pub(crate) fn text(self) -> String {
         match self {
             Problem::Invalid(text) | Problem::Unsupported(text) => text,
-            Problem::Memory(size) => format!("no memory for elements of {size} bytes"),
         }
     }
 }

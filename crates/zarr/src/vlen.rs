@@ -22,7 +22,7 @@ use crate::format::extension::Extension;
 use crate::json::Json;
 use crate::{Format, base64, dtypes, fill, message_pack, optional};
 use hyperslab_codec::registry::NO_PICKLE;
-use hyperslab_codec::{Codec, Context, DataType, Vlen, VlenKind, compact_json, room};
+use hyperslab_codec::{Codec, Context, DataType, Vlen, VlenKind, compact_json};
 
 /// What the elements of an array are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +45,6 @@ impl Element {
             Some(kind) => Ok(Element::Vlen(kind)),
             None => dtypes::from_v3(json).map(Element::Fixed),
         }
-    }
-
-    /// Refuses elements that there is no memory for, before a fill value is made of them.
-    pub(crate) fn check_memory(self) -> Result<(), Problem> {
-        let size = self.engine_type().size();
-        if room::for_elements(size) { Ok(()) } else { Err(Problem::Memory(size)) }
     }
 
     /// What codecs encode.
@@ -213,7 +207,6 @@ fn item(json: &Json) -> Result<DataType, Problem> {
     let within = |problem| match problem {
         Problem::Invalid(why) => Problem::Invalid(format!("filters: \"vlen-array\": {why}")),
         Problem::Unsupported(what) => Problem::Unsupported(format!("filters: \"vlen-array\": {what}")),
-        problem @ Problem::Memory(_) => problem,
     };
     let dtype = json.get("dtype").ok_or_else(|| Problem::Invalid("dtype is missing".into()));
     dtype.and_then(dtypes::from_v2).map_err(within)

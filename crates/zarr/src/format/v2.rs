@@ -69,7 +69,6 @@ pub(crate) fn parse(document: &Arc<Json>, attributes: Json) -> Result<Metadata, 
     };
     let engine_type = structure.as_ref().map(|structure| Json::String(structure.engine_type().numpy()));
     let (element, _) = vlen::from_v2(engine_type.as_ref().unwrap_or(dtype), &filters)?;
-    element.check_memory()?;
     let fill = match (fill, &structure, element) {
         (Json::Null, ..) => None,
         (value, Some(structure), _) => Some(structure.parse_fill(value, Format::V2)?),
@@ -182,7 +181,6 @@ fn dimension_names(attributes: &Json, rank: usize) -> Option<Vec<Option<String>>
 
 /// The documents of a new array: `.zarray` and `.zattrs`.
 pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
-    spec.element().check_memory()?;
     if spec.serializer != Choice::Auto {
         return invalid!("serializer: Zarr v2 has none");
     }

@@ -96,7 +96,6 @@ pub(crate) fn parse(document: &Arc<Json>) -> Result<Metadata, Problem> {
         Some(structure) => Element::Fixed(structure.engine_type()),
         None => Element::from_v3(data_type)?,
     };
-    element.check_memory()?;
     let grid = GridMetadata::parse(require(document, "chunk_grid")?, &shape)?;
     let keys = KeyEncoding::parse(require(document, "chunk_key_encoding")?, 0)?;
     let keys = Arc::new(KeyPattern::new(keys, shape.len())?);
@@ -180,7 +179,6 @@ fn dimension_names(json: Option<&Json>, rank: usize) -> Result<Option<Vec<Option
 
 /// The document of a new array, and its attributes.
 pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
-    spec.element().check_memory()?;
     let data_type = match (&spec.structure, spec.element()) {
         (Some(structure), _) => structure.to_v3()?,
         (None, Element::Fixed(dtype)) => dtypes::to_v3(dtype),
