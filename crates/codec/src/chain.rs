@@ -157,7 +157,7 @@ impl CodecChain {
     }
 
     /// Decodes a chunk that may end early: at least the first `wanted` bytes must be there, which is
-    /// [`CodecError::Size`] otherwise. What is missing is zero in `dst`, which has exactly
+    /// [`CodecError::Size`] otherwise. The rest of `dst` is zeroed. It has exactly
     /// [`CodecChain::decoded_size`] bytes. `verify` as with [`CodecChain::decode`].
     pub fn decode_front(
         &self,

@@ -6,8 +6,7 @@ use bytemuck::Zeroable;
 /// Larger elements are rare: it is worth a question whether there is memory for them.
 const LARGE_ELEMENT: usize = 1 << 20;
 
-/// An element is in memory about so many times while its array is opened: as fill value in several
-/// places.
+/// Copies of an element in memory while its array is opened: several places keep its fill value.
 const COPIES: usize = 8;
 
 /// Zeros. The system makes pages when they are first touched, so unused room costs nothing. `None`:
@@ -16,7 +15,7 @@ pub fn zeros<T: Zeroable>(len: usize) -> Option<Vec<T>> {
     bytemuck::allocation::try_zeroed_slice_box(len).ok().map(Vec::from)
 }
 
-/// Whether there is memory for an array of elements of so many bytes to be opened.
+/// Whether memory suffices to open an array with elements of `size` bytes.
 pub fn for_elements(size: usize) -> bool {
     size <= LARGE_ELEMENT || Vec::<u8>::new().try_reserve_exact(size.saturating_mul(COPIES)).is_ok()
 }

@@ -23,7 +23,7 @@ const KEPT: u64 = 32 << 20;
 /// No structure of metadata is larger than this. (A chunk index or a heap is many structures.)
 pub(crate) const LARGEST: u64 = 1 << 30;
 
-/// A structure that begins with so many zeros was not written. Most begin with four letters.
+/// Zeros at the start of a structure that was never written. Most structures begin with four letters.
 const UNWRITTEN: usize = 16;
 
 /// Reads between two checks for an interrupt: on a network disk that takes 10 ms for each, 160 ms.
@@ -253,8 +253,8 @@ impl Source {
         bytes: &[u8],
         why: ParseError,
     ) -> Hdf5Error {
-        let start = bytes.get(..UNWRITTEN.min(to_usize(self.end().saturating_sub(address))));
-        match start.is_some_and(|start| !start.is_empty() && start.iter().all(|byte| *byte == 0)) {
+        let start = bytes.get(..UNWRITTEN.min(bytes.len())).unwrap_or_default();
+        match !start.is_empty() && start.iter().all(|byte| *byte == 0) {
             true => Hdf5Error::Incomplete { file: self.name(), object: None, structure, address },
             false => self.wrong(structure, address, why),
         }
@@ -521,6 +521,21 @@ mod tests {
         let mut whole = vec![0; 199_998];
         source.read_into("x", [(0, whole.as_mut_slice())]).unwrap();
         assert!(whole[..1] == *b"0" && whole[65_530..65_540] == *b"abcdefghij" && whole[199_997] == 7);
+    }
+
+    #[test]
+    fn what_was_never_written_is_said() {
+        let mut bytes = vec![0; 200];
+        bytes[150] = 1;
+        let source = source(&bytes);
+        let wrong = |cursor: &mut Cursor<'_>| cursor.version("list", &[1]);
+        for (address, unwritten) in [(0, true), (134, true), (135, false), (140, false), (190, true)] {
+            let error = source.parse("list", address, 16, wrong).unwrap_err();
+            assert_eq!(matches!(error, Hdf5Error::Incomplete { .. }), unwritten, "{address}: {error}");
+            let many = source.parse_many("list", &[(address, 16)], |_, cursor| wrong(cursor).map(drop));
+            assert_eq!(matches!(many, Err(Hdf5Error::Incomplete { .. })), unwritten, "{address}: {many:?}");
+        }
+        says(source.parse("list", 7, 16, wrong).unwrap_err().to_string(), "its writer was killed");
     }
 
     #[test]

@@ -51,7 +51,7 @@ fn few_files_are_open_at_a_time() {
     assert_eq!(bytes, [0; 4]);
     drop(opened);
 
-    // The first of these are closed by now. What took their place is not read in their stead.
+    // The first of these are closed by now. Other contents in their place are not read.
     let stale = |n: usize| matches!(number(&stores[n]), Err(StoreError::Stale { .. }));
     assert!(stale(0) && !stores[0].is_current(), "removed");
     fs::write(path(1), 7_u32.to_le_bytes()).unwrap();

@@ -105,8 +105,8 @@ impl ChunkEncoding {
         Some(ChunkEncoding { chain: self.chain.bound(heap)?, ..self.clone() })
     }
 
-    /// The same encoding of chunks that need not be stored to their end: what is read of one must be
-    /// there. For formats whose writers leave out what lies beyond the array.
+    /// The same encoding of chunks that may end early. A read fails only if it wants the missing part.
+    /// For formats whose writers leave out elements beyond the array.
     #[must_use]
     pub fn that_may_end_early(self) -> Self {
         ChunkEncoding { ends_early: true, ..self }

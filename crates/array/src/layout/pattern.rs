@@ -204,8 +204,8 @@ impl Pattern {
     }
 
     /// For a part that was all of another array, which has the shape `other` now: all elements that
-    /// the array had. `None`: it did not just become shorter along its slowest axis. `shape` is that
-    /// of the array that this pattern belongs to.
+    /// the array had. `None`: it did not just become shorter along its slowest axis. `shape`: of the
+    /// array with this pattern.
     pub(crate) fn longer(&self, shape: &[u64], other: &[u64]) -> Option<Pattern> {
         let mut lens: SmallVec<[u64; 4]> = match &self.0 {
             Kind::All => shape.into(),

@@ -447,8 +447,8 @@ fn sources_that_shrank() {
     let list = Pattern::points(1, &[3, 0, 2, 5, 1, 4]).unwrap();
     let all = Pattern::all;
     let none = usize::MAX;
-    // For each: shape, target and source; what can be read along the first axis, of which elements
-    // of the source that is; and what cannot be read.
+    // For each: shape, target and source; a range of the first axis that can be read, and its
+    // elements in the source; a range that cannot be read.
     let cases: [(&[u64], Pattern, Pattern, _, _, &[usize], _); 7] = [
         (&[6], all(), all(), &line, 0..4, &[0, 1, 2, 3], 4..5),
         (&[6], all(), all(), &line, 1..3, &[1, 2], 3..6),

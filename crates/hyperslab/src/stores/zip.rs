@@ -154,8 +154,8 @@ fn is_archive(path: &Path) -> bool {
     matches!(start.as_ref(), Some(b"PK\x03\x04" | b"PK\x05\x06")) || has_ending(path)
 }
 
-/// The first bytes of a file, which is opened without waiting: some files of the system are regular,
-/// and whoever reads them waits for more.
+/// The first bytes of a file. The file is opened without waiting: readers of some regular files of the
+/// system wait for more.
 fn start_of(path: &Path) -> Option<[u8; 4]> {
     let (store, mut start) = (FileStore::open(path).ok()??, [0; 4]);
     let range = RangeRead { offset: 0, buf: &mut start };

@@ -1,4 +1,4 @@
-//! Files that stay open, of which there are not too many at a time.
+//! Files that stay open, a limited number at a time.
 //!
 //! A process may have 256 or 1024 open files, and a data set may have thousands. So at most
 //! [`MOST`] files are held open. One more closes the file that was used least recently. When that

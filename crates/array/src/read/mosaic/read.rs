@@ -274,8 +274,8 @@ fn open(layout: &ArrayLayout, part: &Overlap<'_>) -> Result<Option<SourceArray>,
     Ok(opened)
 }
 
-/// The source's pattern, which has as many elements as the part. Some may lie beyond the source, if
-/// it has become smaller: [`check_inside`] refuses those that are read.
+/// The source's pattern, which has as many elements as the part. If the source became smaller,
+/// some lie beyond it: [`check_inside`] refuses to read them.
 fn pattern_of<'p>(
     layout: &ArrayLayout,
     part: &Overlap<'p>,

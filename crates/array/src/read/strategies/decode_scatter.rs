@@ -33,7 +33,7 @@ pub(super) fn place(
     };
     let done = layout.encoding().chain().decode(encoded, memory.as_mut_slice(), &mut scratch.codec, verify);
     if done.is_err() && layout.encoding().ends_early() {
-        // Nothing to keep: another request may want what is not there.
+        // Not kept: another request may want the missing part.
         chunk.scatter(decoded(layout, scratch, encoded, verify)?);
         return Ok(());
     }
