@@ -28,6 +28,7 @@ from hyperslab._group import Group
 from hyperslab._group_common import AnyGroup
 from hyperslab._hdf5_group import FileGroup
 from hyperslab._open import open_group
+from hyperslab._regular import open_regular
 from hyperslab._store import Store
 from hyperslab._xarray_files import FileReader, FileTree
 from hyperslab._xarray_write import to_zarr
@@ -294,9 +295,10 @@ def _is_readable(path: Path) -> bool:
         if path.is_dir():
             document = path / "zarr.json"
             if document.is_file():
-                return '"group"' in document.read_text(errors="replace")
+                with open_regular(document) as file:
+                    return b'"group"' in (file.read() or b"")
             return (path / ".zgroup").is_file()
-        with path.open("rb") as file:
-            return file.read(8).startswith(_MAGIC)
+        with open_regular(path) as file:
+            return (file.read(8) or b"").startswith(_MAGIC)
     except OSError:
         return False

@@ -136,7 +136,7 @@ impl Elements {
         }
         let size = self.max_encoded(src.len());
         dst.truncate(size);
-        Ok(sized(dst, size))
+        sized(dst, size, codec)
     }
 }
 

@@ -58,6 +58,7 @@ mod racing;
 mod registered;
 pub mod registry;
 mod reshape;
+pub mod room;
 mod scalar;
 mod scale_offset;
 mod scratch;

@@ -175,7 +175,9 @@ fn compress(src: &[u8], dst: &mut Vec<u8>, acceleration: i32) -> bool {
     // SAFETY: takes a number.
     let bound = unsafe { lz4_sys::LZ4_compressBound(len) };
     let Ok(room) = usize::try_from(bound) else { return false };
-    dst.reserve(room);
+    if dst.try_reserve(room).is_err() {
+        return false;
+    }
     let spare = dst.spare_capacity_mut();
     // SAFETY: `src` is given with its own length; the destination is spare capacity of at least
     // `room` bytes, of which the library writes at most `bound`, which is the same number.

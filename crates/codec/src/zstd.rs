@@ -21,7 +21,7 @@
 //! the caller's memory, which serves as window.
 
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, chain};
+use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, chain, room};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -121,7 +121,7 @@ impl Codec for Zstd {
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
         let compressor = scratch.zstd.compressor.get_or_insert_with(CCtx::create);
         dst.clear();
-        dst.reserve(zstd_safe::compress_bound(src.len()));
+        room::reserve(dst, zstd_safe::compress_bound(src.len()), "zstd")?;
         let result = compressor
             .set_parameter(CParameter::CompressionLevel(self.nearest_level()))
             .and_then(|_| compressor.set_parameter(CParameter::ChecksumFlag(self.checksum)))

@@ -178,6 +178,8 @@ impl ArrayNode for Hdf5Array {
         let all = all.saturating_mul(u64::from(self.dataset.datatype().size));
         Ok(match self.dataset.data_layout() {
             DataLayout::Compact { size, .. } => (1, *size),
+            // As the library counts: what the dataset takes in other files, whether they are there or not.
+            DataLayout::Contiguous { .. } if !self.dataset.external_files().is_empty() => (1, all),
             DataLayout::Contiguous { address: Some(_), size } => (1, size.unwrap_or(all)),
             _ => (0, 0),
         })

@@ -140,6 +140,14 @@ pub enum StoreError {
         /// The store.
         url: String,
     },
+    /// A file that was closed for want of descriptors is not there any more, or not the same.
+    #[error("'{key}' in {url} was changed, replaced or removed since it was opened: open it again")]
+    Stale {
+        /// The object.
+        key: String,
+        /// The store.
+        url: String,
+    },
     /// What an object refers to cannot be read.
     #[error(transparent)]
     Reference(Box<BrokenReference>),

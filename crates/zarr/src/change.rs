@@ -5,7 +5,7 @@
 
 use crate::json::Json;
 use crate::locked::{self, Locked};
-use crate::node::{NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
+use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::objects::Beyond;
 use crate::path::join;
 use crate::seen::Seen;
@@ -250,7 +250,13 @@ impl Array {
             attributes: Some(metadata.attributes),
             consolidated: None,
         };
-        Ok((self.of_stored(&stored)?, stored))
+        let changed = self.of_stored(&stored)?;
+        if shape != old {
+            // Before anything is written: readers must be able to open the array, and to read all of it.
+            changed.metadata().check_encodings().map_err(invalid)?;
+            node::check_document(&stored.key, &stored.document)?;
+        }
+        Ok((changed, stored))
     }
 
     fn document_name(&self) -> &'static str {

@@ -131,6 +131,26 @@ impl Metadata {
         }
     }
 
+    /// Refuses a rectilinear grid with chunks that the codecs cannot encode (as text). Opening such an
+    /// array works, as long as nobody reads these chunks; so it has to be found before it is stored.
+    pub(crate) fn check_encodings(&self) -> std::result::Result<(), String> {
+        // Chunks in shards all have one shape, which is checked with the codecs.
+        let Some(Rectilinear { axes, encodings }) =
+            self.rectilinear.as_ref().filter(|_| self.shards.is_none())
+        else {
+            return Ok(());
+        };
+        let usual = encodings.make(&self.chunk)?;
+        for shape in GridMetadata::shapes(axes) {
+            let refuse = |why: String| format!("chunk_grid: chunks of shape {:?}: {why}", shape.as_slice());
+            let encoding = encodings.make(&shape).map_err(refuse)?;
+            if encoding.order() != usual.order() || encoding.element_size() != usual.element_size() {
+                return Err(refuse("their codecs store another order of axes".into()));
+            }
+        }
+        Ok(())
+    }
+
     /// Puts another shape into the document, and the shape of objects as it was read: an axis
     /// without elements may have chunks of zero in the document, an axis with elements may not.
     pub(crate) fn set_shape(&mut self, shape: &[u64]) {

@@ -60,7 +60,7 @@ pub(super) fn decode(
         match header.filter(out.len()) {
             Filter::None => decode(out)?,
             filter => {
-                let shuffled = sized(block, out.len());
+                let shuffled = sized(block, out.len(), "blosc")?;
                 decode(shuffled)?;
                 match filter {
                     Filter::Bit => bitunshuffle(header.typesize, shuffled, out),
