@@ -4,7 +4,7 @@ use hyperslab::zarr::ZarrError;
 use hyperslab::{Error, Node, hdf5::Hdf5Error, stores};
 use std::error;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Why a command did not do what it was asked for.
 #[derive(Debug)]
@@ -15,8 +15,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// A signal came; how things are now, where there is something to say.
     Stopped(&'static str),
-    /// Nothing is stored at the path that the user gave.
-    NotFound(String),
+    /// Nothing is stored at the path that the user gave; what lies below it.
+    NotFound(String, Vec<String>),
     /// Standard output is closed or full.
     Output(io::Error),
 }
@@ -35,11 +35,10 @@ impl From<io::Error> for Failure {
 
 /// Opens what the user named.
 pub(crate) fn open(location: &str) -> Result<Node, Failure> {
+    let missing = |path: PathBuf| Failure::NotFound(path.display().to_string(), stores::nodes_below(location));
     hyperslab::open(location).map_err(|error| match (stores::local_path(location), error) {
-        (Ok(Some(path)), Error::Zarr(ZarrError::NotFound { .. })) => {
-            Failure::NotFound(path.display().to_string())
-        }
-        (Ok(Some(path)), Error::Store(_)) if path.is_file() => Failure::NotFound(path.display().to_string()),
+        (Ok(Some(path)), Error::Zarr(ZarrError::NotFound { .. })) => missing(path),
+        (Ok(Some(path)), Error::Store(_)) if path.is_file() && !stores::is_archive(&path) => missing(path),
         (_, error) => error.into(),
     })
 }
@@ -89,13 +88,22 @@ impl Failure {
             Failure::Stopped(state) => return Some(format!("interrupted; {state}")),
             Failure::Library(error) => chain(error),
             Failure::Usage(why) => why.clone(),
-            Failure::NotFound(path) => match std::fs::exists(path) {
-                Ok(false) => format!("there is no '{path}'"),
-                _ if Path::new(path).is_file() => {
-                    format!("'{path}' is a file, but not of HDF5; it is no array or group")
+            Failure::NotFound(path, below) => {
+                let what = match std::fs::exists(path) {
+                    Ok(false) => format!("there is no '{path}'"),
+                    _ if stores::is_archive(Path::new(path)) => {
+                        format!("'{path}' is no array or group: there is no Zarr metadata at the root of the archive")
+                    }
+                    _ if Path::new(path).is_file() => {
+                        format!("'{path}' is a file, but not of HDF5; it is no array or group")
+                    }
+                    _ => format!("'{path}' is no array or group: there is no Zarr metadata in it"),
+                };
+                match below.as_slice() {
+                    [] => what,
+                    below => format!("{what}; try '{}'", below.join("' or '")),
                 }
-                _ => format!("'{path}' is no array or group: there is no Zarr metadata in it"),
-            },
+            }
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return None,
             Failure::Output(error) => format!("cannot write to standard output: {error}"),
         };

@@ -52,6 +52,7 @@ mod index_text;
 mod info;
 mod interface;
 mod local_files;
+pub mod meaning;
 mod netcdf_array;
 mod netcdf_file;
 mod node;
