@@ -59,8 +59,15 @@ def check(path: Path, found: hs.Statistics) -> None:
     wide = known.astype("f8")
     digits = 1e-6 if values.dtype == "f4" else 1e-13
     near = digits * max(1.0, float(np.abs(wide).max()))
-    for name, wanted in (("min", wide.min()), ("max", wide.max()), ("mean", wide.mean()), ("std", wide.std())):
-        assert float(getattr(found, name)) == pytest.approx(float(wanted), rel=digits * 10, abs=near * 10), name
+    for name, wanted in (
+        ("min", wide.min()),
+        ("max", wide.max()),
+        ("mean", wide.mean()),
+        ("std", wide.std()),
+    ):
+        assert float(getattr(found, name)) == pytest.approx(float(wanted), rel=digits * 10, abs=near * 10), (
+            name
+        )
     assert float(found.sum) == pytest.approx(float(wide.sum()), rel=digits * 10, abs=near * known.size)
 
 
@@ -68,7 +75,11 @@ def check(path: Path, found: hs.Statistics) -> None:
 @settings(max_examples=examples(120), deadline=None)
 def test_packed_numbers_are_those_of_xarray(data: st.DataObject) -> None:
     form = data.draw(st.sampled_from(list(FORMATS)))
-    types = ["i1", "i2", "i4", "f4", "f8"] if form == "netcdf3" else ["i1", "u1", "i2", ">i2", "u2", "i4", "f4", ">f8"]
+    types = (
+        ["i1", "i2", "i4", "f4", "f8"]
+        if form == "netcdf3"
+        else ["i1", "u1", "i2", ">i2", "u2", "i4", "f4", ">f8"]
+    )
     dtype = np.dtype(data.draw(st.sampled_from(types)))
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     values = rng.integers(0 if dtype.kind == "u" else -100, 100, (7, 11)).astype(dtype)
@@ -78,7 +89,9 @@ def test_packed_numbers_are_those_of_xarray(data: st.DataObject) -> None:
         attributes["_FillValue"] = native(data.draw(st.sampled_from([0, 7, 99])))
     if data.draw(st.booleans()):
         missing = data.draw(st.sampled_from([5, 7, [5, 6], 1000]))
-        attributes["missing_value"] = np.array(missing, "i4" if form == "netcdf3" or missing == 1000 else dtype)
+        attributes["missing_value"] = np.array(
+            missing, "i4" if form == "netcdf3" or missing == 1000 else dtype
+        )
         if form in ("v2", "v3"):
             attributes["missing_value"] = attributes["missing_value"].tolist()
     if data.draw(st.booleans()):

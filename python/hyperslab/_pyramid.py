@@ -16,6 +16,7 @@ from hyperslab._array import Array
 from hyperslab._array_common import AnyArray
 from hyperslab._attrs import carried_attributes
 from hyperslab._blocks import Blocks, Input, Region, plan_blocks, run_blocks
+from hyperslab._codec import ZarrFormat
 from hyperslab._config import parse_size
 from hyperslab._downsample import METHODS, Downsampling, Method, check_method
 from hyperslab._group import Group
@@ -23,7 +24,6 @@ from hyperslab._iteration import chunk_hint
 from hyperslab._map import map_chunks, object_units, run_elsewhere
 from hyperslab._new import create_group
 from hyperslab._node import ZarrNode
-from hyperslab._codec import ZarrFormat
 from hyperslab._optional import is_optional, value_dtype
 from hyperslab._progress import shown
 from hyperslab._store import LocalStore, StoreLike
@@ -172,8 +172,8 @@ def pyramid(
     nested = "ome" in wanted and group.zarr_format == 2
     if nested and own and array.metadata.chunk_key_encoding.separator != "/":
         raise InvalidArgumentError(
-            f"array '{array.name}' has chunks with keys like 0.0, which OME-Zarr 0.4 does not take: create it "
-            'with chunk_key_encoding=("v2", "/"), or pass metadata="geozarr"'
+            f"array '{array.name}' has chunks with keys like 0.0, which OME-Zarr 0.4 does not take: "
+            'create it with chunk_key_encoding=("v2", "/"), or pass metadata="geozarr"'
         )
     paths = [array.basename if own else "0", *map(str, range(1, len(shapes)))]
     for path in paths[own:]:

@@ -132,7 +132,8 @@ impl StatsArgs {
         let packed = if told.scaled { " packed" } else { "" };
         let (words, is_float) = (words + packed, told.is_float());
         let region = self.region(array)?;
-        let missing: Result<Vec<_>, _> = self.missing.iter().map(|value| element(value, told.stored)).collect();
+        let missing: Result<Vec<_>, _> =
+            self.missing.iter().map(|value| element(value, told.stored)).collect();
         let options = StatisticsOptions {
             region: Some(region.clone()),
             missing: missing?.into_iter().flatten().collect(),

@@ -201,9 +201,7 @@ impl Info {
         let (stored, bytes) = (self.chunks_stored? as f64, self.bytes_stored?);
         let elements = match &self.shards {
             // An estimate, with chunks of mean size.
-            None if self.several_shapes => {
-                self.bytes as f64 * stored / self.chunks_total.max(1) as f64
-            }
+            None if self.several_shapes => self.bytes as f64 * stored / self.chunks_total.max(1) as f64,
             // Chunks at the edge are stored whole, so this is what was encoded.
             None => self.chunk_bytes as f64 * stored,
             Some(shards) => self.bytes as f64 * shards.stored? as f64 / shards.total.max(1) as f64,

@@ -118,7 +118,9 @@ mod _native {
         set_write_empty_chunks,
     };
     #[pymodule_export]
-    use crate::statistics::{packing, statistics_blocks, statistics_joined, statistics_part, statistics_types};
+    use crate::statistics::{
+        packing, statistics_blocks, statistics_joined, statistics_part, statistics_types,
+    };
     #[pymodule_export]
     use crate::stop::Stopper;
     #[pymodule_export]

@@ -127,7 +127,10 @@ impl Parser {
         let at = cursor.clone();
         let base = self.base(cursor, head)?;
         if !matches!(base.class, Class::Integer { .. }) || base.size != head.size {
-            let why = format!("an enumeration of {} bytes is based on another type, of {} bytes", head.size, base.size);
+            let why = format!(
+                "an enumeration of {} bytes is based on another type, of {} bytes",
+                head.size, base.size
+            );
             return Err(at.corrupt(why));
         }
         let (mut names, mut seen) = (Vec::new(), HashSet::new());
@@ -184,7 +187,10 @@ impl Parser {
         }
         let base = self.base(cursor, head)?;
         if !matches!(base.class, Class::Float(_)) || base.size.checked_mul(2) != Some(head.size) {
-            let why = format!("a complex number of {} bytes is based on another type, of {} bytes", head.size, base.size);
+            let why = format!(
+                "a complex number of {} bytes is based on another type, of {} bytes",
+                head.size, base.size
+            );
             return Err(at.corrupt(why));
         }
         Ok(base)

@@ -39,9 +39,8 @@ impl Packing {
             Format::ZarrV2 if array.dimension_names()?.is_some() => array.fill(),
             _ => None,
         };
-        Packing::parse(&*array.attributes()?, array.dtype(), fill).map_err(|why| {
-            Error::Options(format!("array '{}': {why}", array.layout().name()))
-        })
+        Packing::parse(&*array.attributes()?, array.dtype(), fill)
+            .map_err(|why| Error::Options(format!("array '{}': {why}", array.layout().name())))
     }
 
     /// That of `attributes`, for elements of a type. `fill`: an element of that type, which counts
@@ -162,7 +161,9 @@ pub fn number_element(text: &str, dtype: DataType) -> Option<Vec<u8>> {
     let range = match dtype.kind() {
         Kind::UInt => 0..=(1_i128 << bits) - 1,
         Kind::Bool => 0..=1,
-        Kind::Int | Kind::DateTime(_) | Kind::TimeDelta(_) => -(1_i128 << (bits - 1))..=(1_i128 << (bits - 1)) - 1,
+        Kind::Int | Kind::DateTime(_) | Kind::TimeDelta(_) => {
+            -(1_i128 << (bits - 1))..=(1_i128 << (bits - 1)) - 1
+        }
         _ => return None,
     };
     if !range.contains(&whole) {
@@ -223,7 +224,8 @@ mod tests {
         assert_eq!((bytes.unsigned, bytes.missing.as_slice()), (Some(true), &[vec![255], vec![254]][..]));
         assert_eq!(bytes.number_type("|i1".parse().unwrap()), "|u1".parse().unwrap());
         assert_eq!(parsed(r#"{"_Unsigned": "false"}"#, "<u2", None).unwrap().unsigned, Some(false));
-        for (attributes, dtype) in [(r#"{"_Unsigned": "true"}"#, "<u2"), (r#"{"_Unsigned": "true"}"#, "<f4")] {
+        for (attributes, dtype) in [(r#"{"_Unsigned": "true"}"#, "<u2"), (r#"{"_Unsigned": "true"}"#, "<f4")]
+        {
             assert_eq!(parsed(attributes, dtype, None).unwrap().unsigned, None);
         }
     }

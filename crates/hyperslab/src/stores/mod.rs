@@ -18,8 +18,8 @@ mod zip;
 use local::percent_decoded;
 pub use local::refuse_file_name;
 pub use nearby::{nodes_below, nodes_below_path};
-pub use zip::{archive_path, is_archive};
 pub(crate) use zip::is_in_archive;
+pub use zip::{archive_path, is_archive};
 
 use crate::{DataFile, Error, Node, Result, open_node};
 use hyperslab_store::Store;
