@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
 import subprocess
 import sys
+import threading
 import zipfile
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +65,7 @@ def test_new_codecs_have_settings_in_range() -> None:
     with pytest.raises(ValueError, match="lz4: acceleration must be 1 to 65537, found 0"):
         hs.codecs.LZ4(acceleration=0)
     # numcodecs stores any level, and takes the nearest.
-    z = hs.create_array(
+    z: Any = hs.create_array(
         hs.MemoryStore(), data=np.arange(3), zarr_format=2, compressors={"id": "zstd", "level": 99}
     )
     assert z.compressors[0].level == 99 and z[:].tolist() == [0, 1, 2]
@@ -76,7 +79,7 @@ def test_chunks_that_do_not_fit_the_axes(tmp_path: Path) -> None:
     group.create_array("x", data=np.zeros(20), chunks=(5,))
     said = run("copy", tmp_path / "a", tmp_path / "b", "--chunks", 10)
     assert "note: chunks as in the source" in said and "/field" in said
-    copied = hs.open_group(tmp_path / "b", mode="r")
+    copied: Any = hs.open_group(tmp_path / "b", mode="r")
     assert copied["x"].chunks == (10,) and copied["field"].chunks == (1, 4, 4)
 
 
@@ -87,7 +90,7 @@ def test_memory_that_holds_no_block_is_refused(tmp_path: Path) -> None:
     least = said.split("less than the ")[1].split()[0]
     run("copy", tmp_path / "a", tmp_path / "b", "--max-memory", least)
     run("copy", tmp_path / "a", tmp_path / "c", "--max-memory", int(least) - 1, code=2)
-    assert (hs.open(tmp_path / "b")[...] == 0).all()
+    assert (hs.open_array(tmp_path / "b", mode="r")[...] == 0).all()
 
 
 @pytest.fixture
@@ -112,7 +115,7 @@ def test_an_archive_with_a_folder_names_it(archive: Path) -> None:
         with pytest.raises(FileNotFoundError, match="try ") as caught:
             opened(archive, mode="r")
         assert inside in str(caught.value)
-    assert hs.open_group(f"{archive}/x.zarr", mode="r")["a"][:].tolist() == [0, 1, 2]
+    assert hs.open_array(f"{archive}/x.zarr/a", mode="r")[:].tolist() == [0, 1, 2]
 
 
 def test_an_archive_with_a_folder_in_xarray(archive: Path) -> None:
@@ -122,6 +125,22 @@ def test_an_archive_with_a_folder_in_xarray(archive: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         xr.open_dataset(archive, engine=BackendEntrypoint)
     assert f"try '{archive}/x.zarr'" in str(caught.value)
+
+
+def test_what_a_web_server_does_not_list_is_not_known(tmp_path: Path) -> None:
+    hs.create_array(tmp_path / "a", data=np.arange(6), chunks=(2,))
+    group = hs.create_group(tmp_path / "g")
+    group.create_array("b", data=np.arange(3))
+    hs.consolidate_metadata(tmp_path / "g")
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        assert "not known, of 3 chunks" in run("info", f"{url}/a")
+        found = json.loads(run("info", "--json", f"{url}/a"))
+        assert (found["chunks_stored"], found["bytes_stored"], found["shape"]) == (None, None, [6])
+        assert "not known" in run("info", f"{url}/g")
+        server.shutdown()
 
 
 def test_long_element_types_do_not_break_lines(tmp_path: Path) -> None:

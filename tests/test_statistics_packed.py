@@ -112,7 +112,7 @@ def test_packed_numbers_are_those_of_xarray(data: st.DataObject) -> None:
 
 def test_the_fill_value_of_v2_counts_where_axes_have_names(tmp_path: Path) -> None:
     values = np.array([[0, 1, 2]], "i2")
-    group = hs.create_group(tmp_path / "a", zarr_format=2)
+    group: Any = hs.create_group(tmp_path / "a", zarr_format=2)
     group.create_array("v", data=values, fill_value=0, attributes={"_ARRAY_DIMENSIONS": ["y", "x"]})
     group.create_array("w", data=values, fill_value=0)
     assert (hs.statistics(group["v"]).missing, hs.statistics(group["w"]).missing) == (1, 0)
@@ -121,7 +121,7 @@ def test_the_fill_value_of_v2_counts_where_axes_have_names(tmp_path: Path) -> No
 
 def test_dates_of_v2_that_are_the_fill_value_are_missing(tmp_path: Path) -> None:
     days = np.array(["1970-01-01", "1970-01-05", "NaT"], "M8[D]")
-    group = hs.create_group(tmp_path / "a.zarr", zarr_format=2)
+    group: Any = hs.create_group(tmp_path / "a.zarr", zarr_format=2)
     v = group.create_array("v", data=days, fill_value=days[0], attributes={"_ARRAY_DIMENSIONS": ["x"]})
     assert (hs.statistics(v).count, hs.statistics(v).missing) == (1, 2)
 

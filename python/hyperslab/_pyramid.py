@@ -170,7 +170,8 @@ def pyramid(
         group = create_group(target, zarr_format=3 if zarr_format is None else zarr_format)
     own = _is_in(array, group)
     nested = "ome" in wanted and group.zarr_format == 2
-    if nested and own and array.metadata.chunk_key_encoding.separator != "/":
+    keys = array.metadata.chunk_key_encoding if own and isinstance(array, Array) else None
+    if nested and keys is not None and getattr(keys, "separator", None) != "/":
         raise InvalidArgumentError(
             f"array '{array.name}' has chunks with keys like 0.0, which OME-Zarr 0.4 does not take: "
             'create it with chunk_key_encoding=("v2", "/"), or pass metadata="geozarr"'

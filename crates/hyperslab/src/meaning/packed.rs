@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn missing_elements() {
         let short = (-32767_i16).to_ne_bytes().to_vec();
-        assert_eq!(missing(r#"{"_FillValue": -32767}"#, "<i2"), [short.clone()]);
+        assert_eq!(missing(r#"{"_FillValue": -32767}"#, "<i2"), std::slice::from_ref(&short));
         assert_eq!(missing(r#"{"_FillValue": [-32767.0], "missing_value": -32767}"#, ">i2"), [short]);
         assert_eq!(missing(r#"{"missing_value": [1, 2.5, 300, "x", null, NaN]}"#, "|u1"), [[1]]);
         assert_eq!(missing(r#"{"_FillValue": 1e20}"#, "<f4"), [1e20_f32.to_ne_bytes()]);
