@@ -302,3 +302,7 @@ def _is_readable(path: Path) -> bool:
             return (file.read(8) or b"").startswith(_MAGIC)
     except OSError:
         return False
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -213,6 +213,12 @@ pub trait Codec: Debug + Send + Sync {
         Reach::Whole
     }
 
+    /// Fails where a setting is out of range, and the encoder takes the nearest one: as numcodecs does,
+    /// whose metadata may have any. For codecs that a user chooses.
+    fn check_settings(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// For codecs that another language runs: that language, `"Python"`. `explain` shows them,
     /// because they are slow.
     fn runs_in(&self) -> Option<&'static str> {

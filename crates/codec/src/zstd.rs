@@ -71,10 +71,9 @@ impl Zstd {
     /// From the `configuration` of v3 metadata.
     pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
         let Fields { level, checksum } = configuration("zstd", metadata)?;
-        if LEVELS.contains(&level) {
-            return Ok(Zstd { level, checksum });
-        }
-        Err(CodecError::config("zstd", format!("level must be -131072 to 22, found {level}")))
+        let zstd = Zstd { level, checksum };
+        zstd.check_settings()?;
+        Ok(zstd)
     }
 
     /// From the object of v2 metadata. Any level: numcodecs stores what it was given, and takes the
@@ -92,6 +91,13 @@ impl Zstd {
 impl Codec for Zstd {
     fn name(&self) -> &'static str {
         "zstd"
+    }
+
+    fn check_settings(&self) -> Result<()> {
+        if LEVELS.contains(&self.level) {
+            return Ok(());
+        }
+        Err(CodecError::config("zstd", format!("level must be -131072 to 22, found {}", self.level)))
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {

@@ -222,6 +222,9 @@ impl ArrayNode for Hdf5Array {
     }
 }
 
+/// The number of the filter that HDF5 calls deflate, and h5py gzip.
+const DEFLATE: u16 = 1;
+
 /// The place of a chunk in the grid.
 pub(crate) fn place(index: &ChunkIndex, number: u64) -> Dims {
     let mut rest = number;
@@ -233,8 +236,12 @@ pub(crate) fn place(index: &ChunkIndex, number: u64) -> Dims {
     place
 }
 
-/// The registered name of a filter, else that in the file, else its number.
+/// The name of a filter that users of h5py know, else the registered one, else that in the file, else
+/// its number.
 pub(crate) fn filter_name(filter: &Filter) -> String {
+    if filter.id == DEFLATE {
+        return "gzip".into();
+    }
     let registered = hyperslab_codec::hdf5::name(filter.id).map(str::to_owned);
     registered.or(filter.name.clone()).unwrap_or_else(|| format!("filter {}", filter.id))
 }

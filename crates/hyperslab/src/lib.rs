@@ -52,7 +52,7 @@ mod index_text;
 mod info;
 mod interface;
 mod local_files;
-mod meaning;
+pub mod meaning;
 mod netcdf_array;
 mod netcdf_file;
 mod node;

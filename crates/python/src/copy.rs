@@ -69,6 +69,7 @@ impl Wanted {
             format: Some(if self.zarr_format == 2 { Format::ZarrV2 } else { Format::ZarrV3 }),
             threads: self.threads,
             max_memory: self.max_memory,
+            memory_is_limit: false,
             verify: self.verify,
             skip_unsupported: self.skip_unsupported,
             unconsolidated: !self.consolidated,

@@ -120,7 +120,9 @@ mod _native {
         set_verify_checksums, set_vlen_chunk_bound, set_write_empty_chunks,
     };
     #[pymodule_export]
-    use crate::statistics::{statistics_blocks, statistics_joined, statistics_part};
+    use crate::statistics::{
+        packing, statistics_blocks, statistics_joined, statistics_part, statistics_types,
+    };
     #[pymodule_export]
     use crate::stop::Stopper;
     #[pymodule_export]

@@ -304,6 +304,11 @@ impl StoreHandle {
         self.run(py, |store| Ok(store.cost().is_far()))
     }
 
+    /// Where nodes lie below a path that is none itself, as a user would write that; a few of them.
+    fn nodes_below(&self, py: Python<'_>, path: &str) -> Vec<String> {
+        py.detach(|| stores::nodes_below_path(&self.store, path))
+    }
+
     /// Whether nothing is stored below a path.
     fn is_empty(&self, py: Python<'_>, path: &str) -> PyResult<bool> {
         self.run(py, |store| {

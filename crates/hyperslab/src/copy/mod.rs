@@ -133,6 +133,9 @@ pub struct CopyOptions<'a> {
     /// About how much memory to use, in bytes. At least a chunk of source and destination are
     /// needed.
     pub max_memory: u64,
+    /// Whether a copy that needs more memory is refused with [`Error::Options`]. Otherwise a block of
+    /// the least size is taken, whatever it needs.
+    pub memory_is_limit: bool,
     /// Whether to read the copy back and compare it with the source.
     pub verify: bool,
     /// Whether arrays that cannot be copied are left out, and told in [`CopyReport::skipped`];
@@ -161,6 +164,7 @@ impl Default for CopyOptions<'_> {
             format: None,
             threads: None,
             max_memory: 256 << 20,
+            memory_is_limit: false,
             verify: false,
             unconsolidated: false,
             skip_unsupported: false,
@@ -180,7 +184,8 @@ impl CopyOptions<'_> {
 
     fn means(&self, beside: Option<Beside>) -> Means<'_> {
         let threads = self.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
-        Means { threads, max_memory: self.max_memory, beside, progress: self.progress }
+        let (max_memory, memory_is_limit) = (self.max_memory, self.memory_is_limit);
+        Means { threads, max_memory, memory_is_limit, beside, progress: self.progress }
     }
 
     fn check(&self) -> Result<()> {

@@ -17,6 +17,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
+const CHUNKS_KEPT: &str =
+    "chunks as in the source, because another number of sizes was given than they have axes";
+const SHARDS_KEPT: &str =
+    "shards as in the source, because another number of sizes was given than they have axes";
+
 /// An array of the source, what is copied of it, and what its copy is to be.
 pub(super) struct Member {
     pub(super) path: String,
@@ -59,10 +64,10 @@ impl<'o> Walked<'o> {
         }
         walked.check_region(source)?;
         if let Some(chunks) = &options.chunks {
-            walked.check_rank("chunks", chunks.len())?;
+            walked.check_rank("chunks", CHUNKS_KEPT, chunks.len())?;
         }
         if let Shards::Shape(shards) = &options.shards {
-            walked.check_rank("shards", shards.len())?;
+            walked.check_rank("shards", SHARDS_KEPT, shards.len())?;
         }
         walked.report.notes =
             walked.notes.iter().map(|(note, names)| format!("{note}: {}", listed(names))).collect();
@@ -87,10 +92,19 @@ impl<'o> Walked<'o> {
         }
     }
 
-    /// Refuses a shape that fits none of the arrays.
-    fn check_rank(&self, what: &str, rank: usize) -> Result<()> {
+    /// Refuses a shape that fits none of the arrays, and notes which ones it does not fit.
+    fn check_rank(&mut self, what: &str, kept: &'static str, rank: usize) -> Result<()> {
         let ranks: BTreeSet<usize> = self.arrays.iter().map(|member| member.array.shape().len()).collect();
         if ranks.contains(&rank) {
+            // Without axes there is one chunk.
+            let others = self
+                .arrays
+                .iter()
+                .filter(|member| !matches!(member.array.shape().len(), n if n == 0 || n == rank));
+            let names: Vec<String> = others.map(|member| shown(&member.path)).collect();
+            if !names.is_empty() {
+                self.notes.entry(kept).or_default().extend(names);
+            }
             return Ok(());
         }
         let ranks = match ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(", ") {
