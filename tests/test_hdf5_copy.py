@@ -70,7 +70,10 @@ def test_a_copy_says_what_the_file_says(ocean: Path, tmp_path: Path, zarr_format
     attributes = {name: value for name, value in sst.attrs.items() if name != "_ARRAY_DIMENSIONS"}
     # xarray's conventions: of v2, the fill value marks what is missing; of v3, base 64 of -9.0.
     assert attributes == {"units": "K", **({} if zarr_format == 2 else {"_FillValue": "AAAAAAAAIsA="})}
-    assert (copied["cloud"].fill_value, copied["lat"].fill_value) == (1, None if zarr_format == 2 else netCDF4.default_fillvals["f8"])
+    assert (copied["cloud"].fill_value, copied["lat"].fill_value) == (
+        1,
+        None if zarr_format == 2 else netCDF4.default_fillvals["f8"],
+    )
     xr.testing.assert_identical(
         xr.open_dataset(tmp_path / "copy.zarr", engine="zarr").load(),
         xr.open_dataset(ocean, engine="netcdf4").load(),

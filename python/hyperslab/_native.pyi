@@ -611,6 +611,7 @@ class FileMeaning:
     def group_document(self, group: GroupBase) -> str: ...
 
 def user_attributes(array: ArrayBase) -> str: ...
+
 @final
 class DatatypeHandle:
     @property

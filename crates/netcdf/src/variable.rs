@@ -92,7 +92,9 @@ impl Variable {
         let inside = |start: &u64| start.checked_add(facts.slab).is_some_and(|end| end <= inner.size);
         start.filter(inside).ok_or_else(|| {
             let (begin, step, len, size) = (facts.declared.begin, facts.step, facts.slab, inner.size);
-            self.wrong(format!("{len} bytes at {begin} + {record} × {step} are not in the file of {size} bytes"))
+            self.wrong(format!(
+                "{len} bytes at {begin} + {record} × {step} are not in the file of {size} bytes"
+            ))
         })
     }
 

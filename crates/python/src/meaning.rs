@@ -79,7 +79,13 @@ impl FileMeaning {
 
     /// The ``zarr.json`` of an array with chunks of this shape. `codecs`: the text of a list of codecs
     /// of Zarr v3 that follow the one from elements to bytes.
-    fn document(&self, py: Python<'_>, array: &ArrayBase, chunks: Vec<u64>, codecs: &str) -> PyResult<String> {
+    fn document(
+        &self,
+        py: Python<'_>,
+        array: &ArrayBase,
+        chunks: Vec<u64>,
+        codecs: &str,
+    ) -> PyResult<String> {
         let array = array.array(py)?;
         let make = || {
             let codecs = Json::parse(codecs.as_bytes())?;

@@ -387,7 +387,8 @@ mod tests {
     }
 
     fn specified(array: &Array, options: &CopyOptions<'_>, notes: &mut Notes) -> Result<ArraySpec> {
-        let variable = Meaning::of(&Node::Array(array.clone()), [array].into_iter())?.variable(array)?.unwrap();
+        let variable =
+            Meaning::of(&Node::Array(array.clone()), [array].into_iter())?.variable(array)?.unwrap();
         let window = Window::whole(array.shape());
         let copying = &mut Copying { name: "a", options, notes };
         convert(array, &variable, (&window, array.shape()), copying)

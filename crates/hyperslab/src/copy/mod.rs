@@ -38,24 +38,24 @@ mod temporary;
 mod transfer;
 mod walked;
 
-pub use compressor::Compressors;
 pub(crate) use blocks::all;
+pub use compressor::Compressors;
 pub(crate) use convert::{Copied, CopiedCodecs, Copying};
 pub(crate) use hdf5::Paths;
-pub(crate) use stored::fill_in;
 pub use outline::{Crew, Outline, OutlinedArray, Units, outline, outline_into};
 pub use parts::{Part, PartStamp, compare_part, copy_part, stamp_part};
 pub use plan::{CopyPlan, Pass};
 pub use region::{Bounds, Region};
+pub(crate) use stored::fill_in;
 
 use crate::stores::{Intent, Reached, StoreOptions, is_in_archive, local_path, reach, refuse_file_name};
 use crate::{Array, Error, Format, Node, Result, Variable, settings};
-use hyperslab_store::{Ask, Key, MemoryStore, Store};
 use convert::convert;
+use hyperslab_store::{Ask, Key, MemoryStore, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, Choice, Creation};
 pub use place::is_node as is_replaceable;
-use region::Window;
 use place::{Destination, Room};
+use region::Window;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -436,8 +436,7 @@ pub(crate) fn copy_values(
     let repack = repack.map_err(|why| Error::Copy { array: source.name(), why })?.flatten();
     let window = Window::whole(source.shape());
     let (source, target) = (source.clone(), target.into());
-    let jobs =
-        [Job { name: source.name(), source, target, stored: 0, repack, window, is_new: true }];
+    let jobs = [Job { name: source.name(), source, target, stored: 0, repack, window, is_new: true }];
     let options = CopyOptions::default();
     let transfer = Transfer::new(&jobs, options.means(None))?;
     transfer.run(Phase::Copy, jobs.iter().map(Job::bytes).sum(), &mut |_, error| Err(error))

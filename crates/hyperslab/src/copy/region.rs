@@ -134,7 +134,8 @@ impl Window {
             Some(region) => region.within(array.layout().name(), &variable.shape, names)?,
             None => variable.shape.iter().map(|n| 0..*n).collect(),
         };
-        let stored = || ranges.iter().zip(array.shape()).map(|(range, n)| range.start.min(*n)..range.end.min(*n));
+        let stored =
+            || ranges.iter().zip(array.shape()).map(|(range, n)| range.start.min(*n)..range.end.min(*n));
         let window = Window {
             from: stored().map(|range| range.start).collect(),
             shape: stored().map(|range| range.end - range.start).collect(),

@@ -3,8 +3,8 @@
 use super::{FILL_VALUE, MissingValue, Variable};
 use crate::copy::specified;
 use crate::{
-    Array, ArraySpec, Choice, DataFile, Dims, Error, Format, Group, Json, MemoryStore, Node, Result, hdf5_json,
-    netcdf, zarr,
+    Array, ArraySpec, Choice, DataFile, Dims, Error, Format, Group, Json, MemoryStore, Node, Result,
+    hdf5_json, netcdf, zarr,
 };
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::element::ElementKind;
@@ -144,8 +144,9 @@ impl FileMeaning {
     /// The text of the `zarr.json` of an array whose chunks have this shape and these codecs.
     pub fn document(&self, array: &Array, chunks: &[u64], codecs: Vec<Json>) -> Result<String> {
         let name = array.name();
-        let variable = self.variable(array)?.ok_or_else(|| {
-            Error::Copy { array: name.clone(), why: "it only stands for a dimension".into() }
+        let variable = self.variable(array)?.ok_or_else(|| Error::Copy {
+            array: name.clone(),
+            why: "it only stands for a dimension".into(),
         })?;
         let spec = specified(&name, array, &variable, Format::ZarrV3, chunks)?;
         let spec = ArraySpec { compressors: Choice::Set(codecs), ..spec };
@@ -156,7 +157,8 @@ impl FileMeaning {
     /// The text of the `zarr.json` of a group.
     pub fn group_document(&self, group: &Group) -> Result<String> {
         let (attributes, _) = self.group_attributes(group)?;
-        let members = [("zarr_format", 3u32.into()), ("node_type", "group".into()), ("attributes", attributes)];
+        let members =
+            [("zarr_format", 3u32.into()), ("node_type", "group".into()), ("attributes", attributes)];
         Ok(Json::from(members).to_text(None))
     }
 
@@ -176,8 +178,10 @@ impl FileMeaning {
                 // NetCDF has no attribute without a value: text of no characters, or no numbers.
                 Ok(Value::Null) if self.has_variables && attribute.dataspace == Dataspace::Null => {
                     let element = attribute.element()?;
-                    let is_text =
-                        matches!(element.kind, ElementKind::FixedString { .. } | ElementKind::VlenString { .. });
+                    let is_text = matches!(
+                        element.kind,
+                        ElementKind::FixedString { .. } | ElementKind::VlenString { .. }
+                    );
                     json.set(name, if is_text { "".into() } else { Json::Array(Vec::new()) });
                 }
                 Ok(value) => json.set(name, hdf5_json::value(value)),
@@ -194,7 +198,8 @@ impl FileMeaning {
         let shape = dataset.dataspace().shape();
         let mut names = known.unwrap_or_else(|| vec![None; shape.len()]);
         for name in &mut names {
-            let found = name.as_deref().map(|name| self.dimension(dataset.path(), name)).transpose()?.flatten();
+            let found =
+                name.as_deref().map(|name| self.dimension(dataset.path(), name)).transpose()?.flatten();
             if found.is_some_and(|dimension| dimension.is_scalar) {
                 *name = None;
             }
@@ -242,9 +247,8 @@ impl FileMeaning {
 
     /// The dimensions of the group at a path.
     fn dimensions(&self, path: &str) -> Result<Arc<Vec<Dimension>>> {
-        let known = |this: &Self| {
-            this.dimensions.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
-        };
+        let known =
+            |this: &Self| this.dimensions.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned();
         if let Some(known) = known(self) {
             return Ok(known);
         }

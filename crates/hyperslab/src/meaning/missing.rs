@@ -39,7 +39,9 @@ impl MissingValue {
                 let parts: Option<Vec<Json>> = parts.iter().map(part).collect();
                 parts.and_then(|parts| zarr::fill_from_json(dtype, &Json::Array(parts)))
             }
-            (Kind::Bytes, Json::String(text)) => zarr::from_base64(text).and_then(|bytes| padded(dtype, bytes)),
+            (Kind::Bytes, Json::String(text)) => {
+                zarr::from_base64(text).and_then(|bytes| padded(dtype, bytes))
+            }
             _ => None,
         };
         decoded.map_or_else(|| Self::of_json(array, json), MissingValue::Value)
@@ -81,7 +83,9 @@ impl MissingValue {
         match self {
             MissingValue::None => "none".into(),
             MissingValue::Other(json) => json.to_text(None),
-            MissingValue::Value(bytes) if array.vlen().is_some() => String::from_utf8_lossy(bytes).into_owned(),
+            MissingValue::Value(bytes) if array.vlen().is_some() => {
+                String::from_utf8_lossy(bytes).into_owned()
+            }
             MissingValue::Value(bytes) => match value(dtype, bytes) {
                 Some(number) if dtype.kind() == Kind::Float => number.to_string(),
                 _ => zarr::fill_to_json(dtype, bytes).map_or_else(String::new, |json| json.to_text(None)),
@@ -207,7 +211,10 @@ mod tests {
             let missing = MissingValue::of_json(&array, &json(said));
             assert_eq!(missing.other(), Some(&json(said)), "{dtype}");
             // An integer attribute may be any number.
-            assert_eq!(missing.to_v3(&array), missing.other().cloned().filter(|_| said.parse::<f64>().is_ok()));
+            assert_eq!(
+                missing.to_v3(&array),
+                missing.other().cloned().filter(|_| said.parse::<f64>().is_ok())
+            );
         }
         // A number in the place of base 64, as earlier versions of this package wrote it.
         let array = array("<f8");

@@ -59,7 +59,9 @@ impl Words {
 /// Whether an element is a number or text, as those of NetCDF.
 fn has_plain_elements(array: &Array) -> bool {
     let vlen = array.vlen();
-    array.structure().is_none() && array.optional().is_none() && vlen.is_none_or(|kind| kind == VlenKind::Text)
+    array.structure().is_none()
+        && array.optional().is_none()
+        && vlen.is_none_or(|kind| kind == VlenKind::Text)
 }
 
 /// An array of Zarr as a variable. `scalars`: whether those without words for names of axes are
@@ -74,7 +76,9 @@ pub(super) fn variable(array: &zarr::Array, scalars: bool) -> Variable {
         attributes = user_attributes(array);
         let said = attributes.remove(FILL_VALUE);
         missing = match (array.format(), array.fill(), said) {
-            (zarr::Format::V2, Some(fill), _) if has_plain_elements(&node) => MissingValue::Value(fill.to_vec()),
+            (zarr::Format::V2, Some(fill), _) if has_plain_elements(&node) => {
+                MissingValue::Value(fill.to_vec())
+            }
             (zarr::Format::V2, _, Some(json)) => MissingValue::of_json(&node, &json),
             (zarr::Format::V3, _, Some(json)) => MissingValue::of_v3(&node, &json),
             (_, _, None) => MissingValue::None,

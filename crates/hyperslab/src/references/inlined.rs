@@ -32,11 +32,12 @@ pub(super) fn references(
         return Err(too_large(bytes));
     }
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let described = specified(&name, array, variable, Format::ZarrV2, &variable.shape).map_err(|error| match error {
-        // The first reason says more.
-        Error::Copy { .. } => Error::Copy { array: name.clone(), why: why.to_owned() },
-        error => error,
-    })?;
+    let described =
+        specified(&name, array, variable, Format::ZarrV2, &variable.shape).map_err(|error| match error {
+            // The first reason says more.
+            Error::Copy { .. } => Error::Copy { array: name.clone(), why: why.to_owned() },
+            error => error,
+        })?;
     copy_values(array, described, &store, ask)?;
     let (mut refs, mut total) = (Refs::new(), 0);
     for key in store.list(None)? {

@@ -140,15 +140,16 @@ fn array_references(
             ));
         }
         // One character is the same byte, whatever follows a longer text.
-        let is_character = dataset.element().size == 1
-            && matches!(dataset.element().kind, ElementKind::FixedString { .. });
+        let is_character =
+            dataset.element().size == 1 && matches!(dataset.element().kind, ElementKind::FixedString { .. });
         if dataset.element().conversion(dataset.datatype()).is_some() && !is_character {
             return Err(refuse("its elements are stored in a form that NumPy does not have".into()));
         }
         let filters = dataset.filters().iter().map(|filter| numcodecs(filter).map_err(refuse));
         codecs = filters.collect::<Result<_, _>>()?;
     }
-    let compressor = codecs.pop_if(|codec: &mut Json| codec.get("id").and_then(Json::as_str) != Some("shuffle"));
+    let compressor =
+        codecs.pop_if(|codec: &mut Json| codec.get("id").and_then(Json::as_str) != Some("shuffle"));
     let chunks = stored_chunks(array)?.ok_or_else(|| {
         let storage = array.node().storage().unwrap_or_default();
         refuse(format!("its elements are {storage}, not chunks of the file"))
@@ -191,10 +192,12 @@ fn array_references(
         refs.push((key(&place), value));
         stored.insert(place);
     }
-    if let Some((value, places)) = inlined::absent(array, &made, &document, &stored).map_err(|error| match error {
-        Error::Copy { why, .. } => refuse(why),
-        error => error,
-    })? {
+    if let Some((value, places)) =
+        inlined::absent(array, &made, &document, &stored).map_err(|error| match error {
+            Error::Copy { why, .. } => refuse(why),
+            error => error,
+        })?
+    {
         refs.extend(places.iter().map(|place| (key(place), value.clone())));
     }
     Ok(refs)
