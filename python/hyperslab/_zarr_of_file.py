@@ -143,7 +143,7 @@ class ArrayObjects:
         whole = tuple(max(n, 1) for n in array.shape)
         self._chunks = array.chunks or (_cut_up(array.shape, element) if cut else whole)
         # The bytes of chunks stay as they are where Zarr has all codecs.
-        codecs = _codecs(array) if array.chunks else None
+        codecs = _codecs(array) if array._facts.get("layout") == "chunked" else None
         self._keeps_bytes = codecs is not None
         self.document = meaning.document(array, self._chunks, json.dumps(codecs or [])).encode()
         self.shape = tuple(json.loads(self.document)["shape"])

@@ -13,7 +13,7 @@ use super::transfer::Job;
 use super::{CopyOptions, CopyPlan, Member, Walked, shown, stored};
 use crate::{Array, Error, Key, MemoryStore, Node, Result, Store};
 use hyperslab_codec::ByteOrder;
-use hyperslab_zarr::{self as zarr, Consolidation, Creation};
+use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation, Creation};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -109,6 +109,7 @@ pub fn outline(
     let mut taken = 0u64;
     for Member { path, array, spec, window, .. } in &walked.arrays {
         options.check()?;
+        check_rest(array, window, spec)?;
         let target =
             zarr::Array::create_with(nowhere.clone(), path, spec.clone(), Creation::Unseen, Some(ask))?;
         let stored = if objects(array) <= MOST_COUNTED { stored(array, Some(ask))?.1 } else { 0 };
@@ -161,6 +162,21 @@ pub fn outline_into(
     let name = if zarr.format() == zarr::Format::V2 { ".zarray" } else { "zarr.json" };
     let documents = vec![(name.to_owned(), zarr.to_json().to_text(None))];
     Ok(Outline { groups: 0, documents, arrays: vec![outlined], notes: Vec::new(), skipped: Vec::new() })
+}
+
+/// Refuses a copy that has to write behind the end of its source: no task does that.
+fn check_rest(array: &Array, window: &Window, spec: &ArraySpec) -> Result<()> {
+    let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+    let is_filled = spec.shape == window.shape || spec.fill.is_some() || spec.format == zarr::Format::V3;
+    if is_filled || is_zero(array.layout().fill().bytes()) {
+        return Ok(());
+    }
+    Err(Error::Copy {
+        array: array.name(),
+        why: "it is shorter than its unlimited dimension, and Zarr v2 has no fill value for the rest where \
+              no element is missing; choose Zarr v3, or copy in one process"
+            .into(),
+    })
 }
 
 /// The job of copying a region of an array into a region of another.

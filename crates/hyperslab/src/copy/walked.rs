@@ -4,16 +4,19 @@
 use super::convert::{Notes, convert};
 use super::place::Room;
 use super::region::{Region, Window};
+use super::stored::fill_in;
 use super::structures::Repack;
 use super::temporary::Beside;
 use super::transfer::{Job, Transfer};
 use super::{CopyOptions, CopyReport, Copying, Phase, Shards, hdf5, shown, stored};
 use crate::meaning::{Meaning, Variable, ome};
-use crate::{Array, Below, Error, Format, Group, Json, Node, NodeKind, Result};
+use crate::{Array, Below, Error, Format, Group, Index, Json, Node, NodeKind, Result, Source, WriteOptions};
 use hyperslab_hdf5::Hdf5Error;
 use hyperslab_store::{Ask, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation, Creation};
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -301,6 +304,9 @@ impl<'o> Walked<'o> {
             }
             _ => Err(error),
         })?;
+        for job in &jobs {
+            fill_rest(job, options)?;
+        }
         if self.consolidated {
             zarr::Group::open(store, base, Some(format), Consolidation::Ignore)?.consolidate(ask)?;
         }
@@ -319,6 +325,39 @@ impl<'o> Walked<'o> {
         }
         Ok(self.report)
     }
+}
+
+/// Writes the elements of a copy behind the end of its source, which is shorter than its unlimited
+/// dimensions, where the fill values of both differ.
+fn fill_rest(job: &Job, options: &CopyOptions<'_>) -> Result<()> {
+    let (window, target) = (&job.window, &job.target);
+    let is_filled = window.shape.as_slice() == target.shape();
+    if is_filled || job.repack.is_some() || target.vlen().is_some() {
+        return Ok(());
+    }
+    let Some(fill) = fill_in(&job.source, target) else { return Ok(()) };
+    for axis in 0..window.shape.len() {
+        options.check()?;
+        // Up to this axis what is copied, behind it everything.
+        let range = |(at, (copied, all)): (usize, (&u64, &u64))| match at.cmp(&axis) {
+            Ordering::Less => 0..*copied,
+            Ordering::Equal => *copied..*all,
+            Ordering::Greater => 0..*all,
+        };
+        let ranges: Vec<_> = window.shape.iter().zip(target.shape()).enumerate().map(range).collect();
+        let shape: Vec<u64> = ranges.iter().map(|range| range.end - range.start).collect();
+        if shape.contains(&0) {
+            continue;
+        }
+        let index = |range: &Range<u64>| Index::Slice {
+            start: i64::try_from(range.start).ok(),
+            stop: i64::try_from(range.end).ok(),
+            step: 1,
+        };
+        let selection = target.select(&ranges.iter().map(index).collect::<Vec<_>>())?;
+        target.write(&selection, &Source::repeated(&fill, &shape), WriteOptions::default())?;
+    }
+    Ok(())
 }
 
 /// Compares what the arrays of a copy mean to people with what those of the source do: names of axes,

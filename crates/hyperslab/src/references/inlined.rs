@@ -86,18 +86,7 @@ pub(super) fn absent(
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let text = document.to_text(None);
     let one: Array = zarr::Array::of_document(store.clone(), "", zarr::Format::V2, text.as_bytes())?.into();
-    let elements = element_count(chunk).and_then(|count| usize::try_from(count).ok());
-    let bytes = elements.and_then(|count| count.checked_mul(fill.len()));
-    let mut values = Vec::new();
-    if bytes.is_none_or(|bytes| values.try_reserve_exact(bytes).is_err()) {
-        return Err(refuse("a chunk does not fit in memory".into()));
-    }
-    for _ in 0..elements.unwrap_or(0) {
-        values.extend_from_slice(&fill);
-    }
-    let source = Source::dense(&values, chunk, fill.len());
-    let source = source.ok_or_else(|| refuse("a chunk does not fit in memory".into()))?;
-    one.write(&one.select(&[])?, &source, WriteOptions::default())?;
+    one.write(&one.select(&[])?, &Source::repeated(&fill, chunk), WriteOptions::default())?;
     let mut object = Vec::new();
     for key in store.list(None)? {
         store.read_all(Key::new(&key)?, &mut object, usize::MAX)?;
