@@ -74,9 +74,9 @@ def statistics(
 ) -> Statistics:
     """Count, smallest, largest, sum, mean, standard deviation and histogram of an array.
 
-    Attributes of CF are followed, as xarray does: elements equal to ``_FillValue`` or ``missing_value`` are
-    missing, others are multiplied by ``scale_factor``, then ``add_offset`` is added, and ``_Unsigned`` tells
-    the sign of integers. The fill value of a Zarr v2 array that has dimension names counts as ``_FillValue``.
+    Attributes of CF are followed, as xarray does. Elements equal to ``_FillValue`` or ``missing_value`` are
+    missing. Others are multiplied by ``scale_factor``, then ``add_offset`` is added. ``_Unsigned`` tells the
+    sign of integers. The fill value of a Zarr v2 array that has dimension names counts as ``_FillValue``.
 
     Chunks are read once, by all threads, and looked at while they are in the processor's caches: it takes
     little longer than reading, and little memory.

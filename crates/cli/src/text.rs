@@ -86,7 +86,7 @@ pub(crate) fn value(json: &Json, longest: usize) -> String {
     shortened(&text, longest)
 }
 
-/// A text of at most `longest` characters; what is longer ends in an ellipsis.
+/// A text of at most `longest` characters. A longer one ends in an ellipsis.
 pub(crate) fn shortened(text: &str, longest: usize) -> String {
     match text.char_indices().nth(longest) {
         Some(_) => text.chars().take(longest.saturating_sub(1)).chain(['…']).collect(),

@@ -220,7 +220,7 @@ mod tests {
         assert!(lines.lines().all(|line| line.chars().count() <= 80), "{lines}");
         assert!(lines.contains("{field0: float64, field1: ") && lines.contains("…  (100,)"), "{lines}");
         assert!(shown(1000).contains("field19: float64}"));
-        // What is short stays as it is.
+        // Short types stay as they are.
         assert!(shown(20).lines().nth(2).unwrap().contains("float64"), "{}", shown(20));
     }
 }

@@ -20,7 +20,7 @@ pub struct Packing {
     pub missing: Vec<Vec<u8>>,
     /// What stored numbers are multiplied by.
     pub scale: Option<f64>,
-    /// What is added then.
+    /// The number added after that.
     pub offset: Option<f64>,
     /// Whether stored integers have the other sign: `true` reads signed ones as unsigned, `false`
     /// unsigned ones as signed.
@@ -28,7 +28,7 @@ pub struct Packing {
 }
 
 impl Packing {
-    /// That of an array. Elements that are no numbers stand for themselves.
+    /// Reads the packing of an array. Elements that are no numbers stand for themselves.
     ///
     /// Fails with [`Error::Options`] where an attribute is no number.
     pub fn of(array: &Array) -> Result<Packing> {
@@ -43,7 +43,7 @@ impl Packing {
             .map_err(|why| Error::Options(format!("array '{}': {why}", array.layout().name())))
     }
 
-    /// That of `attributes`, for elements of a type. `fill`: an element of that type, which counts
+    /// Reads the packing from `attributes`, for elements of a type. `fill`: an element of that type, which counts
     /// as `_FillValue` in place of the attribute.
     ///
     /// Fails with the attribute that is no number.

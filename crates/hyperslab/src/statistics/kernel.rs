@@ -1,8 +1,8 @@
 //! Statistics of elements in memory: piece by piece, so that the second pass finds them in the
 //! caches.
 //!
-//! 1. What is missing by its value, if anything is, is taken out. Of packed numbers, the stored ones
-//!    are looked at; what is known of each piece is scaled.
+//! 1. What is missing by its value, if anything is, is taken out. Packed numbers are
+//!    looked at as they are stored, and the results of each piece are scaled.
 //! 2. One pass adds, and finds the smallest and the largest. Of floats it adds differences from a
 //!    pivot, the first element of the piece, and their squares.
 //! 3. Where that is not enough, there are two passes: of integers; of floats where something is not
@@ -43,7 +43,7 @@ pub(super) struct Seen<'a, T> {
     pub(super) bins: Option<&'a Bins>,
 }
 
-/// Adds what is known of stored numbers.
+/// Adds stored numbers to what is known.
 pub(super) fn add<T: Number>(values: &[T], seen: &Seen<'_, T>, all: &mut Part) {
     let Seen { missing, scale, bins } = seen;
     let mut kept = Vec::new();

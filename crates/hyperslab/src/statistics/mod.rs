@@ -33,8 +33,8 @@ pub struct StatisticsOptions<'a> {
     /// Values that count as missing, as not-a-number and not-a-time do: stored elements in the
     /// machine's byte order.
     pub missing: Vec<Vec<u8>>,
-    /// Whether stored numbers are told, whatever attributes say of them. Otherwise numbers are
-    /// unpacked, and those that [`Packing`] has as missing are missing.
+    /// Whether stored numbers are told, whatever attributes say of them. Otherwise [`Packing`]
+    /// says which numbers they stand for, and which are missing.
     pub raw: bool,
     /// The bins of a histogram.
     pub bins: Option<Bins>,
@@ -56,7 +56,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// Those of an array; `None`: its elements are no numbers. With `raw`, as they are stored.
+    /// Finds the types of an array; `None`: its elements are no numbers. With `raw`, as they are stored.
     pub fn of(array: &Array, raw: bool) -> Result<Option<Told>> {
         let Some(dtype) = number_type(array) else { return Ok(None) };
         let packing = packing(array, raw)?;

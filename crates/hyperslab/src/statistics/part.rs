@@ -152,7 +152,7 @@ impl Part {
         (self.sum + Double::of_int(self.sum_int)).over(self.count)
     }
 
-    /// What is known of the numbers that stored ones stand for, which are floats.
+    /// The same for the numbers that stored ones stand for. They are floats.
     pub(super) fn unpacked(self, packing: &Packing) -> Part {
         if self.count == 0 {
             return self;

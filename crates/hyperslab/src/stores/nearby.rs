@@ -34,7 +34,8 @@ pub fn nodes_below_path(store: &Arc<dyn Store>, path: &str) -> Vec<String> {
         let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
         let is_node = |child: &&hyperslab_store::Entry| match child.is_prefix {
             true => hyperslab_zarr::open(store, &below(&child.name), None).is_ok(),
-            false => local::is_file_name(&child.name),
+            // Documents of Zarr and of references are no datasets that a user opens.
+            false => local::is_file_name(&child.name) && !child.name.ends_with(".json"),
         };
         let nodes = children.iter().take(LOOKED_AT).filter(is_node).take(MOST);
         let nodes: Vec<String> = nodes.map(|child| location(&**store, &below(&child.name))).collect();
