@@ -60,7 +60,8 @@ def cells(seed: int) -> Any:
         index=[f"cell{at}" for at in range(n)],
     )
     var = pandas.DataFrame(index=[f"gene{at}" for at in range(m)])
-    record = np.array([(1, 2.5, "ab"), (3, 4.5, "é")], dtype=[("x", "i4"), ("y", "f8"), ("z", "U3")])
+    # Without text: h5ad has text of any length in fields, which Zarr does not have.
+    record = np.array([(1, 2.5), (3, 4.5)], dtype=[("x", "i4"), ("y", "f8")])
     made = anndata.AnnData(
         sparse.random(n, m, 0.3, "csr", dtype="f4", random_state=rng),
         obs=obs,

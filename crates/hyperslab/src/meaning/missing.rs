@@ -75,6 +75,14 @@ impl MissingValue {
         }
     }
 
+    /// The value, if elements are text of any length.
+    pub(crate) fn text(&self, array: &Array) -> Option<&str> {
+        match (self, array.vlen()) {
+            (MissingValue::Value(bytes), Some(VlenKind::Text)) => std::str::from_utf8(bytes).ok(),
+            _ => None,
+        }
+    }
+
     /// The value in words. Every NaN is one.
     pub(crate) fn shown(&self, array: &Array) -> String {
         let dtype = array.dtype();

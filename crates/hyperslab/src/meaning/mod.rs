@@ -35,6 +35,8 @@ use crate::{Array, Dims, Group, Json, Node, Result, zarr};
 pub(crate) const DIMENSIONS: &str = "_ARRAY_DIMENSIONS";
 /// The attribute of NetCDF whose value marks missing elements.
 pub(crate) const FILL_VALUE: &str = "_FillValue";
+/// The older attribute for the same, which xarray knows too.
+const MISSING_VALUE: &str = "missing_value";
 /// How names of attributes begin that NCZarr keeps for itself, in any case.
 const NCZARR: &str = "_nc";
 
@@ -115,7 +117,10 @@ impl Variable {
             };
             return Some(format!("its axes are ({}), expected ({})", named(copy), named(self)));
         }
-        let members = |json: &Json| json.as_object().map_or(0, <[_]>::len);
+        // Of text, the missing value is this attribute in Zarr v3.
+        let members = |json: &Json| {
+            json.as_object().unwrap_or_default().iter().filter(|(name, _)| name != MISSING_VALUE).count()
+        };
         let mut own = self.attributes.as_object().unwrap_or_default().iter();
         if let Some((name, _)) = own.find(|(name, value)| copy.attributes.get(name) != Some(value)) {
             return Some(format!("attribute {name:?} has another value, or is lost"));

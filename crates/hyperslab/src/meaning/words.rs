@@ -4,7 +4,7 @@
 //! elements that equal it are missing. A variable without missing elements has `null` there. Zarr v3
 //! has both: `fill_value`, and the attribute `_FillValue`.
 
-use super::{DIMENSIONS, FILL_VALUE, MissingValue, NCZARR, Variable};
+use super::{DIMENSIONS, FILL_VALUE, MISSING_VALUE, MissingValue, NCZARR, Variable};
 use crate::{Array, Json, zarr};
 use hyperslab_codec::VlenKind;
 
@@ -47,9 +47,13 @@ impl Words {
                     words.attributes.set(FILL_VALUE, json.clone());
                 }
             }
-            zarr::Format::V3 => match variable.missing.to_v3(array) {
-                Some(json) => words.attributes.set(FILL_VALUE, json),
-                None => words.loses_missing = variable.missing != MissingValue::None,
+            zarr::Format::V3 => match (variable.missing.to_v3(array), variable.missing.text(array)) {
+                (Some(json), _) => words.attributes.set(FILL_VALUE, json),
+                // xarray refuses text in `_FillValue`, and takes it here.
+                (None, Some(text)) if words.attributes.get(MISSING_VALUE).is_none() => {
+                    words.attributes.set(MISSING_VALUE, text.into());
+                }
+                (None, _) => words.loses_missing = variable.missing != MissingValue::None,
             },
         }
         words
