@@ -101,8 +101,12 @@ class Store:
     __hash__ = None  # type: ignore[assignment]
 
 
-def store_beside(handle: _native.StoreHandle) -> Store:
-    """The store of a node that is under construction."""
+def store_beside(handle: _native.StoreHandle, place: Store | None = None) -> Store:
+    """The store of a node that is under construction, and will be at a place. On disk other processes reach
+    it, too: workers of a cluster write there.
+    """
+    if isinstance(place, LocalStore):
+        return LocalStore._of(handle, place.fsync, False)
     store = object.__new__(Store)
     store._native, store._read_only = handle, False
     return store
