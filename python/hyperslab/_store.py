@@ -187,6 +187,9 @@ class MemoryStore(Store):
     ['c/0', 'zarr.json']
     """
 
+    # Whether a mapping of the caller's holds the objects.
+    _has_mapping = False
+
     def __init__(
         self, store_dict: MutableMapping[str, bytes] | None = None, *, read_only: bool = False
     ) -> None:
@@ -194,6 +197,7 @@ class MemoryStore(Store):
             self._native = _native.StoreHandle.memory()
         elif isinstance(store_dict, MutableMapping):
             self._native = _native.StoreHandle.mapping(store_dict)
+            self._has_mapping = True
         else:
             raise TypeError(f"store_dict: expected a mutable mapping, found {type(store_dict).__name__}")
         self._read_only = bool(read_only)

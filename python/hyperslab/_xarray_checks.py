@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 from xarray import Variable
-from xarray.coding.times import _cleanup_netcdf_time_units, contains_cftime_datetimes
+from xarray.coding.times import _cleanup_netcdf_time_units
+from xarray.core.common import contains_cftime_datetimes
 from xarray.namedarray.pycompat import is_chunked_array
 
 from hyperslab._array import Array
@@ -24,10 +25,10 @@ __all__ = [
     "check_dimensions",
     "check_meaning",
     "check_same",
-    "check_text",
     "check_unreadable",
     "dates_as_stored",
     "numbers_that_fit",
+    "text_that_fits",
 ]
 
 # Attributes that say how stored numbers become values.
@@ -81,11 +82,16 @@ def _cast_dates(values: Any, *, name: str, stored: np.dtype[Any]) -> Any:
 
 def numbers_that_fit(name: Any, variable: Variable, array: Array) -> Variable:
     """A variable of numbers, whose values are in the range of the array's integers. Raises `DataTypeError`
-    for others; in blocks of dask that shows when they are written.
+    for others, in blocks of dask when they are written, and for numbers where there are only true and false.
 
     Numbers that are scaled when they are encoded are not looked at.
     """
     given, stored = variable.dtype, array.dtype
+    if variable.encoding.get("dtype") in ("bool", np.dtype(bool)) and given.kind in "iufc":
+        raise DataTypeError(
+            f"variable {name!r} has data type {given}, the array {array.path!r} in {array.store.url} holds "
+            "bool: give it bool (astype), or write it to another array"
+        )
     unlike = given.kind not in "iuf" or stored.kind not in "iu" or np.can_cast(given, stored, "safe")
     if unlike or any(key in variable.encoding for key in (*_SCALES, "units")):
         return variable
@@ -114,27 +120,28 @@ def _in_range(values: Any, *, name: str, stored: np.dtype[Any]) -> Any:
     return values
 
 
-def check_text(name: Any, variable: Variable, array: Array) -> None:
-    """Raises `DataTypeError` for text, or bytes, longer than what an array of fixed length holds."""
+def text_that_fits(name: Any, variable: Variable, array: Array) -> Variable:
+    """A variable of text, or bytes, none of which is longer than what an array of fixed length holds. Raises
+    `DataTypeError` for others. Blocks of dask are loaded, as xarray does with objects.
+    """
     stored, given = array.dtype, variable.dtype
-    if stored.kind not in "US" or (given.kind == stored.kind and given.itemsize <= stored.itemsize):
-        return
+    fits = given.kind == stored.kind and given.itemsize <= stored.itemsize
+    if stored.kind not in "US" or given.kind not in "USTO" or fits:
+        return variable
     room = stored.itemsize // 4 if stored.kind == "U" else stored.itemsize
-    advice = (
-        f"the array {array.path!r} in {array.store.url} has data type {stored}: shorten it, or write the "
-        "variable anew (mode='w'), with all of its text"
-    )
-    if is_chunked_array(variable.data):
-        raise DataTypeError(
-            f"variable {name!r} is text of {given} in blocks of dask, whose lengths are not known; {advice}. "
-            "If it is short enough, load it first (ds.load())"
-        )
     values: Any = variable.values
-    encode = stored.kind == "S"
     for each in values.flat:
-        length = len(each.encode() if encode and isinstance(each, str) else each) if each is not None else 0
-        if length > room:
-            raise DataTypeError(f"variable {name!r}: {each!r} has {length} characters; {advice}")
+        if not isinstance(each, (str, bytes)):
+            continue
+        stored_as = each.encode() if stored.kind == "S" and isinstance(each, str) else each
+        if len(stored_as) > room:
+            unit = "characters" if stored.kind == "U" else "bytes"
+            raise DataTypeError(
+                f"variable {name!r}: {each!r} has {len(stored_as)} {unit}, the array {array.path!r} in "
+                f"{array.store.url} has room for {room} ({stored}): shorten it, or write all of the "
+                "variable anew"
+            )
+    return variable.copy(data=values)
 
 
 # ---- meaning
@@ -165,7 +172,12 @@ def check_meaning(
                 f"variable {name!r} has data type {given.dtype}, {where} has {array.dtype} without units of "
                 "time: give it numbers, or write it to another array"
             )
-    elif units is None or _plain_units(units) != _plain_units(stored):
+    elif units is None:
+        raise InvalidArgumentError(
+            f"variable {name!r} is {given.dtype} without units of time, {where} has times in {stored!r}: "
+            "give it dates or time differences, or write it to another array"
+        )
+    elif _plain_units(units) != _plain_units(stored):
         raise InvalidArgumentError(
             f"variable {name!r} needs units {units!r}, {where} has {stored!r} and data type {array.dtype}: "
             "round its times to what these hold, or write all of it anew with other units"
@@ -173,12 +185,6 @@ def check_meaning(
     calendar, other = encoded.attrs.get("calendar"), encoding.get("calendar")
     if stored is not None and calendar != other and not {calendar, other} <= {*_MODERN}:
         raise InvalidArgumentError(f"variable {name!r}: calendar is {calendar!r}, {where} has {other!r}")
-    if (
-        encoding.get("dtype") in ("bool", np.dtype(bool))
-        and array.dtype.kind != "b"
-        and encoded.attrs.get("dtype") != "bool"
-    ):
-        raise InvalidArgumentError(f"variable {name!r} has data type {given.dtype}, {where} holds bool")
 
 
 def _are_equal(one: Any, other: Any) -> bool:
@@ -190,7 +196,7 @@ def _are_equal(one: Any, other: Any) -> bool:
 def _plain_units(units: Any) -> Any:
     """Units of time in one spelling."""
     try:
-        return _cleanup_netcdf_time_units(units)  # type: ignore[no-untyped-call]
+        return _cleanup_netcdf_time_units(units)
     except Exception:
         return units
 
@@ -260,24 +266,23 @@ def check_same(name: Any, variable: Variable, array: Array, append_dim: Any, is_
     """Raises `InvalidArgumentError` where a variable without `append_dim` differs from what is stored: rows
     that are stored belong to that.
     """
+    at = ""
     if is_chunked_array(variable.data):
-        differs = not _blocks_are_same(variable.data, array)
-        index: tuple[int, ...] | None = None
+        if _blocks_are_same(variable.data, array):
+            return
     else:
         given: Any = variable.values
         stored: Any = array[...]
         index = _difference(given, stored)
-        if index is not None and _loses(array):
-            # What codecs make of it.
+        if index is not None and _may_round(array):
             trial = from_array(MemoryStore(), data=array, write_data=False)
             trial[...] = given
             index = _difference(trial[...], stored)
-        differs = index is not None
-    if not differs:
-        return
-    at = ""
-    if index:
-        at = f" (first at {list(index)}: stored {np.asarray(stored)[index]!r}, given {given[index]!r})"
+        if index is None:
+            return
+        if index:
+            found = np.asarray(stored)[index]
+            at = f" (first at {list(index)}: stored {str(found)!r}, given {str(given[index])!r})"
     kind = "coordinate" if is_coordinate else "variable"
     along = f"rows along {append_dim!r} that are stored belong to the stored values"
     if is_coordinate:
@@ -291,7 +296,8 @@ def check_same(name: Any, variable: Variable, array: Array, append_dim: Any, is_
     )
 
 
-def _loses(array: Array) -> bool:
+def _may_round(array: Array) -> bool:
+    """Whether codecs may change what is written."""
     return bool(array.filters) or array.zarr_format == 3
 
 

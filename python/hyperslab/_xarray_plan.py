@@ -115,7 +115,7 @@ class ZarrPlanner(ZarrStore):
         self,
         plan: Plan,
         group: PlannedGroup,
-        mode: str,
+        mode: Any,
         *,
         append_dim: Any,
         region: Any,
@@ -130,7 +130,7 @@ class ZarrPlanner(ZarrStore):
         # Whether variables without `append_dim` are left alone.
         self._keeps_static = mode == "a-"
         present = group.trial if group.existing is None else group.existing
-        super().__init__(  # type: ignore[no-untyped-call]
+        super().__init__(
             present,
             mode,
             append_dim=append_dim,
@@ -248,7 +248,8 @@ class ZarrPlanner(ZarrStore):
                 # xarray makes numbers of dates, with units that this array does not have.
                 dates[name] = checks.dates_as_stored(name, variable, array)
             else:
-                others[name] = checks.numbers_that_fit(name, variable, array)
+                fitting = checks.numbers_that_fit(name, variable, array)
+                others[name] = checks.text_that_fits(name, fitting, array)
         encoded, attributes = super().encode(others, attributes)  # type: ignore[no-untyped-call]
         both = encoded | dates
         return {name: both[name] for name in variables}, attributes
@@ -269,7 +270,7 @@ class ZarrPlanner(ZarrStore):
             static = {name for name, v in variables.items() if self._is_static(name, v)}
             if self._keeps_static:
                 variables = {name: v for name, v in variables.items() if name not in static}
-        super().set_variables(variables, check_encoding_set, writer, unlimited_dims)  # type: ignore[no-untyped-call]
+        super().set_variables(variables, check_encoding_set, writer, unlimited_dims)
         self._plan.writes[first:] = [w for w in self._plan.writes[first:] if w.target.name not in static]
 
     def _stored_sizes(self) -> dict[str, Mapping[Any, int]]:
@@ -290,7 +291,6 @@ class ZarrPlanner(ZarrStore):
             return False
         array = self._existing(name)
         checks.check_meaning(name, self._given[name], variable, self._stored_encodings[name], array)
-        checks.check_text(name, variable, array)
         if self._append_dim is None or self._append_dim in variable.dims:
             return False
         is_coordinate = name in self._coordinates

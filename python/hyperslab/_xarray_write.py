@@ -23,7 +23,7 @@ from xarray.backends.zarr import _choose_default_mode
 
 from hyperslab import _native
 from hyperslab._array import Array
-from hyperslab._create import normalize_format
+from hyperslab._create import ZarrFormat, normalize_format
 from hyperslab._graph_reads import reading_from
 from hyperslab._group import Group, node_of
 from hyperslab._new import replace_group
@@ -259,7 +259,7 @@ class _Goal:
         self.path = _join(self.base, group or "")
         self.mode: Any = known
         self.consolidates = mode != "r+" and consolidated in (None, True)
-        self.given_format = zarr_format
+        self.given_format: ZarrFormat | None = zarr_format
         self.existing: Group | None = None
         if mode == "w-":
             check_empty(self.store, self.path)
@@ -271,7 +271,9 @@ class _Goal:
             except GroupNotFoundError:
                 self.existing = None
         present = self.existing
-        self.zarr_format = normalize_format(zarr_format if present is None else present.zarr_format)
+        self.zarr_format: ZarrFormat = normalize_format(
+            zarr_format if present is None else present.zarr_format
+        )
 
     def _to_change(self, consolidated: bool | None) -> Group:
         if consolidated and self.path != self.base:
@@ -399,8 +401,9 @@ def _replace(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | N
 
 def _exchanges(store: Store) -> bool:
     """Whether a store puts a new group in the place of an old one in one step, however large it is."""
-    in_memory = isinstance(store, MemoryStore) and store.url.startswith("memory:")
-    return in_memory or isinstance(store, (LocalStore, ZipStore))
+    if isinstance(store, MemoryStore):
+        return not store._has_mapping
+    return isinstance(store, (LocalStore, ZipStore))
 
 
 def _are_threads() -> bool:
