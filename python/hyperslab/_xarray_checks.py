@@ -24,6 +24,7 @@ from hyperslab.errors import DataTypeError, InvalidArgumentError
 __all__ = [
     "check_dimensions",
     "check_meaning",
+    "check_raw",
     "check_same",
     "check_unreadable",
     "dates_as_stored",
@@ -145,6 +146,18 @@ def text_that_fits(name: Any, variable: Variable, array: Array) -> Variable:
 
 
 # ---- meaning
+
+
+def check_raw(name: Any, variable: Variable, array: Array) -> None:
+    """Raises `InvalidArgumentError` for numbers that are encoded already, by attributes that the array has,
+    too: they would be encoded once more.
+    """
+    for key in _SCALES:
+        if key in variable.attrs and key in variable.encoding:
+            raise InvalidArgumentError(
+                f"variable {name!r} has an attribute {key!r}, as the array {array.path!r} in "
+                f"{array.store.url}: its values are encoded already. Decode the dataset first (xr.decode_cf)"
+            )
 
 
 def check_meaning(

@@ -187,8 +187,8 @@ class ZarrPlanner(ZarrStore):
     def get_dimensions(self) -> dict[str, int]:
         """Dimensions of all arrays that are there, with their lengths."""
         found: dict[str, int] = {}
-        for name in self.array_keys():
-            for dimension, length in self.open_store_variable(name).sizes.items():
+        for sizes in self._stored_sizes().values():
+            for dimension, length in sizes.items():
                 if found.setdefault(str(dimension), length) != length:
                     raise InvalidArgumentError(
                         f"arrays disagree on the length of dimension {dimension!r}: "
@@ -248,6 +248,7 @@ class ZarrPlanner(ZarrStore):
                 # xarray makes numbers of dates, with units that this array does not have.
                 dates[name] = checks.dates_as_stored(name, variable, array)
             else:
+                checks.check_raw(name, variable, array)
                 fitting = checks.numbers_that_fit(name, variable, array)
                 others[name] = checks.text_that_fits(name, fitting, array)
         encoded, attributes = super().encode(others, attributes)  # type: ignore[no-untyped-call]
