@@ -135,6 +135,7 @@ def create_group(
     overwrite: bool,
     fill: Callable[[StoreHandle], object] | None = None,
 ) -> GroupHandle: ...
+def remove_below(store: StoreHandle, path: str) -> None: ...
 def copy(
     source: ArrayHandle | GroupHandle,
     destination: StoreHandle | str,

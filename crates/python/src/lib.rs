@@ -87,7 +87,7 @@ mod _native {
     };
     #[pymodule_export]
     use crate::create::{
-        chunk_key, chunk_of_key, create_array, create_group, open_node, open_root, v3_data_type,
+        chunk_key, chunk_of_key, create_array, create_group, open_node, open_root, remove_below, v3_data_type,
     };
     #[pymodule_export]
     use crate::elements::small_numbers;
