@@ -62,14 +62,23 @@ fn location(store: &dyn Store, path: &str) -> String {
 mod tests {
     use super::*;
     use crate::prelude::*;
+    use crate::stores::Intent;
     use std::fs;
 
     #[test]
     fn what_lies_in_folders_and_archives() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-        for archive in ["a.zip/x.zarr", "b.zip/deep/er/x.zarr", "c/x.zarr", "c/y.zarr"] {
-            Group::create(&at(archive), Format::ZarrV3).unwrap();
+        for folder in ["c/x.zarr", "c/y.zarr"] {
+            Group::create(&at(folder), Format::ZarrV3).unwrap();
+        }
+        // As `zip -r` makes archives: without the groups above that creating a node makes.
+        let document = fs::read(at("c/x.zarr/zarr.json")).unwrap();
+        for (archive, key) in [("a.zip", "x.zarr/zarr.json"), ("b.zip", "deep/er/x.zarr/zarr.json")] {
+            let create = StoreOptions { intent: Intent::Create, ..StoreOptions::default() };
+            let store = reach(&at(archive), create).unwrap().store;
+            store.write(Key::new(key).unwrap(), &[&document]).unwrap();
+            store.flush().unwrap();
         }
         fs::write(at("c/z.nc"), "").unwrap();
         fs::create_dir(at("c/other")).unwrap();
