@@ -198,7 +198,7 @@ def _attributes(place: Any, kind: str) -> None:
         "text": "plain",
         "accents": "été — 日本",
         "none": "",
-        "lines": "one\ntwo\ttab \"quoted\" back\\slash",
+        "lines": 'one\ntwo\ttab "quoted" back\\slash',
         "short": np.int16(-3),
         "int": np.int32(7),
         "float": np.float32(0.1),
@@ -211,7 +211,11 @@ def _attributes(place: Any, kind: str) -> None:
         "negative_zero": -0.0,
     }
     if kind == "NETCDF4":
-        values |= {"long": np.int64(2**60), "unsigned": np.uint64(2**63 + 1), "bytes": np.array([1, 255], "u1")}
+        values |= {
+            "long": np.int64(2**60),
+            "unsigned": np.uint64(2**63 + 1),
+            "bytes": np.array([1, 255], "u1"),
+        }
         values |= {"words": ["a", "été", ""]}
     for name, value in values.items():
         place.setncattr(name, value) if hasattr(place, "setncattr") else place.attrs.__setitem__(name, value)
@@ -262,11 +266,28 @@ def raw(path: Path, seed: int, kind: str) -> None:
             rng.integers(0, 100, n_x),
             attributes={"scale_factor": np.int32(2), "add_offset": np.int16(1)},
         )
-        add("two_missing", "f4", ("x",), rng.integers(0, 4, n_x), fill_value=np.float32(1), attributes={
-            "missing_value": np.float32(2)})
-        add("list_missing", "f4", ("x",), rng.integers(0, 4, n_x), attributes={
-            "missing_value": np.array([2, 3], "f4")})
-        add("list_of_one", "i4", ("x",), rng.integers(0, 4, n_x), attributes={"flag_values": np.array([1], "i4")})
+        add(
+            "two_missing",
+            "f4",
+            ("x",),
+            rng.integers(0, 4, n_x),
+            fill_value=np.float32(1),
+            attributes={"missing_value": np.float32(2)},
+        )
+        add(
+            "list_missing",
+            "f4",
+            ("x",),
+            rng.integers(0, 4, n_x),
+            attributes={"missing_value": np.array([2, 3], "f4")},
+        )
+        add(
+            "list_of_one",
+            "i4",
+            ("x",),
+            rng.integers(0, 4, n_x),
+            attributes={"flag_values": np.array([1], "i4")},
+        )
         add(
             "seen",
             "f8",
@@ -274,8 +295,14 @@ def raw(path: Path, seed: int, kind: str) -> None:
             np.arange(n_t),
             attributes={"units": "days since 2000-01-01", "calendar": "standard"},
         )
-        add("seen_coded", "i2", ("t",), np.arange(n_t), fill_value=np.int16(-1), attributes={
-            "units": "hours since 2000-01-01", "calendar": "noleap"})
+        add(
+            "seen_coded",
+            "i2",
+            ("t",),
+            np.arange(n_t),
+            fill_value=np.int16(-1),
+            attributes={"units": "hours since 2000-01-01", "calendar": "noleap"},
+        )
         letters = np.array([b"ab", b"", b"abcde"], "S5")
         names = netCDF4.stringtochar(rng.choice(letters, n_x).astype("S5"))
         add("names", "S1", ("x", "strlen"), names)
@@ -303,7 +330,9 @@ def raw(path: Path, seed: int, kind: str) -> None:
         weather = file.createEnumType(np.uint8, "weather_t", {"clear": 0, "rain": 1, "missing": 255})
         add("weather", weather, ("x",), rng.integers(0, 2, n_x).astype("u1"))
         add("weather_filled", weather, ("x",), fill_value=255)[: n_x - 1] = rng.integers(0, 2, n_x - 1)
-        add("words", str, ("x",))[:] = np.array(["a", "été", "", "long text"], object)[rng.integers(0, 4, n_x)]
+        add("words", str, ("x",))[:] = np.array(["a", "été", "", "long text"], object)[
+            rng.integers(0, 4, n_x)
+        ]
         filled = add("words_filled", str, ("x",), fill_value="none")
         filled[: n_x - 1] = np.array(["none", "a"], object)[rng.integers(0, 2, n_x - 1)]
         add("words_unwritten", str, ("x",))
@@ -311,9 +340,18 @@ def raw(path: Path, seed: int, kind: str) -> None:
         add("unsigned", "u2", ("x",), rng.integers(0, 9, n_x), fill_value=np.uint16(65535))
         add("large", "i8", ("x",), rng.integers(0, 9, n_x) + 2**60, fill_value=np.int64(2**60 + 1))
         add("big", "f4", ("x",), rng.random(n_x), endian="big", fill_value=np.float32(2))
-        add("big_packed", "i2", ("t", "x"), rng.integers(0, 9, (n_t, n_x)), endian="big", fill_value=np.int16(258),
-            attributes={"scale_factor": 0.5})
-        add("squeezed", "f4", ("t", "x"), rng.random((n_t, n_x)), zlib=True, shuffle=True, chunksizes=(1, n_x))
+        add(
+            "big_packed",
+            "i2",
+            ("t", "x"),
+            rng.integers(0, 9, (n_t, n_x)),
+            endian="big",
+            fill_value=np.int16(258),
+            attributes={"scale_factor": 0.5},
+        )
+        add(
+            "squeezed", "f4", ("t", "x"), rng.random((n_t, n_x)), zlib=True, shuffle=True, chunksizes=(1, n_x)
+        )
         for name in ("inner", "inner/deep"):
             group = file.createGroup(name)
             group.title = f"group {name}"
@@ -334,7 +372,9 @@ def raw_h5(path: Path, seed: int) -> None:
         file.dimensions = {"t": None, "x": n_x, "alone": 2}
         file.resize_dimension("t", n_t)
         file.create_variable("x", ("x",), "f8")[...] = rng.random(n_x)
-        file.create_variable("field", ("t", "x"), "f4", fillvalue=np.float32(-1))[...] = rng.random((n_t, n_x))
+        file.create_variable("field", ("t", "x"), "f4", fillvalue=np.float32(-1))[...] = rng.random(
+            (n_t, n_x)
+        )
         file.create_variable("plain", ("t", "x"), "i4")[...] = rng.integers(0, 9, (n_t, n_x))
         packed = file.create_variable("packed", ("x",), "i2", fillvalue=np.int16(-1))
         packed.attrs["scale_factor"], packed.attrs["units"] = np.float32(0.1), "m"
@@ -432,7 +472,9 @@ def _sources() -> dict[str, Source]:
         made[f"xarray {form}"] = Source(
             lambda path, seed, form=form: _to_netcdf(path, seed, form, "netcdf4"), ".nc", "netcdf4"
         )
-        made[f"netCDF4 {form}"] = Source(lambda path, seed, form=form: raw(path, seed, form), ".nc", "netcdf4")
+        made[f"netCDF4 {form}"] = Source(
+            lambda path, seed, form=form: raw(path, seed, form), ".nc", "netcdf4"
+        )
     for engine in ("netcdf4", "h5netcdf"):
         made[f"xarray {engine} NETCDF4"] = Source(
             lambda path, seed, engine=engine: _to_netcdf(path, seed, "NETCDF4", engine), ".nc", "netcdf4"

@@ -7,12 +7,15 @@ no words in Zarr.
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 import zarr
+from numpy.lib.recfunctions import repack_fields
 from xarray.core.utils import equivalent
 
 # What HDF5 and NetCDF keep for themselves.
@@ -85,6 +88,9 @@ def kind_of(dtype: Any) -> Any:
     dtype = np.dtype(dtype)
     if dtype.kind in "OUT":
         return TEXT
+    if dtype.names:
+        # Without gaps between fields.
+        return repack_fields(dtype, recurse=True)
     return dtype.newbyteorder("=") if dtype.kind != "S" else dtype
 
 
@@ -152,6 +158,10 @@ def by_xarray(dataset: Any, version: int) -> Any:
 
 
 def _own(want: Any, name: str, version: int) -> Any:
+    if "_FillValue" not in want.encoding:
+        # Otherwise xarray adds NaN for missing floats.
+        want = want.copy()
+        want.encoding["_FillValue"] = None
     alone = xr.Dataset({name: want}) if name not in want.dims else xr.Dataset(coords={name: want})
     read = by_xarray(alone, version)
     return None if read is None else read.variables[name]
@@ -186,7 +196,9 @@ def differences(want: Seen, found: Seen, version: int) -> list[str]:
         for aspect, (expected, value) in wrong.items():
             told.append(f"{name}: {aspect} is {_shown(value)}, expected {_shown(expected)}")
     if want.attrs.keys() | found.attrs.keys():
-        own_attrs = functools.cache(lambda: getattr(by_xarray(xr.Dataset(attrs=want.attrs), version), "attrs", {}))
+        own_attrs = functools.cache(
+            lambda: getattr(by_xarray(xr.Dataset(attrs=want.attrs), version), "attrs", {})
+        )
         for key in want.attrs.keys() | found.attrs.keys():
             expected, value = want.attrs.get(key, _ABSENT), found.attrs.get(key, _ABSENT)
             is_same = expected is not _ABSENT and value is not _ABSENT and same(expected, value)
@@ -202,13 +214,15 @@ def _shown(value: Any) -> str:
     return f"{text[:157]}…" if len(text) > 160 else text
 
 
-def bookkeeping(place: Any) -> list[str]:
-    """Attributes of a Zarr hierarchy that belong to HDF5, in words."""
+def bookkeeping(place: Path) -> list[str]:
+    """Attributes of a Zarr hierarchy on disk that belong to HDF5, in words."""
     told = []
-    root = zarr.open_group(place, mode="r", use_consolidated=False)
-    for path, node in [("/", root), *root.members(max_depth=None)]:
-        for name in BOOKKEEPING & {*node.attrs}:
-            if name == "_ARRAY_DIMENSIONS" and isinstance(node, zarr.Array) and node.metadata.zarr_format == 2:
-                continue
-            told.append(f"{path}: has the attribute {name!r}")
+    for path in sorted([*place.rglob(".zattrs"), *place.rglob("zarr.json")]):
+        document = json.loads(path.read_text())
+        attributes = document if path.name == ".zattrs" else document.get("attributes", {})
+        for name in BOOKKEEPING & {*attributes}:
+            # The words of Zarr v2 for names of axes, which groups do not have.
+            is_array = path.name == ".zattrs" and path.with_name(".zarray").exists()
+            if name != "_ARRAY_DIMENSIONS" or not is_array:
+                told.append(f"{path.parent.relative_to(place)}: has the attribute {name!r}")
     return told

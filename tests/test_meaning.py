@@ -50,7 +50,9 @@ def groups(place: Any, source: Source) -> dict[str, Seen]:
     return {path: Seen(place, source.engine, group=path or None) for path in paths}
 
 
-def faults(want: dict[str, Seen], place: Any, engine: Any, version: int, what: str, **options: Any) -> list[str]:
+def faults(
+    want: dict[str, Seen], place: Any, engine: Any, version: int, what: str, **options: Any
+) -> list[str]:
     """How what an engine opens differs from the source."""
     told = []
     for path, seen in want.items():
@@ -63,11 +65,13 @@ def faults(want: dict[str, Seen], place: Any, engine: Any, version: int, what: s
     return [f"{what}: {line}" for line in told]
 
 
-def copies(place: Any, want: dict[str, Seen], folder: Path) -> list[str]:
+def copies(
+    place: Any, want: dict[str, Seen], folder: Path, chains: tuple[tuple[int, ...], ...] = CHAINS
+) -> list[str]:
     """The faults of copies to both formats, and of copies of these."""
     made: dict[tuple[int, ...], Any] = {(): place}
     told = []
-    for chain in CHAINS:
+    for chain in chains:
         target = folder / ("to-" + "-".join(f"v{version}" for version in chain) + ".zarr")
         what = " → ".join(f"v{version}" for version in chain)
         if chain[:-1] not in made:
@@ -125,3 +129,55 @@ def test_copies_mean_what_their_source_means(name: str, seed: int, tmp_path: Pat
         place = folder / f"source{source.suffix}"
         source.write(place, seed + number)
         reported(every_fault(place, source, folder), f"{name}, seed {seed + number}")
+
+
+# Files of netCDF-C that xarray's engine for netCDF4 does not open: types that netCDF4-python does not read.
+NOT_OPENED = {"ref_tst_compounds.nc", "ref_tst_xplatform2_1.nc", "ref_tst_xplatform2_2.nc"}
+
+PLAIN = "HDF5 without dimension scales: axes get no names of the library's making"
+COMPOUND = "JSON has objects for compounds"
+NO_TEXT = "bytes that are no UTF-8 stay bytes; netCDF4-python puts other characters in their place"
+# File, a part of what is told of its copies, and why that is right.
+EXCEPTIONS = [
+    ("ref_groups.h5", "is missing the", PLAIN),
+    ("ref_groups.h5", "has no dimension names", PLAIN),
+    ("ref_szip.h5", "is missing the", PLAIN),
+    ("ref_szip.h5", "has no dimension names", PLAIN),
+    ("tdset.h5", "is missing the", PLAIN),
+    ("tdset.h5", "has no dimension names", PLAIN),
+    ("ref_tst_h_compounds.h5", "is missing the", PLAIN),
+    ("ref_tst_h_compounds.h5", "has no dimension names", PLAIN),
+    ("ref_nc_test_netcdf4_4_0.nc", "d: attribute 'c' is [128, 127, 65, 90, 36, 38]", NO_TEXT),
+    ("ref_nc_test_netcdf4_4_0.nc", "attribute 'Gc' is [128]", NO_TEXT),
+    ("ref_tst_compounds2.nc", "No Zarr data type found", "zarr-python has no arrays in fields"),
+    ("ref_tst_compounds2.nc", 'field "y" is an array', "Zarr v3 has no arrays in fields"),
+    ("ref_tst_compounds4.nc", "attribute 'a1' is [{'s1': {'x': 1.0, 'y': -2.0}}]", COMPOUND),
+    ("ref_tst_h_compounds2.h5", "attribute 'The_Nutmeg_of_Consolation' is [{'s1'", COMPOUND),
+]
+
+
+def test_files_of_netcdf_c(corpora: Path, tmp_path: Path) -> None:
+    told: list[str] = []
+    refused = set()
+    for path in sorted((corpora / "hdf5/netcdf-c").iterdir()):
+        source = Source(lambda place, seed: None, path.suffix, "netcdf4", groups=True)
+        try:
+            want = groups(path, source)
+        except Exception:
+            refused.add(path.name)
+            continue
+        folder = tmp_path / path.stem
+        folder.mkdir()
+        found = copies(path, want, folder, ((2,), (3,)))
+        found += faults(want, path, Engine, 3, "itself by hyperslab")
+        told += [f"{path.name}: {line}" for line in found]
+    assert refused == NOT_OPENED
+
+    def is_excepted(line: str) -> bool:
+        return any(line.startswith(f"{file}:") and part in line for file, part, _ in EXCEPTIONS)
+
+    reported([line for line in told if not is_excepted(line)], "files of netCDF-C")
+    for file, part, _ in EXCEPTIONS:
+        assert any(line.startswith(f"{file}:") and part in line for line in told), (
+            f"is not told: {file}, {part}"
+        )

@@ -79,7 +79,9 @@ def write_image(place: Path, version: int) -> None:
     )
     writer.image("labels/deep/nuclei", 5, dtype="i4", **{"image-label": {"colors": COLORS}})
     # Not of OME-Zarr.
-    writer.root.create_group("tables").attrs.update({"labels": ["cat", "dog"], "well": "done", "series": ["a"]})
+    writer.root.create_group("tables").attrs.update(
+        {"labels": ["cat", "dog"], "well": "done", "series": ["a"]}
+    )
 
 
 def write_plate(place: Path, version: int) -> None:

@@ -268,7 +268,8 @@ def _attribute(name: str, handle: _native.AttributeHandle) -> Any:
         texts = np.ravel(attribute_value(handle)).tolist()
         return texts[0] if count == 1 else texts
     if dtype.kind not in "biufc":
-        return attribute_value(handle)
+        value = attribute_value(handle)
+        return value.ravel()[0] if dtype.names and count == 1 and isinstance(value, np.ndarray) else value
     found = handle.data().view(dtype)
     if not dtype.isnative:
         found = found.astype(dtype.newbyteorder("="))
