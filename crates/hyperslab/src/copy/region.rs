@@ -55,7 +55,7 @@ impl Region {
     }
 
     /// The names that none of the arrays has; `arrays`: the names of the axes of each.
-    pub(super) fn unknown<'r>(&'r self, arrays: impl Iterator<Item = AxisNames>) -> Result<Vec<&'r str>> {
+    pub(super) fn unknown(&self, arrays: impl Iterator<Item = AxisNames>) -> Result<Vec<&str>> {
         let Region::Named(given) = self else { return Ok(Vec::new()) };
         let mut unknown: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
         for names in arrays {
