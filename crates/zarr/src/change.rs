@@ -5,7 +5,7 @@
 
 use crate::json::Json;
 use crate::locked::{self, Locked};
-use crate::node::{NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
+use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::objects::Beyond;
 use crate::path::join;
 use crate::seen::Seen;
@@ -87,9 +87,21 @@ impl Array {
             }
             // Writers store what they have queued. Until the end they queue nothing.
             let settled = engine::settle(old.layout(), ask).map_err(ZarrError::from)?;
-            if !changed.clear_new(&old, &seen, ask)? || !seen.replace(changed.to_json(), ask)? {
+            if !changed.clear_new(&old, &seen, ask)? {
                 self.go_on(ask)?;
                 continue;
+            }
+            if store.checks_chunks() {
+                // Objects behind the end are there, but there are no keys to delete them by.
+                changed.delete_outside(&old, &lock, &store, ask)?;
+            }
+            if !seen.replace(changed.to_json(), ask)? {
+                self.go_on(ask)?;
+                continue;
+            }
+            if store.checks_chunks() {
+                let (_, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
+                changed.clear_new(&old, &seen, ask)?;
             }
             settled.resized(changed.layout().shape());
             self.become_stored(&stored, changed.clone());
@@ -108,7 +120,7 @@ impl Array {
     ///
     /// A server has no locks: there the metadata is replaced before, so the new rows are seen
     /// without their values first. If `write` fails, they go away, unless somebody else has
-    /// appended behind them; a killed writer leaves them.
+    /// appended behind them; a killed writer leaves them. So it is in a store that checks chunks.
     pub fn append_with<E: From<ZarrError>>(
         &mut self,
         axis: usize,
@@ -124,7 +136,7 @@ impl Array {
             let old = self.of_stored(&stored)?;
             let (longer, first) = old.longer(axis, more, like)?;
             let (changed, stored) = old.reshaped(&longer)?;
-            let reserves = more > 0 && !seen.is_locked();
+            let reserves = more > 0 && (!seen.is_locked() || store.checks_chunks());
             if reserves && !seen.replace(changed.to_json(), ask)? {
                 self.go_on(ask)?;
                 continue;
@@ -146,6 +158,25 @@ impl Array {
             }
             self.become_stored(&stored, changed);
             return Ok(());
+        }
+    }
+
+    /// Before chunks are written: where the stored document is one that other readers take for
+    /// chunks of another shape, puts the one that is meant in its place. `ask` as in
+    /// [`Array::resize`].
+    pub fn store_repair(&self, ask: Option<Ask<'_>>) -> Result<()> {
+        if !self.metadata().moves_chunks {
+            return Ok(());
+        }
+        let store = self.store().clone();
+        let lock = locked::lock(&store, self.path(), ask)?;
+        loop {
+            let (stored, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
+            let now = self.of_stored(&stored)?;
+            if !now.metadata().moves_chunks || seen.replace(now.to_json(), ask)? {
+                return Ok(());
+            }
+            self.go_on(ask)?;
         }
     }
 
@@ -171,6 +202,10 @@ impl Array {
     /// Takes the rows away that were reserved for an append to `old`, if nobody else has changed the
     /// array since.
     fn give_back(&self, old: &Array, lock: &Locked<'_>, store: &Arc<dyn Store>) -> Result<()> {
+        if store.checks_chunks() {
+            // Behind the end there are no keys to delete.
+            old.delete_outside(self, lock, store, None)?;
+        }
         let (now, seen) = lock.read_document(store, self.path(), self.document_name(), None)?;
         if now.as_ref() == Some(self.to_json()) && seen.replace(old.to_json(), None)? {
             old.delete_outside(self, lock, store, None)?;
@@ -215,7 +250,13 @@ impl Array {
             attributes: Some(metadata.attributes),
             consolidated: None,
         };
-        Ok((self.of_stored(&stored)?, stored))
+        let changed = self.of_stored(&stored)?;
+        if shape != old {
+            // Before anything is written: readers must be able to open the array, and to read all of it.
+            changed.metadata().check_encodings().map_err(invalid)?;
+            node::check_document(&stored.key, &stored.document)?;
+        }
+        Ok((changed, stored))
     }
 
     fn document_name(&self) -> &'static str {
