@@ -350,14 +350,14 @@ def test_what_a_server_would_lose_is_not_read_from_there(monkeypatch: pytest.Mon
             lambda: hs.create_array(url, data=z, overwrite=True, storage_options=options),
             lambda: hs.save_group(url, a=z, b=OLD, storage_options=options),
         ]
-        monkeypatch.setattr("hyperslab._graph_reads.GATHERED_BYTES", 399)
+        monkeypatch.setattr("hyperslab._graph_reads.KEPT_BYTES", 399)
         for way in ways:
             with pytest.raises(ValueError, match="read them first"):
                 way()
             assert z[...].tolist() == OLD.tolist()
         # Other data may be any number, and few may be the old ones.
         hs.create_array(url, name="b", data=z, overwrite=True, storage_options=options)
-        monkeypatch.setattr("hyperslab._graph_reads.GATHERED_BYTES", 400)
+        monkeypatch.setattr("hyperslab._graph_reads.KEPT_BYTES", 400)
         ways[1]()
         found = hs.open_group(url, mode="r", storage_options=options)
         assert found["a"][...].tolist() == (OLD + 1).tolist() and found["b"][...].tolist() == OLD.tolist()

@@ -472,7 +472,8 @@ def test_guesses(tmp_path: Path, stored: Any) -> None:
     hs.create_array(tmp_path / "array", shape=(2,), dtype="i4")
     for other in ("a.txt", "array", "nowhere", "nowhere.nc"):
         assert not guess(tmp_path / other)
-    assert not guess(b"CDF\x01") and not guess(3)
+    # The contents of a file.
+    assert guess(b"CDF\x01") and guess(memoryview(b"\x89HDF\r\n\x1a\n")) and not guess(b"{}") and not guess(3)
     assert guess("s3://bucket/a.nc") and guess("https://example.org/a.h5?version=1")
     for url in (
         "https://example.org/a.zarr",

@@ -15,11 +15,11 @@ from hyperslab._array_common import AnyArray
 from hyperslab._store import FileStore, Store, resolve_store
 from hyperslab.errors import HyperslabError, InvalidArgumentError
 
-__all__ = ["GATHERED_BYTES", "reading_from", "refuse_early_loss"]
+__all__ = ["KEPT_BYTES", "reading_from", "refuse_early_loss"]
 
 # What replaces something on a server is kept in memory up to at least so many bytes, while the old one stays:
 # four parts of an upload in parts, of 5 MiB at least.
-GATHERED_BYTES = 16 << 20
+KEPT_BYTES = 16 << 20
 
 # Objects that are looked at. A graph of 100000 tasks has about a million, which takes half a second.
 _MOST = 4_000_000
@@ -55,13 +55,13 @@ def refuse_early_loss(store: Store, path: str, nbytes: int, fill: Any) -> None:
     """
     # Loaded only where there is one.
     remote = sys.modules.get("hyperslab._remote")
-    if remote is None or not isinstance(store, remote.RemoteStore) or nbytes <= GATHERED_BYTES:
+    if remote is None or not isinstance(store, remote.RemoteStore) or nbytes <= KEPT_BYTES:
         return
     found = reading_from([fill], store, path)
     if found is not None:
         raise InvalidArgumentError(
             f"the data are read from {found}, which is to be replaced, and a server does not keep more than "
-            f"{GATHERED_BYTES >> 20} MiB of old data until the new are complete: read them first, or write "
+            f"{KEPT_BYTES >> 20} MiB of old data until the new are complete: read them first, or write "
             "to another place"
         )
 
