@@ -281,3 +281,83 @@ def test_create_broadcasts() -> None:
     assert hs.create((2, 3), dtype="i4", data=5)[...].tolist() == [[5] * 3] * 2
     assert hs.create((2, 3), dtype="i4", data=np.array([1, 2, 3]))[...].tolist() == [[1, 2, 3]] * 2
     assert hs.create((2, 3), dtype="i4", data=hs.array([1, 2, 3]))[...].tolist() == [[1, 2, 3]] * 2
+
+
+def objects(store: Any) -> dict[str, Any]:
+    found = hs.open_group(store, mode="r").store
+    return {key: found.get(key) for key in found.list()}
+
+
+@STORES
+def test_hierarchies_are_checked_before_anything_is_replaced(kind: str, tmp_path: Path) -> None:
+    store = begun(kind, tmp_path)
+    before = objects(store)
+    like = hs.zeros((4,), chunks=(2,), dtype="i4").metadata
+    older = hs.zeros((4,), chunks=(2,), dtype="i4", zarr_format=2).metadata
+    wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
+        ({"other": like, "a/b": like}, hs.errors.ContainsArrayError, "cannot hold other nodes"),
+        ({"other": older}, hs.errors.ContainsGroupError, "Zarr v2"),
+        ({"a": like, "zarr.json/b": like}, ValueError, "metadata object"),
+        ({"a": like, "b/../c": like}, ValueError, "component"),
+        ({"a": like, "b": {**like.to_dict(), "data_type": "nonsense"}}, ValueError, "nonsense"),
+    ]
+    for nodes, error, words in wrong:
+        with pytest.raises(error, match=words):
+            hs.create_hierarchy(store=store, nodes=nodes, overwrite=True)
+        assert objects(store) == before
+    below = hs.storage.StorePath(hs.open_group(store, mode="r+").store, "a/b")
+    with pytest.raises(hs.errors.ContainsArrayError):
+        hs.create_hierarchy(store=below, nodes={"c": like}, overwrite=True)
+    assert objects(store) == before
+    made = dict(hs.create_hierarchy(store=store, nodes={"a": like}, overwrite=True))
+    assert made["a"][...].tolist() == [0] * 4
+    assert sorted(objects(store)) == ["a/zarr.json", "other/c/0", "other/zarr.json", "zarr.json"]
+
+
+@STORES
+def test_hierarchies_of_version_2_are_replaced(kind: str, tmp_path: Path) -> None:
+    store = begun(kind, tmp_path, 2)
+    like = hs.zeros((4,), chunks=(2,), dtype="i4", zarr_format=2, attributes={"new": 1}).metadata
+    made = dict(hs.create_hierarchy(store=store, nodes={"a": like}, overwrite=True))
+    assert made["a"][...].tolist() == [0] * 4 and made["a"].attrs == {"new": 1}
+    assert sorted(key for key in objects(store) if key.startswith("a/")) == ["a/.zarray", "a/.zattrs"]
+
+
+@STORES
+def test_a_node_is_not_moved_to_a_name_that_none_can_have(kind: str, tmp_path: Path) -> None:
+    store = begun(kind, tmp_path)
+    before = objects(store)
+    for wrong in ("zarr.json", "b/zarr.json", "..", "b/../c"):
+        with pytest.raises(ValueError, match="invalid path"):
+            hs.open_group(store, mode="r+").move("a", wrong)
+        assert objects(store) == before
+
+
+def test_what_a_server_would_lose_is_not_read_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server does not keep old data until any number of new ones are complete."""
+    da = pytest.importorskip("dask.array")
+    from object_server_client import Server
+
+    with Server() as server:
+        url, options = "s3://bucket/a.zarr", server.s3_options
+        hs.create_group(url, storage_options=options).create_array("a", data=OLD, chunks=(7,))
+        z = hs.open_array(url, path="a", storage_options=options)
+        ways: list[Callable[[], object]] = [
+            lambda: hs.create_array(url, name="a", data=z, overwrite=True, storage_options=options),
+            lambda: hs.create_array(
+                url, name="a", data=da.from_array(z) + 1, overwrite=True, storage_options=options
+            ),
+            lambda: hs.create_array(url, data=z, overwrite=True, storage_options=options),
+            lambda: hs.save_group(url, a=z, b=OLD, storage_options=options),
+        ]
+        monkeypatch.setattr("hyperslab._graph_reads.KEPT_BYTES", 399)
+        for way in ways:
+            with pytest.raises(ValueError, match="read them first"):
+                way()
+            assert z[...].tolist() == OLD.tolist()
+        # Other data may be any number, and few may be the old ones.
+        hs.create_array(url, name="b", data=z, overwrite=True, storage_options=options)
+        monkeypatch.setattr("hyperslab._graph_reads.KEPT_BYTES", 400)
+        ways[1]()
+        found = hs.open_group(url, mode="r", storage_options=options)
+        assert found["a"][...].tolist() == (OLD + 1).tolist() and found["b"][...].tolist() == OLD.tolist()

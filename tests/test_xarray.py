@@ -472,7 +472,8 @@ def test_guesses(tmp_path: Path, stored: Any) -> None:
     hs.create_array(tmp_path / "array", shape=(2,), dtype="i4")
     for other in ("a.txt", "array", "nowhere", "nowhere.nc"):
         assert not guess(tmp_path / other)
-    assert not guess(b"CDF\x01") and not guess(3)
+    # The contents of a file.
+    assert guess(b"CDF\x01") and guess(memoryview(b"\x89HDF\r\n\x1a\n")) and not guess(b"{}") and not guess(3)
     assert guess("s3://bucket/a.nc") and guess("https://example.org/a.h5?version=1")
     for url in (
         "https://example.org/a.zarr",
@@ -511,3 +512,32 @@ def test_dropped_variables_do_not_change_others(tmp_path: Path) -> None:
                 assert list(ours) == list(theirs)
                 assert ours["text"].dims == theirs["text"].dims
                 assert ours["text"].values.tolist() == theirs["text"].values.tolist()
+
+
+def test_rows_beyond_the_end_of_a_ragged_variable(tmp_path: Path) -> None:
+    """A variable shorter than its unlimited dimension: its further rows are empty."""
+    netcdf = pytest.importorskip("netCDF4")
+    with netcdf.Dataset(tmp_path / "a.nc", "w") as f:
+        f.createDimension("u", None)
+        f.createDimension("x", 2)
+        f.createVariable("long", "f4", ("u",))[:] = np.arange(7)
+        rows = f.createVariable("rows", f.createVLType("f8", "r"), ("u", "x"))
+        rows[0, 0], rows[1, 1] = np.array([1.0, 2.0]), np.array([3.0])
+        ones = f.createVariable("ones", f.createVLType("i4", "o"), ("u",))
+        ones[0], ones[1] = np.array([1]), np.array([2])
+        text = f.createVariable("text", str, ("u",))
+        text[0], text[1] = "a", "é"
+        f.createVariable("numbers", "i2", ("u",))[:2] = [1, 2]
+    ours, theirs = (xr.open_dataset(tmp_path / "a.nc", engine=engine) for engine in (Engine, "netcdf4"))
+    points = xr.DataArray([0, 5, 1], dims="p")
+    for where in ({}, {"u": [0, 5, 1]}, {"u": slice(1, 6, 2)}, {"u": points}, {"u": slice(4, 7)}):
+        for name in ("rows", "ones", "text", "numbers"):
+            found, right = (ds[name].isel(where).values for ds in (ours, theirs))
+            assert found.shape == right.shape and found.dtype == right.dtype, (name, where)
+            for one, other in zip(found.flat, right.flat, strict=True):
+                assert same(one, other), (name, where)
+    # One row: as it is, not its elements.
+    for at, right in ((0, [1]), (5, [])):
+        row = ours["ones"].isel(u=at).values
+        assert row.shape == () and row.item().dtype == np.int32 and row.item().tolist() == right
+    assert ours["rows"].isel(u=5, x=1).values.item().tolist() == []

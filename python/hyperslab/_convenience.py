@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -331,7 +332,8 @@ def save_group(
         for name, value in values.items():
             group.create_array(name, data=value)
 
-    replace_group(store, path, zarr_format, fill, storage_options)
+    nbytes = sum(math.prod(value.shape) * value.dtype.itemsize for value in values.values())
+    replace_group(store, path, zarr_format, fill, storage_options, nbytes=nbytes)
 
 
 def save(

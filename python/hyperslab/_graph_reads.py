@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from types import FunctionType, ModuleType
 from typing import Any
@@ -12,9 +13,13 @@ import numpy as np
 
 from hyperslab._array_common import AnyArray
 from hyperslab._store import FileStore, Store, resolve_store
-from hyperslab.errors import HyperslabError
+from hyperslab.errors import HyperslabError, InvalidArgumentError
 
-__all__ = ["reading_from"]
+__all__ = ["KEPT_BYTES", "reading_from", "refuse_early_loss"]
+
+# What replaces something on a server is kept in memory up to at least so many bytes, while the old one stays:
+# four parts of an upload in parts, of 5 MiB at least.
+KEPT_BYTES = 16 << 20
 
 # Objects that are looked at. A graph of 100000 tasks has about a million, which takes half a second.
 _MOST = 4_000_000
@@ -42,6 +47,23 @@ def reading_from(values: Iterable[Any], store: Store, path: str) -> str | None:
         if other.url != store.url or store._native.same(other._native):
             return found
     return None
+
+
+def refuse_early_loss(store: Store, path: str, nbytes: int, fill: Any) -> None:
+    """Refuses to replace what is at a path of a server by what ``fill`` writes, if that reads from there and
+    is so much that the old one is deleted first.
+    """
+    # Loaded only where there is one.
+    remote = sys.modules.get("hyperslab._remote")
+    if remote is None or not isinstance(store, remote.RemoteStore) or nbytes <= KEPT_BYTES:
+        return
+    found = reading_from([fill], store, path)
+    if found is not None:
+        raise InvalidArgumentError(
+            f"the data are read from {found}, which is to be replaced, and a server does not keep more than "
+            f"{KEPT_BYTES >> 20} MiB of old data until the new are complete: read them first, or write "
+            "to another place"
+        )
 
 
 def _arrays_in(values: Iterable[Any]) -> Iterator[Any]:

@@ -6,7 +6,7 @@ import fnmatch
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from hyperslab import _native
 from hyperslab._copy import CopyReport, copy
@@ -95,6 +95,8 @@ def create_below(place: Store, base: str, nodes: Nodes, overwrite: bool) -> list
         _check(path, named, zarr_format)
     kinds = {path: _kind_at(place, _join(base, path)) for path in texts}
     implied = {path for path in texts if path not in given}
+    for above in [*_above(base), *(_join(base, path) for path in implied)]:
+        _check_above(place, above, zarr_format)
     if not overwrite:
         for path, kind in kinds.items():
             if kind == "array":
@@ -107,13 +109,23 @@ def create_below(place: Store, base: str, nodes: Nodes, overwrite: bool) -> list
         if kinds[path] is None:
             _store_new(place, full, named, must_be_new=not overwrite and path not in implied)
         elif path not in implied:
-            _native.create_group(place._native, full, zarr_format, "{}", True)
-            for name, text in named.items():
-                place.set(_join(full, name), text)
-            if ".zarray" in named:
-                place.delete(_join(full, ".zgroup"))
+            _replace(place, full, named, zarr_format)
         made.append((path, node_of(_native.open_node(place._native, full, zarr_format, False), place)))
     return made
+
+
+def _replace(place: Store, path: str, named: Mapping[str, bytes], zarr_format: int) -> None:
+    """Puts a node without elements in the place of what is there, in one step."""
+    place._writable()
+
+    def fill(beside: _native.StoreHandle) -> None:
+        # It is a group so far.
+        if ".zarray" in named:
+            beside.delete(".zgroup")
+        for name, text in named.items():
+            beside.set(name, text)
+
+    _native.create_group(place._native, path, zarr_format, "{}", True, fill)
 
 
 def _store_new(place: Store, path: str, named: Mapping[str, bytes], must_be_new: bool) -> None:
@@ -191,11 +203,30 @@ def _check(path: str, named: Mapping[str, bytes], zarr_format: int) -> None:
     for name, text in named.items():
         trial.set(_join(path, name), text)
     _native.open_node(trial._native, path, zarr_format, False)
+    _check_name(path, zarr_format)
 
 
-def _kind_at(place: Store, path: str) -> Literal["array", "group"] | None:
+def _check_name(path: str, zarr_format: int) -> None:
+    """Raises `InvalidArgumentError` where no node can have a path."""
+    if path:
+        _native.create_group(MemoryStore()._native, path, zarr_format, "{}", False)
+
+
+def _check_above(place: Store, path: str, zarr_format: int) -> None:
+    """Refuses what cannot hold nodes of a format: an array, a group of the other format."""
+    kind = _kind_at(place, path)
+    if kind == "array":
+        raise ContainsArrayError(f"there is an array at {path!r} in {place.url}: it cannot hold other nodes")
+    if kind is not None and _kind_at(place, path, zarr_format) is None:
+        raise ContainsGroupError(
+            f"the group at {path!r} in {place.url} cannot hold nodes of Zarr v{zarr_format}: it has another "
+            "format"
+        )
+
+
+def _kind_at(place: Store, path: str, zarr_format: int | None = None) -> Literal["array", "group"] | None:
     try:
-        found = _native.open_node(place._native, path, None, False)
+        found = _native.open_node(place._native, path, zarr_format, False)
     except NodeNotFoundError:
         return None
     return "array" if isinstance(found, _native.ArrayHandle) else "group"
@@ -329,6 +360,7 @@ def move(group: AnyGroup, source: str, dest: str) -> None:
         raise NodeNotFoundError(f"there is no array or group at {old!r} in {group.store.url}")
     if f"{new}/".startswith(f"{old}/"):
         raise InvalidArgumentError(f"dest: {dest!r} is {source!r} itself or below it")
+    _check_name(new, cast(int, group._zarr_format))
     if not group.store._native.is_empty(new):
         raise DestinationError(f"cannot move to {new!r} in {group.store.url}: something is there")
     parent = dest.strip("/").rpartition("/")[0]

@@ -27,6 +27,7 @@ from hyperslab._create import (
     normalize_shape,
     take_object_codec,
 )
+from hyperslab._graph_reads import refuse_early_loss
 from hyperslab._group import Group, node_of
 from hyperslab._group_common import AnyGroup
 from hyperslab._like import described, is_zarr_array, layout_of
@@ -103,11 +104,13 @@ def replace_group(
     fill: Callable[[Group], None],
     storage_options: Mapping[str, Any] | None = None,
     attributes: Mapping[str, Any] | None = None,
+    nbytes: int = 0,
 ) -> Group:
     """Create a group in the place of what is there. ``fill`` creates its members, before the group takes its
-    place.
+    place: so many bytes.
     """
     place, full, _ = place_of(store, path, "w", storage_options)
+    refuse_early_loss(place, full, nbytes, fill)
 
     def filled(handle: _native.StoreHandle) -> None:
         fill(cast(Group, node_of(_native.open_node(handle, ""), store_beside(handle, place))))
@@ -378,6 +381,11 @@ def new_array(
         object_codec=codec,
         **others,
     )
+    if overwrite and fill is not None:
+        nbytes = normalize_dtype(dtype).itemsize
+        for length in spec["shape"]:
+            nbytes *= length
+        refuse_early_loss(place, full, nbytes, fill)
     filled = None if fill is None else lambda handle: fill(Array(handle, place, own))
     return Array(_native.create_array(place._native, full, spec, overwrite, filled), place, own, kept)
 
