@@ -5,9 +5,8 @@ For every kind of file the copy is opened by xarray's own engine and by ours, an
 
 from __future__ import annotations
 
-import itertools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 

@@ -130,7 +130,7 @@ def without_names(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_images(place: Path, version: int) -> int:
-    """Every image by the rules: where its metadata are, and that arrays have its axes. Returns their number."""
+    """Checks every image: where its metadata are, and that arrays have its axes. Returns their number."""
     root = zarr.open_group(place, mode="r")
     count = 0
     for _, group in [("", root), *root.members(max_depth=None)]:
