@@ -6,7 +6,7 @@ import fnmatch
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from hyperslab import _native
 from hyperslab._copy import CopyReport, copy
@@ -360,7 +360,7 @@ def move(group: AnyGroup, source: str, dest: str) -> None:
         raise NodeNotFoundError(f"there is no array or group at {old!r} in {group.store.url}")
     if f"{new}/".startswith(f"{old}/"):
         raise InvalidArgumentError(f"dest: {dest!r} is {source!r} itself or below it")
-    _check_name(new, cast(int, group._zarr_format))
+    _check_name(new, group._zarr_format)
     if not group.store._native.is_empty(new):
         raise DestinationError(f"cannot move to {new!r} in {group.store.url}: something is there")
     parent = dest.strip("/").rpartition("/")[0]
