@@ -495,7 +495,7 @@ def test_killed_between_the_last_steps(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_worker_that_comes_back_does_nothing(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     plan.run()
-    job = _copy_run._Job(plan.id, plan.destination, None, False, False, None)
+    job = _copy_run._Job(plan.id, plan.destination, None, False, False, None, "")
     with pytest.raises(hs.errors.DestinationError, match="no journal"):
         _copy_run._run_task(job, (0, 0))
     assert sorted(os.listdir(tmp_path)) == ["a", "b"]

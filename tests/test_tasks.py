@@ -9,13 +9,21 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import hyperslab as hs
 import pytest
+from hyperslab import _tasks
 from hyperslab._tasks import run_tasks, workers
 from support import dask_cluster
 
@@ -150,6 +158,61 @@ def die_once(folder: Path, n: int) -> int:
 
 def test_lost_workers_of_dask(client: Any, tmp_path: Path) -> None:
     assert sorted(run_tasks(partial(die_once, tmp_path), range(3), client)) == [(n, n) for n in range(3)]
+
+
+class Away:
+    """A client of dask whose scheduler is away. Each step fails as that of a real one has failed."""
+
+    def __init__(self, error: Exception, begun: int) -> None:
+        self.error, self.left, self.status = error, begun, "running"
+
+    def nthreads(self) -> dict[str, int]:
+        raise self.error
+
+    def submit(self, function: Any, item: Any, key: str, pure: bool) -> Any:
+        if not self.left:
+            raise self.error
+        self.left -= 1
+        future = Future[Any]()
+        future.status = "cancelled"
+        future.set_exception(self.error)
+        return future
+
+    def cancel(self, futures: Any, force: bool) -> None:
+        raise self.error
+
+
+def away() -> list[Exception]:
+    client = pytest.importorskip("distributed.client")
+    comm = pytest.importorskip("distributed.comm.core")
+    return [
+        client.ClosedClientError("Client is closed. Can't send update-graph message."),
+        client.FutureCancelledError(key="x", reason="scheduler-connection-lost"),
+        comm.CommClosedError("in <TCP (closed)>: Stream is closed"),
+        CancelledError(),
+        TimeoutError(),
+        OSError("Timed out trying to connect to tcp://127.0.0.1:8786 after 30 s"),
+    ]
+
+
+@pytest.mark.parametrize("begun", [0, 1, 3, 4, 9])
+def test_the_scheduler_of_dask_is_away(begun: int) -> None:
+    """One kind of error, whichever step meets it first."""
+    for error in away():
+        pool = _tasks._Dask(Away(error, begun), "x")
+        with pytest.raises(BrokenExecutor, match="scheduler of dask is gone.*resume=True") as caught:
+            list(_tasks._elsewhere(abs, range(3), pool, 2, None))
+        assert error in (caught.value.__cause__, getattr(caught.value.__cause__, "__cause__", None))
+
+
+def test_errors_of_tasks_on_dask_are_their_own(client: Any) -> None:
+    """Also of the kinds that the scheduler's absence has."""
+    with pytest.raises(TimeoutError, match="its own"):
+        list(run_tasks(own_timeout, range(2), client, retries=0))
+
+
+def own_timeout(n: int) -> int:
+    raise TimeoutError("its own")
 
 
 def test_lost_workers_of_a_pool(tmp_path: Path) -> None:

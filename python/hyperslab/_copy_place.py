@@ -1,12 +1,28 @@
-"""Where a copy lies while a plan makes it, and its journal: see `hyperslab._copy_run`."""
+"""Where a copy lies while a plan makes it, and its journal: see `hyperslab._copy_run`.
+
+**Whose copy it is.** Each run of a plan has a random number. The journal's object ``id`` holds the number of
+the plan, and the number of the run that makes the copy. A run that resumes writes its own number there. The
+run before it may still live: stopped, or on a machine that was cut off. That run finds another number, or no
+journal, and stops. Runs look before each task, before each note of a task, before they delete temporary
+arrays, and before the copy takes its place.
+
+**The lock.** On disk a run looks and then acts under a lock of the directory ``journal``, so that no other
+run comes in between. Some shared file systems and all servers have no such lock. There a run that is stopped
+exactly between the look and the act is not noticed.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import fcntl
 import itertools
 import json
 import os
+import secrets
 import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -26,21 +42,37 @@ _DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 # Requests at a time where metadata is written and what is stored is verified.
 _AT_ONCE: Final = 16
 
+# How long a run waits for another one that holds the lock, in seconds. The lock is held for some renames, and
+# at the end while files are deleted. A run that was stopped there holds it until somebody ends its process.
+_WAIT: Final = 10.0
+
+# Options of a server that keep what was read. A run has to see what other runs write.
+_CACHES: Final = ("cache", "cache_size", "cache_check")
+
 
 def is_remote(place: str) -> bool:
     return _native.takes_storage_options(place)
 
 
 class Place:
-    """A destination while the copy to it is made."""
+    """A destination while the copy to it is made. ``run``: the number of the run; ``None``: of a new one."""
 
     def __init__(
-        self, id: str, destination: str, options: Mapping[str, Any] | None, fsync: bool, is_into: bool
+        self,
+        id: str,
+        destination: str,
+        options: Mapping[str, Any] | None,
+        fsync: bool,
+        is_into: bool,
+        run: str | None = None,
     ) -> None:
+        self.run = secrets.token_hex(8) if run is None else run
+        self._mark = f"{id} {self.run}".encode()
         self._local: Path | None = None
         self._is_into = is_into
         if is_remote(destination):
-            self.store, self._base = resolve_store(destination, options)
+            kept = {name: value for name, value in (options or {}).items() if name not in _CACHES}
+            self.store, self._base = resolve_store(destination, kept)
             self._work = self._join(self._base, SUFFIX)
         else:
             self._local = Path(destination)
@@ -75,7 +107,7 @@ class Place:
         id, text = self.store.get(self.journal("id")), self.store.get(self.journal("plan.json"))
         if id is None or text is None:
             return None
-        if id != wanted.id.encode():
+        if id.partition(b" ")[0] != wanted.id.encode():
             raise DestinationError(
                 f"{wanted.destination}: the journal beside it is that of another copy "
                 f"({_difference(wanted, text)}). Make that plan again and go on, or delete {self._named()}"
@@ -86,19 +118,83 @@ class Place:
         return str(self._root) if self._local is not None else f"{self.store.url}/{self._work}"
 
     def begin(self, plan: CopyPlan) -> None:
-        if self._local is not None:
-            # What a worker left that came too late.
-            shutil.rmtree(self._root, ignore_errors=True)
-        self.store.set(self.journal("plan.json"), plan.to_json().encode())
-        self.store.set(self.journal("id"), plan.id.encode())
+        """Makes the journal of a new copy."""
+        with self.alone(make=True):
+            if self.plan(plan) is not None:
+                raise DestinationError(f"{plan.destination}: another run has just begun a copy to it")
+            journal = self._root / "journal"
+            if self._local is not None and journal.is_dir():
+                # What a worker left that came too late. The directory itself has the lock.
+                for left in (*self._root.iterdir(), *journal.iterdir()):
+                    if left.is_dir() and left != journal:
+                        shutil.rmtree(left, ignore_errors=True)
+                    elif left != journal:
+                        left.unlink(missing_ok=True)
+            self.store.set(self.journal("plan.json"), plan.to_json().encode())
+            self.store.set(self.journal("id"), self._mark)
 
-    def check_journal(self, id: str) -> None:
-        """A worker that everybody took for dead may come back when the copy is finished."""
-        if self.store.get(self.journal("id")) != id.encode():
-            raise DestinationError(
-                f"{self._named()}: there is no journal of this copy: it was finished or given up, and this "
-                "task is of no use"
-            )
+    def take_over(self) -> None:
+        """Makes this run the one that goes on with the copy. The run before it stops when it looks."""
+        self.store.set(self.journal("id"), self._mark)
+
+    def check_journal(self) -> None:
+        """A process that everybody took for dead may come back when another run goes on, or has finished."""
+        found = self.store.get(self.journal("id"))
+        if found == self._mark:
+            return
+        if found is None:
+            why = "there is no journal of this copy: it was finished or given up by another run"
+        elif found.partition(b" ")[0] == self._mark.partition(b" ")[0]:
+            why = "another run has resumed this copy"
+        else:
+            why = "the journal is that of another copy: this one was finished or given up by another run"
+        raise DestinationError(f"{self._named()}: {why}. This run stops, and changes nothing more")
+
+    @contextlib.contextmanager
+    def alone(self, make: bool = False) -> Iterator[bool]:
+        """No other run on this disk begins, resumes, finishes or gives up a copy to this place meanwhile.
+
+        Yields whether there is a lock. ``make``: whether to make the directory of the journal, which has it.
+        """
+        descriptor = self._lock(make)
+        try:
+            yield descriptor is not None
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def _lock(self, make: bool) -> int | None:
+        """Locks the directory of the journal. ``None``: there is none, or it cannot be locked."""
+        if self._local is None:
+            return None
+        journal, until = self._root / "journal", time.monotonic() + _WAIT
+        while True:
+            if make:
+                # If this fails, so does the write of the journal, with an error that says why.
+                with contextlib.suppress(OSError):
+                    journal.mkdir(parents=True, exist_ok=True)
+            try:
+                descriptor = os.open(journal, os.O_RDONLY | os.O_DIRECTORY)
+            except OSError:
+                return None
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # The run that had the lock may have deleted the directory.
+                if _inode(journal) == _identity(os.fstat(descriptor)):
+                    return descriptor
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    os.close(descriptor)
+                    raise DestinationError(
+                        f"{self._named()}: another run has been moving the copy to its place for "
+                        f"{_WAIT:.0f} s. Wait until it has finished, or end its process; then run again"
+                    ) from None
+                time.sleep(0.05)
+            except OSError:
+                # A shared file system that does not lock directories.
+                os.close(descriptor)
+                return None
+            os.close(descriptor)
 
     def records(self, stage: int) -> dict[int, set[str]]:
         """For each task that a worker has noted, hashes of what it has written."""
@@ -138,10 +234,25 @@ class Place:
             for _ in pool.map(self.store.delete, keys):
                 pass
 
+    def sweep(self) -> None:
+        """Deletes what a task has written that came too late, if no run makes a copy to this place."""
+        if self._local is None or self._is_into:
+            return
+        with self.alone(make=True) as is_locked:
+            if is_locked and self.store.get(self.journal("id")) is None:
+                shutil.rmtree(self._root, ignore_errors=True)
+
     def drop_temporary(self, stage: int) -> None:
         """Deletes temporary arrays that nobody reads any more."""
-        if self._local is not None and stage >= 0:
-            shutil.rmtree(self._root / "temporary" / str(stage), ignore_errors=True)
+        if self._local is None or stage < 0:
+            return
+        aside = self._root / f"dropped-{stage}-{self.run}"
+        with self.alone():
+            # Another run that has resumed may need them: a chunk that is missing reads as fill values.
+            self.check_journal()
+            with contextlib.suppress(OSError):
+                (self._root / "temporary" / str(stage)).rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
 
     def discard(self, plan: CopyPlan) -> None:
         if self._local is None and not self._is_into and not self.is_finished():
@@ -188,6 +299,20 @@ class Place:
             return mark is not None
         return mark == _inode(self._local)
 
+    def holds_documents(self, plan: CopyPlan) -> bool:
+        """Whether the metadata at the destination is that of the copy."""
+        if self._is_into or (self._local is not None and not self._local.is_dir()):
+            return False
+        there = self.at_destination()
+        return all(there.store.get(there.data(key)) == text.encode() for key, text in plan.documents)
+
+    def at_destination(self) -> Place:
+        """This place when the copy is finished."""
+        there = copy.copy(self)
+        if self._local is not None and not self._is_into:
+            there.store, there._base = LocalStore(self._local), ""
+        return there
+
     def finish(self, plan: CopyPlan) -> None:
         """Writes metadata, and moves the copy to its place."""
 
@@ -195,19 +320,21 @@ class Place:
             key, text = document
             self.store.set(self.data(key), text.encode())
 
-        if self._is_into:
-            self.store.set(self.journal("finished"), b"finished")
+        self.check_journal()
+        if not self._is_into:
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                # Groups after what is in them; `.zarray` and `.zgroup` after `.zattrs`.
+                for _, same in itertools.groupby(
+                    plan.documents, lambda one: (one[0].count("/"), _last(one[0]))
+                ):
+                    list(pool.map(write, same))
+        with self.alone():
+            self.check_journal()
+            if self._local is None or self._is_into:
+                self.store.set(self.journal("finished"), b"finished")
+            else:
+                self._move(self._local, plan.overwrite)
             self.remove_journal()
-            return
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            # Groups after what is in them; `.zarray` and `.zgroup` after `.zattrs`.
-            for _, same in itertools.groupby(plan.documents, lambda one: (one[0].count("/"), _last(one[0]))):
-                list(pool.map(write, same))
-        if self._local is None:
-            self.store.set(self.journal("finished"), b"finished")
-        else:
-            self._move(self._local, plan.overwrite)
-        self.remove_journal()
 
     def _move(self, target: Path, overwrite: bool) -> None:
         new = self._root / self._base
@@ -227,9 +354,12 @@ class Place:
 def _inode(directory: Path) -> bytes | None:
     """What tells a directory from all others, whatever its name is."""
     try:
-        found = directory.stat()
+        return _identity(directory.stat())
     except OSError:
         return None
+
+
+def _identity(found: os.stat_result) -> bytes:
     return f"{found.st_dev}:{found.st_ino}".encode()
 
 

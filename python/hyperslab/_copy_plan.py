@@ -382,8 +382,10 @@ class CopyPlan:
             and destination by the same paths or URLs.
         resume : bool, default False
             Whether to go on with a copy that was not finished. Tasks are skipped if what they have written is
-            as they left it (see ``check``). Without a journal everything is copied. A journal of another plan
-            is refused.
+            as they left it (see ``check``). Without a journal everything is copied. If the destination has the
+            metadata of the copy already, and ``overwrite`` is not set, all elements are compared with the
+            source, and nothing is copied if all are equal. A journal of another plan is refused. A run that
+            still lives stops when another one resumes its copy.
         check : {"stamps", "contents"}, default "stamps"
             How ``resume`` tells that. ``"stamps"``: by sizes, and times of modification or tags of objects,
             some microseconds for each. ``"contents"``: also by checksums, which tasks have made of what they
@@ -410,7 +412,8 @@ class CopyPlan:
         Raises
         ------
         DestinationError
-            Where something is at the destination already, or a copy that was not finished.
+            Where something is at the destination already, or a copy that was not finished; in a run that
+            wakes up late, when another one has resumed the copy or finished it.
         VerificationError
             Where verification finds another value. What is copied stays beside the destination: find out why,
             then ``run(resume=True, check="contents", verify=True)``, or `discard`.

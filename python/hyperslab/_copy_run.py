@@ -20,9 +20,12 @@ renamed, in one step. On a server nothing can be renamed: chunks go to their pla
 **Into an array that exists** chunks go to their places, and the journal lies beside it. There is no metadata
 to write, and nothing to move.
 
-**Going on.** The journal's plan is used. A task is done if one of its records has the hash of what is stored
-now; if contents are checked, also that of the checksums, which tasks make of what they read. The last stage
-is looked at first: if all of it is done, nobody needs the stages before it.
+**Going on.** A run that resumes makes the journal its own (see `hyperslab._copy_place`): a run before it that
+still lives stops. The journal's plan is used. A task is done if one of its records has the hash of what is
+stored now; if contents are checked, also that of the checksums, which tasks make of what they read. The last
+stage is looked at first: if all of it is done, nobody needs the stages before it.
+
+**A finished copy** has no journal. A run that resumes compares metadata, then all elements with the source.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ from hyperslab._copy_plan import CopyArray, CopyPlan, CopyStage, CopyTask
 from hyperslab._create import CopyPart
 from hyperslab._open import open
 from hyperslab._tasks import run_tasks, workers
-from hyperslab.errors import DestinationError, StoreError
+from hyperslab.errors import DestinationError, StoreError, VerificationError
 
 __all__ = ["CopyRun", "discard", "run"]
 
@@ -91,6 +94,12 @@ def run(
     """`CopyPlan.run`."""
     begun = time.monotonic()
     place = Place(plan.id, plan.destination, plan.storage_options, config.fsync, plan.is_into)
+    tasks = partial(run_tasks, executor=executor, retries=retries, in_flight=in_flight)
+    if resume and not plan.overwrite and place.plan(plan) is None and place.holds_documents(plan):
+        looked = time.monotonic()
+        if _is_made(plan, _threads(executor, threads), tasks, progress):
+            took = time.monotonic() - looked
+            return CopyRun(0, plan.tasks, plan.groups, len(plan.arrays), plan.bytes, looked - begun, took)
     going = _begin(plan, place, resume)
     if going is None:
         return CopyRun(0, plan.tasks, plan.groups, len(plan.arrays), plan.bytes, time.monotonic() - begun)
@@ -102,10 +111,10 @@ def run(
         config.fsync,
         plan.is_into,
         _threads(executor, threads),
+        place.run,
     )
     copying = _Copying(plan, place)
-    _kept.put(job.id, copying)
-    tasks = partial(run_tasks, executor=executor, retries=retries, in_flight=in_flight)
+    _kept.put(job.key, copying)
     check = _Check(copying, job, tasks if contents and executor is not None else None, contents)
     done = check.done() if resume else [set[int]() for _ in plan.stages]
 
@@ -134,7 +143,7 @@ def run(
         run_stage(_compare_task, plan.verification, None, _Told(plan, "verify", progress))
     verified = time.monotonic() - copied if verify else None
     place.finish(plan)
-    _kept.drop(job.id)
+    _kept.drop(job.key)
     return CopyRun(ran, skipped, plan.groups, len(plan.arrays), plan.bytes, copied - begun, verified)
 
 
@@ -188,14 +197,47 @@ def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
             f"{plan.destination}: a copy to it was not finished. Go on with it: run(resume=True), or "
             "hyperslab copy --resume. Or give it up: plan.discard()"
         )
-    if found is not None and place.is_finished():
-        place.remove_journal()
-        return None
-    place.check(plan, found is not None)
     if found is None:
+        place.check(plan, False)
         place.begin(plan)
+    else:
+        with place.alone():
+            # It may have ended while this run waited.
+            found = place.plan(plan)
+            if found is None:
+                raise DestinationError(
+                    f"{plan.destination}: another run has just finished the copy to it, or given it up"
+                )
+            if place.is_finished():
+                place.remove_journal()
+                return None
+            place.check(plan, True)
+            place.take_over()
     place.clear(found or plan)
     return found or plan
+
+
+def _is_made(plan: CopyPlan, threads: int | None, tasks: Any, progress: Progress | None) -> bool:
+    """Whether all elements at the destination are those of the source. Its metadata is known to be right.
+
+    For a client that was killed after the end of a copy, when there is no journal any more.
+    """
+    stage, told = plan.verification, _Told(plan, "verify", progress)
+    results = tasks(partial(_compare_made, plan, threads), range(len(stage)), name="hyperslab-verify")
+    try:
+        with contextlib.closing(results):
+            for number, is_equal in results:
+                if not is_equal:
+                    return False
+                told.advance(stage[number])
+    finally:
+        _kept.drop(_made(plan))
+    return True
+
+
+def _made(plan: CopyPlan) -> str:
+    """What a finished copy is called among the plans that are kept."""
+    return f"{plan.id} made"
 
 
 def discard(plan: CopyPlan) -> bool:
@@ -203,7 +245,8 @@ def discard(plan: CopyPlan) -> bool:
     place = Place(plan.id, plan.destination, plan.storage_options, config.fsync, plan.is_into)
     if place.plan(plan) is None:
         return False
-    place.discard(plan)
+    with place.alone():
+        place.discard(plan)
     return True
 
 
@@ -220,16 +263,27 @@ class _Job:
     fsync: bool
     is_into: bool
     threads: int | None
+    run: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.id} {self.run}"
 
 
 def _run_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
     """Does one task, and notes that in the journal. Called on a worker."""
     copying = _kept.get(job)
     place = copying.place
-    place.check_journal(job.id)
+    place.check_journal()
     stage, number = item
     task = copying.plan.stages[stage][number]
     record = _record([copying.copy(part, job.threads) for part in task.parts])
+    try:
+        # A task of a run that is over makes no journal anew.
+        place.check_journal()
+    except DestinationError:
+        place.sweep()
+        raise
     place.store.set(place.journal(f"done/{stage}/{number}-{record}"), b"done")
     return job.id, stage, number
 
@@ -237,11 +291,28 @@ def _run_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
 def _compare_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
     """Compares what one task of the verification has with the source. Called on a worker."""
     copying = _kept.get(job)
-    copying.place.check_journal(job.id)
+    copying.place.check_journal()
     stage, number = item
     for part in copying.plan.verification[number].parts:
         copying.compare(part, job.threads)
     return job.id, stage, number
+
+
+def _compare_made(plan: CopyPlan, threads: int | None, number: int) -> bool:
+    """Whether what one task of the verification has equals the source. Called on a worker. There is no
+    journal: the plan comes with the task.
+    """
+    copying = _kept.find(_made(plan))
+    if copying is None:
+        place = Place(plan.id, plan.destination, plan.storage_options, False, plan.is_into, "")
+        copying = _Copying(plan, place.at_destination())
+        _kept.put(_made(plan), copying)
+    try:
+        for part in plan.verification[number].parts:
+            copying.compare(part, threads)
+    except VerificationError:
+        return False
+    return True
 
 
 def _check_task(job: _Job, item: tuple[int, int, frozenset[str]]) -> tuple[int, bool]:
@@ -343,24 +414,27 @@ class _Kept:
         self._kept: dict[str, _Copying] = {}
 
     def get(self, job: _Job) -> _Copying:
-        found = self._kept.get(job.id)
+        found = self._kept.get(job.key)
         if found is None:
-            place = Place(job.id, job.destination, job.storage_options, job.fsync, job.is_into)
+            place = Place(job.id, job.destination, job.storage_options, job.fsync, job.is_into, job.run)
             text = place.store.get(place.journal("plan.json"))
             if text is None:
                 raise DestinationError(f"{job.destination}: there is no journal of this copy")
             plan = CopyPlan.from_json(text.decode(), storage_options=job.storage_options)
             found = _Copying(plan, place)
-            self.put(job.id, found)
+            self.put(job.key, found)
         return found
 
-    def put(self, id: str, copying: _Copying) -> None:
-        self._kept[id] = copying
+    def find(self, key: str) -> _Copying | None:
+        return self._kept.get(key)
+
+    def put(self, key: str, copying: _Copying) -> None:
+        self._kept[key] = copying
         for old in list(self._kept)[:-4]:
             self._kept.pop(old, None)
 
-    def drop(self, id: str) -> None:
-        self._kept.pop(id, None)
+    def drop(self, key: str) -> None:
+        self._kept.pop(key, None)
 
 
 _kept = _Kept()

@@ -10,13 +10,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import queue
 import sys
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sized
-from concurrent.futures import BrokenExecutor, Executor
+from concurrent.futures import BrokenExecutor, CancelledError, Executor
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
@@ -139,14 +141,19 @@ def _elsewhere(
             future = _next(ended, pool)
             index, item, attempt = running.pop(future)
             try:
-                result = future.result()
+                result = pool.result(future)
+            except _LostError as lost:
+                # dask cancels what a scheduler that was restarted does not know. A caller who cancels tasks
+                # on purpose closes the client, too: then `submit` fails.
+                if attempt == retries:
+                    raise BrokenExecutor(f"task {index} was lost {attempt + 1} times: {lost}") from lost
+                submit(index, item, attempt + 1)
+                continue
             except BrokenExecutor as error:
                 error.add_note(
                     "The executor lost a worker and takes no more tasks. Run again with another one."
                 )
                 raise
-            # dask cancels what a scheduler that was restarted does not know. Whoever cancels tasks on
-            # purpose closes the client, too: then `submit` fails.
             except Exception as error:
                 if attempt == retries:
                     raise _noted(error, index, attempt + 1) from None
@@ -182,9 +189,16 @@ class _Pool(Protocol):
 
     def workers(self) -> int: ...
     def submit(self, function: Callable[[Any], Any], item: Any, name: str) -> Any: ...
+    def result(self, future: Any) -> Any:
+        """What a task returned. Raises the task's own error, or `_LostError`."""
+
     def cancel(self, futures: list[Any]) -> None: ...
     def check(self) -> None:
         """Raises what is to be raised where tasks end no more."""
+
+
+class _LostError(Exception):
+    """The executor has no result of a task, although the task did not fail."""
 
 
 def _pool(executor: Any, name: str) -> _Pool:
@@ -213,6 +227,9 @@ class _Futures:
     def submit(self, function: Callable[[Any], Any], item: Any, name: str) -> Any:
         return self._executor.submit(function, item)
 
+    def result(self, future: Any) -> Any:
+        return future.result()
+
     def cancel(self, futures: list[Any]) -> None:
         for future in futures:
             future.cancel()
@@ -222,28 +239,62 @@ class _Futures:
 
 
 class _Dask:
-    """A client of `distributed`. The scheduler itself hands tasks of lost workers to others."""
+    """A client of `distributed`. The scheduler itself hands tasks of lost workers to others.
+
+    A scheduler that is away shows in errors of many kinds, by the step that meets it first: the client
+    cannot connect, waits too long, is closed, or cancels what it has asked for.
+    """
 
     def __init__(self, client: Any, name: str) -> None:
-        self._client, self._name = client, f"{name}-{uuid.uuid4().hex}"
+        self._client, self._name, self._last = client, f"{name}-{uuid.uuid4().hex}", 0
+        closed = getattr(sys.modules.get("distributed.client"), "ClosedClientError", CancelledError)
+        # `CommClosedError` and `TimeoutError` are kinds of `OSError`.
+        self._away = (OSError, CancelledError, asyncio.CancelledError, closed)
 
     def workers(self) -> int:
+        try:
+            self._last = int(sum(self._client.nthreads().values()))
+        except (Exception, asyncio.CancelledError) as error:
+            # The client looks for its scheduler. If it gives up, `check` says so.
+            self.check()
+            if not isinstance(error, self._away):
+                raise
         # While workers are on their way, a few tasks wait for them.
-        return max(int(sum(self._client.nthreads().values())), 4)
+        return max(self._last, 4)
 
     def submit(self, function: Callable[[Any], Any], item: Any, name: str) -> Any:
-        return self._client.submit(function, item, key=f"{self._name}-{name}", pure=False)
+        try:
+            return self._client.submit(function, item, key=f"{self._name}-{name}", pure=False)
+        except (Exception, asyncio.CancelledError) as error:
+            self.check()
+            if not isinstance(error, self._away):
+                raise
+            raise BrokenExecutor(_SCHEDULER_AWAY) from error
+
+    def result(self, future: Any) -> Any:
+        try:
+            return future.result()
+        except (Exception, asyncio.CancelledError) as error:
+            # A task that failed has the status "error". A task's own `OSError` is no lost scheduler.
+            if future.status == "error":
+                raise
+            raise _LostError(_SCHEDULER_AWAY) from error
 
     def cancel(self, futures: list[Any]) -> None:
-        if futures and self._client.status == "running":
-            self._client.cancel(futures, force=True)
+        # Tasks are cancelled where the caller stops, mostly by an error: that error is what he has to see.
+        with contextlib.suppress(Exception, asyncio.CancelledError):
+            if futures and self._client.status == "running":
+                self._client.cancel(futures, force=True)
 
     def check(self) -> None:
         if self._client.status in ("closing", "closed"):
-            raise BrokenExecutor(
-                "the client of dask was closed: its scheduler is gone. Run again with another client; a plan "
-                "of a copy goes on with resume=True: what is done stays"
-            )
+            raise BrokenExecutor(_SCHEDULER_AWAY)
+
+
+_SCHEDULER_AWAY = (
+    "the scheduler of dask is gone, or its client was closed. Run again with another client; a plan of a "
+    "copy goes on with resume=True: what is done stays"
+)
 
 
 def _call(function: Callable[[T], R], item: T) -> R:
@@ -268,6 +319,9 @@ class _Ray:
         self._references[future] = reference
         future.add_done_callback(self._forget)
         return future
+
+    def result(self, future: Any) -> Any:
+        return future.result()
 
     def _forget(self, future: Any) -> None:
         self._references.pop(future, None)
