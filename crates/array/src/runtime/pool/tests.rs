@@ -244,7 +244,9 @@ fn work_that_is_done_is_dropped_without_the_queue() {
     let dropped = Arc::new(AtomicUsize::new(0));
     for expected in 1..=3 {
         pool.background(Arc::new(Work(Pool(pool.0.clone()), dropped.clone())), 1);
-        assert!(happens(|| dropped.load(Ordering::Relaxed) > 0 && dropped.load(Ordering::Relaxed) != expected - 1));
+        assert!(happens(
+            || dropped.load(Ordering::Relaxed) > 0 && dropped.load(Ordering::Relaxed) != expected - 1
+        ));
         assert_eq!(dropped.load(Ordering::Relaxed), expected);
     }
 }
