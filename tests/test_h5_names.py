@@ -145,6 +145,41 @@ def test_blocks(path: Path, given: dict[str, int]) -> None:
         same_values(file["grid"][mine, ours], expected["grid"][other, theirs])
 
 
+@pytest.mark.parametrize("given", BLOCKS)
+def test_blocks_of_h5py(path: Path, given: dict[str, int]) -> None:
+    """An index of h5py's own class reads what it reads in h5py."""
+    blocks, few = h5py.MultiBlockSlice(**given), h5py.MultiBlockSlice(1, 2, 2, 1)
+    with hs.File(path) as file, h5py.File(path) as expected:
+        same_values(file["line"][blocks], expected["line"][blocks])
+        for index in ((1, blocks), (..., blocks), (few, blocks), (slice(1, 3), blocks)):
+            same_values(file["grid"][index], expected["grid"][index])
+        same_values(file["line"].astype("i2")[blocks], expected["line"].astype("i2")[blocks])
+        for made in (h5, h5py):
+            ours, theirs = np.zeros((2, 12), "f4"), np.zeros((2, 12), "f4")
+            chosen = made.MultiBlockSlice(1, 2, 2, 1)
+            file["grid"].read_direct(ours, (chosen, slice(None)))
+            expected["grid"].read_direct(theirs, (few, slice(None)))
+            same_values(ours, theirs)
+        region = file["line"].regionref[blocks]
+        same_values(file["line"][region], expected["line"][blocks])
+
+
+def test_blocks_that_do_not_fit(path: Path) -> None:
+    blocks = h5py.MultiBlockSlice(start=5, count=6, stride=3)
+    with hs.File(path) as file, h5py.File(path) as expected:
+        with pytest.raises(ValueError) as theirs:
+            expected["line"][blocks]
+        with pytest.raises(ValueError, match="beyond maximum index") as ours:
+            file["line"][blocks]
+        assert str(ours.value) == str(theirs.value)
+
+
+def test_blocks_of_another_class_are_refused(path: Path) -> None:
+    other = type("MultiBlockSlice", (), {})()
+    with hs.File(path) as file, pytest.raises(hs.errors.UnsupportedSelectionError, match="not understood"):
+        file["line"][other]
+
+
 REGIONS: list[Any] = [
     None,
     np.s_[1:4, 3:11],

@@ -509,3 +509,35 @@ def test_many_threads(path: Path) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert len({repr(found) for found in pool.map(read, range(50))}) == 1
+
+
+@pytest.mark.parametrize(
+    "enum_of",
+    [
+        lambda path: hs.File(path)["v"].dtype.metadata["enum"],
+        lambda path: hs.open(path)["v"].dtype.metadata["enum"],
+        lambda path: hs.open(path)["nested"].dtype["inner"].metadata["enum"],
+        lambda path: hs.open(path).attrs.get_id("which").dtype.metadata["enum"],
+        lambda path: hs.open(path)["type"].dtype.metadata["enum"],
+        lambda path: h5py.check_enum_dtype(hs.File(path)["v"].dtype),
+        lambda path: xarray_encoding(path),
+    ],
+    ids=["File", "open", "member", "attribute", "type", "check", "xarray"],
+)
+def test_the_dictionary_of_an_enumeration_is_the_callers(tmp_path: Path, enum_of: Any) -> None:
+    """A program that derives another enumeration from one changes no other file's."""
+    for name in "ab":
+        kind = h5py.enum_dtype({"clear": 0, "cloudy": 1}, "u1")
+        with h5py.File(tmp_path / f"{name}.nc", "w") as file:
+            file.create_dataset("v", data=np.uint8([0, 1]), dtype=kind)
+            file.create_dataset("nested", shape=(2,), dtype=np.dtype([("inner", kind)]))
+            file["type"] = kind
+            file.attrs.create("which", 1, dtype=kind)
+    enum_of(tmp_path / "a.nc")["fog"] = 2
+    for name in "ab":
+        assert dict(enum_of(tmp_path / f"{name}.nc")) == {"clear": 0, "cloudy": 1}
+
+
+def xarray_encoding(path: Path) -> Any:
+    dataset = pytest.importorskip("xarray").open_dataset(path, engine="hyperslab", drop_variables=["nested"])
+    return dataset.v.encoding["dtype"].metadata["enum"]

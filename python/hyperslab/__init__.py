@@ -12,6 +12,8 @@ Names and meanings are those of zarr-python 3.
 import atexit as _atexit
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from hyperslab import _start as _start  # isort: split
+
 from hyperslab import _native as _native
 from hyperslab import codecs, errors, h5, storage
 from hyperslab._advise import AccessCost, Advice, AdvisedLayout, advise

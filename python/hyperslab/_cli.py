@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from hyperslab import _native
+from hyperslab import _native, _start
 
 
 def main() -> None:
     """Run ``hyperslab`` with the arguments of this process, and end it."""
     args = ["hyperslab", *sys.argv[1:]]
     try:
+        _start.restore_interrupts()
         planned = _native.planned_copy(args)
         if planned is None:
             code = _native.run_cli(args)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperslab._native import RegionReference
-from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
+from hyperslab.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedSelectionError
 
 if TYPE_CHECKING:
     from hyperslab._hdf5_array import FileArray
@@ -65,15 +65,34 @@ class MultiBlockSlice:
         )
 
 
-def has_blocks(parts: tuple[Any, ...]) -> bool:
-    """Whether an index holds a `MultiBlockSlice`."""
-    return any(isinstance(part, MultiBlockSlice) for part in parts)
+def _blocks(part: Any) -> MultiBlockSlice | None:
+    """The blocks that a part of an index is made of: ours or h5py's own. ``None``: it is something else.
+
+    The class is found by its name, as `_native` finds it: h5py need not be imported.
+    """
+    if isinstance(part, MultiBlockSlice):
+        return part
+    if type(part).__name__ != "MultiBlockSlice":
+        return None
+    try:
+        return MultiBlockSlice(part.start, part.stride, part.count, part.block)
+    except AttributeError as error:
+        raise UnsupportedSelectionError(
+            f"{type(part).__module__}.MultiBlockSlice is not understood ({error}): "
+            "pass hyperslab.h5.MultiBlockSlice or h5py.MultiBlockSlice"
+        ) from error
+
+
+def has_blocks(selection: Any) -> bool:
+    """Whether an index is or holds a `MultiBlockSlice`, ours or h5py's."""
+    parts = selection if isinstance(selection, tuple) else (selection,)
+    return any(_blocks(part) is not None for part in parts)
 
 
 def without_blocks(parts: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
     """An orthogonal index, with lists in the place of blocks."""
     return tuple(
-        part.places(length) if isinstance(part, MultiBlockSlice) else part
+        part if (blocks := _blocks(part)) is None else blocks.places(length)
         for part, length in zip(_whole(parts, len(shape)), shape, strict=True)
     )
 
@@ -162,8 +181,9 @@ _Slab = tuple[int, int, int, int]
 
 def _slabs(part: Any, length: int) -> list[_Slab]:
     """What a part of an index selects of an axis: starts, strides, counts and blocks."""
-    if isinstance(part, MultiBlockSlice):
-        return [part.indices(length)]
+    blocks = _blocks(part)
+    if blocks is not None:
+        return [blocks.indices(length)]
     if isinstance(part, slice):
         start, stop, step = part.indices(length)
         if step < 1:

@@ -536,13 +536,15 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         if self._is_null:
             raise TypeError("Empty datasets have no numpy representation")
         into = dest if dest_sel is None else dest[dest_sel]
-        shares = isinstance(into, np.ndarray) and np.may_share_memory(into, dest)
+        blocks = has_blocks(source_sel)
+        shares = not blocks and isinstance(into, np.ndarray) and np.may_share_memory(into, dest)
         if shares and into.dtype == self.dtype and self._of_objects is None and dest_sel is None:
             wanted = self.shape if source_sel is None else self.lazy[source_sel].shape
             if wanted == into.shape:
                 self.read(source_sel, out=into)
                 return
-        found = converted(self.read(source_sel), dest.dtype, self.dtype)
+        read = self[source_sel] if blocks else self.read(source_sel)
+        found = converted(read, dest.dtype, self.dtype)
         target = np.shape(into)
         if found.shape != target and [n for n in found.shape if n != 1] == [n for n in target if n != 1]:
             found = found.reshape(target)

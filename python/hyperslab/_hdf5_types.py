@@ -54,9 +54,15 @@ class Empty(Kin):
         return f"Empty(dtype={self.dtype!r})"
 
 
-@lru_cache(maxsize=4096)
 def dtype_of(text: str) -> np.dtype[Any]:
     """The data type that an element type (`_native.ElementHandle.json`) is in NumPy."""
+    # The dictionary of an enumeration belongs to the caller, who may change it: it is made anew.
+    return _dtype(json.loads(text)) if '"enum"' in text else _shared(text)
+
+
+@lru_cache(maxsize=4096)
+def _shared(text: str) -> np.dtype[Any]:
+    """A data type that nobody can change."""
     return _dtype(json.loads(text))
 
 

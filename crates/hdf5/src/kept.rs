@@ -60,8 +60,8 @@ impl<T> ByAddress<T> {
         let dropped = full.then(|| std::mem::take(&mut found.values));
         found.weight = if full { weight } else { found.weight + weight };
         // Two threads may have made it: the weight of the first stays until all are dropped.
-        found.values.insert(address, value);
-        drop((found, dropped));
+        let replaced = found.values.insert(address, value);
+        drop((found, dropped, replaced));
     }
 
     pub fn clear(&self) {

@@ -54,8 +54,12 @@ pub(crate) fn keep(mut texts: Texts, metadata: &Arc<Metadata>) {
         attributes.shrink_to_fit();
     }
     let mut kept = KEPT.lock();
-    kept.truncate(ENTRIES - 1);
+    let least = kept.len().min(ENTRIES - 1);
+    let dropped = kept.split_off(least);
     kept.insert(0, (texts, metadata.clone()));
+    // Codecs may be foreign code: not under the lock.
+    drop(kept);
+    drop(dropped);
 }
 
 #[cfg(test)]

@@ -67,9 +67,13 @@ impl ChunkShapes {
         }
         let layout = Arc::new(make(self.encoding(shape).map_err(refuse)?)?);
         let mut layouts = self.layouts.lock();
+        let mut replaced = None;
         if layouts.len() < KEPT {
-            layouts.insert(shape.clone(), layout.clone());
+            replaced = layouts.insert(shape.clone(), layout.clone());
         }
+        // Codecs may be foreign code: not under the lock.
+        drop(layouts);
+        drop(replaced);
         Ok(layout)
     }
 
@@ -86,9 +90,13 @@ impl ChunkShapes {
             None => {
                 let made = self.make.make(shape)?;
                 let mut kept = self.kept.lock();
+                let mut replaced = None;
                 if kept.len() < KEPT {
-                    kept.insert(shape.into(), made.clone());
+                    replaced = kept.insert(shape.into(), made.clone());
                 }
+                // As above.
+                drop(kept);
+                drop(replaced);
                 made
             }
         };

@@ -103,9 +103,13 @@ impl Sharding {
         }
         let level = Arc::new(largest.of_shape(&shape)?);
         let mut kept = shapes.lock();
+        let mut replaced = None;
         if kept.len() < KEPT {
-            kept.insert(shape, level.clone());
+            replaced = kept.insert(shape, level.clone());
         }
+        // Codecs may be foreign code: not under the lock.
+        drop(kept);
+        drop(replaced);
         Ok(Some(level))
     }
 

@@ -338,7 +338,11 @@ impl Stream {
                     return Err(error);
                 }
                 state = lock(&shared.state);
-                shared.put(&mut state, number, outcome);
+                if let Some(unwanted) = shared.put(&mut state, number, outcome) {
+                    drop(state);
+                    drop(unwanted);
+                    state = lock(&shared.state);
+                }
             } else if state.window.is_empty() {
                 return Ok(None);
             } else {
@@ -445,17 +449,22 @@ impl Shared {
         Some(number)
     }
 
-    fn put(&self, state: &mut StreamState, number: u64, outcome: Outcome) {
+    /// Puts a block in its place. Returns what nobody waits for: the caller drops it without the
+    /// lock, because an error of foreign code may need other locks to be dropped.
+    #[must_use = "to be dropped without the lock"]
+    fn put(&self, state: &mut StreamState, number: u64, outcome: Outcome) -> Option<Outcome> {
         if state.stopped {
-            return;
+            return Some(outcome);
         }
         let first = state.begun - state.window.len() as u64;
-        if let Some(place) = state.window.get_mut((number - first) as usize) {
-            *place = Some(outcome);
-        }
+        let unwanted = match state.window.get_mut((number - first) as usize) {
+            Some(place) => place.replace(outcome),
+            None => Some(outcome),
+        };
         if state.waiting {
             self.ready.notify_one();
         }
+        unwanted
     }
 
     /// Calls workers for what may be begun.
@@ -526,11 +535,13 @@ impl Background for Shared {
         let stopped = || lock(&self.state).stopped;
         let outcome = catch_unwind(AssertUnwindSafe(|| self.read(number, Some(&stopped))));
         let mut state = lock(&self.state);
-        self.put(&mut state, number, outcome);
+        let unwanted = self.put(&mut state, number, outcome);
         let again = self.may_begin(&state);
         if !again {
             state.called -= 1;
         }
+        drop(state);
+        drop(unwanted);
         again
     }
 }

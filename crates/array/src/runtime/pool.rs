@@ -23,6 +23,9 @@
 //! no longer than a step takes. If the work is wanted and no worker has come, the thread that
 //! ordered it does it.
 //!
+//! Nothing is dropped under a lock. A drop can run foreign code: a store or a codec in Python takes
+//! Python's lock, whose holder may be waiting for the queue.
+//!
 //! Tasks never start jobs of their own. A step may start a request, whose tasks then do not: there
 //! is no deeper nesting, and no deadlock.
 
@@ -167,9 +170,12 @@ impl Pool {
         let fail = |at: usize, error: E| {
             stop.store(true, Ordering::Relaxed);
             let mut first = lock(&failed);
-            if first.as_ref().is_none_or(|(lowest, _)| at < *lowest) {
-                *first = Some((at, error));
-            }
+            let goes = match &*first {
+                Some((lowest, _)) if *lowest <= at => Some((at, error)),
+                _ => first.replace((at, error)),
+            };
+            drop(first);
+            drop(goes);
         };
         let claim = || {
             let at = next.fetch_add(1, Ordering::Relaxed);
@@ -381,6 +387,7 @@ fn worker(shared: &Shared) {
             job.left.notify_one();
         }
         drop(seats);
+        drop(job);
         queue = lock(&shared.queue);
     }
 }
@@ -413,12 +420,15 @@ fn in_background<'q>(
     drop(queue);
     // The work catches panics of what it calls and passes them on to its owner. This catches the
     // rest, so that the worker survives.
-    let again = catch_unwind(AssertUnwindSafe(|| work.clone().step())).unwrap_or(false);
+    let outcome = catch_unwind(AssertUnwindSafe(|| work.clone().step()));
+    let again = matches!(outcome, Ok(true));
+    drop(outcome);
+    // Work that is done may hold the last reference to a store or a codec: it goes before the queue
+    // is locked.
+    let again = again.then_some(work);
     let mut queue = lock(&shared.queue);
-    if again {
-        // To the back: with several kinds waiting, workers spread over them.
-        queue.background.push_back(work);
-    }
+    // To the back: with several kinds waiting, workers spread over them.
+    queue.background.extend(again);
     queue
 }
 

@@ -5,6 +5,7 @@ use hyperslab_codec::{ByteOrder, Codec, Crc32c, DataType, Gzip, Zstd};
 use hyperslab_store::{Key, MemoryStore, Store};
 use std::fmt::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// One object per chunk: `name/1.2.3`.
@@ -212,6 +213,33 @@ pub(crate) fn happens(what: impl Fn() -> bool) -> bool {
         std::thread::sleep(Duration::from_millis(1));
         what()
     })
+}
+
+/// A panic of a task. Its drop needs something that another thread has, as the drop of an
+/// exception of Python does: that thread meanwhile uses the stream or the writer.
+pub(crate) struct Foreign(pub(crate) Arc<AtomicUsize>);
+
+impl Foreign {
+    pub(crate) const DROPPING: usize = 10;
+    pub(crate) const USED: usize = 11;
+    pub(crate) const DROPPED: usize = 12;
+
+    /// Waits for a drop, uses something during the drop, and returns whether both came to an end.
+    pub(crate) fn is_dropped_beside(stage: &AtomicUsize, mut work: impl FnMut()) -> bool {
+        let is = |what| happens(|| stage.load(Relaxed) == what);
+        let begun = is(Foreign::DROPPING);
+        work();
+        stage.store(Foreign::USED, Relaxed);
+        begun && is(Foreign::DROPPED)
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        self.0.store(Foreign::DROPPING, Relaxed);
+        let used = happens(|| self.0.load(Relaxed) == Foreign::USED);
+        self.0.store(if used { Foreign::DROPPED } else { usize::MAX }, Relaxed);
+    }
 }
 
 /// An array in plain memory: dense, C order.

@@ -1,6 +1,6 @@
 //! Read-ahead: rows in order, chunks decoded once, memory bounded, errors in their place.
 
-use super::model::{Model, Spec, filled, happens, select};
+use super::model::{Foreign, Model, Spec, filled, happens, select};
 use crate::*;
 use hyperslab_store::{Key, MemoryStore, Store};
 use proptest::prelude::*;
@@ -165,6 +165,23 @@ fn a_panic_is_the_consumers() {
     assert!(outcome.is_err());
     // The rows of the block are missing: those behind them do not come.
     assert!(stream.next().is_none());
+}
+
+#[test]
+fn what_nobody_waits_for_is_dropped_without_the_lock() {
+    let spec = Spec { codecs: 1, ..Spec::plain(&[12, 200_000], &[1, 200_000], "<i4") };
+    let stage = Arc::new(AtomicUsize::new(0));
+    let seen = stage.clone();
+    let layout = spec.watched(&MemoryStore::new(), move |_| {
+        seen.store(1, Relaxed);
+        assert!(happens(|| seen.load(Relaxed) == 2));
+        std::panic::panic_any(Foreign(seen.clone()));
+    });
+    let mut stream = Stream::new(layout, 0, 0..12, options(None, 2)).unwrap();
+    assert!(happens(|| stage.load(Relaxed) == 1));
+    stream.close();
+    stage.store(2, Relaxed);
+    assert!(Foreign::is_dropped_beside(&stage, || stream.close()));
 }
 
 #[test]

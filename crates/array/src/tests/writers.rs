@@ -1,7 +1,7 @@
 //! Write-behind: what is stored is what direct writes would have stored, in order; memory bounded;
 //! no error lost.
 
-use super::model::{Model, Spec, get, numbers, select};
+use super::model::{Foreign, Model, Spec, get, happens, numbers, select};
 use crate::error::ArrayError;
 use crate::error::LocateError;
 use crate::layout::locate::{ChunkList, ChunkLocator, Found, Location};
@@ -301,6 +301,30 @@ fn a_panic_is_the_callers_and_interruption_gives_up() {
     // Interrupted or already done: never stuck.
     assert!(matches!(writer.flush(Some(&|| true)), Ok(()) | Err(ArrayError::Interrupted { .. })));
     writer.flush(None).unwrap();
+}
+
+#[test]
+fn the_failure_that_is_not_kept_is_dropped_without_the_lock() {
+    let spec = Spec { codecs: 1, ..Spec::plain(&[8, 10], &[1, 10], "<i4") };
+    let stage = Arc::new(AtomicUsize::new(0));
+    let seen = stage.clone();
+    let layout = spec.watched(&MemoryStore::new(), move |chunk| match chunk[0] {
+        1 => {
+            assert!(happens(|| seen.load(Relaxed) == 1));
+            panic!("the first");
+        }
+        2 => std::panic::panic_any(Foreign(seen.clone())),
+        _ => {}
+    });
+    let writer = Writer::new(layout, options(None, 2));
+    for row in [1, 2] {
+        let at = select(&spec.shape, &[Index::At(row)]);
+        writer.write(&at, &Source::repeat(&[1; 4], &[10]), None).unwrap();
+    }
+    stage.store(1, Relaxed);
+    assert!(Foreign::is_dropped_beside(&stage, || assert!(writer.most_bytes() > 0)));
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| writer.flush(None)));
+    assert_eq!(*outcome.unwrap_err().downcast::<&str>().unwrap(), "the first");
 }
 
 #[test]

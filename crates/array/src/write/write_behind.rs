@@ -451,9 +451,12 @@ impl Shared {
             Err(panic) => Some(Err(panic)),
         };
         if let Some(failure) = failure
-            && state.failed.as_ref().is_none_or(|(first, _)| number < *first)
+            && let Some(later) = state.keep_first(number, failure)
         {
-            state.failed = Some((number, failure));
+            // An error of foreign code may need other locks to be dropped.
+            drop(state);
+            drop(later);
+            state = lock(&self.state);
         }
         if state.waiting > 0 {
             self.done.notify_all();
@@ -465,6 +468,16 @@ impl Shared {
 }
 
 impl WriterState {
+    /// Keeps the failure of the earliest job. Returns the other one: the caller drops it without
+    /// the lock.
+    #[must_use = "to be dropped without the lock"]
+    fn keep_first(&mut self, number: u64, failure: Failure) -> Option<(u64, Failure)> {
+        match &self.failed {
+            Some((first, _)) if *first <= number => Some((number, failure)),
+            _ => self.failed.replace((number, failure)),
+        }
+    }
+
     /// The first job that may start, and those that it is joined with; they are the `number`th and
     /// following ones.
     fn take(&mut self) -> Option<(u64, Batch)> {

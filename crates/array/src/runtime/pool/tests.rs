@@ -221,3 +221,32 @@ fn many_callers_at_once() {
         }
     });
 }
+
+/// The last owner of work may be a worker. If the work's drop needs a lock whose holder waits for
+/// the queue, as a store in Python does, a worker that drops it with the queue locked never ends.
+#[test]
+fn work_that_is_done_is_dropped_without_the_queue() {
+    struct Work(Pool, Arc<AtomicUsize>);
+    impl Background for Work {
+        fn step(self: Arc<Self>) -> bool {
+            assert!(self.1.load(Ordering::Relaxed) < 2, "boom");
+            false
+        }
+    }
+    impl Drop for Work {
+        fn drop(&mut self) {
+            let free = happens(|| self.0.0.queue.try_lock().is_ok());
+            self.1.fetch_add(if free { 1 } else { 100 }, Ordering::Relaxed);
+        }
+    }
+    // With a step that returns, and with one that panics.
+    let pool = Pool::default();
+    let dropped = Arc::new(AtomicUsize::new(0));
+    for expected in 1..=3 {
+        pool.background(Arc::new(Work(Pool(pool.0.clone()), dropped.clone())), 1);
+        assert!(happens(
+            || dropped.load(Ordering::Relaxed) > 0 && dropped.load(Ordering::Relaxed) != expected - 1
+        ));
+        assert_eq!(dropped.load(Ordering::Relaxed), expected);
+    }
+}

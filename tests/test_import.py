@@ -1,0 +1,88 @@
+"""The package and its command while they are imported: what is missing, and Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# What happens when a module is imported: Python runs this before all else.
+HOOK = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            {action}
+
+sys.meta_path.insert(0, Finder())
+"""
+
+# As installers write it.
+SCRIPT = """
+import sys
+from hyperslab._cli import main
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+
+
+def run(folder: Path, name: str, action: str, *args: str) -> subprocess.CompletedProcess[str]:
+    """Runs Python, where the import of a module does something else."""
+    folder.joinpath("sitecustomize.py").write_text(HOOK.format(name=name, action=action))
+    paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    return subprocess.run(
+        [sys.executable, *args], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_without_numpy_the_message_says_what_to_install(tmp_path: Path) -> None:
+    code = (
+        "try: import hyperslab\nexcept ImportError as error: print(type(error).__name__, error.name, error)"
+    )
+    missing = "raise ModuleNotFoundError('No module named numpy', name='numpy')"
+    done = run(tmp_path, "numpy", missing, "-c", code)
+    assert done.stderr == "" and done.returncode == 0
+    assert done.stdout == (
+        "ModuleNotFoundError numpy hyperslab needs NumPy, which is not installed: pip install numpy\n"
+    )
+
+
+def test_a_broken_numpy_speaks_for_itself(tmp_path: Path) -> None:
+    code = "try: import hyperslab\nexcept ImportError as error: print(error.name, error)"
+    missing = "raise ModuleNotFoundError('No module named secret', name='secret')"
+    done = run(tmp_path, "numpy", missing, "-c", code)
+    assert (done.stdout, done.stderr) == ("secret No module named secret\n", "")
+
+
+@pytest.mark.parametrize("module", ["numpy", "hyperslab._native", "hyperslab._array", "hyperslab._cli"])
+@pytest.mark.parametrize("how", ["module", "joined", "script"])
+def test_an_interrupt_while_the_command_is_imported(tmp_path: Path, how: str, module: str) -> None:
+    script = tmp_path / "hyperslab"
+    script.write_text(SCRIPT)
+    # The folder of a script is searched first: a file without an ending is not a module there.
+    called = {"module": ["-m", "hyperslab"], "joined": ["-mhyperslab"], "script": [str(script)]}[how]
+    done = run(tmp_path, module, "os.kill(os.getpid(), signal.SIGINT)", *called, "--version")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "hyperslab: interrupted\n")
+
+
+def test_programs_keep_their_handler(tmp_path: Path) -> None:
+    """Only the command ends so: in a program, an interrupt is an exception as ever."""
+    code = "try: import hyperslab\nexcept KeyboardInterrupt: print('caught')"
+    done = run(tmp_path, "hyperslab._array", "os.kill(os.getpid(), signal.SIGINT)", "-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "caught\n", "")
+
+
+def test_the_command_starts_with_the_handler_of_python(tmp_path: Path) -> None:
+    """When the command has begun, it handles interrupts itself."""
+    code = (
+        "import signal, sys; sys.argv[0] = 'hyperslab'; from hyperslab import _cli, _native\n"
+        "seen = lambda args: print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)\n"
+        "_native.planned_copy = lambda args: seen(args); _native.run_cli = lambda args: 0; _cli.main()"
+    )
+    done = run(tmp_path, "", "pass", "-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
