@@ -92,7 +92,7 @@ impl RemoteStore {
             if client.abilities.parts && bytes.len() as u64 > client.settings.part {
                 put_parts(&client, &path, bytes).await
             } else {
-                put_whole(&client, &path, bytes, PutOptions::default()).await.0
+                put_any(&client, &path, bytes).await
             }
         })?;
         self.forget(key);
@@ -108,7 +108,7 @@ impl RemoteStore {
             let put = |(path, bytes): (Path, Bytes)| {
                 let (client, cache) = (&client, &cache);
                 async move {
-                    let (done, _) = put_whole(client, &path, bytes, PutOptions::default()).await;
+                    let done = put_any(client, &path, bytes).await;
                     forget_in(cache.as_ref(), &path).await;
                     done
                 }
@@ -339,6 +339,28 @@ async fn put_whole(
     (result.map(|_| ()), sent)
 }
 
+/// Whether another writer's request for the object is under way: the server wants to be asked again.
+/// Waits a little, the longer the more often it has said so.
+async fn is_busy(failure: &Failure, busy: &mut u32) -> bool {
+    let again = matches!(failure, Failure::Other(cause) if cause.status == Some(409)) && *busy < BUSY;
+    if again {
+        *busy += 1;
+        tokio::time::sleep(Duration::from_millis(20 << *busy)).await;
+    }
+    again
+}
+
+/// Writes in any case, by one request.
+async fn put_any(client: &Client, path: &Path, bytes: Bytes) -> Result<(), Failure> {
+    let mut busy = 0;
+    loop {
+        match put_whole(client, path, bytes.clone(), PutOptions::default()).await.0 {
+            Err(failure) if is_busy(&failure, &mut busy).await => {}
+            done => return done,
+        }
+    }
+}
+
 /// Writes under a condition. `false`: it is not met. What nobody answered is sent again: the
 /// condition sees to it that it is done once.
 async fn put_if(
@@ -369,11 +391,7 @@ async fn put_if(
                 Err(Failure::Missing) => return Ok(false),
                 Err(failure) => return Err(unknown(failure)),
             },
-            // Another writer's request for the object is under way.
-            Err(Failure::Other(cause)) if cause.status == Some(409) && busy < BUSY => {
-                busy += 1;
-                tokio::time::sleep(Duration::from_millis(20 << busy)).await;
-            }
+            Err(failure) if is_busy(&failure, &mut busy).await => {}
             Err(failure)
                 if failure.is_unanswered() && lost < client.settings.retries && Instant::now() < end =>
             {
