@@ -164,8 +164,8 @@ def test_deep_hdf5_groups(deep_path: Path) -> None:
 def test_copies_of_deep_groups_cost_what_they_are_deep(deep_path: Path) -> None:
     """System calls and bytes read grow with the depth, not with its square."""
 
-    def cost(depth: int) -> tuple[int, int]:
-        folder = deep_path / str(depth)
+    def cost(depth: int, consolidated: bool = True) -> tuple[int, int]:
+        folder = deep_path / f"{depth}-{consolidated}"
         folder.mkdir()
         path, trace = deep_file(folder / "deep.h5", depth), folder / "trace"
         strace = [
@@ -181,7 +181,9 @@ def test_copies_of_deep_groups_cost_what_they_are_deep(deep_path: Path) -> None:
             "-o",
             str(trace),
         ]
-        program = "import sys, hyperslab; hyperslab.copy(sys.argv[1], sys.argv[2])"
+        program = (
+            f"import sys, hyperslab; hyperslab.copy(sys.argv[1], sys.argv[2], consolidated={consolidated})"
+        )
         command = [*strace, sys.executable, "-c", program, str(path), str(folder / "copy.zarr")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         if "ptrace" in done.stderr.lower():
@@ -194,7 +196,8 @@ def test_copies_of_deep_groups_cost_what_they_are_deep(deep_path: Path) -> None:
     few, more, many = (np.array(cost(depth)) for depth in (200, 400, 800))
     # Twice as many levels more: twice the cost. Of its square it would be four times.
     assert ((many - more) < 2.5 * (more - few) + 100_000 * np.array([0, 1])).all(), (few, more, many)
-    assert many[0] < 20 * 800
+    # Consolidated metadata reads all documents again.
+    assert cost(800, consolidated=False)[0] < 20 * 800
 
 
 @pytest.mark.parametrize(("depth", "name"), [(1000, "group"), (1, "n" * 256)])

@@ -99,6 +99,9 @@ def test_write_empty_chunks() -> None:
     assert z.nchunks_initialized == 0
     with hs.config.set(write_empty_chunks=True):
         z[:] = 0
+        assert z.nchunks_initialized == 0
+        again = hs.open_array(z.store)
+    again[:] = 0
     assert z.nchunks_initialized == 2
     kept = hs.create_array(
         hs.MemoryStore(), shape=(4,), chunks=(2,), dtype="i4", config={"write_empty_chunks": True}

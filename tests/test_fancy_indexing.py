@@ -501,7 +501,14 @@ def test_blocks(grid: tuple[hs.Array, Values]) -> None:
     assert_same(z.blocks[-1, -1], model[4:, 6:] if z.shards else model[6:, 9:])
     assert_same(z.blocks[...], model)
     assert_same(z.blocks[1:, :1], model[4:, :6] if z.shards else model[2:, :3])
-    assert_same(z.blocks[5:], model[:0])
+    assert_same(z.blocks[1:1], model[:0])
+    assert_same(z.blocks[0:99], model)
+    for beyond in (np.s_[5:], np.s_[:, 9:10], np.s_[-9:]):
+        # As in zarr-python.
+        with pytest.raises(IndexError, match="out of bounds"):
+            z.blocks[beyond]
+        with pytest.raises(IndexError, match="out of bounds"):
+            z.blocks[beyond] = 5
     z.blocks[..., 1] = -1
     model[:, slice(6, 12) if z.shards else slice(3, 6)] = -1
     assert_same(z[...], model)

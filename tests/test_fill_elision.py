@@ -128,13 +128,13 @@ def test_write_empty_chunks_of_a_call(tmp_path: Path) -> None:
 
 def test_write_empty_chunks_of_the_settings(tmp_path: Path) -> None:
     z = hs.create_array(tmp_path / "a", shape=(5,), chunks=(2,), dtype="i4")
-    with hs.config.set(write_empty_chunks=True):
-        assert write_empty_everywhere(tmp_path, z) == {"a/c/0", "a/c/1", "a/c/2"}
+    for name in ("write_empty_chunks", "array.write_empty_chunks"):
+        with hs.config.set({name: True}):
+            opened = hs.open_array(tmp_path / "a", mode="r+")
+        assert write_empty_everywhere(tmp_path, opened) == {"a/c/0", "a/c/1", "a/c/2"}
         # What a call says counts more.
-        assert write_empty_everywhere(tmp_path, z, write_empty_chunks=False) == set()
-    assert write_empty_everywhere(tmp_path, z) == set()
-    with hs.config.set({"array.write_empty_chunks": True}):
-        assert write_empty_everywhere(tmp_path, z) == {"a/c/0", "a/c/1", "a/c/2"}
+        assert write_empty_everywhere(tmp_path, opened, write_empty_chunks=False) == set()
+        assert write_empty_everywhere(tmp_path, z) == set()
 
 
 def test_write_empty_chunks_of_an_array(tmp_path: Path) -> None:

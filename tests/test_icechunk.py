@@ -66,3 +66,75 @@ def test_the_pipeline_in_a_session(repository: Any) -> None:
         again = zarr.open_array(repository.readonly_session("main").store, path="a", mode="r")
         assert (again[2:7, 1:8] == 5).all()
     assert hyperslab.zarr.fallbacks() == []
+
+
+@pytest.mark.parametrize("shards", [None, (2, 8)])
+def test_appending(repository: Any, shards: Any) -> None:
+    """The session refuses chunks beyond the stored shape, so the shape comes first."""
+    session = repository.writable_session("main")
+    made = {"shape": (4, 8), "chunks": (1, 4), "shards": shards, "dtype": "i4"}
+    array = hs.create_array(session.store, name="a", **made)
+    array[...] = 3
+    assert array.append(np.ones((3, 8), "i4")) == (7, 8)
+    assert hs.open_array(session.store, path="a").append(np.full((7, 2), 2), axis=1) == (7, 10)
+    theirs: Any = zarr.open_group(session.store, mode="r")["a"]
+    assert theirs.shape == (7, 10)
+    expected = np.full((7, 10), 2)
+    expected[:4, :8], expected[4:, :8] = 3, 1
+    np.testing.assert_array_equal(theirs[...], expected)
+    session.commit("all")
+    store = repository.readonly_session("main").store
+    np.testing.assert_array_equal(hs.open_array(store, path="a")[...], expected)
+
+
+def test_an_append_that_fails(repository: Any) -> None:
+    session = repository.writable_session("main")
+    array = hs.create_array(session.store, name="a", shape=(4,), chunks=(2,), dtype="string")
+    array[...] = "old"
+    with pytest.raises(Exception):  # noqa: B017
+        array.append([[1, 2], [3]])
+    assert hs.open_array(session.store, path="a").shape == (4,)
+
+    class Failing(zarr.storage.WrapperStore):  # type: ignore[type-arg]
+        async def set(self, key: str, value: Any) -> None:
+            if "/c/3" in key:
+                raise OSError("no room")
+            await super().set(key, value)
+
+    array = hs.open_array(Failing(session.store), path="a", mode="r+")
+    with pytest.raises(OSError, match="no room"):
+        array.append(["new"] * 4)
+    again = hs.open_array(session.store, path="a", mode="r+")
+    assert again.shape == (4,) and again[...].tolist() == ["old"] * 4
+    # What had been written is not seen by those who append behind it.
+    assert again.append(["one"]) == (5,)
+    again.resize((8,))
+    assert again[...].tolist() == ["old"] * 4 + ["one"] + [""] * 3
+
+
+def test_resizing(repository: Any) -> None:
+    session = repository.writable_session("main")
+    array = hs.create_array(session.store, name="a", shape=(8, 8), chunks=(2, 2), dtype="i4")
+    array[...] = 5
+    array.resize((3, 4))
+    assert zarr.open_group(session.store, mode="r")["a"].shape == (3, 4)
+    array.resize((8, 6))
+    expected = np.zeros((8, 6), "i4")
+    expected[:3, :4] = 5
+    np.testing.assert_array_equal(array[...], expected)
+    np.testing.assert_array_equal(zarr.open_group(session.store, mode="r")["a"][...], expected)
+    session.commit("all")
+    store = repository.readonly_session("main").store
+    np.testing.assert_array_equal(hs.open_array(store, path="a")[...], expected)
+
+
+def test_there_is_no_consolidated_metadata(repository: Any) -> None:
+    session = repository.writable_session("main")
+    group = hs.create_group(session.store)
+    group.create_array("a", data=np.arange(3))
+    with pytest.raises(TypeError, match="no consolidated metadata"):
+        hs.consolidate_metadata(session.store)
+    with pytest.raises(TypeError, match="no consolidated metadata"):
+        group.consolidate()
+    zarr.open_group(session.store, mode="r+").create_array("b", data=np.arange(3))
+    assert sorted(hs.open(session.store)) == sorted(group) == ["a", "b"]

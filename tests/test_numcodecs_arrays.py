@@ -329,7 +329,11 @@ def test_classes() -> None:
             z = hs.create_array(
                 hs.MemoryStore(), shape=(8,), dtype=dtype, filters=[other], zarr_format=zarr_format
             )
-            assert z.filters == (codec,)
+            # In Zarr v3 types have the byte order of the machine.
+            kept = (
+                ours.FixedScaleOffset(1.5, 10, "f8") if zarr_format == 3 and ">f8" in repr(codec) else codec
+            )
+            assert z.filters == (kept,)
     # Open settings are those of the array.
     for filter_, filled in [
         (ours.Delta(), ours.Delta("f4")),

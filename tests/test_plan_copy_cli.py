@@ -93,7 +93,7 @@ def test_flushed_by_the_environment(source: Path, tmp_path: Path, monkeypatch: p
 
 def test_replaced_and_verified(source: Path, tmp_path: Path) -> None:
     hs.create_array(tmp_path / "b", data=np.arange(9))
-    assert "set overwrite" in run(source, tmp_path / "b", "--resume", code=1)
+    assert "pass --overwrite" in run(source, tmp_path / "b", "--resume", code=1)
     said = run(source, tmp_path / "b", *CHUNKS, "--resume", "--overwrite", "--verify", "--check-contents")
     assert "; verified in " in said
     run(source, tmp_path / "c", *CHUNKS)

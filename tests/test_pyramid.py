@@ -304,3 +304,41 @@ def test_what_fails_leaves_what_was_there(tmp_path: Path) -> None:
         hs.pyramid(group["0"], group)
     made = hs.pyramid(group["0"], hs.MemoryStore(), attributes={"a": 1})
     assert made["1"].attrs.asdict() == {"a": 1}
+
+
+def test_ome_zarr_of_version_2(tmp_path: Path) -> None:
+    values = np.arange(64, dtype="u2").reshape(8, 8)
+    group = hs.pyramid(hs.array(values, chunks=(4, 4)), tmp_path / "a", zarr_format=2, name="image")
+    assert "ome" not in group.attrs
+    (image,) = group.attrs["multiscales"]
+    assert (image["version"], image["name"], image["type"]) == ("0.4", "image", "mean")
+    assert [each["path"] for each in image["datasets"]] == ["0", "1"]
+    assert image["datasets"][1]["coordinateTransformations"] == [
+        {"type": "scale", "scale": [2.0, 2.0]},
+        {"type": "translation", "translation": [0.5, 0.5]},
+    ]
+    assert (tmp_path / "a" / "0" / "1" / "1").is_file()
+    zarr = pytest.importorskip("zarr")
+    theirs = zarr.open_group(tmp_path / "a", mode="r", zarr_format=2)
+    assert_same(theirs["0"][...], values)
+    assert_same(theirs["1"][...], expected(values, (2, 2), "mean", None))
+    assert theirs["1"].metadata.dimension_separator == "/"
+    with pytest.raises(hs.errors.InvalidArgumentError, match="zarr_format: expected 2"):
+        hs.pyramid(hs.array(values), group, zarr_format=3)
+    other = hs.create_group(tmp_path / "b", zarr_format=2)
+    z = other.create_array("0", data=values, chunks=(4, 4))
+    with pytest.raises(hs.errors.InvalidArgumentError, match="chunks with keys like 0.0"):
+        hs.pyramid(z, other)
+    assert hs.pyramid(z, other, metadata="geozarr")["1"].shape == (4, 4)
+
+
+def test_packed_numbers_keep_their_meaning() -> None:
+    packing = {"_FillValue": -9, "scale_factor": 0.5, "units": "K"}
+    z = hs.array(np.array([[1, -9], [3, -9]], "i2"), chunks=(1, 1), attributes=packing)
+    level = hs.pyramid(z, hs.MemoryStore(), levels=2)["1"]
+    assert level[...].tolist() == [[2]] and level.attrs.asdict() == packing
+    assert hs.pyramid(z, hs.MemoryStore(), levels=2, missing=())["1"][...].tolist() == [[-4]]
+    unsigned = {"_Unsigned": "true", "_FillValue": -1}
+    z = hs.array(np.array([[1, -3], [-1, -1]], "i1"), chunks=(1, 1), attributes=unsigned)
+    # 1 and 253: their mean is 127.
+    assert hs.pyramid(z, hs.MemoryStore(), levels=2)["1"][...].tolist() == [[127]]

@@ -230,7 +230,8 @@ def test_what_goes_wrong(document: Path) -> None:
         read()
     for text, why in [
         ('{"metadata": {}, "record_size": 0}', "record_size: expected a number"),
-        ('{"metadata": {"a/.zarray": {"shape": [3]}}, "record_size": 5}', "has no shape, or no chunks"),
+        # An array without chunks is told to who opens it.
+        ('{"metadata": {"a/.zarray": {"shape": [3]}}, "record_size": 5}', "there is no array or group"),
         ('{"metadata": ', "invalid JSON"),
     ]:
         (folder / ".zmetadata").write_text(text)

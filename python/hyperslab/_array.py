@@ -8,16 +8,16 @@ import math
 import warnings
 from abc import ABCMeta
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from hyperslab import _native, _user_codecs
 from hyperslab._array_common import AnyArray
-from hyperslab._array_config import ArrayConfig, parse_cache, parse_config
+from hyperslab._array_config import NO_CONFIG, ArrayConfig, named, parse_cache, parse_config, settled
 from hyperslab._cache import Cache
-from hyperslab._config import config as settings
 from hyperslab._html import array_html
 from hyperslab._identity import content_of
 from hyperslab._info import (
@@ -86,6 +86,17 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
 
     _reads_fields = True
 
+    def __new__(
+        cls,
+        handle: _native.ArrayHandle,
+        store: Store,
+        config: ArrayConfig | None = None,
+        cache: Cache | None = None,
+        before: ArrayConfig = NO_CONFIG,
+    ) -> Self:
+        own = config or NO_CONFIG
+        return super().__new__(cls, handle, store, own, cache, settled(own, before))
+
     # ---- opening
 
     @classmethod
@@ -99,15 +110,10 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
 
     @property
     def config(self) -> ArrayConfig:
-        """Settings of this array object, as `with_config` takes them; what it leaves open is taken from
-        `hyperslab.config`.
+        """Settings of this array object, as `with_config` takes them. Those that nobody gave are what
+        `hyperslab.config` said when it was opened.
         """
-        own = self._config
-        return ArrayConfig(
-            settings.write_empty_chunks if own.write_empty_chunks is None else own.write_empty_chunks,
-            own.order or settings.order,
-            settings.read_missing_chunks if own.read_missing_chunks is None else own.read_missing_chunks,
-        )
+        return self._settled
 
     @property
     def async_array(self) -> AsyncArray:
@@ -142,11 +148,12 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
     def order(self) -> Literal["C", "F"]:
         """Order of elements within stored chunks: ``"C"``, last axis fastest, or ``"F"``. Results of a Zarr
         v2 array have the same order in memory. Those of a Zarr v3 array that is stored in C order have the
-        order that `with_config` or `hyperslab.config` says, and as in zarr-python that is what is told here.
+        order that `with_config` says, or `hyperslab.config` said when it was opened, and as in zarr-python
+        that is what is told here.
         """
         if self._fortran_order:
             return "F"
-        return "C" if self.zarr_format == 2 else self._config.order or settings.order
+        return "C" if self.zarr_format == 2 else self._settled.order or "C"
 
     @property
     def fill_value(self) -> Any:
@@ -251,7 +258,7 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
         Parameters
         ----------
         config : mapping
-            What is not named stays; ``None`` means what `hyperslab.config` says.
+            What is not named stays; ``None`` means what `hyperslab.config` says now.
 
             - ``order``: the order in memory of results, ``"C"`` or ``"F"``.
             - ``write_empty_chunks``: whether chunks of nothing but fill value are stored.
@@ -267,7 +274,8 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
         Cache(1048576, nbytes=0, hits=0, misses=0)
         """
         own = parse_config(config, self._config)
-        return Array(self._handle, self._store, own, parse_cache(config, self._cache))
+        before = replace(self._settled, **named(config))
+        return Array(self._handle, self._store, own, parse_cache(config, self._cache), before)
 
     # ---- what Python asks
 
@@ -306,7 +314,8 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
 
     def __reduce__(self) -> tuple[Any, ...]:
         brought = _user_codecs.brought_by(self)
-        return _reopen, (self._store, self.path, self.zarr_format, self._config, self._cache, brought)
+        own, before = self._config, self._settled
+        return _reopen, (self._store, self.path, self.zarr_format, own, self._cache, brought, before)
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
         state = hashlib.sha256(f"{self._document}\0{self.attrs.text()}".encode()).hexdigest()
@@ -320,11 +329,12 @@ def _reopen(
     config: ArrayConfig,
     cache: Cache | None,
     codecs: Iterable[tuple[str, type]] = (),
+    before: ArrayConfig = NO_CONFIG,
 ) -> Array:
     """An unpickled array: opened when it is first used."""
     _user_codecs.take(codecs)
     handle = _native.ArrayHandle.deferred(store._native, path, zarr_format)
-    return Array(handle, store, config, cache)
+    return Array(handle, store, config, cache, before)
 
 
 def _sizes(shape: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:

@@ -35,7 +35,9 @@ __all__ = ["AnyArray"]
 class AnyArray(Indexed, Node):
     """An array of any format: reading, writing where the format is written, and what follows from that."""
 
+    # Its own settings, and all of them as they hold: `None` where `hyperslab.config` says it.
     _config: ArrayConfig
+    _settled: ArrayConfig
 
     # NumPy arrays defer to nothing here: `array + z` reads `z` and adds.
     __hash__ = None  # type: ignore[assignment]
@@ -46,19 +48,23 @@ class AnyArray(Indexed, Node):
         store: Store,
         config: ArrayConfig | None = None,
         cache: Cache | None = None,
+        settled: ArrayConfig | None = None,
     ) -> Self:
         config = config or NO_CONFIG
+        settled = settled or config
         self = super().__new__(
             cls,
             handle,
             store.read_only,
-            config.write_empty_chunks,
+            settled.write_empty_chunks,
             cache,
             config.fortran,
-            config.read_missing_chunks,
+            settled.read_missing_chunks,
+            settled.order == "F",
         )
         self._store = store
         self._config = config
+        self._settled = settled
         if cache is not None:
             self._cache = cache
         return self
@@ -303,7 +309,7 @@ class AnyArray(Indexed, Node):
         """
         self._check_writable()
         size = None if buffer is None else parse_size(buffer)
-        return Writer(self._handle, size, None, self._config.write_empty_chunks)
+        return Writer(self._handle, size, None, self._settled.write_empty_chunks)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy is False:

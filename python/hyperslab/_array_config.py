@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hyperslab._cache import Cache, CacheLike, resolve_cache
+from hyperslab._config import config as settings
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
-__all__ = ["NO_CONFIG", "ArrayConfig", "parse_cache", "parse_config"]
+__all__ = ["NO_CONFIG", "ArrayConfig", "named", "parse_cache", "parse_config", "settled"]
 
 _NAMES = ("order", "read_missing_chunks", "write_empty_chunks", "cache")
 # zarr-python's ArrayConfig has these too; they change no result, only how shards are read over a
@@ -19,7 +20,7 @@ _OF_REMOTE_STORES = ("sharding_coalesce_max_bytes", "sharding_coalesce_max_gap_b
 
 @dataclass(frozen=True)
 class ArrayConfig:
-    """What an array does its own way; ``None``: as `hyperslab.config` says."""
+    """What an array does its own way; ``None``: as `hyperslab.config` said when it was opened."""
 
     write_empty_chunks: bool | None = None
     order: Literal["C", "F"] | None = None
@@ -37,6 +38,22 @@ class ArrayConfig:
 
 # What an array has that is opened without settings.
 NO_CONFIG = ArrayConfig()
+
+
+def settled(own: ArrayConfig, before: ArrayConfig = NO_CONFIG) -> ArrayConfig:
+    """The settings of an array that is opened now: its own, then those that it had before, then what
+    `hyperslab.config` says.
+    """
+    now: dict[str, Any] = {"write_empty_chunks": settings.write_empty_chunks, "order": settings.order}
+    now |= {"read_missing_chunks": settings.read_missing_chunks}
+    for config in (before, own):
+        now |= {name: value for name, value in vars(config).items() if value is not None}
+    return ArrayConfig(**now)
+
+
+def named(config: Any) -> dict[str, None]:
+    """The names of the settings that a caller gave, to take what an array had before of them away."""
+    return {name: None for name in _settings(config) if name in vars(NO_CONFIG)}
 
 
 def _settings(config: Any) -> Mapping[str, Any]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from hyperslab.errors import InvalidArgumentError
 
-__all__ = ["Codec", "ZarrFormat", "plain"]
+__all__ = ["Codec", "ZarrFormat", "as_stored", "check_range", "plain"]
 
 ZarrFormat: TypeAlias = Literal[2, 3]
+_C = TypeVar("_C", bound="Codec")
 
 
 class Codec:
@@ -75,6 +77,24 @@ class Codec:
 
     def _of_numcodecs(self) -> Any:
         return importlib.import_module("numcodecs").get_codec(self.get_config())
+
+
+def check_range(codec: str, name: str, value: Any, least: int, most: int) -> None:
+    """Refuses a setting of a new codec that its library would replace by the nearest it has."""
+    if isinstance(value, (int, np.integer)) and not least <= value <= most:
+        raise InvalidArgumentError(f"{codec}: {name} must be {least} to {most}, found {value}")
+
+
+def as_stored(kind: type[_C], settings: Mapping[str, Any]) -> _C:
+    """A codec of metadata, which may have settings that a new codec is refused."""
+    names = [field.name for field in dataclasses.fields(cast(Any, kind))]
+    unknown = set(settings) - set(names)
+    if unknown:
+        raise TypeError(f"{kind.__name__} has no setting {unknown.pop()!r}")
+    found = object.__new__(kind)
+    for name in names:
+        object.__setattr__(found, name, settings.get(name, getattr(kind, name)))
+    return found
 
 
 def plain(value: Any) -> Any:

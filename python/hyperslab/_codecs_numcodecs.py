@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab._codec import Codec, ZarrFormat
+from hyperslab._codec import Codec, ZarrFormat, as_stored, check_range
 
 __all__ = [
     "BZ2",
@@ -56,12 +56,19 @@ class LZ4(Codec):
     Parameters
     ----------
     acceleration : int, default 1
-        Larger is faster and compresses less.
+        1 to 65537: larger is faster and compresses less.
     """
 
     acceleration: int = 1
 
     _v2, _v3 = "lz4", "numcodecs.lz4"
+
+    def __post_init__(self) -> None:
+        check_range("lz4", "acceleration", self.acceleration, 1, 65537)
+
+    @classmethod
+    def _parse(cls, settings: dict[str, Any], v2: bool) -> LZ4:
+        return as_stored(cls, settings)
 
 
 @dataclass(frozen=True)

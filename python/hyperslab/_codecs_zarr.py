@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hyperslab._codec import Codec, ZarrFormat
+from hyperslab._codec import Codec, ZarrFormat, as_stored, check_range
 from hyperslab.errors import InvalidArgumentError
 
 __all__ = [
@@ -103,6 +103,13 @@ class Zstd(Codec):
     checksum: bool = False
 
     _v2, _v3 = "zstd", "zstd"
+
+    def __post_init__(self) -> None:
+        check_range("zstd", "level", self.level, -131072, 22)
+
+    @classmethod
+    def _parse(cls, settings: dict[str, Any], v2: bool) -> Zstd:
+        return as_stored(cls, settings)
 
 
 @dataclass(frozen=True)

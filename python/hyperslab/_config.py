@@ -9,7 +9,7 @@
 ``verify_checksums`` (``HYPERSLAB_VERIFY_CHECKSUMS``)
     Whether checksums of chunks are verified on reading. Default: yes.
 ``write_empty_chunks`` (``HYPERSLAB_WRITE_EMPTY_CHUNKS``)
-    Whether chunks of nothing but fill value are stored. Default: no.
+    Whether chunks of nothing but fill value are stored. For arrays opened from now on. Default: no.
 ``decodes_in_flight`` (``HYPERSLAB_DECODES_IN_FLIGHT``)
     How many chunks of shards are decoded at a time, each in memory of its own: bounds the memory of a read.
     Default: 8.
@@ -37,10 +37,11 @@
     The format of new nodes where ``zarr_format`` is ``None``: 2 or 3. Default: 3.
 ``order`` (``HYPERSLAB_ORDER``)
     The order in memory of results: ``"C"``, last axis fastest, or ``"F"``. As in zarr-python, results of Zarr
-    v2 arrays have the order that the metadata says instead, and new Zarr v2 arrays get this one. Default: C.
+    v2 arrays have the order that the metadata says instead, and new Zarr v2 arrays get this one. For arrays
+    opened from now on. Default: C.
 ``read_missing_chunks`` (``HYPERSLAB_READ_MISSING_CHUNKS``)
     Whether chunks of Zarr arrays that are not stored are read as fill values; otherwise a
-    ``ChunkNotFoundError`` names the first. Default: yes.
+    ``ChunkNotFoundError`` names the first. For arrays opened from now on. Default: yes.
 ``pickle_credentials`` (``HYPERSLAB_PICKLE_CREDENTIALS``)
     Whether a pickle of a remote store, and of what lies in it, contains the secrets that were passed to it.
     Otherwise it is an error to pickle one that has any. Default: no.
@@ -53,6 +54,9 @@ with a warning. zarr-python's names ``array.order``, ``array.read_missing_chunks
 its settings that decide about speed, and have no meaning here, are kept and have no effect: ``async.…``,
 ``codec_pipeline.…``, ``array.sharding_coalesce_…``. So is ``array.rectilinear_chunks``. Others (``codecs.…``,
 ``json_indent``, …) are a ``KeyError``. Options of a call win over settings.
+
+As in zarr-python, an array object has the ``order``, ``write_empty_chunks`` and ``read_missing_chunks`` that
+were set when it was opened or created. All other settings hold from the moment they are set.
 
 Examples
 --------
@@ -255,7 +259,6 @@ _APPLY: dict[str, Callable[[Any], None]] = {
     "vlen_chunk_bound": _native.set_vlen_chunk_bound,
     "external_files": _native.set_external_files,
     "file_locks": _native.set_file_locks,
-    "order": lambda value: _native.set_fortran_results(value == "F"),
     "read_missing_chunks": _native.set_read_missing_chunks,
 }
 

@@ -66,6 +66,7 @@ def copy(
     max_memory: int | str = "256 MiB",
     verify: bool = False,
     skip_unsupported: bool = False,
+    consolidated: bool = True,
     overwrite: bool = False,
     progress: Progress | bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -114,6 +115,9 @@ def copy(
     skip_unsupported : bool, default False
         Whether arrays that Zarr cannot hold (of HDF5: compound elements, …), and arrays that cannot be read,
         are left out, and told in the report; otherwise the first is an error, before anything is written.
+    consolidated : bool, default True
+        Whether the copy of a group gets consolidated metadata: the documents of all nodes below in one, which
+        saves requests where the store is far away.
     overwrite : bool, default False
         Whether an array or group at a destination on disk or on a server is replaced. On a server the
         metadata of the old one goes first, if there is more new data than 64 MiB.
@@ -163,6 +167,7 @@ def copy(
     wanted = wanted_copy(chunks, shards, compressors, order, zarr_format, threads, max_memory, region)
     wanted["verify"] = bool(verify)
     wanted["skip_unsupported"] = bool(skip_unsupported)
+    wanted["consolidated"] = bool(consolidated)
     wanted["overwrite"] = bool(overwrite)
     if target_region is not None:
         check_into(chunks, shards, compressors, order, overwrite)
@@ -216,6 +221,7 @@ def wanted_copy(
         "max_memory": parse_size(max_memory),
         "verify": False,
         "skip_unsupported": False,
+        "consolidated": True,
         "overwrite": False,
         "fsync": False,
         "region": copy_region(region, "region"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from contextlib import nullcontext
@@ -32,7 +33,7 @@ def copy(wanted: dict[str, Any]) -> int:
         return 0
     except Exception as error:
         # Names from outside may hold anything; a message stays one line.
-        text = " ".join([str(error) or repr(error), *getattr(error, "__notes__", ())])
+        text = _in_options(" ".join([str(error) or repr(error), *getattr(error, "__notes__", ())]))
         _tell("error: " + "".join(c if c.isprintable() else " " for c in text))
         return (
             3 if isinstance(error, VerificationError) else 2 if isinstance(error, InvalidArgumentError) else 1
@@ -40,6 +41,29 @@ def copy(wanted: dict[str, Any]) -> int:
     finally:
         signal.signal(signal.SIGTERM, before)
     return 0
+
+
+# What the functions that do the work call things, and what these are called here.
+_WORDS = (
+    (r"^compressors?: ", "--codec: "),
+    (r"^zarr_format: ", "--format: "),
+    (r"^(chunks|shards|order|threads|region|overwrite): ", r"--\1: "),
+    (r"^(max|target)_(memory|region): ", r"--\1-\2: "),
+    (r"^dest: ", "DST: "),
+    (r"^source: ", "SRC: "),
+    (r"; to create one, pass mode=.*$", ""),
+    (r"set overwrite to", "pass --overwrite to"),
+    (r"run\(resume=True\), or hyperslab copy --resume", "--resume"),
+    (r"plan\.discard\(\)", "CopyPlan.discard in Python"),
+    (r"say where: target_region$", "say where: --target-region"),
+    (r"with target_region", "with --target-region"),
+)
+
+
+def _in_options(text: str) -> str:
+    for found, here in _WORDS:
+        text = re.sub(found, here, text)
+    return text
 
 
 class _Terminated(BaseException):

@@ -478,6 +478,7 @@ def plan_copy(
     workers: int = 8,
     task_size: int | str = "128 MiB",
     skip_unsupported: bool = False,
+    consolidated: bool = True,
     overwrite: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> CopyPlan:
@@ -497,7 +498,7 @@ def plan_copy(
         As in `copy`: what is copied of an array or of all arrays with such dimensions, and where in an array
         that exists it goes. There are so many plans of one array at a time as you like: as regions begin and
         end at chunks, they share none.
-    chunks, shards, compressors, order, zarr_format, skip_unsupported
+    chunks, shards, compressors, order, zarr_format, skip_unsupported, consolidated
         As in `copy`.
     threads : int, optional
         The most threads of a task. Default: ``config.threads``.
@@ -550,6 +551,7 @@ def plan_copy(
     wanted = wanted_copy(chunks, shards, compressors, order, zarr_format, threads, max_memory, region)
     wanted["overwrite"] = bool(overwrite)
     wanted["skip_unsupported"] = bool(skip_unsupported)
+    wanted["consolidated"] = bool(consolidated)
     directory = None
     if not _is_remote(destination):
         store, path = resolve_store(destination)

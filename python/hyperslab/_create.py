@@ -120,6 +120,7 @@ class CopySpec(TypedDict):
     max_memory: int
     verify: bool
     skip_unsupported: bool
+    consolidated: bool
     overwrite: bool
     fsync: bool
     region: CopyRegion | None
@@ -214,7 +215,8 @@ def _rectilinear(what: str, chunks: Any, shape: tuple[int, ...], whole: tuple[in
     if hasattr(chunks, "chunk_shapes") and hasattr(chunks, "to_dict"):
         # The metadata of another array, also with chunks behind its end.
         return list(chunks.to_dict()["configuration"]["chunk_shapes"])
-    if isinstance(chunks, (str, bool, Mapping)) or not isinstance(chunks, Iterable):
+    is_one = isinstance(chunks, (str, bool, Mapping)) or getattr(chunks, "ndim", 1) == 0
+    if is_one or not isinstance(chunks, Iterable):
         return None
     items: list[Any] = list(chunks)
     if not any(_is_list(item) for item in items):
@@ -265,7 +267,8 @@ def _sizes(what: str, chunks: Any, whole: tuple[int, ...]) -> tuple[int, ...]:
         raise InvalidArgumentError(f"{what}: True is not a shape; use 'auto'")
     if chunks is False:
         return whole
-    if isinstance(chunks, Iterable):
+    # NumPy's scalars and arrays without axes have `__iter__` too.
+    if isinstance(chunks, Iterable) and getattr(chunks, "ndim", 1) != 0:
         items: list[Any] = list(chunks)
     else:
         items = [chunks] * len(whole)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from hyperslab.errors import DataTypeError
 
-__all__ = ["METHODS", "Method", "check_method", "downsample"]
+__all__ = ["METHODS", "Downsampling", "Method", "check_method", "downsample"]
 
 Method: TypeAlias = Literal["mean", "nearest", "min", "max", "mode"]
 METHODS = ("mean", "nearest", "min", "max", "mode")
@@ -31,6 +32,30 @@ def check_method(method: Method, dtype: np.dtype[Any]) -> None:
     """Refuses element types that a method does not take."""
     if method != "nearest" and dtype.kind not in _KINDS[method]:
         raise DataTypeError(f"method {method!r} does not take elements of type {dtype}; 'nearest' does")
+
+
+@dataclass(frozen=True)
+class Downsampling:
+    """How blocks of stored elements become smaller ones."""
+
+    steps: tuple[int, ...]
+    method: Method
+    stored: np.dtype[Any]
+    """The type that stored elements are read as, which has the size of theirs."""
+    missing: tuple[Any, ...]
+    """Elements that do not count; a window of nothing else becomes the first."""
+
+    def __call__(self, block: Any) -> Any:
+        dtype = block.dtype
+        if dtype.kind in "iu" and self.stored.kind != dtype.kind:
+            block = block.astype(dtype.newbyteorder("=")).view(self.stored)
+        first, *others = self.missing or (None,)
+        for other in others:
+            block = np.where(block == other, first, block)
+        found = downsample(block, self.steps, self.method, None if first is None else np.asarray(first))
+        if dtype.kind in "iu" and self.stored.kind != dtype.kind:
+            found = found.view(dtype.newbyteorder("="))
+        return found
 
 
 def downsample(

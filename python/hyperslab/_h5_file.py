@@ -13,6 +13,7 @@ from hyperslab import _native
 from hyperslab._cache import CacheLike, resolve_cache
 from hyperslab._file_objects import is_file_object, store_of_object
 from hyperslab._hdf5_group import FileGroup
+from hyperslab._regular import open_regular
 from hyperslab._store import FileStore, Store
 from hyperslab.errors import (
     DamagedFileError,
@@ -237,7 +238,7 @@ def file_of(store: Store) -> FileGroup:
 def is_hdf5(fname: Any) -> bool:
     """Whether a path leads to an HDF5 file; ``False`` where there is none."""
     try:
-        with Path(os.fsdecode(fname)).open("rb") as file:
+        with open_regular(Path(os.fsdecode(fname))) as file:
             end, at = file.seek(0, os.SEEK_END), 0
             while at + len(_SIGNATURE) <= end:
                 file.seek(at)

@@ -5,9 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["filters_by_name"]
+__all__ = ["filters_by_name", "library_name", "shown_name"]
 
 _NAMES = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 6: "scaleoffset", 32000: "lzf"}
+
+
+# Names that the HDF5 library has for its own filters: newer files leave them out.
+_OF_LIBRARY = {1: "deflate", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset"}
+
+
+def library_name(number: int) -> str:
+    """The name that the HDF5 library has for a filter of its own; empty: it is none of them."""
+    return _OF_LIBRARY.get(number, "")
+
+
+def shown_name(number: int, stored: str | None) -> str:
+    """The name of a filter that users of h5py know, else that in the file, else its number."""
+    return _NAMES.get(number) or stored or library_name(number) or f"filter {number}"
 
 
 def filters_by_name(filters: Iterable[tuple[int, str, Iterable[int]]]) -> dict[str, Any]:

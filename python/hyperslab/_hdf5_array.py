@@ -15,7 +15,7 @@ from hyperslab._array import Array
 from hyperslab._array_common import AnyArray
 from hyperslab._array_config import ArrayConfig, parse_cache, parse_config
 from hyperslab._cache import Cache
-from hyperslab._h5_filters import filters_by_name
+from hyperslab._h5_filters import filters_by_name, library_name, shown_name
 from hyperslab._h5_ids import DatasetID
 from hyperslab._h5_selections import Regions, chunks_of, has_blocks, without_blocks
 from hyperslab._hdf5_convert import converted
@@ -175,8 +175,8 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
 
     @property
     def filter_names(self) -> tuple[str, ...]:
-        """Names of the filters, as they are stored."""
-        return tuple(name for _, name, _ in self._facts["filters"])
+        """Names of the filters, as they are stored, or as the HDF5 library has them."""
+        return tuple(name or library_name(number) for number, name, _ in self._facts["filters"])
 
     @property
     def _filters(self) -> dict[str, Any]:
@@ -312,7 +312,7 @@ class FileArray(FileNode, _Base):  # type: ignore[misc]
         return self._stored()[1]
 
     def _array_facts(self) -> dict[str, Any]:
-        names = [name or f"filter {number}" for number, name, _ in self._facts["filters"]]
+        names = [shown_name(number, name) for number, name, _ in self._facts["filters"]]
         facts = {
             "Type": "Array",
             "Format": self._store._native.file_format,

@@ -102,18 +102,20 @@ def replace_group(
     zarr_format: ZarrFormat | None,
     fill: Callable[[Group], None],
     storage_options: Mapping[str, Any] | None = None,
-) -> None:
+    attributes: Mapping[str, Any] | None = None,
+) -> Group:
     """Create a group in the place of what is there. ``fill`` creates its members, before the group takes its
     place.
     """
     place, full, _ = place_of(store, path, "w", storage_options)
 
     def filled(handle: _native.StoreHandle) -> None:
-        fill(cast(Group, node_of(_native.open_node(handle, ""), store_beside(handle))))
+        fill(cast(Group, node_of(_native.open_node(handle, ""), store_beside(handle, place))))
 
-    _native.create_group(
-        place._native, full, normalize_format(zarr_format), attributes_text(None), True, filled
+    handle = _native.create_group(
+        place._native, full, normalize_format(zarr_format), attributes_text(attributes), True, filled
     )
+    return Group(handle, place)
 
 
 def create_array(

@@ -113,6 +113,9 @@ def missing(found: NodeNotFoundError, store: Store, path: str, mode: Mode | None
     message = f"there is {kinds[what]} at {where}"
     if isinstance(store, FileStore):
         return str(found)
+    below = [] if mode in CREATING else store._native.nodes_below(path)
+    if below:
+        return f"{message}; try {' or '.join(map(repr, below))}"
     if mode == "r" or store.read_only:
         return message
     create = "create_array or create_group" if what == "node" else f"create_{what}"

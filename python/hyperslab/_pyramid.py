@@ -11,11 +11,14 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from hyperslab import _native
 from hyperslab._array import Array
 from hyperslab._array_common import AnyArray
+from hyperslab._attrs import carried_attributes
 from hyperslab._blocks import Blocks, Input, Region, plan_blocks, run_blocks
+from hyperslab._codec import ZarrFormat
 from hyperslab._config import parse_size
-from hyperslab._downsample import METHODS, Method, check_method, downsample
+from hyperslab._downsample import METHODS, Downsampling, Method, check_method
 from hyperslab._group import Group
 from hyperslab._iteration import chunk_hint
 from hyperslab._map import map_chunks, object_units, run_elsewhere
@@ -62,6 +65,7 @@ def pyramid(
     scale: Sequence[float] | None = None,
     translation: Sequence[float] | None = None,
     name: str | None = None,
+    zarr_format: ZarrFormat | None = None,
     max_memory: int | str = "256 MiB",
     executor: Any = None,
     progress: Progress | bool | None = None,
@@ -86,12 +90,13 @@ def pyramid(
         upper edges, elements stand for fewer others.
     levels : int, optional
         How many, with level 0. Default: until a level fits one chunk along all axes with a factor.
-    missing : scalar, optional
-        A value that does not count (but for ``"nearest"``), as not-a-number, not-a-time and elements that may
-        be missing and are. What stands for nothing else becomes that value.
+    missing : scalar or sequence of scalar, optional
+        Stored values that do not count (but for ``"nearest"``), as not-a-number, not-a-time and elements that
+        may be missing and are. What stands for nothing else becomes the first. Default: those that the
+        attributes ``_FillValue`` and ``missing_value`` name, as in `statistics`; ``()``: none.
     metadata : "ome", "geozarr", or both, default "ome"
-        ``"ome"``: ``multiscales`` of OME-Zarr 0.5. ``"geozarr"``: the ``multiscales`` convention that GeoZarr
-        uses.
+        ``"ome"``: ``multiscales`` of OME-Zarr 0.5, in Zarr v2 of OME-Zarr 0.4, whose chunks have keys with
+        ``/``. ``"geozarr"``: the ``multiscales`` convention that GeoZarr uses.
     axes : sequence of str or mapping, optional
         Axes of OME-Zarr: names, or ``{"name": "x", "type": "space", "unit": "micrometer"}``. Default: the
         array's dimension names; without, the last of ``tczyx``.
@@ -99,13 +104,16 @@ def pyramid(
         Size of an element of level 0 per axis, and where the middle of the first is. Default: 1, and 0.
     name : str, optional
         The image's name in the metadata.
+    zarr_format : {2, 3}, optional
+        That of a new group. Default: that of the group, or 3.
     max_memory, executor
         As in `map_chunks`.
     progress : callable, or True, optional
         Called as ``progress("pyramid", bytes_done, bytes_in_all)``, with bytes of levels that are made.
         ``True``: a bar on standard error.
     **create
-        Arguments of `create_array` for the levels. Default: chunks, shards, codecs and fill value of level 0.
+        Arguments of `create_array` for the levels. Default: chunks, shards, codecs, fill value and attributes
+        of level 0.
 
     Returns
     -------
@@ -150,18 +158,40 @@ def pyramid(
     sizes = _numbers("scale", scale, array.ndim, 1.0)
     places = _numbers("translation", translation, array.ndim, 0.0)
     shapes = _shapes(array.shape, steps, chunk_hint(array) or (_FITS,) * array.ndim, levels)
+    stored, skipped = _missing(array, dtype, missing)
     made_group = not isinstance(target, Group)
-    group = target if isinstance(target, Group) else create_group(target)
+    if isinstance(target, Group):
+        group = target
+        if zarr_format not in (None, group.zarr_format):
+            raise InvalidArgumentError(
+                f"zarr_format: expected {group.zarr_format}, which the group has, found {zarr_format!r}"
+            )
+    else:
+        group = create_group(target, zarr_format=3 if zarr_format is None else zarr_format)
     own = _is_in(array, group)
+    nested = "ome" in wanted and group.zarr_format == 2
+    keys = array.metadata.chunk_key_encoding if own and isinstance(array, Array) else None
+    if nested and keys is not None and getattr(keys, "separator", None) != "/":
+        raise InvalidArgumentError(
+            f"array '{array.name}' has chunks with keys like 0.0, which OME-Zarr 0.4 does not take: "
+            'create it with chunk_key_encoding=("v2", "/"), or pass metadata="geozarr"'
+        )
     paths = [array.basename if own else "0", *map(str, range(1, len(shapes)))]
     for path in paths[own:]:
         if path in group and _UNFINISHED not in group[path].attrs:
             raise DestinationError(f"'{path}' is in {group.store.url}/{group.path} already")
-    skipped = None if missing is None else np.asarray(missing).astype(dtype)
-    names = [axis["name"] for axis in described]
+    names: list[str] | None = [axis["name"] for axis in described]
+    if group.zarr_format == 2 and array.dimension_names is None:
+        # To xarray, names would make the fill value a missing one.
+        names = None
     arguments = {"dimension_names": names, **create}
+    if nested:
+        arguments.setdefault("chunk_key_encoding", ("v2", "/"))
+    if group.zarr_format == 2 and getattr(array, "zarr_format", None) != 2:
+        # In Zarr v2 the fill value is a missing one to xarray.
+        arguments.setdefault("fill_value", skipped[0] if skipped else None)
+    given = dict(create.get("attributes") or carried_attributes(array, group.zarr_format))
     # Of a call that was killed: the next one replaces these levels.
-    given = dict(create.get("attributes") or {})
     arguments["attributes"] = {**given, _UNFINISHED: "hyperslab.pyramid was interrupted: make it again"}
     arguments["overwrite"] = True
     total = sum(math.prod(shape) for shape in shapes[int(own) :]) * array.dtype.itemsize
@@ -187,7 +217,8 @@ def pyramid(
             map_chunks(_same, array, level, max_memory=max_memory, executor=executor, progress=copied)
         for path, shape in zip(paths[1:], shapes[1:], strict=True):
             made = _new(group, path, level, shape, arguments)
-            _fill(made, level, steps, method, skipped, parse_size(max_memory), executor, advance)
+            work = Downsampling(steps, method, stored, skipped)
+            _fill(made, level, work, parse_size(max_memory), executor, advance)
             level = made
 
     told: Any = None
@@ -198,11 +229,14 @@ def pyramid(
         _undo(group, paths[own:], made_group)
         raise
     attributes: dict[str, Any] = {}
-    if "ome" in wanted:
+    image = _ome(paths, described, steps, method, sizes, places, name)
+    if nested:
+        attributes["multiscales"] = [{"version": "0.4", **image}]
+    elif "ome" in wanted:
         attributes["ome"] = {
             **group.attrs.asdict().get("ome", {}),
             "version": "0.5",
-            "multiscales": [_ome(paths, described, steps, method, sizes, places, name)],
+            "multiscales": [image],
         }
     if "geozarr" in wanted:
         others = [
@@ -271,7 +305,7 @@ def _new(
     stored: Any = like if isinstance(like, ZarrNode) else None
     if stored is not None:
         given.setdefault("fill_value", stored.fill_value)
-        if stored.zarr_format == group.zarr_format == 3:
+        if stored.zarr_format == group.zarr_format:
             for what in ("filters", "compressors"):
                 given.setdefault(what, getattr(stored, what) or None)
     chunks = chunk_hint(like)
@@ -283,14 +317,13 @@ def _new(
 def _fill(
     target: Array,
     source: Any,
-    steps: Sequence[int],
-    method: Method,
-    missing: Any,
+    how: Downsampling,
     budget: int,
     executor: Any,
     advance: Callable[[int], None],
 ) -> None:
     """Make a level from the one before."""
+    steps = how.steps
     hint = chunk_hint(source)
     chunk = hint and tuple(max(n // step, 1) for n, step in zip(hint, steps, strict=True))
     reads = Input(source.dtype.itemsize, chunk, (0,) * target.ndim, tuple(steps))
@@ -298,7 +331,7 @@ def _fill(
     workers = None if executor is None else 1
     units = object_units(target)
     blocks = plan_blocks(everything, units, target.dtype.itemsize, [reads], budget, workers)
-    work = _Level(source, target, blocks, tuple(steps), method, missing)
+    work = _Level(source, target, blocks, how)
     if executor is None:
         run_blocks(blocks, work, "pyramid", advance)
     else:
@@ -312,21 +345,28 @@ class _Level:
     source: Any
     target: Array
     blocks: Blocks
-    steps: tuple[int, ...]
-    method: Method
-    missing: Any
+    how: Downsampling
 
     def __call__(self, number: int) -> int:
         """Does one block; returns its bytes in the target."""
         region = self.blocks.region(number)
-        axes = zip(region, self.steps, self.source.shape, strict=True)
+        axes = zip(region, self.how.steps, self.source.shape, strict=True)
         wanted = tuple(slice(axis.start * step, min(axis.stop * step, n)) for axis, step, n in axes)
-        block = self.source.read(wanted)
-        self.target.write(region, downsample(block, self.steps, self.method, self.missing))
+        self.target.write(region, self.how(self.source.read(wanted)))
         return int(self.target.dtype.itemsize * math.prod(axis.stop - axis.start for axis in region))
 
 
 # ---- arguments and metadata
+
+
+def _missing(array: AnyArray, dtype: np.dtype[Any], given: Any) -> tuple[np.dtype[Any], tuple[Any, ...]]:
+    """The type that stored elements are read as, and the elements that do not count."""
+    stored, named = _native.packing(array._handle)
+    read = dtype if is_optional(array.dtype) or array._is_vlen else np.dtype(stored).newbyteorder("=")
+    if given is None:
+        return read, tuple(np.frombuffer(element, read)[0] for element in named)
+    values = given if isinstance(given, (list, tuple, np.ndarray)) and np.ndim(given) else [given]
+    return read, tuple(np.asarray(value).astype(read)[()] for value in (() if given == () else values))
 
 
 def _axes(array: Any, given: Any, *, strict: bool) -> list[dict[str, str]]:
@@ -403,7 +443,7 @@ def _ome(
     translation: Sequence[float],
     name: str | None,
 ) -> dict[str, Any]:
-    """The ``multiscales`` of OME-Zarr 0.5."""
+    """An image of ``multiscales``, as OME-Zarr 0.4 and 0.5 have it."""
     sizes, places, datasets = list(scale), list(translation), []
     for path in paths:
         transforms = [

@@ -41,7 +41,8 @@ class Statistics:
     missing: int
     """Elements that are missing."""
     min: Any
-    """The smallest, of the array's data type; ``None`` where all are missing."""
+    """The smallest, of the array's data type, or a ``float64`` of packed numbers; ``None`` where all are
+    missing."""
     max: Any
     """The largest."""
     sum: Any
@@ -64,6 +65,7 @@ def statistics(
     *,
     region: Any = None,
     missing: Any = (),
+    raw: bool = False,
     bins: int | Sequence[float] | npt.NDArray[Any] | None = None,
     range: tuple[float, float] | None = None,
     executor: Any = None,
@@ -71,6 +73,10 @@ def statistics(
     progress: Progress | bool | None = None,
 ) -> Statistics:
     """Count, smallest, largest, sum, mean, standard deviation and histogram of an array.
+
+    Attributes of CF are followed, as xarray does. Elements equal to ``_FillValue`` or ``missing_value`` are
+    missing. Others are multiplied by ``scale_factor``, then ``add_offset`` is added. ``_Unsigned`` tells the
+    sign of integers. The fill value of a Zarr v2 array that has dimension names counts as ``_FillValue``.
 
     Chunks are read once, by all threads, and looked at while they are in the processor's caches: it takes
     little longer than reading, and little memory.
@@ -82,9 +88,11 @@ def statistics(
     region : slice, tuple of slices or None
         Of which part, with slices of step 1. ``None``: of everything.
     missing : scalar, sequence of scalars, or "fill", default ()
-        Values that count as missing; ``"fill"``: the fill value, which elements have that were never written.
-        Not-a-number and not-a-time are missing whatever is given, and so are elements of
+        Stored values that count as missing, too; ``"fill"``: the fill value, which elements have that were
+        never written. Not-a-number and not-a-time are missing whatever is given, and so are elements of
         `hyperslab.optional_dtype` that are.
+    raw : bool, default False
+        Whether stored numbers are told, whatever the attributes say of them.
     bins : int or sequence of float, optional
         Bins of a histogram: how many equally wide ones, or their edges, as in `numpy.histogram`.
     range : (float, float), optional
@@ -105,6 +113,8 @@ def statistics(
     ------
     DataTypeError
         Of other elements: complex numbers have no order, text has no mean.
+    InvalidArgumentError
+        Where ``scale_factor`` or ``add_offset`` is no number; with ``raw`` they are not looked at.
 
     Notes
     -----
@@ -122,6 +132,9 @@ def statistics(
     >>> found = hs.statistics(z, missing=-999, bins=3)
     >>> found.count, found.missing, found.min, found.max, found.histogram
     (4, 2, np.float32(1.0), np.float32(4.0), array([1, 1, 2]))
+    >>> packed = hs.array([-99, 2, 4], dtype="i2", attributes={"_FillValue": -99, "scale_factor": 0.5})
+    >>> hs.statistics(packed).min, hs.statistics(packed, raw=True).min
+    (np.float64(1.0), np.int16(-99))
     """
     if not isinstance(array, AnyArray):
         raise ArgumentTypeError(f"array: expected an array of hyperslab, found {type(array).__name__}")
@@ -131,9 +144,15 @@ def statistics(
             f"array '{array.name}' has elements of type {array.dtype}: statistics are of bools, integers, "
             "floats, dates and time differences"
         )
+    types = _native.statistics_types(array._handle, raw)
+    scaled = False
+    if types is not None:
+        dtype, scaled = np.dtype(types[0]), types[1]
     given = parse_region(region, array.shape)
     place = [(int(axis.start), int(axis.stop)) for axis in given]
-    work = _Work(array, place, _missing(missing, dtype, array), None)
+    work = _Work(array, place, _missing(missing, dtype, array), raw, None)
+    if scaled:
+        dtype = np.dtype("f8")
     edges = _edges(bins, range)
     if isinstance(edges, int):
         with shown(progress) as told:
@@ -141,7 +160,7 @@ def statistics(
         ends = _ends(found, dtype)
         edges = [float(edge) for edge in np.linspace(*ends, edges + 1)]
     if edges is not None:
-        work = _Work(array, place, work.missing, edges)
+        work = _Work(array, place, work.missing, raw, edges)
     with shown(progress) as told:
         found = _run(work, executor, threads, told)
     return _result(found, dtype, edges)
@@ -154,6 +173,7 @@ class _Work:
     array: Any
     region: list[tuple[int, int]]
     missing: list[bytes]
+    raw: bool
     edges: list[float] | None
 
     def __call__(self, blocks: tuple[int, int]) -> dict[str, Any]:
@@ -163,7 +183,7 @@ class _Work:
         self, blocks: tuple[int, int] | None, threads: int | None = None, told: Any = None
     ) -> dict[str, Any]:
         return _native.statistics_part(
-            self.array._handle, self.region, self.missing, self.edges, blocks, threads, told
+            self.array._handle, self.region, self.missing, self.raw, self.edges, blocks, threads, told
         )
 
 

@@ -101,8 +101,12 @@ class Store:
     __hash__ = None  # type: ignore[assignment]
 
 
-def store_beside(handle: _native.StoreHandle) -> Store:
-    """The store of a node that is under construction."""
+def store_beside(handle: _native.StoreHandle, place: Store | None = None) -> Store:
+    """The store of a node that is under construction, and will be at a place. On disk other processes reach
+    it, too: workers of a cluster write there.
+    """
+    if isinstance(place, LocalStore):
+        return LocalStore._of(handle, place.fsync, False)
     store = object.__new__(Store)
     store._native, store._read_only = handle, False
     return store
@@ -183,6 +187,9 @@ class MemoryStore(Store):
     ['c/0', 'zarr.json']
     """
 
+    # Whether a mapping of the caller's holds the objects.
+    _has_mapping = False
+
     def __init__(
         self, store_dict: MutableMapping[str, bytes] | None = None, *, read_only: bool = False
     ) -> None:
@@ -190,6 +197,7 @@ class MemoryStore(Store):
             self._native = _native.StoreHandle.memory()
         elif isinstance(store_dict, MutableMapping):
             self._native = _native.StoreHandle.mapping(store_dict)
+            self._has_mapping = True
         else:
             raise TypeError(f"store_dict: expected a mutable mapping, found {type(store_dict).__name__}")
         self._read_only = bool(read_only)

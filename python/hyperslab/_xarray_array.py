@@ -11,6 +11,7 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from hyperslab._hdf5_values import decoded
+from hyperslab._vlen import kind_of
 from hyperslab.errors import ClosedError
 
 if TYPE_CHECKING:
@@ -97,22 +98,33 @@ class FileArrayAdapter(StoredArray):
 
     def _padded(self, meaning: _native._Meaning | None, selection: tuple[Any, ...]) -> Any:
         array = cast("FileArray", self._array)
-        stored, fill = array.shape, array.fill_value
-        if self._is_text:
-            fill = fill.decode("utf-8", "surrogateescape")
-        dtype = object if self._is_text else self.dtype
+        stored = array.shape
         if meaning == "points":
             points = np.broadcast_arrays(*selection)
             inside = np.all([at < length for at, length in zip(points, stored, strict=True)], axis=0)
-            made = np.full(inside.shape, fill, dtype)
-            made[inside] = self._converted(self._array._get("points", tuple(at[inside] for at in points)))
+            made = self._filled(inside.shape)
+            made[inside] = self._converted(array._get("points", tuple(at[inside] for at in points)))
             return made
         axes = [
             np.atleast_1d(np.arange(length)[part]) for length, part in zip(self.shape, selection, strict=True)
         ]
-        made = np.full([len(axis) for axis in axes], fill, dtype)
+        made = self._filled(tuple(len(axis) for axis in axes))
         kept = [axis < length for axis, length in zip(axes, stored, strict=True)]
         wanted = tuple(axis[inside] for axis, inside in zip(axes, kept, strict=True))
-        made[np.ix_(*kept)] = self._converted(self._array._get("orthogonal", wanted))
-        dropped = tuple(0 if isinstance(part, (int, np.integer)) else slice(None) for part in selection)
-        return made[dropped]
+        made[np.ix_(*kept)] = self._converted(array._get("orthogonal", wanted))
+        dropped = [axis for axis, part in enumerate(selection) if isinstance(part, (int, np.integer))]
+        # Not by an index, which makes an element of what is an array.
+        return made.reshape([n for axis, n in enumerate(made.shape) if axis not in dropped])
+
+    def _filled(self, shape: tuple[int, ...]) -> Any:
+        """An array of fill value; of rows of variable length: of empty ones."""
+        fill = cast("FileArray", self._array).fill_value
+        kind, item = kind_of(self._array.dtype)
+        if kind == "items":
+            made = np.empty(shape, object)
+            for at in np.ndindex(shape):
+                made[at] = np.empty(0, item)
+            return made
+        if self._is_text:
+            return np.full(shape, fill.decode("utf-8", "surrogateescape"), object)
+        return np.full(shape, fill, self.dtype)

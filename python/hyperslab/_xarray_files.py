@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from xarray import Variable
@@ -19,28 +20,13 @@ from hyperslab._hdf5_group import Datatype, FileGroup
 from hyperslab._hdf5_types import is_text
 from hyperslab._hdf5_values import attribute_value
 from hyperslab._xarray_array import FileArrayAdapter
+from hyperslab.errors import UnsupportedError
 
 __all__ = ["FileReader", "FileTree"]
 
-# Attributes that belong to the format: no user has written them.
-_RESERVED = frozenset(
-    {
-        "CLASS",
-        "NAME",
-        "DIMENSION_LIST",
-        "REFERENCE_LIST",
-        "_Netcdf4Dimid",
-        "_Netcdf4Coordinates",
-        "_nc3_strict",
-        "_NCProperties",
-    }
-)
-# How netCDF stores a variable that has the name of a dimension but is not its coordinate variable.
-_NOT_COORDINATES = "_nc4_non_coord_"
-_WITHOUT_VARIABLE = b"This is a netCDF dimension but not a netCDF variable."
 # Numbers of HDF5's filters by netCDF4-python's names of them.
 _COMPRESSORS = {"zlib": 1, "szip": 4, "zstd": 32015, "bzip2": 307, "blosc": 32001}
-_BLOSC = ("blosc_blosclz", "blosc_lz4", "blosc_lz4hc", "blosc_snappy", "blosc_zlib", "blosc_zstd")
+_BLOSC = ("blosc_lz", "blosc_lz4", "blosc_lz4hc", "blosc_snappy", "blosc_zlib", "blosc_zstd")
 _SHUFFLE, _FLETCHER32 = 2, 3
 
 
@@ -48,12 +34,22 @@ _SHUFFLE, _FLETCHER32 = 2, 3
 class _Members:
     """What is directly in a group."""
 
-    arrays: list[tuple[str, FileArray, list[_native.AttributeHandle]]] = field(default_factory=list)
-    """Names, arrays and their attributes; those that only stand for a dimension are left out."""
-    dimensions: dict[str, bool] = field(default_factory=dict)
-    """The dimensions that the group defines, and whether they are unlimited."""
+    variables: list[_FileVariable] = field(default_factory=list)
+    """Those that only stand for a dimension are left out."""
     groups: dict[str, FileGroup] = field(default_factory=dict)
     types: dict[str, Datatype] = field(default_factory=dict)
+    failed: dict[str, Exception] = field(default_factory=dict)
+    """Why variables cannot be opened, by their names."""
+
+
+class _FileVariable(NamedTuple):
+    """An array of a file as a variable."""
+
+    name: str
+    array: FileArray
+    dimensions: tuple[str, ...]
+    shape: tuple[int, ...]
+    attributes: list[_native.AttributeHandle]
 
 
 class FileTree:
@@ -63,9 +59,8 @@ class FileTree:
         self.root = root
         self.source = root._store.url if source is None else source
         self.is_classic = root._store._native.file_format == "NetCDF-3"
+        self.meaning = _native.FileMeaning(root, True)
         self._members: dict[str, _Members] = {}
-        self._phony: dict[str, tuple[str, ...]] | None = None
-        self._lengths: dict[tuple[str, str], int] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FileTree, (self.root, self.source)
@@ -96,57 +91,25 @@ class FileTree:
             elif isinstance(node, Datatype):
                 found.types[name] = node
             elif isinstance(node, FileArray):
-                attributes = node._file_attributes()
-                says = {each.name: each for each in attributes if each.name in ("CLASS", "NAME")}
-                if "CLASS" in says and _bytes_of(says["CLASS"]).startswith(b"DIMENSION_SCALE"):
-                    longest = node.maxshape
-                    found.dimensions[name] = bool(longest) and longest[0] is None  # type: ignore[index]
-                    if "NAME" in says and _bytes_of(says["NAME"]).startswith(_WITHOUT_VARIABLE):
-                        continue
-                found.arrays.append((name.removeprefix(_NOT_COORDINATES), node, attributes))
+                name = self.meaning.variable_name(name)
+                try:
+                    variable = self.meaning.variable(node)
+                except Exception as error:
+                    found.failed[name] = error
+                else:
+                    if variable is not None and node.shape is not None:
+                        found.variables.append(_FileVariable(name, node, *variable))
         return found
 
-    def names_of_axes(self, array: FileArray) -> tuple[str, ...]:
-        """The dimensions of an array: axes without one are called as netCDF calls them."""
-        names = array.dimension_names
-        if array.ndim == 0:
-            return ()
-        if names is None or None in names:
-            if self._phony is None:
-                self._phony = self.root.phony_dimensions()
-            phony = self._phony.get(array.name)
-            if phony is None:
-                # Of elements that netCDF does not have.
-                phony = _by_length(array.shape)
-            names = tuple(a or b for a, b in zip(names or phony, phony, strict=True))
-        return names  # type: ignore[return-value]
-
-    def length(self, path: str, dimension: str, known: int) -> int:
-        """The length of an unlimited dimension that a variable in a group has: the most that any variable has
-        along it. ``known``: the length of this one.
-        """
-        while dimension not in self.members(path).dimensions:
-            if path == "/":
-                return known
-            path = path.rpartition("/")[0] or "/"
-        key = path, dimension
-        if key not in self._lengths:
-            self._lengths[key] = self._longest(path, dimension)
-        return max(known, self._lengths[key])
-
-    def _longest(self, path: str, dimension: str) -> int:
-        members, longest = self.members(path), 0
-        for _, array, _ in members.arrays:
-            for name, length, most in zip(
-                self.names_of_axes(array), array.shape or (), array.maxshape or (), strict=True
-            ):
-                if most is None and name == dimension:
-                    longest = max(longest, length)
-        for name in members.groups:
-            below = f"{path.rstrip('/')}/{name}"
-            if dimension not in self.members(below).dimensions:
-                longest = max(longest, self._longest(below, dimension))
-        return longest
+    def unlimited(self, path: str) -> set[str]:
+        """The unlimited dimensions that a group defines, or that its variables have without a scale."""
+        found = set(self.meaning.unlimited(path))
+        for variable in self.members(path).variables:
+            most = variable.array.maxshape or ()
+            # Dimensions that have a scale are known already.
+            if None in most and variable.array.dimension_names is None:
+                found |= {name for name, top in zip(variable.dimensions, most, strict=True) if top is None}
+        return found
 
     def groups(self, path: str) -> Iterator[str]:
         """The path of a group and those of all groups in it."""
@@ -168,15 +131,6 @@ class FileTree:
             path = path.rpartition("/")[0] or "/"
 
 
-def _by_length(shape: tuple[int, ...]) -> tuple[str, ...]:
-    """Names for axes: axes of the same length share one, but not within one array."""
-    before = [shape[:axis].count(length) for axis, length in enumerate(shape)]
-    return tuple(
-        f"phony_dim_of_{length}" + (f"_{count}" if count else "")
-        for length, count in zip(shape, before, strict=True)
-    )
-
-
 class FileReader(AbstractDataStore):
     """The arrays of one group as variables, with attributes and encodings of xarray's engine "netcdf4"."""
 
@@ -184,44 +138,34 @@ class FileReader(AbstractDataStore):
         self._tree, self._path, self._dropped = tree, path, dropped
 
     def get_attrs(self) -> dict[str, Any]:
-        return _attributes(self._tree.group(self._path)._file_attributes())
+        handles = self._tree.meaning.group_attributes(self._tree.group(self._path))
+        return _attributes(handles, f"group {self._path!r} of {self._tree.source}")
 
     def get_encoding(self) -> dict[str, Any]:
-        members = self._tree.members(self._path)
-        unlimited = {name for name, grows in members.dimensions.items() if grows}
-        for _, array, _ in members.arrays:
-            most = array.maxshape or ()
-            # Dimensions that have a scale are known already.
-            if None in most and (self._tree.is_classic or array.dimension_names is None):
-                names = self._tree.names_of_axes(array)
-                unlimited |= {name for name, top in zip(names, most, strict=True) if top is None}
-        return {"unlimited_dims": unlimited}
+        return {"unlimited_dims": self._tree.unlimited(self._path)}
 
     def get_variables(self) -> dict[str, Variable]:
+        members = self._tree.members(self._path)
+        for name, error in members.failed.items():
+            if name not in self._dropped:
+                raise error
         found = {}
-        for name, array, attributes in self._tree.members(self._path).arrays:
-            if array.shape is None:
-                continue
+        for variable in members.variables:
             try:
-                found[name] = self._variable(array, attributes)
+                found[variable.name] = self._variable(variable)
             except Exception:
                 # xarray drops the others after it has looked at their dimensions.
-                if name not in self._dropped:
+                if variable.name not in self._dropped:
                     raise
         return found
 
     def close(self) -> None:
         self._tree.root.close()
 
-    def _variable(self, array: FileArray, handles: list[_native.AttributeHandle]) -> Variable:
-        facts, shape, dtype = array._facts, array.shape, array.dtype
-        attributes = _attributes(handles)
-        dimensions = self._tree.names_of_axes(array)
-        if None in facts["maxshape"] and not self._tree.is_classic:
-            shape = tuple(
-                self._tree.length(self._path, name, length) if most is None else length
-                for name, length, most in zip(dimensions, shape, facts["maxshape"], strict=True)
-            )
+    def _variable(self, variable: _FileVariable) -> Variable:
+        _, array, dimensions, shape, handles = variable
+        facts, dtype = array._facts, array.dtype
+        attributes = _attributes(handles, f"variable {array.name!r} of {self._tree.source}")
         text = is_text(dtype)
         encoding: dict[str, Any] = {}
         if text:
@@ -286,8 +230,16 @@ def _enum_of(dtype: np.dtype[Any]) -> dict[str, int] | None:
     return metadata.get("enum")
 
 
-def _attributes(handles: list[_native.AttributeHandle]) -> dict[str, Any]:
-    return {name: _attribute(name, handle) for handle in handles if (name := handle.name) not in _RESERVED}
+def _attributes(handles: list[_native.AttributeHandle], owner: str) -> dict[str, Any]:
+    """Attributes by their names. Those of types that NumPy does not have are left out, with a warning."""
+    found = {}
+    for handle in handles:
+        name = handle.name
+        try:
+            found[name] = _attribute(name, handle)
+        except UnsupportedError as error:
+            warnings.warn(f"attribute {name!r} of {owner} is left out: {error}", stacklevel=2)
+    return found
 
 
 def _attribute(name: str, handle: _native.AttributeHandle) -> Any:

@@ -2,31 +2,37 @@
 
 What is written where is xarray's decision: modes, regions, checks and CF encoding are those of its
 ``ZarrStore``. Groups and arrays are ours.
+
+1. Plan everything (`_xarray_plan`): encode and check all variables, change nothing.
+2. Carry it out. Mode ``w`` builds the new group where nobody sees it, and then puts it in the place of
+   the old one; the other modes change what is there.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, overload
 
 import numpy as np
 import xarray as xr
-from xarray import Variable
-from xarray.backends.common import ArrayWriter, _normalize_path
-from xarray.backends.writers import _validate_dataset_names, dump_to_store
-from xarray.backends.zarr import ZarrStore, _choose_default_mode
-from xarray.coding.strings import check_vlen_dtype
-from xarray.namedarray.pycompat import is_chunked_array
+from xarray.backends.common import _normalize_path
+from xarray.backends.writers import _validate_dataset_names
+from xarray.backends.zarr import _choose_default_mode
 
+from hyperslab import _native
 from hyperslab._array import Array
-from hyperslab._create import DEFAULT_FILL_VALUE
-from hyperslab._group import Group
+from hyperslab._create import ZarrFormat, normalize_format
+from hyperslab._graph_reads import reading_from
+from hyperslab._group import Group, node_of
+from hyperslab._new import replace_group
 from hyperslab._open import open_group
-from hyperslab._unreadable import UnreadableArray
-from hyperslab._xarray_zarr import ZarrReader
-from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
+from hyperslab._place import check_empty, place_of
+from hyperslab._store import LocalStore, MemoryStore, Store
+from hyperslab._xarray_plan import Plan, PlannedArray, Write, ZarrPlanner
+from hyperslab._zip_store import ZipStore
+from hyperslab.errors import ArgumentTypeError, GroupNotFoundError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
@@ -39,6 +45,9 @@ AT_ONCE = 32
 
 # Larger variables in memory are written by themselves: the engine sends their chunks at the same time.
 SMALL_BYTES = 1 << 20
+
+# A dataset of so many bytes at most is encoded in memory before what it replaces on a server is deleted.
+GATHERED_BYTES = 32 << 20
 
 WriteMode: TypeAlias = Literal["w", "w-", "a", "a-", "r+"]
 Region: TypeAlias = Mapping[str, "slice | Literal['auto']"] | Literal["auto"]
@@ -115,9 +124,10 @@ def to_zarr(
     place : str, os.PathLike or store
         What `hyperslab.open_group` takes: also the URL of a server.
     mode : {"w", "w-", "a", "a-", "r+"}, optional
-        ``w``: replace what is there; ``w-``: nothing may be there; ``a``: replace variables that are there;
-        ``a-``: with ``append_dim``, leave those without that dimension; ``r+``: only variables that are
-        there, of the same shape. Default: ``a`` with ``append_dim``, ``r+`` with ``region``, else ``w-``.
+        ``w``: replace what is there (see Notes); ``w-``: nothing may be there; ``a``: replace variables that
+        are there; ``a-``: with ``append_dim``, leave those without that dimension; ``r+``: only variables
+        that are there, of the same shape. Default: ``a`` with ``append_dim``, ``r+`` with ``region``, else
+        ``w-``.
     group : str, optional
         The path of the group. Not for trees.
     encoding : mapping, optional
@@ -129,7 +139,9 @@ def to_zarr(
     consolidated : bool, optional
         Whether the metadata of the whole store are consolidated. By default they are, unless mode is ``r+``.
     append_dim : hashable, optional
-        The dimension along which variables are made longer. Not for trees.
+        The dimension along which variables are made longer: all that have it. Coordinates without it have to
+        be those that are stored, in their order; so have other variables without it, unless mode is ``a-``.
+        Not for trees.
     region : mapping or "auto", optional
         Where in existing variables to write: a slice for some dimensions, or ``"auto"`` for where the
         coordinates say.
@@ -155,9 +167,26 @@ def to_zarr(
     Raises
     ------
     ValueError
-        For everything that xarray refuses, with its words.
+        For everything that xarray refuses, with its words; for what would change the meaning of rows that
+        are stored.
+    DataTypeError
+        For dates, text and numbers that do not fit the data type of an array that is there (a ``TypeError``).
     FileExistsError
         Where something is there and mode is ``w-``.
+
+    Notes
+    -----
+    Everything is checked before anything is changed.
+
+    Mode ``w`` on disk, in memory and in zip archives: the new group is built beside the old one, which stays
+    until the new one is complete, and stays for good if a task of dask fails or the process is killed.
+    ``ds`` may be read lazily from the place that it replaces. Both need space meanwhile. With
+    ``compute=False`` the new group takes its place at once, and ``ds`` may not be read from there.
+
+    Mode ``w`` on servers and in other stores: up to 32 MiB (uncompressed) are encoded in memory first.
+    Otherwise the old group is deleted when all checks have passed, and the document of the new group comes
+    last: what fails in between, a task of dask for instance, leaves no group, and arrays in part. Then ``ds``
+    may not be read from there.
 
     Examples
     --------
@@ -186,65 +215,103 @@ def to_zarr(
     place = _normalize_path(place)
     if not getattr(place, "supports_consolidated_metadata", True):
         consolidated = False
-    root = _opened(place, chosen, group, consolidated, storage_options, zarr_format)
-    target = ZarrWriter(
-        root,
+    goal = _Goal(place, chosen, group, consolidated, storage_options, zarr_format)
+    plan = Plan(goal.existing, goal.zarr_format)
+    planner = ZarrPlanner(
+        plan,
+        plan.root,
         chosen,
         append_dim=append_dim,
-        write_region=region,
+        # xarray puts what it finds into it.
+        region=dict(region) if isinstance(region, Mapping) else region,
         safe_chunks=safe_chunks,
-        write_empty=write_empty_chunks,
-        use_zarr_fill_value_as_mask=root.zarr_format == 2,
         align_chunks=align_chunks,
+        write_empty=write_empty_chunks,
     )
-    errands = _Errands() if root._is_far else None
-    target.errands = errands
-    writer = _BlockWriter(errands)
-    try:
-        if isinstance(ds, xr.DataTree):
-            for path, node in ds.subtree_with_keys:
-                at_root = node is ds
-                below = target if at_root else target.get_child_store(path)
-                part = node.to_dataset(inherit=write_inherited_coords or at_root)
-                _dump(part, below, writer, encoding.get(node.path))
-        else:
-            _dump(ds, target, writer, encoding)
-        if errands is not None:
-            errands.wait()
-    finally:
-        if errands is not None:
-            errands.close()
-    if chosen != "r+" and consolidated in (None, True):
-        # As xarray does: all of the store, which has the group somewhere in it.
-        open_group(place, mode="r+", storage_options=storage_options, use_consolidated=False).consolidate()
-    writing = writer.sync(compute)
-    return root if compute else writing
+    if isinstance(ds, xr.DataTree):
+        for path, node in ds.subtree_with_keys:
+            at_root = node is ds
+            part = node.to_dataset(inherit=write_inherited_coords or at_root)
+            _plan(part, planner if at_root else planner.child(path), encoding.get(node.path))
+    else:
+        _plan(ds, planner, encoding)
+    if chosen == "w":
+        root, writing = _replace(plan, goal, compute)
+    else:
+        root, writing = _change(plan, goal, compute)
+    return root if compute else cast("Delayed", writing)
 
 
-def _opened(
-    place: Any,
-    mode: WriteMode,
-    path: str | None,
-    consolidated: bool | None,
-    storage_options: Mapping[str, Any] | None,
-    zarr_format: Literal[2, 3] | None,
-) -> Group:
-    """The group that is written."""
-    if mode == "r+" and consolidated and path and path.strip("/"):
-        # The root has the consolidated metadata.
-        root = _opened(place, mode, None, consolidated, storage_options, zarr_format)
-        return root.get_group(path.strip("/"))
-    return open_group(
-        place,
-        mode="a" if mode == "a-" else mode,
-        path=path,
-        storage_options=storage_options,
-        zarr_format=zarr_format,
-        use_consolidated=consolidated if mode == "r+" else False if mode in ("a", "a-") else None,
-    )
+class _Goal:
+    """Where a dataset goes, and what is there."""
+
+    def __init__(
+        self,
+        place: Any,
+        mode: WriteMode,
+        group: str | None,
+        consolidated: bool | None,
+        storage_options: Mapping[str, Any] | None,
+        zarr_format: Literal[2, 3] | None,
+    ) -> None:
+        known: Any = "a" if mode == "a-" else mode
+        self.store, self.base, _ = place_of(place, None, known, storage_options)
+        self.path = _join(self.base, group or "")
+        self.mode: Any = known
+        self.consolidates = mode != "r+" and consolidated in (None, True)
+        self.given_format: ZarrFormat | None = zarr_format
+        self.existing: Group | None = None
+        if mode == "w-":
+            check_empty(self.store, self.path)
+        elif mode == "r+":
+            self.existing = self._to_change(consolidated)
+        elif mode != "w":
+            try:
+                self.existing = self.open()
+            except GroupNotFoundError:
+                self.existing = None
+        present = self.existing
+        self.zarr_format: ZarrFormat = normalize_format(
+            zarr_format if present is None else present.zarr_format
+        )
+
+    def _to_change(self, consolidated: bool | None) -> Group:
+        if consolidated and self.path != self.base:
+            # The root has the consolidated metadata.
+            root = self.open(self.base, use_consolidated=True)
+            return root.get_group(self.path[len(self.base) :].strip("/"))
+        return self.open(use_consolidated=consolidated)
+
+    def open(self, path: str | None = None, use_consolidated: bool | None = False) -> Group:
+        """The group that is there; by default the one that is written."""
+        return open_group(
+            self.store,
+            mode="r+",
+            path=self.path if path is None else path,
+            zarr_format=self.given_format,
+            use_consolidated=use_consolidated,
+        )
+
+    def create(self) -> Group:
+        """The group, created where nothing is."""
+        return open_group(
+            self.store,
+            mode=self.mode,
+            path=self.path,
+            zarr_format=self.given_format,
+            use_consolidated=False if self.mode == "a" else None,
+        )
+
+    def consolidate(self) -> None:
+        """Consolidates metadata. As xarray does: all of the store, which has the group somewhere in it."""
+        open_group(self.store, mode="r+", path=self.base, use_consolidated=False).consolidate()
 
 
-def _dump(ds: xr.Dataset, target: ZarrWriter, writer: _BlockWriter, encoding: Any) -> None:
+def _join(*parts: str) -> str:
+    return "/".join(part for path in parts for part in path.split("/") if part)
+
+
+def _plan(ds: xr.Dataset, planner: ZarrPlanner, encoding: Any) -> None:
     _validate_dataset_names(ds)
     if any(variable.size == 0 for variable in ds.variables.values()):
         # Blocks of dask without elements would be chunks without elements.
@@ -252,125 +319,248 @@ def _dump(ds: xr.Dataset, target: ZarrWriter, writer: _BlockWriter, encoding: An
         for variable in ds.variables.values():
             if variable.size == 0:
                 variable.load()
-    ds = target._validate_and_autodetect_region(ds)
-    target._validate_encoding(encoding or {})
-    dump_to_store(ds, target, writer, encoding=encoding)  # type: ignore[no-untyped-call]
+    ds = planner._validate_and_autodetect_region(ds)
+    planner._validate_encoding(encoding or {})
+    planner.plan(ds, encoding)
 
 
-class ZarrWriter(ZarrStore):
-    """xarray's store of a Zarr group, where the group and its arrays are ours."""
+# ---- what is there is changed
 
-    zarr_group: Any
-    # Where the store is far away: what goes on beside each other.
-    errands: _Errands | None = None
 
-    def get_child_store(self, group: str) -> ZarrWriter:
-        """The store of a group below."""
-        child: ZarrWriter = super().get_child_store(group)
-        child.errands = self.errands
-        return child
+def _change(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | None]:
+    """Creates what is missing, makes arrays longer, and writes."""
+    root = goal.create() if goal.existing is None else goal.existing
+    groups = {"": root}
+    errands = _Errands(root._is_far)
+    try:
+        for group in plan.groups:
+            at = group.at
+            groups[at] = found = groups.get(at) or group.existing or root.require_group(at)
+            if group.attributes is not None and found.attrs.asdict() != group.attributes:
+                found.attrs.put(group.attributes)
+        targets = {array: _made(array, groups[array.group.at], errands) for array in plan.arrays}
+        _write_all(plan.writes, targets, errands)
+        errands.wait()
+    finally:
+        errands.close()
+    if goal.consolidates:
+        goal.consolidate()
+    return root, _write_blocks(plan.writes, targets, compute)
 
-    def _fetch_members(self) -> dict[str, Any]:
-        # A new group is empty.
-        return {} if self._mode in ("w", "w-") else dict(self.zarr_group.members())
 
-    def arrays(self) -> tuple[tuple[str, Any], ...]:
-        """Names and arrays that were there before."""
-        return tuple((name, node) for name, node in self.members.items() if not isinstance(node, Group))
+def _made(array: PlannedArray, group: Group, errands: _Errands) -> Any:
+    """The array, as it is planned, or the errand that makes it."""
+    there = array.existing
+    if there is None:
+        return errands.add(_created, group, array)
+    if there.shape == array.shape:
+        return there
+    return errands.add(_resized, there, array.shape)
 
-    def array_keys(self) -> tuple[str, ...]:
-        """Names of arrays that were there before."""
-        return tuple(name for name, _ in self.arrays())
 
-    def open_store_variable(self, name: str) -> Variable:
-        """An array that was there before, as xarray sees it."""
-        reader = ZarrReader(self.zarr_group, (), self._use_zarr_fill_value_as_mask)
-        return reader._variable(self._existing(name))
+def _created(group: Group, array: PlannedArray) -> Array:
+    try:
+        return group.create_array(array.name, **cast(Any, array.arguments))
+    except Exception as error:
+        error.add_note(f"Raised while creating variable {array.name!r}")
+        raise
 
-    def get_dimensions(self) -> dict[str, int]:
-        """Dimensions of all arrays that were there before, with their lengths."""
-        found: dict[str, int] = {}
-        for name in self.array_keys():
-            for dimension, length in self.open_store_variable(name).sizes.items():
-                if found.setdefault(str(dimension), length) != length:
-                    raise InvalidArgumentError(
-                        f"arrays disagree on the length of dimension {dimension!r}: "
-                        f"{found[str(dimension)]} and {length}"
-                    )
-        return found
 
-    def set_attributes(self, attributes: Mapping[str, Any]) -> None:
-        """Replaces the attributes of the group."""
-        if self.zarr_group.attrs.asdict() != attributes:
-            self.zarr_group.attrs.put(attributes)
+def _resized(array: Array, shape: tuple[int, ...]) -> Array:
+    array.resize(shape)
+    return array
 
-    def _open_existing_array(self, *, name: str) -> Any:
-        found = self._existing(name)
-        return found if self.errands is None else _Resized(found, self.errands)
 
-    def _existing(self, name: str) -> Array:
-        found: Any = self.members[name]
-        if isinstance(found, UnreadableArray):
-            raise found.error
-        if self._write_empty is not None:
-            found = found.with_config({"write_empty_chunks": self._write_empty})
-        array: Array = found
-        return array
+# ---- what is there is replaced
 
-    def _create_new_array(
-        self,
-        *,
-        name: str,
-        shape: tuple[int, ...],
-        dtype: Any,
-        fill_value: Any,
-        encoding: dict[str, Any],
-        attrs: dict[str, Any],
-    ) -> Any:
-        own, given = encoding.pop("write_empty_chunks", None), self._write_empty
-        if own is not None and given is not None and own != given:
-            raise InvalidArgumentError(
-                f"variable {name!r}: write_empty_chunks is {own} in the encoding and {given} as an argument"
-            )
-        own = given if own is None else own
-        # The group was emptied before. zarr-python's handles have caches of metadata; ours have not.
-        for useless in ("overwrite", "cache_metadata", "fill_value"):
-            encoding.pop(useless, None)
-        if fill_value is None and self.zarr_group.zarr_format == 3:
-            fill_value = DEFAULT_FILL_VALUE
-        # As zarr-python has it for scalars.
-        encoding["dimension_names"] = encoding.get("dimension_names") or None
-        text = check_vlen_dtype(dtype)  # type: ignore[no-untyped-call]
-        arguments = dict(
-            encoding,
-            shape=shape,
-            dtype=dtype if text is None else text,
-            fill_value=fill_value,
-            attributes=attrs,
-            config=None if own is None else {"write_empty_chunks": own},
+
+def _replace(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | None]:
+    """Puts a new group in the place of what is there."""
+    trial = plan.root.trial
+    if goal.consolidates and goal.path == goal.base:
+        trial.consolidate()
+    blocks = [write.source for write in plan.writes if write.is_lazy]
+    at_once = [write.source for write in plan.writes if compute or not write.is_lazy]
+    size = sum(source.nbytes for source in at_once)
+    if _exchanges(goal.store):
+        fill: Callable[[Group], None] = _built_beside(plan, goal.store, compute)
+    elif size <= GATHERED_BYTES and (not compute or not blocks or _are_threads()):
+        fill = _built_in_memory(plan, compute)
+    else:
+        _refuse_reading(blocks, goal)
+        return _written_in_place(plan, goal, compute)
+    if not compute:
+        _refuse_reading(blocks, goal)
+    attributes = plan.root.attributes
+    root = replace_group(goal.store, goal.path, goal.zarr_format, fill, attributes=attributes)
+    if goal.consolidates and goal.path != goal.base:
+        goal.consolidate()
+    writing = None if compute else _write_blocks(plan.writes, _opened(plan, goal.store, goal.path), False)
+    return root, writing
+
+
+def _exchanges(store: Store) -> bool:
+    """Whether a store puts a new group in the place of an old one in one step, however large it is."""
+    if isinstance(store, MemoryStore):
+        return not store._has_mapping
+    return isinstance(store, (LocalStore, ZipStore))
+
+
+def _are_threads() -> bool:
+    """Whether dask computes in this process."""
+    import dask.local
+    import dask.threaded
+    from dask.base import get_scheduler
+
+    return get_scheduler() in (None, dask.threaded.get, dask.local.get_sync)
+
+
+def _refuse_reading(blocks: Iterable[Any], goal: _Goal) -> None:
+    """Refuses blocks of dask that would be read after what they are read from is gone."""
+    found = reading_from(blocks, goal.store, goal.path)
+    if found is not None:
+        raise InvalidArgumentError(
+            f"ds is read lazily from {found}, which mode='w' replaces: load it first (ds.load()), or write "
+            "it to another place"
         )
-        if self.errands is None:
-            return self._created(name, arguments)
-        return self.errands.add(self._created, name, arguments)
 
-    def _created(self, name: str, arguments: dict[str, Any]) -> Array:
-        try:
-            array: Array = self.zarr_group.create_array(name, **arguments)
-        except Exception as error:
-            error.add_note(f"Raised while creating variable {name!r}")
-            raise
-        return array
+
+def _built_beside(plan: Plan, store: Store, compute: bool) -> Callable[[Group], None]:
+    def fill(beside: Group) -> None:
+        _send(plan, beside.store, "", _keys(plan))
+        targets = _opened(plan, beside.store, "")
+        errands = _Errands(False)
+        _write_all(plan.writes, targets, errands)
+        if compute:
+            _write_blocks(plan.writes, targets, True)
+
+    return fill
+
+
+def _built_in_memory(plan: Plan, compute: bool) -> Callable[[Group], None]:
+    def fill(beside: Group) -> None:
+        targets: dict[PlannedArray, Any] = {array: array.trial for array in plan.arrays}
+        _write_all(plan.writes, targets, _Errands(False))
+        if compute:
+            _write_blocks(plan.writes, targets, True)
+        _send(plan, beside.store, "", _keys(plan))
+
+    return fill
+
+
+def _written_in_place(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | None]:
+    """For stores that keep nothing back: deletes the old group, writes arrays, and the group's own document
+    last.
+    """
+    store, path = goal.store, goal.path
+    above = path.rpartition("/")[0]
+    if path:
+        # Refuses what cannot hold the group.
+        open_group(store, path=above, mode="a", zarr_format=goal.zarr_format, use_consolidated=False)
+    _native.remove_below(store._native, path)
+    keys = _keys(plan)
+    own = [key for key in keys if "/" not in key]
+    errands = _Errands(store._native.is_far())
+    try:
+        for key in keys:
+            if "/" in key:
+                errands.add(_send, plan, store, path, [key])
+        errands.wait()
+        targets: dict[PlannedArray, Any] = {
+            array: errands.add(_open, array, store, path) for array in plan.arrays
+        }
+        _write_all(plan.writes, targets, errands)
+        errands.wait()
+    finally:
+        errands.close()
+    if compute:
+        _write_blocks(plan.writes, targets, True)
+    _send(plan, store, path, own)
+    if goal.consolidates and path != goal.base:
+        goal.consolidate()
+    root = goal.open()
+    return root, None if compute else _write_blocks(plan.writes, targets, False)
+
+
+def _keys(plan: Plan) -> list[str]:
+    """All objects of the new group, the documents that make it a group at the end."""
+    return sorted(plan.root.trial.store.list(), key=lambda key: ("/" not in key, key))
+
+
+def _send(plan: Plan, store: Store, path: str, keys: Iterable[str]) -> None:
+    """Copies objects of the new group to a path of a store."""
+    trial = plan.root.trial.store
+    for key in keys:
+        value = trial.get(key)
+        if value is not None:
+            store.set(_join(path, key), value)
+
+
+def _opened(plan: Plan, store: Store, path: str) -> dict[PlannedArray, Any]:
+    return {array: _open(array, store, path) for array in plan.arrays}
+
+
+def _open(array: PlannedArray, store: Store, path: str) -> Array:
+    zarr_format = array.group.trial.zarr_format
+    handle = _native.open_node(store._native, _join(path, array.path), zarr_format, False)
+    found = cast(Array, node_of(handle, store))
+    config = array.arguments.get("config")
+    return found if config is None else found.with_config(config)
+
+
+# ---- values
+
+
+def _write_all(writes: Iterable[Write], targets: Mapping[PlannedArray, Any], errands: _Errands) -> None:
+    """Writes what is in memory."""
+    for write in writes:
+        if write.is_lazy:
+            continue
+        values, target = np.asarray(write.source), targets[write.target]
+        if values.nbytes <= SMALL_BYTES:
+            errands.add(_write, target, write.region, values)
+        else:
+            _write(target, write.region, values)
+
+
+def _write(target: Any, region: Any, values: Any) -> None:
+    _array_of(target)[region or ...] = values
+
+
+def _write_blocks(
+    writes: Iterable[Write], targets: Mapping[PlannedArray, Any], compute: bool
+) -> Delayed | None:
+    """Writes blocks of dask, or returns what does."""
+    lazy = [write for write in writes if write.is_lazy]
+    if compute and not lazy:
+        return None
+    from hyperslab.dask import _store_all
+
+    writing = _store_all((each.source, _array_of(targets[each.target]), each.region) for each in lazy)
+    if not compute:
+        return writing
+    writing.compute()
+    return None
+
+
+def _array_of(target: Any) -> Array:
+    array: Array = target if isinstance(target, Array) else target.result()
+    return array
 
 
 class _Errands:
-    """Calls that go on beside each other, because each waits for a server."""
+    """Calls that go on beside each other where each waits for a server; elsewhere one after the other."""
 
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(AT_ONCE)
+    def __init__(self, is_far: bool) -> None:
+        self._pool = ThreadPoolExecutor(AT_ONCE) if is_far else None
         self._pending: deque[Future[Any]] = deque()
 
-    def add(self, call: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Begins a call. It may wait for calls that began before, not for later ones."""
+    def add(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Begins a call, and returns its `Future`; nearby, makes it and returns the outcome. It may wait for
+        calls that began before, not for later ones.
+        """
+        if self._pool is None:
+            return call(*arguments)
         if len(self._pending) >= 2 * AT_ONCE:
             self._pending.popleft().result()
         begun = self._pool.submit(call, *arguments)
@@ -384,62 +574,5 @@ class _Errands:
 
     def close(self) -> None:
         """Begins nothing any more."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-class _Resized:
-    """An array far away that is being resized. Like a `Future`, it has a `result`."""
-
-    def __init__(self, array: Array, errands: _Errands) -> None:
-        self._array, self._errands = array, errands
-        self._resizing: Future[Any] | None = None
-        self.shape = array.shape
-
-    def resize(self, shape: tuple[int, ...]) -> None:
-        self.shape = shape
-        self._resizing = self._errands.add(self._array.resize, shape)
-
-    def result(self) -> Array:
-        if self._resizing is not None:
-            self._resizing.result()
-        return self._array
-
-
-class _BlockWriter(ArrayWriter):
-    """Writes what is in memory at once, and arrays of dask when all are known."""
-
-    def __init__(self, errands: _Errands | None) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._errands = errands
-        self._blocks: list[tuple[Any, Any, Any]] = []
-
-    def add(self, source: Any, target: Any, region: Any = None) -> None:
-        """Writes an array to a region of a target, or remembers it."""
-        if is_chunked_array(source):
-            if type(source).__module__.partition(".")[0] != "dask":
-                raise ArgumentTypeError(f"chunked arrays: expected those of dask, found {type(source)!r}")
-            self._blocks.append((source, target, region))
-            return
-        values = np.asarray(source)
-        if self._errands is not None and values.nbytes <= SMALL_BYTES:
-            self._errands.add(_write, target, region, values)
-        else:
-            _write(target, region, values)
-
-    def sync(self, compute: bool = True, chunkmanager_store_kwargs: Any = None) -> Any:
-        """Writes what was remembered, or returns what does."""
-        if compute and not self._blocks:
-            return None
-        from hyperslab.dask import _store_all
-
-        writing = _store_all((x, _array_of(target), region) for x, target, region in self._blocks)
-        return writing.compute() if compute else writing
-
-
-def _write(target: Any, region: Any, values: Any) -> None:
-    _array_of(target)[region or ...] = values
-
-
-def _array_of(target: Any) -> Array:
-    array: Array = target if isinstance(target, Array) else target.result()
-    return array
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any, cast
 
 from xarray import Variable
@@ -16,11 +16,10 @@ from xarray.core import indexing
 from hyperslab._array import Array
 from hyperslab._group import Group
 from hyperslab._metadata import codecs_of
+from hyperslab._native import user_attributes
 from hyperslab._xarray_array import StoredArray
 
 __all__ = ["ZarrReader", "zarr_groups"]
-
-_DIMENSIONS = "_ARRAY_DIMENSIONS"
 
 
 class ZarrReader(AbstractDataStore):
@@ -53,21 +52,14 @@ class ZarrReader(AbstractDataStore):
         return found
 
     def _variable(self, array: Array) -> Variable:
-        attributes = json.loads(array._stored_attributes.text())
-        if array._zarr_format == 3:
-            dimensions: tuple[Any, ...] = array.dimension_names or ()
-            if len(dimensions) != array.ndim:
-                raise KeyError(
-                    f"array {array.path!r} has no dimension names (`dimension_names` in its metadata), which "
-                    "xarray needs; open it with hyperslab.open"
-                )
-        else:
-            dimensions = _v2_dimensions(array, attributes)
-            attributes = {
-                name: value
-                for name, value in attributes.items()
-                if name != _DIMENSIONS and not name.lower().startswith("_nc")
-            }
+        attributes = json.loads(user_attributes(array))
+        dimensions = array.dimension_names if array.ndim else ()
+        if dimensions is None:
+            place = "`dimension_names` in its metadata" if self._is_v3 else "attribute `_ARRAY_DIMENSIONS`"
+            raise KeyError(
+                f"array {array.path!r} has no dimension names ({place}), which xarray needs; open it with "
+                "hyperslab.open"
+            )
         dtype = array.dtype
         chunks = _grid(array._chunk_lengths(), array._largest_chunk)
         largest_shard = array._largest_shard
@@ -95,21 +87,6 @@ class ZarrReader(AbstractDataStore):
                 attributes["_FillValue"] = FillValueCoder.decode(attributes["_FillValue"], dtype)
         data = indexing.LazilyIndexedArray(StoredArray(array, dtype))
         return Variable(dimensions, data, attributes, encoding, fastpath=True)
-
-
-def _v2_dimensions(array: Array, attributes: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the axes: xarray's attribute, or what NCZarr says."""
-    names = attributes.get(_DIMENSIONS)
-    if names is None:
-        nczarr = json.loads(array._document).get("_NCZARR_ARRAY") or attributes.get("_nczarr_array") or {}
-        paths = nczarr.get("dimrefs", nczarr.get("dimension_references"))
-        names = None if paths is None else [path.rpartition("/")[2] for path in paths]
-    if names is None or len(names) != array.ndim:
-        raise KeyError(
-            f"array {array.path!r} has no dimension names (attribute {_DIMENSIONS!r}, or those of NCZarr), "
-            "which xarray needs; open it with hyperslab.open"
-        )
-    return tuple(names)
 
 
 def _grid(lengths: list[list[int]] | None, largest: tuple[int, ...]) -> tuple[Any, ...]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
-import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,22 +13,16 @@ import numpy.typing as npt
 from hyperslab._array import Array
 from hyperslab._hdf5_array import FileArray
 from hyperslab._hdf5_group import FileGroup
-from hyperslab._hdf5_types import Empty, is_text
-from hyperslab._native import Reference
-from hyperslab._new import create_array
+from hyperslab._hdf5_types import is_text
+from hyperslab._native import FileMeaning
 from hyperslab._once import Once
+from hyperslab._open import open_array
 from hyperslab._store import MemoryStore
 from hyperslab.errors import HyperslabError, UnsupportedError
 
 __all__ = ["ArrayObjects", "FileObjects"]
 
 _DOCUMENT = "zarr.json"
-_FILL_VALUE = "_FillValue"
-# What HDF5 and NetCDF keep for themselves: dimensions are in `dimension_names`.
-_RESERVED = frozenset(
-    {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS"}
-    | {"_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict", "_NCProperties"}
-)
 _DEFLATE, _SHUFFLE, _ZSTD = 1, 2, 32015
 # Bytes of the chunks that data without chunks is cut into.
 _CUT = 8 << 20
@@ -38,11 +30,12 @@ _CUT = 8 << 20
 
 class FileObjects:
     """The objects that a file would be, if it were a directory of Zarr v3. ``cut``: whether data without
-    chunks is cut into some.
+    chunks is cut into some. ``names_all``: whether all axes have names, as netCDF gives them.
     """
 
-    def __init__(self, root: FileGroup, *, cut: bool = True) -> None:
+    def __init__(self, root: FileGroup, *, cut: bool = True, names_all: bool = False) -> None:
         self._root, self._cut = root, cut
+        self._meaning = FileMeaning(root, names_all)
         self._arrays: dict[str, ArrayObjects] = {}
 
     def part(self, key: str, start: int, stop: int | None) -> bytes | None:
@@ -59,7 +52,7 @@ class FileObjects:
             node = self.node(path)
             if isinstance(node, ArrayObjects):
                 return node.document
-            return None if node is None else _document(_group_document(node))
+            return None if node is None else self._meaning.group_document(node).encode()
         path, found, chunk = _cut(key)
         node = self.node(path) if found else None
         return node.chunk(chunk) if isinstance(node, ArrayObjects) else None
@@ -69,24 +62,34 @@ class FileObjects:
         known = self._arrays.get(path)
         if known is not None:
             return known
-        try:
-            node = self._root[path] if path else self._root
-        except KeyError:
-            return None
-        if isinstance(node, FileGroup):
+        node = self._dataset(path) if path else self._root
+        if node is None or isinstance(node, FileGroup):
             return node
-        if not isinstance(node, FileArray) or node.shape is None or _is_only_dimension(node):
+        if not isinstance(node, FileArray) or node.shape is None:
             return None
         try:
-            return self._arrays.setdefault(path, ArrayObjects(node, self._cut))
-        except UnsupportedError:
+            if self._meaning.variable(node) is None:
+                return None
+            return self._arrays.setdefault(path, ArrayObjects(node, self._meaning, self._cut))
+        except HyperslabError:
             # Elements that Zarr does not have: references, opaque types.
             return None
+
+    def _dataset(self, path: str) -> Any:
+        """What a variable of this path is stored as, or a group."""
+        group, _, name = path.rpartition("/")
+        for stored in self._meaning.dataset_names(name):
+            try:
+                return self._root[f"{group}/{stored}" if group else stored]
+            except KeyError:
+                continue
+        return None
 
     def names(self, prefix: str) -> list[str]:
         node = self.node(prefix)
         if isinstance(node, FileGroup):
-            return [_DOCUMENT, *(name for name in node if self._has(prefix, name))]
+            names = dict.fromkeys(self._meaning.variable_name(name) for name in node)
+            return [_DOCUMENT, *(name for name in names if self._has(prefix, name))]
         if isinstance(node, ArrayObjects):
             return [_DOCUMENT, *node.folder]
         path, found, within = _cut(prefix)
@@ -120,114 +123,34 @@ class FileObjects:
                 yield from below
 
 
-def _is_only_dimension(array: FileArray) -> bool:
-    """Whether it is what NetCDF-4 keeps for the length of a dimension, without values."""
-    name = array.attrs.get("NAME", "")
-    text = name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
-    return text.startswith("This is a netCDF dimension but not a netCDF variable")
-
-
 def _cut(key: str) -> tuple[str, bool, str]:
     """The path of an array and what follows its ``c``."""
     path, found, chunk = f"/{key}/".rpartition("/c/")
     return path.strip("/"), bool(found), chunk.rstrip("/")
 
 
-def _document(found: Any) -> bytes:
-    return json.dumps(found).encode()
-
-
-def _group_document(group: FileGroup) -> dict[str, Any]:
-    return {"zarr_format": 3, "node_type": "group", "attributes": _attributes(group)}
-
-
-def _attributes(node: FileGroup | FileArray) -> dict[str, Any]:
-    """Attributes as JSON. What has no value there (references, opaque elements) is left out."""
-    found = {}
-    for name in node.attrs:
-        if name in _RESERVED:
-            continue
-        try:
-            value = node.attrs[name]
-            found[name] = _fill_value(value) if name == _FILL_VALUE else _json(value)
-        except (HyperslabError, TypeError, ValueError):
-            continue
-    return found
-
-
-def _fill_value(value: Any) -> Any:
-    """xarray's attribute of what is missing: it takes floating-point numbers of Zarr only in this form."""
-    found = _json(value)
-    if isinstance(found, float):
-        return base64.standard_b64encode(struct.pack("<d", found)).decode()
-    return found
-
-
-def _json(value: Any) -> Any:
-    if isinstance(value, Reference):
-        raise TypeError("a reference")
-    if isinstance(value, Empty):
-        return "" if value.dtype.kind in "SO" else None
-    if isinstance(value, np.ndarray) and value.size == 1:
-        # netCDF has no other numbers.
-        value = value.ravel()[0]
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, bytes):
-        return value.decode()
-    if isinstance(value, list | tuple):
-        return [_json(each) for each in value]
-    if isinstance(value, complex):
-        return [value.real, value.imag]
-    if isinstance(value, str | int | float | bool | None):
-        return value
-    raise TypeError(f"a {type(value).__name__}")
-
-
 class ArrayObjects:
     """A dataset as objects of Zarr."""
 
-    def __init__(self, array: FileArray, cut: bool) -> None:
+    def __init__(self, array: FileArray, meaning: FileMeaning, cut: bool) -> None:
         self._array = array
-        self._shape = array.shape
         self._is_text = is_text(array.dtype)
+        # Of variables that are shorter than their unlimited dimension, the rest is fill value.
+        self._own_shape = array.shape
+        if array.dtype.hasobject and not self._is_text:
+            raise UnsupportedError(f"array {array.name!r} has elements that Zarr v3 does not have")
         element = max(array.dtype.itemsize, 1)
-        whole = tuple(max(n, 1) for n in self._shape)
-        self._chunks = array.chunks or (_cut_up(self._shape, element) if cut else whole)
+        whole = tuple(max(n, 1) for n in array.shape)
+        self._chunks = array.chunks or (_cut_up(array.shape, element) if cut else whole)
         # The bytes of chunks stay as they are where Zarr has all codecs.
-        codecs = _codecs(array) if array.chunks else None
+        codecs = _codecs(array) if array._facts.get("layout") == "chunked" else None
         self._keeps_bytes = codecs is not None
-        self._codecs = codecs or []
-        self._fixed: dict[str, Any] = {
-            "dtype": str if self._is_text else array.dtype,
-            "chunks": self._chunks,
-            "compressors": self._codecs or None,
-            "filters": None,
-            "config": {"write_empty_chunks": True},
-        }
-        if array.dtype.byteorder == ">":
-            self._fixed["serializer"] = {"name": "bytes", "configuration": {"endian": "big"}}
-        if not self._is_text:
-            self._fixed["fill_value"] = array.fill_value
-        else:
-            self._fixed["fill_value"] = _text(array.fill_value)
-        self.counts = tuple(-(-n // step) for n, step in zip(self._shape, self._chunks, strict=True))
-        # Refuses elements that Zarr does not have.
-        _ = self.document
+        self.document = meaning.document(array, self._chunks, json.dumps(codecs or [])).encode()
+        self.shape = tuple(json.loads(self.document)["shape"])
+        self.counts = self._counts(self.shape)
 
-    @Once
-    def document(self) -> bytes:
-        """Its ``zarr.json``."""
-        names = self._array.dimension_names
-        if names is not None and not any(names):
-            names = None
-        store = MemoryStore()
-        attributes = _attributes(self._array)
-        create_array(store, shape=self._shape, dimension_names=names, **self._fixed)
-        text = store.get(_DOCUMENT)
-        if text is None:
-            raise UnsupportedError("there is no metadata")
-        return _document({**json.loads(text), "attributes": attributes})
+    def _counts(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(-(-n // step) for n, step in zip(shape, self._chunks, strict=True))
 
     @Once
     def _stored(self) -> npt.NDArray[Any]:
@@ -240,13 +163,14 @@ class ArrayObjects:
             index = tuple(int(part) for part in name.split("/") if part)
         except ValueError:
             return None
-        if "/".join(map(str, index)) != name or len(index) != len(self._shape):
+        own = self._counts(self._own_shape)
+        if "/".join(map(str, index)) != name or len(index) != len(own):
             return None
-        if not all(0 <= at < count for at, count in zip(index, self.counts, strict=True)):
+        if not all(0 <= at < count for at, count in zip(index, own, strict=True)):
             return None
         start = tuple(at * step for at, step in zip(index, self._chunks, strict=True))
         if self._keeps_bytes:
-            number = np.ravel_multi_index(index, self.counts)
+            number = np.ravel_multi_index(index, own)
             at = int(np.searchsorted(self._stored["number"], number))
             if at == len(self._stored) or self._stored["number"][at] != number:
                 return None
@@ -258,15 +182,18 @@ class ArrayObjects:
     @property
     def nbytes(self) -> int:
         """Bytes of its elements."""
-        return math.prod(self._shape) * self._array.dtype.itemsize
+        return math.prod(self._own_shape) * self._array.dtype.itemsize
 
     def places(self) -> tuple[npt.NDArray[Any], ...] | None:
         """Of the chunks that are stored: numbers in C order, offsets and sizes in the file, and whether the
         bytes there are those of Zarr. ``None``: they are of no chunk.
         """
         if self._keeps_bytes:
-            found = self._stored
-            return found["number"], found["offset"], found["size"], found["filter_mask"] == 0
+            found, own = self._stored, self._counts(self._own_shape)
+            numbers = found["number"]
+            if own != self.counts:
+                numbers = np.ravel_multi_index(np.unravel_index(numbers, own), self.counts)
+            return numbers, found["offset"], found["size"], found["filter_mask"] == 0
         offset = self._array._facts.get("offset")
         # One run of bytes, and one chunk.
         if offset is None or self._array.dtype.kind not in "biufc" or math.prod(self.counts) != 1:
@@ -275,10 +202,12 @@ class ArrayObjects:
 
     def _encoded(self, start: tuple[int, ...]) -> bytes | None:
         """A chunk that is decoded, and encoded as the metadata say."""
-        stop = (min(a + b, n) for a, b, n in zip(start, self._chunks, self._shape, strict=True))
+        stop = (min(a + b, n) for a, b, n in zip(start, self._chunks, self._own_shape, strict=True))
         place = tuple(slice(a, b) for a, b in zip(start, stop, strict=True))
         store = MemoryStore()
-        one: Array = create_array(store, shape=self._chunks, **self._fixed)
+        one_chunk = {**json.loads(self.document), "shape": self._chunks, "attributes": {}}
+        store.set(_DOCUMENT, json.dumps(one_chunk).encode())
+        one: Array = open_array(store, mode="r+", config={"write_empty_chunks": True})
         source = self._array.asstr() if self._is_text else self._array
         values = source[place]
         one[tuple(slice(0, n) for n in np.shape(values))] = values
@@ -300,10 +229,6 @@ class ArrayObjects:
         ):
             return []
         return [str(n) for n in range(self.counts[len(given)])]
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
 
 
 def _cut_up(shape: tuple[int, ...], element: int) -> tuple[int, ...]:

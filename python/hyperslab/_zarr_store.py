@@ -44,13 +44,20 @@ class ZarrStore(Store):
     def __init__(self, store: Any) -> None:
         self._objects = _Objects(store)
         # By its name, so that all who open it take turns.
-        self._native = _native.StoreHandle.mapping(self._objects, str(store))
+        self._native = _native.StoreHandle.mapping(
+            self._objects, str(store), self.supports_consolidated_metadata, _checks_chunks(store)
+        )
         self._read_only = bool(store.read_only)
 
     @property
     def zarr_store(self) -> Any:
         """The store of zarr-python."""
         return self._objects.store
+
+    @property
+    def supports_consolidated_metadata(self) -> bool:
+        """Whether groups may have consolidated metadata, as the store of zarr-python says."""
+        return bool(getattr(self.zarr_store, "supports_consolidated_metadata", True))
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -63,6 +70,15 @@ class ZarrStore(Store):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (self.zarr_store, self._read_only)
+
+
+def _checks_chunks(store: Any) -> bool:
+    """Whether it refuses chunks that the metadata in it does not have: a session of Icechunk does."""
+    kinds = type(store).__mro__
+    if any(kind.__module__.partition(".")[0] == "icechunk" for kind in kinds):
+        return True
+    wraps = any(kind.__name__ == "WrapperStore" and kind.__module__.startswith("zarr.") for kind in kinds)
+    return wraps and _checks_chunks(store._store)
 
 
 def _unpickled(store: Any, read_only: bool) -> Store:

@@ -63,7 +63,7 @@ class VirtualizarrParser:
             raise UnsupportedError(
                 f"{url}: no file of HDF5 or NetCDF; VirtualiZarr has a ZarrParser for Zarr"
             )
-        objects = FileObjects(root, cut=False)
+        objects = FileObjects(root, cut=False, names_all=True)
         if not isinstance(objects.node(self.group), FileGroup):
             raise UnsupportedError(f"{url}: no group {self.group!r}")
         return manifests.ManifestStore(self._group(objects, self.group, url), registry=registry)

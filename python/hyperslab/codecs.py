@@ -393,3 +393,7 @@ def _parse(metadata: Mapping[str, Any]) -> Codec | None:
         return kind._parse(settings, v2)
     except TypeError:
         return None
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

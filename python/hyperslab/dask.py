@@ -327,3 +327,7 @@ def _write(target: Array, place: tuple[slice, ...], block: Any, threads: int | N
 
 def _done(_blocks: object) -> None:
     """What is returned when everything is written."""
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

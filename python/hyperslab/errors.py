@@ -279,3 +279,7 @@ class ZarrUserWarning(UserWarning):
 
 class ZarrRuntimeWarning(RuntimeWarning):
     """An argument of zarr-python that has no effect."""
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

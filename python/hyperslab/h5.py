@@ -63,3 +63,7 @@ __all__ = [
     "string_dtype",
     "vlen_dtype",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

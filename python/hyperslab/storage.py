@@ -24,3 +24,7 @@ __all__ = [
     "ZarrStore",
     "ZipStore",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

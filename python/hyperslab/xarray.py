@@ -7,6 +7,7 @@ attributes and encodings. Decoding is xarray's own.
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -27,6 +28,7 @@ from hyperslab._group import Group
 from hyperslab._group_common import AnyGroup
 from hyperslab._hdf5_group import FileGroup
 from hyperslab._open import open_group
+from hyperslab._regular import open_regular
 from hyperslab._store import Store
 from hyperslab._xarray_files import FileReader, FileTree
 from hyperslab._xarray_write import to_zarr
@@ -85,6 +87,8 @@ class BackendEntrypoint(_XarrayEntrypoint):
         """
         if isinstance(filename_or_obj, Store | AnyGroup):
             return True
+        if isinstance(filename_or_obj, bytes | memoryview):
+            return bytes(filename_or_obj[:8]).startswith(_MAGIC)
         if not isinstance(filename_or_obj, str | os.PathLike):
             return False
         name = os.fspath(filename_or_obj)
@@ -121,8 +125,8 @@ class BackendEntrypoint(_XarrayEntrypoint):
 
         Parameters
         ----------
-        filename_or_obj : str, os.PathLike, hyperslab.Store or hyperslab.Group
-            What `hyperslab.open_group` takes.
+        filename_or_obj : str, os.PathLike, hyperslab.Store, hyperslab.Group, bytes or memoryview
+            What `hyperslab.open_group` takes, or the contents of a file.
         group : str, optional
             The path of the group.
         storage_options, zarr_format
@@ -194,9 +198,12 @@ class _Place:
         consolidated: bool | None,
         zarr_format: Any,
     ) -> None:
-        self._given = _normalize_path(given)
+        # The contents of a file, as xarray's own engines take them.
+        self._given = io.BytesIO(given) if isinstance(given, bytes | memoryview) else _normalize_path(given)
         self._storage_options = storage_options
-        self._consolidated = consolidated
+        # As xarray has it: what such a store says counts.
+        known = getattr(given, "supports_consolidated_metadata", True)
+        self._consolidated = consolidated if known else False
         self._zarr_format = zarr_format
 
     @property
@@ -234,28 +241,32 @@ class _Place:
         self, path: str | None, dropped: frozenset[str], fill_value_is_missing: bool | None
     ) -> AbstractDataStore:
         """What reads the group at a path."""
+        start = _absolute(path)
         found = self._found(path or "/")
         if isinstance(found, FileGroup):
-            return FileReader(FileTree(found, self._source), _absolute(path), dropped)
+            return FileReader(FileTree(found, self._source), start, dropped)
         return ZarrReader(found, dropped, fill_value_is_missing)
 
     def readers(
         self, path: str | None, dropped: frozenset[str], fill_value_is_missing: bool | None
     ) -> Iterator[tuple[str, AbstractDataStore]]:
         """What reads the group at a path and all groups below it, with their paths as keys of a tree."""
+        start = _absolute(path)
         found = self._found(path or "/")
         if isinstance(found, FileGroup):
-            tree, start = FileTree(found, self._source), _absolute(path)
+            tree = FileTree(found, self._source)
             for each in tree.groups(start):
                 yield _key(each, start), FileReader(tree, each, dropped)
             return
-        start = _absolute(path)
         for each, group in zarr_groups(found):
             whole = f"{start.rstrip('/')}{each}".rstrip("/") or "/"
             yield _key(whole, start), ZarrReader(group, dropped, fill_value_is_missing)
 
 
 def _absolute(path: str | None) -> str:
+    if not isinstance(path, str | None):
+        # The error of xarray's own engines for files.
+        raise ValueError(f"group must be a string or None, found {path!r}")
     return "/" + "/".join(part for part in (path or "").split("/") if part)
 
 
@@ -284,9 +295,14 @@ def _is_readable(path: Path) -> bool:
         if path.is_dir():
             document = path / "zarr.json"
             if document.is_file():
-                return '"group"' in document.read_text(errors="replace")
+                with open_regular(document) as file:
+                    return b'"group"' in (file.read() or b"")
             return (path / ".zgroup").is_file()
-        with path.open("rb") as file:
-            return file.read(8).startswith(_MAGIC)
+        with open_regular(path) as file:
+            return (file.read(8) or b"").startswith(_MAGIC)
     except OSError:
         return False
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -9,3 +9,7 @@ from hyperslab._zarr_pipeline import CodecPipeline, Fallback, fallbacks
 from hyperslab._zarr_virtual import VirtualizarrParser
 
 __all__ = ["CodecPipeline", "Fallback", "Store", "VirtualizarrParser", "fallbacks"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

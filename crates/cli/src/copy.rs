@@ -88,9 +88,10 @@ pub(crate) struct CopyArgs {
     /// Format of the copy.
     #[arg(long, visible_alias = "zarr-format", value_enum, default_value_t = FormatArg::V3)]
     format: FormatArg,
-    /// About how much memory to use: 64MiB, 2G. At least a few chunks are needed.
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "256MiB")]
-    max_memory: u64,
+    /// About how much memory to use: 64MiB, 2G. What needs more is refused, and told how much it needs.
+    /// By default 256MiB, or what one block of a few chunks needs, where that is more.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    max_memory: Option<u64>,
     /// How many threads; all cores by default.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -101,6 +102,9 @@ pub(crate) struct CopyArgs {
     /// which; otherwise the first is an error, before anything is written.
     #[arg(long)]
     skip_unsupported: bool,
+    /// Make no consolidated metadata: all documents of a group in one, which readers far away want.
+    #[arg(long)]
+    no_consolidated: bool,
     /// Replace the array or group at DST, when the copy is complete.
     #[arg(long)]
     overwrite: bool,
@@ -209,6 +213,7 @@ impl CopyArgs {
             threads: options.threads,
             max_memory: options.max_memory,
             skip_unsupported: options.skip_unsupported,
+            consolidated: !options.unconsolidated,
             fsync: options.fsync,
             region: self.region.clone(),
             target_region: self.target_region.clone(),
@@ -236,9 +241,11 @@ impl CopyArgs {
                 FormatArg::V3 => Format::ZarrV3,
             }),
             threads: self.threads.map(usize::from),
-            max_memory: self.max_memory,
+            max_memory: self.max_memory.unwrap_or(256 << 20),
+            memory_is_limit: self.max_memory.is_some(),
             verify: self.verify,
             skip_unsupported: self.skip_unsupported,
+            unconsolidated: self.no_consolidated,
             overwrite: self.overwrite,
             fsync: self.fsync || wants_fsync(),
             region: self.region.clone(),

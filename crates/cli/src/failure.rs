@@ -4,7 +4,7 @@ use hyperslab::zarr::ZarrError;
 use hyperslab::{Error, Node, hdf5::Hdf5Error, stores};
 use std::error;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Why a command did not do what it was asked for.
 #[derive(Debug)]
@@ -15,8 +15,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// A signal came; how things are now, where there is something to say.
     Stopped(&'static str),
-    /// Nothing is stored at the path that the user gave.
-    NotFound(String),
+    /// Nothing is stored at the path that the user gave; what lies below it.
+    NotFound(String, Vec<String>),
     /// Standard output is closed or full.
     Output(io::Error),
 }
@@ -35,11 +35,11 @@ impl From<io::Error> for Failure {
 
 /// Opens what the user named.
 pub(crate) fn open(location: &str) -> Result<Node, Failure> {
+    let missing =
+        |path: PathBuf| Failure::NotFound(path.display().to_string(), stores::nodes_below(location));
     hyperslab::open(location).map_err(|error| match (stores::local_path(location), error) {
-        (Ok(Some(path)), Error::Zarr(ZarrError::NotFound { .. })) => {
-            Failure::NotFound(path.display().to_string())
-        }
-        (Ok(Some(path)), Error::Store(_)) if path.is_file() => Failure::NotFound(path.display().to_string()),
+        (Ok(Some(path)), Error::Zarr(ZarrError::NotFound { .. })) => missing(path),
+        (Ok(Some(path)), Error::Store(_)) if path.is_file() && !stores::is_archive(&path) => missing(path),
         (_, error) => error.into(),
     })
 }
@@ -87,21 +87,43 @@ impl Failure {
             Failure::Stopped("") => return Some("interrupted".into()),
             Failure::Library(error) if is_stop(error) => return Some("interrupted".into()),
             Failure::Stopped(state) => return Some(format!("interrupted; {state}")),
-            Failure::Library(error) => chain(error),
+            Failure::Library(error) => in_options(chain(error)),
             Failure::Usage(why) => why.clone(),
-            Failure::NotFound(path) => match std::fs::exists(path) {
-                Ok(false) => format!("there is no '{path}'"),
-                _ if Path::new(path).is_file() => {
-                    format!("'{path}' is a file, but not of HDF5; it is no array or group")
+            Failure::NotFound(path, below) => {
+                let what = match std::fs::exists(path) {
+                    Ok(false) => format!("there is no '{path}'"),
+                    _ if stores::is_archive(Path::new(path)) => {
+                        format!(
+                            "'{path}' is no array or group: there is no Zarr metadata at the root of the archive"
+                        )
+                    }
+                    _ if Path::new(path).is_file() => {
+                        format!("'{path}' is a file, but not of HDF5; it is no array or group")
+                    }
+                    _ => format!("'{path}' is no array or group: there is no Zarr metadata in it"),
+                };
+                match below.as_slice() {
+                    [] => what,
+                    below => format!("{what}; try '{}'", below.join("' or '")),
                 }
-                _ => format!("'{path}' is no array or group: there is no Zarr metadata in it"),
-            },
+            }
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return None,
             Failure::Output(error) => format!("cannot write to standard output: {error}"),
         };
         // Names from outside may hold anything; a message stays one line.
         let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         Some(format!("error: {line}"))
+    }
+}
+
+/// A message of the library with the names that its options have here.
+fn in_options(text: String) -> String {
+    const NAMES: [&str; 5] = ["chunks", "shards", "region", "overwrite", "max_memory"];
+    let text = text.replace("set overwrite to", "pass --overwrite to");
+    match text.split_once(": ") {
+        Some(("compressor", rest)) => format!("--codec: {rest}"),
+        Some((name, rest)) if NAMES.contains(&name) => format!("--{}: {rest}", name.replace('_', "-")),
+        _ => text,
     }
 }
 
@@ -131,6 +153,18 @@ mod tests {
         let failure = Failure::from(error);
         assert_eq!(failure.message().unwrap(), "error: cannot make '/a b': no space left");
         assert_eq!(failure.exit_code(), 1);
+    }
+
+    #[test]
+    fn messages_speak_of_options() {
+        let message = |why: &str| Failure::from(Error::Options(why.to_owned())).message().unwrap();
+        assert_eq!(message("chunks: 1 size is given"), "error: --chunks: 1 size is given");
+        assert_eq!(message("max_memory: too little"), "error: --max-memory: too little");
+        assert_eq!(message("compressor: no"), "error: --codec: no");
+        assert_eq!(
+            message("array 'a': set overwrite to replace"),
+            "error: array 'a': pass --overwrite to replace"
+        );
     }
 
     #[test]

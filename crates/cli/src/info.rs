@@ -103,12 +103,17 @@ fn array_rows(info: &Info, array: &Array) -> Vec<Fact> {
         None => (info.chunks_stored, chunks),
         Some(shards) => (shards.stored, text::count(shards.total, "shard")),
     };
-    let stored = format!("{stored} of {total}, {}{ratio}", text::bytes(info.bytes_stored));
+    // Web servers do not list what they have.
+    let known = |bytes: Option<u64>| bytes.map_or_else(|| "not known".to_owned(), text::bytes);
+    let stored = stored.map_or_else(
+        || format!("not known, of {total}"),
+        |stored| format!("{stored} of {total}, {}{ratio}", known(info.bytes_stored)),
+    );
     rows.push(("fill value", info.fill_value.brief()));
     if info.vlen.is_none() {
         rows.push(("in memory", text::bytes(info.bytes)));
     }
-    rows.push(("stored", if array.has_chunks() { stored } else { text::bytes(info.bytes_stored) }));
+    rows.push(("stored", if array.has_chunks() { stored } else { known(info.bytes_stored) }));
     rows
 }
 
@@ -140,7 +145,12 @@ fn group_rows(info: &GroupInfo) -> Vec<Fact> {
         ("in memory", text::bytes(info.bytes)),
         (
             "stored",
-            format!("{}, {}", text::count(info.chunks_stored, "chunk"), text::bytes(info.bytes_stored)),
+            match (info.chunks_stored, info.bytes_stored) {
+                (Some(chunks), Some(bytes)) => {
+                    format!("{}, {}", text::count(chunks, "chunk"), text::bytes(bytes))
+                }
+                _ => "not known".into(),
+            },
         ),
     ];
     rows.extend(info.failures.iter().map(|(path, why)| ("unreadable", format!("{path}: {why}"))));

@@ -7,8 +7,9 @@ use crate::selection;
 use crate::signals::Watch;
 use crate::style::Style;
 use crate::text;
-use hyperslab::statistics::{Bins, Part, StatisticsOptions, number_type, statistics};
-use hyperslab::{Array, Below, DataType, Error, Index, Json, Kind, Node, NodeKind};
+use hyperslab::meaning::number_element;
+use hyperslab::statistics::{Bins, Part, StatisticsOptions, Told, number_type, statistics};
+use hyperslab::{Array, Below, DataType, Error, Index, Json, Node, NodeKind};
 use std::io::{self, Write};
 use std::ops::Range;
 
@@ -17,6 +18,9 @@ use std::ops::Range;
 /// Everything is read once, in little memory. Not-a-number and not-a-time are missing, and with
 /// --missing other values; all others count. Of a group, all arrays of numbers below it are told.
 /// Dates and times are told in their unit, since 1970.
+///
+/// Attributes of CF are followed, as xarray does: _FillValue and missing_value are missing,
+/// scale_factor, add_offset and _Unsigned say which numbers stored ones stand for ("packed").
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -30,9 +34,12 @@ pub(crate) struct StatsArgs {
     /// Which part of an array: integers and slices of step 1; everything by default.
     #[arg(allow_hyphen_values = true)]
     selection: Option<String>,
-    /// A number that counts as missing. May be given several times.
+    /// A stored number that counts as missing. May be given several times.
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     missing: Vec<String>,
+    /// Tell stored numbers, whatever attributes say of them.
+    #[arg(long)]
+    raw: bool,
     /// Show a histogram of N bins.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     bins: Option<u32>,
@@ -59,7 +66,7 @@ fn range(text: &str) -> Result<(f64, f64), String> {
 /// What was found out of an array.
 struct Found {
     name: String,
-    dtype: DataType,
+    is_float: bool,
     words: String,
     part: Part,
     bins: Option<Bins>,
@@ -118,15 +125,19 @@ impl Command for StatsArgs {
 impl StatsArgs {
     fn of(&self, name: String, array: &Array, meter: &Meter<'_>) -> Result<Found, Failure> {
         let words = array.type_words();
-        let Some(dtype) = number_type(array) else {
+        let Some(told) = Told::of(array, self.raw)? else {
             statistics(array, &StatisticsOptions::default())?;
             return Err(Failure::Usage(format!("{name} has no numbers")));
         };
+        let packed = if told.scaled { " packed" } else { "" };
+        let (words, is_float) = (words + packed, told.is_float());
         let region = self.region(array)?;
-        let missing: Result<Vec<_>, _> = self.missing.iter().map(|value| element(value, dtype)).collect();
+        let missing: Result<Vec<_>, _> =
+            self.missing.iter().map(|value| element(value, told.stored)).collect();
         let options = StatisticsOptions {
             region: Some(region.clone()),
             missing: missing?.into_iter().flatten().collect(),
+            raw: self.raw,
             progress: Some(meter),
             ..StatisticsOptions::default()
         };
@@ -141,10 +152,10 @@ impl StatsArgs {
             _ => None,
         };
         let part = run(given.clone())?;
-        let found = |part, bins| Found { name: name.clone(), dtype, words: words.clone(), part, bins };
+        let found = |part, bins| Found { name: name.clone(), is_float, words: words.clone(), part, bins };
         match self.bins {
             Some(count) if given.is_none() => {
-                let bins = even(between(&part, dtype), count)?;
+                let bins = even(between(&part, is_float), count)?;
                 Ok(found(run(Some(bins.clone()))?, Some(bins)))
             }
             _ => Ok(found(part, given)),
@@ -186,10 +197,10 @@ impl StatsArgs {
 }
 
 /// Where a histogram begins and ends, as NumPy has it.
-fn between(part: &Part, dtype: DataType) -> (f64, f64) {
-    let (low, high) = match (part.count, dtype.kind()) {
+fn between(part: &Part, is_float: bool) -> (f64, f64) {
+    let (low, high) = match (part.count, is_float) {
         (0, _) => (0.0, 1.0),
-        (_, Kind::Float) => (part.min, part.max),
+        (_, true) => (part.min, part.max),
         _ => (part.min_int as f64, part.max_int as f64),
     };
     if low < high { (low, high) } else { (low - 0.5, high + 0.5) }
@@ -200,37 +211,22 @@ fn element(text: &str, dtype: DataType) -> Result<Option<Vec<u8>>, Failure> {
     if text.parse::<f64>().is_err() {
         return Err(Failure::Usage(format!("--missing: {text:?} is not a number")));
     }
-    let float = text.parse::<f64>().unwrap_or(f64::NAN);
-    let whole = text.parse::<i128>().ok().or((float.fract() == 0.0).then_some(float as i128));
-    Ok(match (dtype.kind(), dtype.size()) {
-        (Kind::Float, 4) => Some((float as f32).to_ne_bytes().to_vec()),
-        (Kind::Float, 8) => Some(float.to_ne_bytes().to_vec()),
-        (Kind::Float, _) => return Err(Failure::Usage("--missing is not known of half floats".into())),
-        (Kind::UInt | Kind::Bool, size) => whole.and_then(|n| {
-            let n = u64::try_from(n).ok().filter(|n| size == 8 || n >> (8 * size) == 0)?;
-            Some(n.to_le_bytes().get(..size)?.to_vec())
-        }),
-        (_, size) => whole.and_then(|n| {
-            let n = i64::try_from(n).ok()?;
-            let shift = 64 - 8 * size as u32;
-            ((n << shift) >> shift == n).then_some(n.to_le_bytes().get(..size)?.to_vec())
-        }),
-    })
+    Ok(number_element(text, dtype))
 }
 
 impl Found {
     /// Smallest and largest as text; of no elements a dash.
     fn ends(&self) -> (String, String) {
         let Part { count, min, max, min_int, max_int, .. } = self.part;
-        match (count, self.dtype.kind()) {
+        match (count, self.is_float) {
             (0, _) => ("-".into(), "-".into()),
-            (_, Kind::Float) => (short(min), short(max)),
+            (_, true) => (short(min), short(max)),
             _ => (min_int.to_string(), max_int.to_string()),
         }
     }
 
     fn to_json(&self) -> Json {
-        let (part, is_float) = (&self.part, self.dtype.kind() == Kind::Float);
+        let (part, is_float) = (&self.part, self.is_float);
         let there = part.count > 0;
         let number = |n: f64| if there { Json::float(n) } else { Json::Null };
         let whole = |n: i128| if there { Json::from(n) } else { Json::Null };
@@ -336,14 +332,10 @@ mod tests {
 
     #[test]
     fn missing_values_are_elements() {
-        let of = |text: &str, name: &str| element(text, name.parse().unwrap()).unwrap();
-        assert_eq!(of("-1", "|i1"), Some(vec![255]));
-        assert_eq!(of("-999", "|i1"), None);
-        assert_eq!(of("256", "|u1"), None);
-        assert_eq!(of("1.5", "<i4"), None);
-        assert_eq!(of("1e3", "<i2"), Some(1000i16.to_le_bytes().to_vec()));
-        assert_eq!(of("-999.25", "<f4"), Some((-999.25f32).to_ne_bytes().to_vec()));
-        assert!(element("x", "<f4".parse().unwrap()).is_err());
+        let of = |text: &str, name: &str| element(text, name.parse().unwrap());
+        assert_eq!(of("-1", "|i1").unwrap(), Some(vec![255]));
+        assert_eq!(of("-999", "|i1").unwrap(), None);
+        assert!(of("x", "<f4").is_err());
     }
 
     #[test]

@@ -83,10 +83,21 @@ pub(crate) fn value(json: &Json, longest: usize) -> String {
         Json::String(text) => format!("\"{}\"", plain(text)),
         other => other.to_text(None),
     };
+    shortened(&text, longest)
+}
+
+/// A text of at most `longest` characters. A longer one ends in an ellipsis.
+pub(crate) fn shortened(text: &str, longest: usize) -> String {
     match text.char_indices().nth(longest) {
         Some(_) => text.chars().take(longest.saturating_sub(1)).chain(['…']).collect(),
-        None => text,
+        None => text.to_owned(),
     }
+}
+
+/// Characters of a line: what the shell says of its terminal (`COLUMNS`), else 80.
+pub(crate) fn line_width() -> usize {
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
+    columns.filter(|columns| *columns > 0).unwrap_or(80)
 }
 
 #[cfg(test)]

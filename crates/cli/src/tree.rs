@@ -29,6 +29,9 @@ enum Cells {
 /// What the numbers in each column say, for the heading.
 const HEADINGS: [&str; 5] = ["shape", "type", "chunks", "codecs", "stored"];
 
+/// Columns that may be shortened so that lines fit, in this order, and how short they may get.
+const SHORTENED: [(usize, usize); 2] = [(1, 16), (3, 12)];
+
 /// List the arrays and groups of a hierarchy.
 ///
 /// For each array: shape, element type, shape of chunks (and of the shards that they lie in),
@@ -141,18 +144,30 @@ fn cells(opened: Result<Node, Error>, ask: Ask<'_>) -> Result<Cells, Error> {
 }
 
 fn print(root: &str, rows: &[Line], style: Style, out: &mut dyn Write) -> io::Result<()> {
+    print_within(text::line_width(), root, rows, style, out)
+}
+
+/// Element types of many members, and lists of codecs, are shortened to fit `room` characters.
+fn print_within(room: usize, root: &str, rows: &[Line], style: Style, out: &mut dyn Write) -> io::Result<()> {
     let is_array = |row: &&Line| matches!(row.cells, Cells::Array(_));
     let name_width = rows.iter().map(|row| width(&row.branch) + width(&row.name)).max().unwrap_or(0);
-    let widths: [usize; 5] = std::array::from_fn(|column| {
+    let mut widths: [usize; 5] = std::array::from_fn(|column| {
         let cell = |row: &Line| match &row.cells {
             Cells::Array(cells) => cells.get(column).map_or(0, |cell| width(cell)),
             _ => 0,
         };
         rows.iter().map(cell).max().unwrap_or(0).max(HEADINGS.get(column).map_or(0, |heading| heading.len()))
     });
+    for (column, least) in SHORTENED {
+        let whole = name_width + widths.iter().map(|width| width + 2).sum::<usize>();
+        if let Some(width) = widths.get_mut(column) {
+            *width = width.saturating_sub(whole.saturating_sub(room)).max(least.min(*width));
+        }
+    }
     let line = |cells: [&str; 5]| -> String {
         let mut line = String::new();
         for (column, (cell, full)) in cells.into_iter().zip(widths).enumerate() {
+            let cell = &text::shortened(cell, full);
             let pad = " ".repeat(full.saturating_sub(width(cell)));
             // Sizes are compared with each other: their ends are aligned.
             let (before, after) = if column == 4 { (pad.as_str(), "") } else { ("", pad.as_str()) };
@@ -181,4 +196,31 @@ fn print(root: &str, rows: &[Line], style: Style, out: &mut dyn Write) -> io::Re
 /// Columns on a terminal; right for names without wide or combining characters.
 fn width(text: &str) -> usize {
     text.chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_element_types_do_not_break_lines() {
+        let fields: Vec<String> = (0..20).map(|n| format!("field{n}: float64")).collect();
+        let array = |name: &str, dtype: String| Line {
+            branch: "├── ".into(),
+            name: name.into(),
+            cells: Cells::Array(["(1000,)".into(), dtype, "(100,)".into(), "zstd".into(), "1.0 KiB".into()]),
+        };
+        let rows = [array("table", format!("{{{}}}", fields.join(", "))), array("x", "float64".into())];
+        let shown = |room| {
+            let mut out = Vec::new();
+            print_within(room, "root", &rows, Style::of_stdout(), &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let lines = shown(80);
+        assert!(lines.lines().all(|line| line.chars().count() <= 80), "{lines}");
+        assert!(lines.contains("{field0: float64, field1: ") && lines.contains("…  (100,)"), "{lines}");
+        assert!(shown(1000).contains("field19: float64}"));
+        // Short types stay as they are.
+        assert!(shown(20).lines().nth(2).unwrap().contains("float64"), "{}", shown(20));
+    }
 }

@@ -59,7 +59,7 @@ impl Codec for Base64 {
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
         let size = self.max_encoded(src.len());
         dst.truncate(size);
-        match BASE64.encode_slice(src, sized(dst, size)) {
+        match BASE64.encode_slice(src, sized(dst, size, "base64")?) {
             Ok(_) => Ok(()),
             Err(error) => Err(CodecError::encode("base64", error.to_string())),
         }

@@ -140,7 +140,7 @@ impl Codec for BitRound {
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
         dst.truncate(src.len());
-        let dst = sized(dst, src.len());
+        let dst = sized(dst, src.len(), "bitround")?;
         let of = |kind| Numbers { kind, order: self.dtype.order(), parts: 1 };
         let (keepbits, bits) = (self.keepbits, self.bits);
         match self.dtype.number_size() {

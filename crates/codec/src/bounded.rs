@@ -5,8 +5,8 @@
 //! input, or all the room that its buffer has, and doubles it while the codec says that there is
 //! more.
 
-use crate::walk::{self, Between, Output, stage_room};
-use crate::{Codec, CodecError, Result, Scratch};
+use crate::walk::{self, Between, Output};
+use crate::{Codec, CodecError, Result, Scratch, room};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -102,10 +102,7 @@ pub fn check_vlen_limit(codec: &'static str, decoded: usize, stored: usize) -> R
 fn fresh<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'a mut [u8]> {
     if buf.len() < len {
         *buf = Vec::new();
-        // `vec!` aborts if there is no memory; this fails.
-        stage_room(buf, len, codec)?;
-        *buf = Vec::new();
-        *buf = vec![0; len];
+        *buf = room::zeros(len).ok_or_else(|| CodecError::memory(codec, len))?;
     }
     Ok(buf.get_mut(..len).unwrap_or_default())
 }

@@ -16,6 +16,7 @@
 //! runs behind a codec that makes other elements.
 
 use crate::registry::Config;
+use crate::room;
 use crate::{
     ArrayToBytes, ByteOrder, Codec, CodecError, Context, DataType, Racing, Result, Scratch, copy_front, front,
 };
@@ -86,8 +87,7 @@ impl Codec for BytesCodec {
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
-        dst.clear();
-        dst.extend_from_slice(src);
+        room::fill(dst, src, "bytes")?;
         self.swap(dst);
         Ok(())
     }

@@ -9,7 +9,7 @@
 //! chunk.
 
 use crate::registry::Config;
-use crate::{Codec, CodecError, Result, Scratch, chain};
+use crate::{Codec, CodecError, Result, Scratch, chain, room};
 use bzip2::{Action, Compress, Compression, Decompress, Status};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -90,7 +90,7 @@ impl Codec for Bzip2 {
         let (mut read, mut status) = (0, Status::Ok);
         while status != Status::StreamEnd {
             // What the library says is the most: 1 % and 600 bytes more than there are.
-            dst.reserve(src.len() - read + src.len() / 100 + 600);
+            room::reserve(dst, src.len() - read + src.len() / 100 + 600, "bz2")?;
             let rest = src.get(read..).unwrap_or_default();
             let done = stream.compress_vec(rest, dst, Action::Finish);
             status = done.map_err(|error| CodecError::encode("bzip2", error.to_string()))?;

@@ -342,7 +342,7 @@ impl Codec for CastValue {
 
 impl ArrayToArray for CastValue {
     fn encoded<'a>(&self, array: &Context<'a>) -> Context<'a> {
-        self.elements.context(self, array)
+        Context { by_value: true, ..self.elements.context(self, array) }
     }
 }
 

@@ -163,7 +163,7 @@ impl Codec for Categorize {
         }
         let len = self.max_encoded(src.len());
         dst.truncate(len);
-        let stored = sized(dst, len).chunks_exact_mut(self.encoded.size());
+        let stored = sized(dst, len, NAME)?.chunks_exact_mut(self.encoded.size());
         for (to, element) in stored.zip(src.chunks_exact(size)) {
             let Some(number) = self.numbers.get(element) else {
                 let chars = element.as_chunks().0.iter().map(|bytes| match self.decoded.order() {

@@ -80,7 +80,9 @@ impl Objects for Categories {
 
     fn join(&self, elements: &[&[u8]], chunk: &mut Vec<u8>) -> Result<(), String> {
         let size = self.encoded.size();
-        let stored = sized(chunk, elements.len().saturating_mul(size)).chunks_exact_mut(size);
+        let stored = sized(chunk, elements.len().saturating_mul(size), NAME)
+            .map_err(|error| error.to_string())?
+            .chunks_exact_mut(size);
         for (at, (to, element)) in stored.zip(elements).enumerate() {
             let number = self.numbers.get(*element).ok_or_else(|| {
                 let text: String = String::from_utf8_lossy(element).chars().take(100).collect();

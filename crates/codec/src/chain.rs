@@ -8,6 +8,7 @@
 //! If elements have variable length, nothing tells how many bytes lie behind the first codec.
 //! Buffers then grow as needed ([`crate::decode_bounded`]).
 
+use crate::bounded::decode_bounded;
 use crate::walk::{self, Between, Output, first_name, peel};
 use crate::{Codec, CodecError, Heap, Reach, Result, Scratch, Vlen};
 use std::ops::Range;
@@ -153,6 +154,29 @@ impl CodecChain {
             Some(_) => Between::Vlen(sizes),
         };
         walk::decode(codecs, between, src, Output::Part(dst, wanted), scratch, verify)
+    }
+
+    /// Decodes a chunk that may end early: at least the first `wanted` bytes must be there, which is
+    /// [`CodecError::Size`] otherwise. The rest of `dst` is zeroed. It has exactly
+    /// [`CodecChain::decoded_size`] bytes. `verify` as with [`CodecChain::decode`].
+    pub fn decode_front(
+        &self,
+        src: &[u8],
+        wanted: usize,
+        dst: &mut [u8],
+        scratch: &mut Scratch,
+        verify: bool,
+    ) -> Result<()> {
+        let mut front = Vec::new();
+        decode_bounded(&self.codecs, src, self.decoded_size(), &mut front, scratch, verify)?;
+        match dst.split_at_mut_checked(front.len()) {
+            Some((there, missing)) if front.len() >= wanted => {
+                there.copy_from_slice(&front);
+                missing.fill(0);
+                Ok(())
+            }
+            _ => Err(CodecError::size(first_name(&self.codecs), self.decoded_size(), front.len())),
+        }
     }
 
     /// For chains that [only frame](CodecChain::only_frames): the decoded bytes within the stored
@@ -322,6 +346,30 @@ mod tests {
             let mut out = vec![0; 999];
             assert!(chain(names, 1000).decode(&stored, &mut out, &mut scratch, true).is_err(), "{names:?}");
             assert!(chain(names, 999).encode(&data, &mut stored, &mut scratch).is_err(), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn chunks_that_end_early() {
+        let mut scratch = Scratch::default();
+        let data = noise(1000, 3);
+        for names in CHAINS {
+            let (_, mut stored) = encoded(names, &data);
+            let (longer, mut out) = (chain(names, 2500), vec![0xA5; 2500]);
+            assert!(longer.decode(&stored, &mut out, &mut scratch, true).is_err());
+            for wanted in [0, 1, 1000] {
+                out.fill(0xA5);
+                longer.decode_front(&stored, wanted, &mut out, &mut scratch, true).unwrap();
+                assert!(out[..1000] == data && out[1000..].iter().all(|byte| *byte == 0), "{names:?}");
+            }
+            let error = longer.decode_front(&stored, 1001, &mut out, &mut scratch, true).unwrap_err();
+            assert!(matches!(error, CodecError::Size { expected: 2500, found: 1000, .. }), "{error}");
+            let error = chain(names, 999).decode_front(&stored, 1, &mut out[..999], &mut scratch, true);
+            assert!(matches!(error, Err(CodecError::Size { .. })), "{error:?}");
+            if names.ends_with("crc32c") {
+                *stored.last_mut().unwrap() ^= 1;
+                assert!(longer.decode_front(&stored, 1, &mut out, &mut scratch, true).is_err());
+            }
         }
     }
 

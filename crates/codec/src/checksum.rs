@@ -9,7 +9,7 @@
 //! "end"`).
 
 use crate::registry::Config;
-use crate::{Codec, CodecError, Racing, Result, Scratch, copy_front};
+use crate::{Codec, CodecError, Racing, Result, Scratch, copy_front, room};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -57,19 +57,27 @@ pub(crate) fn checked<'a>(
 }
 
 /// A chunk with its checksum. The copy is summed, because `src` may change.
-pub(crate) fn framed(location: Location, src: &[u8], dst: &mut Vec<u8>, sum: impl FnOnce(&[u8]) -> u32) {
+pub(crate) fn framed(
+    codec: &'static str,
+    location: Location,
+    src: &[u8],
+    dst: &mut Vec<u8>,
+    sum: impl FnOnce(&[u8]) -> u32,
+) -> Result<()> {
     dst.clear();
-    dst.reserve(src.len() + SUM);
+    room::reserve(dst, src.len().saturating_add(SUM), codec)?;
     if location == Location::End {
         dst.extend_from_slice(src);
         let sum = sum(dst);
-        return dst.extend_from_slice(&sum.to_le_bytes());
+        dst.extend_from_slice(&sum.to_le_bytes());
+        return Ok(());
     }
     dst.extend_from_slice(&[0; SUM]);
     dst.extend_from_slice(src);
     if let Some((place, payload)) = dst.split_first_chunk_mut::<SUM>() {
         *place = sum(payload).to_le_bytes();
     }
+    Ok(())
 }
 
 /// The most bytes of a chunk with its checksum.
@@ -113,8 +121,7 @@ impl Codec for Checksum {
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
-        framed(self.location, src, dst, self.sum());
-        Ok(())
+        framed(self.name, self.location, src, dst, self.sum())
     }
 
     fn racing(&self) -> Racing {

@@ -56,8 +56,7 @@ impl Codec for Crc32c {
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
-        framed(self.location(), src, dst, crc_fast::crc32_iscsi);
-        Ok(())
+        framed("crc32c", self.location(), src, dst, crc_fast::crc32_iscsi)
     }
 
     fn racing(&self) -> Racing {

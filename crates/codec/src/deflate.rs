@@ -5,7 +5,7 @@
 //! writes past the room that it is given. It cannot stream, but it can be given less room than
 //! there is data: that is how the front part of a chunk is decoded.
 
-use crate::{CodecError, Result};
+use crate::{CodecError, Result, room};
 use libdeflate_sys as sys;
 use libdeflater::{CompressionLvl, Compressor};
 use serde::Deserialize;
@@ -113,6 +113,7 @@ impl Contexts {
             Wrapper::Gzip => compressor.gzip_compress_bound(src.len()),
             Wrapper::Zlib => compressor.zlib_compress_bound(src.len()),
         };
+        room::reserve(dst, bound.saturating_sub(dst.len()), wrapper.name())?;
         dst.resize(bound, 0);
         let written = match wrapper {
             Wrapper::Gzip => compressor.gzip_compress(src, dst),

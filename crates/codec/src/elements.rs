@@ -21,7 +21,8 @@ pub(crate) struct Elements {
 
 impl Elements {
     /// Elements of the types `decoded` and `encoded`, of which the chunks of `array` must be a
-    /// whole number. Fails with [`CodecError::Unfit`] if they are no numbers.
+    /// whole number. Elements that come by value keep the byte order that they have. Fails with
+    /// [`CodecError::Unfit`] if they are no numbers.
     pub(crate) fn new(
         codec: &'static str,
         decoded: DataType,
@@ -29,6 +30,7 @@ impl Elements {
         array: &Context<'_>,
     ) -> Result<Self> {
         let unfit = |why: String| CodecError::Unfit { why: format!("{codec:?}: {why}") };
+        let decoded = if array.by_value { decoded.with_order(array.dtype.order()) } else { decoded };
         let numbers = |dtype: DataType| {
             let why = || unfit(format!("expected bool, integers, floats or complex numbers, found {dtype}"));
             Numbers::of(dtype).ok_or_else(why)
@@ -58,7 +60,7 @@ impl Elements {
             let count = array.decoded_size().map_or(u64::MAX, |size| (size / self.decoded.size()) as u64);
             vec![count].into()
         };
-        Context { dtype: self.encoded, shape, fill: fill.into(), ..array.clone() }
+        Context { dtype: self.encoded, shape, by_value: false, fill: fill.into(), ..array.clone() }
     }
 
     /// [`Codec::max_encoded`].
@@ -134,7 +136,7 @@ impl Elements {
         }
         let size = self.max_encoded(src.len());
         dst.truncate(size);
-        Ok(sized(dst, size))
+        sized(dst, size, codec)
     }
 }
 

@@ -17,6 +17,14 @@ pub enum CodecError {
         /// What is wrong, with offsets and values where known.
         why: String,
     },
+    /// There is no memory for what the codec makes.
+    #[error("{codec}: no memory for {bytes} bytes")]
+    Memory {
+        /// The codec.
+        codec: &'static str,
+        /// How many bytes are needed.
+        bytes: u64,
+    },
     /// The encoded bytes decode to another size than the metadata implies.
     #[error("{codec}: decodes to {found} bytes where {expected} are expected")]
     Size {
@@ -106,6 +114,11 @@ impl CodecError {
     /// Shorthand for [`CodecError::Corrupt`].
     pub(crate) fn corrupt(codec: &'static str, why: impl Into<String>) -> Self {
         CodecError::Corrupt { codec, why: why.into() }
+    }
+
+    /// Shorthand for [`CodecError::Memory`].
+    pub(crate) fn memory(codec: &'static str, bytes: usize) -> Self {
+        CodecError::Memory { codec, bytes: bytes as u64 }
     }
 
     /// Shorthand for [`CodecError::Encode`].

@@ -10,7 +10,7 @@
 //! machines; so either is right, as it is to the HDF5 library.
 
 use crate::low::low32;
-use crate::{Codec, CodecError, Racing, Result, Scratch, copy_front};
+use crate::{Codec, CodecError, Racing, Result, Scratch, copy_front, room};
 use serde_json::{Value, json};
 
 /// The `fletcher32` filter.
@@ -51,7 +51,7 @@ impl Codec for Fletcher32 {
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
         dst.clear();
-        dst.reserve(src.len() + 4);
+        room::reserve(dst, src.len().saturating_add(4), "fletcher32")?;
         dst.extend_from_slice(src);
         // The sum is that of the copy: `src` may change.
         let sum = sum(dst);

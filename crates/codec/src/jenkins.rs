@@ -59,8 +59,7 @@ impl Codec for JenkinsLookup3 {
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
-        framed(Location::End, src, dst, |bytes| self.sum(bytes));
-        Ok(())
+        framed("jenkins_lookup3", Location::End, src, dst, |bytes| self.sum(bytes))
     }
 
     fn racing(&self) -> Racing {

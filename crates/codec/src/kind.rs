@@ -33,6 +33,11 @@ pub struct Context<'a> {
     pub shape: Cow<'a, [u64]>,
     /// The first axis is the fastest instead (`"order": "F"` of Zarr v2).
     pub fortran: bool,
+    /// Whether elements go to the next codec by value: they have the byte order of `dtype`, also
+    /// if that codec's configuration names the other one. So it is in Zarr v3, up to the first
+    /// filter of numcodecs. A codec of Zarr v2, or behind such a filter, takes bytes for what its
+    /// configuration names.
+    pub by_value: bool,
     /// The fill value: one element in `dtype`'s byte order. If elements have variable length: its
     /// bytes.
     pub fill: Cow<'a, [u8]>,
@@ -43,7 +48,8 @@ impl Context<'_> {
     /// the size of elements.
     pub fn of_elements(dtype: DataType) -> Self {
         let fill = vec![0; dtype.size()].into();
-        Context { dtype, vlen: None, optional: None, shape: Cow::Owned(vec![1]), fortran: false, fill }
+        let shape = Cow::Owned(vec![1]);
+        Context { dtype, vlen: None, optional: None, shape, fortran: false, by_value: false, fill }
     }
 
     /// Bytes that compressors take for one element: 1 if elements have variable length, as in

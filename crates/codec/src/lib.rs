@@ -58,6 +58,7 @@ mod racing;
 mod registered;
 pub mod registry;
 mod reshape;
+pub mod room;
 mod scalar;
 mod scale_offset;
 mod scratch;
@@ -210,6 +211,12 @@ pub trait Codec: Debug + Send + Sync {
     /// How little of an encoded chunk has to be decoded to get at a part of it.
     fn reach(&self) -> Reach {
         Reach::Whole
+    }
+
+    /// Fails where a setting is out of range, and the encoder takes the nearest one: as numcodecs does,
+    /// whose metadata may have any. For codecs that a user chooses.
+    fn check_settings(&self) -> Result<()> {
+        Ok(())
     }
 
     /// For codecs that another language runs: that language, `"Python"`. `explain` shows them,

@@ -26,7 +26,7 @@ use std::ops::Range;
 /// The `lz4` codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lz4 {
-    /// Larger is faster and compresses less; anything below 1 is 1.
+    /// Larger is faster and compresses less; anything below 1 is 1, anything above 65537 is that.
     pub acceleration: i32,
 }
 
@@ -39,6 +39,9 @@ struct Fields {
 
 /// The most that the library compresses at once (`LZ4_MAX_INPUT_SIZE`).
 const MAX_DECODED: usize = 0x7E00_0000;
+
+/// The largest acceleration that the library has (`LZ4_ACCELERATION_MAX`).
+const MAX_ACCELERATION: i32 = 65537;
 
 impl Lz4 {
     /// From the `configuration` of v3 metadata.
@@ -57,6 +60,14 @@ impl Lz4 {
 impl Codec for Lz4 {
     fn name(&self) -> &'static str {
         "lz4"
+    }
+
+    fn check_settings(&self) -> Result<()> {
+        if (1..=MAX_ACCELERATION).contains(&self.acceleration) {
+            return Ok(());
+        }
+        let found = self.acceleration;
+        Err(CodecError::config("lz4", format!("acceleration must be 1 to {MAX_ACCELERATION}, found {found}")))
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
@@ -175,7 +186,9 @@ fn compress(src: &[u8], dst: &mut Vec<u8>, acceleration: i32) -> bool {
     // SAFETY: takes a number.
     let bound = unsafe { lz4_sys::LZ4_compressBound(len) };
     let Ok(room) = usize::try_from(bound) else { return false };
-    dst.reserve(room);
+    if dst.try_reserve(room).is_err() {
+        return false;
+    }
     let spare = dst.spare_capacity_mut();
     // SAFETY: `src` is given with its own length; the destination is spare capacity of at least
     // `room` bytes, of which the library writes at most `bound`, which is the same number.

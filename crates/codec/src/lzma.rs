@@ -15,7 +15,7 @@
 //! gets no more than the chunk can fill; others may ask for [`DICTIONARY`] or twice the chunk.
 
 use crate::registry::Config;
-use crate::{Codec, CodecError, Result, Scratch, chain};
+use crate::{Codec, CodecError, Result, Scratch, chain, room};
 use liblzma::stream::{Action, Check, Error, Filters, LzmaOptions, MatchFinder, Mode, Status, Stream};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -273,7 +273,7 @@ impl Codec for Lzma {
         let mut status = Status::Ok;
         while status != Status::StreamEnd {
             let rest = behind(src, &stream);
-            dst.reserve(rest.len() / 4 + 4096);
+            room::reserve(dst, rest.len() / 4 + 4096, "lzma")?;
             let done = stream.process_vec(rest, dst, Action::Finish);
             status = done.map_err(|error| CodecError::encode("lzma", error.to_string()))?;
         }

@@ -98,7 +98,7 @@ pub(crate) fn encode(
     let mut lookup = used.lookup();
     let elements = cells.iter().enumerate().map(|(at, cell)| {
         let cell = Cell::read(cell);
-        lookup.bytes(cell).ok_or_else(|| format!("element {at}: there is no {cell:?}"))
+        lookup.bytes(cell).ok_or_else(|| format!("element {at}: it has no bytes"))
     });
     let elements: Vec<&[u8]> = elements.collect::<Result<_, _>>()?;
     dst.clear();

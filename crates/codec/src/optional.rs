@@ -27,10 +27,10 @@
 //! In memory an element is its value and a byte that is 1 ([`DataType::optional`]).
 
 use crate::registry::{CODECS, Config, MOST_CODECS};
-use crate::walk::{stage, stage_room};
+use crate::walk::stage;
 use crate::{
     AnyCodec, ArrayToBytes, ByteOrder, Codec, CodecChain, CodecError, Context, DataType, Kind, Result,
-    Scratch, front,
+    Scratch, front, room,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -264,8 +264,8 @@ impl Optional {
             return Err(CodecError::encode(NAME, why));
         }
         let size = self.value.size();
-        stage_room(raw, src.len(), NAME)?;
         raw.clear();
+        room::reserve(raw, src.len(), NAME)?;
         raw.extend(src.chunks_exact(size + 1).map(is_there));
         let there = raw.iter().filter(|valid| **valid != 0).count();
         self.mask.chain.encode(raw, encoded, scratch)?;

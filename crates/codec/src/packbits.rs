@@ -205,7 +205,7 @@ impl Codec for PackBits {
         let (size, padding) = self.packed();
         let stored = self.max_encoded(src.len());
         dst.truncate(stored);
-        let whole = sized(dst, stored);
+        let whole = sized(dst, stored, "packbits")?;
         let packed = match (self.fields.padding_encoding, whole) {
             (Padding::FirstByte, [at, packed @ ..]) | (Padding::LastByte, [packed @ .., at]) => {
                 *at = padding;

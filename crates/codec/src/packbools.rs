@@ -171,7 +171,7 @@ impl Codec for PackBools {
         let size = self.max_encoded(src.len());
         dst.truncate(size);
         let (whole, rest) = src.as_chunks::<8>();
-        if let Some((padding, packed)) = sized(dst, size).split_first_mut() {
+        if let Some((padding, packed)) = sized(dst, size, "packbits")?.split_first_mut() {
             *padding = low8((8 - rest.len() as u64) % 8);
             let (start, _) = packed.split_at_mut(whole.len().min(packed.len()));
             pack_all(whole, start);
@@ -211,6 +211,7 @@ impl ArrayToArray for PackBools {
             optional: None,
             shape: vec![count].into(),
             fortran: false,
+            by_value: array.by_value,
             fill: vec![0].into(),
         }
     }

@@ -13,7 +13,9 @@
 //! only: a chunk says itself how it was made.
 
 use crate::registry::Config;
-use crate::{ArrayToBytes, ByteOrder, Codec, CodecError, Context, DataType, Kind, Result, Scratch, chain};
+use crate::{
+    ArrayToBytes, ByteOrder, Codec, CodecError, Context, DataType, Kind, Result, Scratch, chain, room,
+};
 use bytemuck::Pod;
 use bytemuck::allocation::pod_collect_to_vec;
 use pco::data_types::Number;
@@ -221,7 +223,8 @@ fn decode<T: Number + Pod>(src: &[u8], dst: &mut [u8]) -> Result<usize> {
         let progress = match bytemuck::try_cast_slice_mut::<u8, T>(place) {
             Ok(numbers) => chunk.read(numbers),
             Err(_) => {
-                let mut aligned = vec![T::zeroed(); chunk.n()];
+                let none = || CodecError::memory("pcodec", chunk.n().saturating_mul(size_of::<T>()));
+                let mut aligned = room::zeros::<T>(chunk.n()).ok_or_else(none)?;
                 let progress = chunk.read(&mut aligned);
                 place.copy_from_slice(bytemuck::cast_slice(&aligned));
                 progress

@@ -73,7 +73,7 @@ impl PlainObjects {
     fn put(&self, value: Scalar, to: &mut [u8]) -> Result<(), String> {
         let bytes = |number: i128| number.to_le_bytes();
         let size = to.len();
-        let unfit = |value: &Scalar| format!("{value:?} is no {}", self.dtype);
+        let unfit = |value: &Scalar| format!("{value} is no {}", self.dtype);
         match (self.dtype.kind(), value) {
             (Kind::Bool, Scalar::Bool(value)) => to.fill(value.into()),
             (Kind::Int | Kind::UInt, Scalar::Integer(number)) => {
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn refused() {
         for (dtype, text, why) in [
-            ("|u1", r#"[256,"|u1",[1]]"#, "element 0 of the chunk: Integer(256) is no |u1"),
+            ("|u1", r#"[256,"|u1",[1]]"#, "element 0 of the chunk: 256 is no |u1"),
             ("|i1", r#"[-129,"|i1",[1]]"#, "is no |i1"),
             ("|i1", r#"[1.0,"|i1",[1]]"#, "is no |i1"),
             ("|b1", r#"[1,"|b1",[1]]"#, "is no |b1"),

@@ -191,6 +191,14 @@ pub fn makes_bytes(name: &str) -> bool {
     }
 }
 
+/// Whether the codec of a Zarr v3 name is one from array to array; `None`: it is one that only a
+/// finder knows.
+pub fn is_filter(name: &str) -> Option<bool> {
+    let name = current_name(name);
+    let line = CODECS.0.iter().chain(registered::all()).find(|line| line.v3.contains(&name))?;
+    Some(matches!(line.make, Make::ArrayToArray(_)))
+}
+
 impl Table {
     /// The names of Zarr v3: first those of its own, then zarr-python's for numcodecs' codecs.
     pub fn v3_names(&self) -> Vec<&'static str> {

@@ -19,7 +19,7 @@
 //! They never run: bytes stay what they are. What comes after them sees the new shape.
 
 use crate::registry::{Config, NoFields};
-use crate::{ArrayToArray, Codec, CodecError, Context, Racing, Result, Scratch, copy_front};
+use crate::{ArrayToArray, Codec, CodecError, Context, Racing, Result, Scratch, copy_front, room};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -132,9 +132,7 @@ impl Codec for Reshape {
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
-        dst.clear();
-        dst.extend_from_slice(src);
-        Ok(())
+        room::fill(dst, src, self.name())
     }
 
     fn racing(&self) -> Racing {

@@ -11,6 +11,18 @@ pub(crate) enum Scalar {
     Text(String),
 }
 
+/// As JSON has it, for messages.
+impl std::fmt::Display for Scalar {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Scalar::Bool(value) => write!(f, "{value}"),
+            Scalar::Integer(value) => write!(f, "{value}"),
+            Scalar::Float(value) => write!(f, "{value:?}"),
+            Scalar::Text(value) => write!(f, "{value:?}"),
+        }
+    }
+}
+
 /// How values are spelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spelling {

@@ -179,6 +179,6 @@ impl Codec for ScaleOffset {
 
 impl ArrayToArray for ScaleOffset {
     fn encoded<'a>(&self, array: &Context<'a>) -> Context<'a> {
-        self.elements.context(self, array)
+        Context { by_value: true, ..self.elements.context(self, array) }
     }
 }

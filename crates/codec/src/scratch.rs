@@ -1,7 +1,7 @@
 //! What one thread keeps between chunks: codec contexts and intermediate buffers.
 
 use crate::hdf5::blosc2;
-use crate::{blosc, deflate, zstd};
+use crate::{CodecError, Result, blosc, deflate, room, zstd};
 
 /// Contexts and buffers of one thread, made on first use and reused for every chunk after: in the
 /// steady state decoding or encoding a chunk allocates nothing.
@@ -40,13 +40,13 @@ impl std::fmt::Debug for Scratch {
 /// The first `len` bytes of a buffer that only grows, with stale contents. New bytes are zeroed once,
 /// when the buffer grows.
 #[expect(clippy::indexing_slicing, reason = "the buffer has just grown to that size")]
-pub(crate) fn sized(buf: &mut Vec<u8>, len: usize) -> &mut [u8] {
+pub(crate) fn sized<'b>(buf: &'b mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'b mut [u8]> {
     if buf.capacity() < len {
         // Nothing is copied, and new memory of the system is zero already.
         *buf = Vec::new();
-        *buf = vec![0; len];
+        *buf = room::zeros(len).ok_or_else(|| CodecError::memory(codec, len))?;
     } else if buf.len() < len {
         buf.resize(len, 0);
     }
-    &mut buf[..len]
+    Ok(&mut buf[..len])
 }

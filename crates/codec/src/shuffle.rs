@@ -74,7 +74,7 @@ impl Codec for Shuffle {
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
         self.check()?;
         dst.truncate(src.len());
-        shuffle(self.element_size, src, sized(dst, src.len()));
+        shuffle(self.element_size, src, sized(dst, src.len(), "shuffle")?);
         Ok(())
     }
 

@@ -123,7 +123,7 @@ impl Codec for Transpose {
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _: &mut Scratch) -> Result<()> {
         dst.truncate(src.len());
-        let dst = sized(dst, src.len());
+        let dst = sized(dst, src.len(), "transpose")?;
         self.each(src.len(), |array, stored| {
             if let (Some(to), Some(from)) = (dst.get_mut(stored), src.get(array)) {
                 to.copy_from_slice(from);

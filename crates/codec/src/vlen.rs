@@ -287,7 +287,7 @@ impl Vlen {
             let (len, found) = (cell.len as usize, lookup.from(cell));
             let bytes = found.and_then(|from| from.get(..len));
             let (Some(from), Some(bytes)) = (found, bytes) else {
-                return Err(format!("element {at}: there is no {cell:?}"));
+                return Err(format!("element {at}: it has no bytes"));
             };
             self.check_item(at, bytes)?;
             put(dst, end, &cell.len.to_le_bytes());

@@ -6,7 +6,7 @@
 
 use crate::bounded::{check_vlen_limit, decode_growing};
 use crate::scratch::sized;
-use crate::{Codec, CodecError, Racing, Result, Scratch};
+use crate::{Codec, CodecError, Racing, Result, Scratch, room};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -153,9 +153,7 @@ pub(crate) fn encode(
     scratch: &mut Scratch,
 ) -> Result<()> {
     let Some((last, earlier)) = codecs.split_last() else {
-        dst.clear();
-        dst.extend_from_slice(src);
-        return Ok(());
+        return room::fill(dst, src, first_name(codecs));
     };
     let [mut from, mut to] = std::mem::take(&mut scratch.stages);
     let mut step = |codec: &dyn Codec, input: Option<&[u8]>, out: &mut Vec<u8>| {
@@ -191,11 +189,8 @@ pub(crate) fn encode_lent(
     };
     // Out of the scratch while in use, so that the codecs can have the rest of it.
     let mut own = std::mem::take(&mut scratch.own);
-    own.clear();
-    let result = stage_room(&mut own, src.len(), first.name()).and_then(|()| {
-        own.extend_from_slice(src);
-        encode(codecs, vlen, &own, dst, scratch)
-    });
+    let result =
+        room::fill(&mut own, src, first.name()).and_then(|()| encode(codecs, vlen, &own, dst, scratch));
     scratch.own = own;
     result
 }
@@ -221,15 +216,7 @@ pub(crate) fn peel<'c, 'b>(
 /// A stage buffer of `len` bytes. The bound comes from metadata: where there is no such memory that
 /// is an error, not an abort.
 pub(crate) fn stage<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'a mut [u8]> {
-    stage_room(buf, len, codec)?;
-    Ok(sized(buf, len))
-}
-
-/// Makes room for `len` bytes.
-pub(crate) fn stage_room(buf: &mut Vec<u8>, len: usize, codec: &'static str) -> Result<()> {
-    let failed =
-        |_| CodecError::corrupt(codec, format!("no memory for an intermediate result of {len} bytes"));
-    buf.try_reserve_exact(len.saturating_sub(buf.len())).map_err(failed)
+    sized(buf, len, codec)
 }
 
 #[cfg(test)]

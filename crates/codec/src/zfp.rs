@@ -16,7 +16,9 @@
 //! is rounded up to either.
 
 use crate::registry::Config;
-use crate::{ArrayToBytes, ByteOrder, Codec, CodecError, Context, DataType, Kind, Result, Scratch, chain};
+use crate::{
+    ArrayToBytes, ByteOrder, Codec, CodecError, Context, DataType, Kind, Result, Scratch, chain, room,
+};
 use bytemuck::{Pod, allocation::pod_collect_to_vec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -328,7 +330,8 @@ impl Codec for Zfp {
         let elements = self.field.dims.iter().map(|length| length.max(&1)).product::<usize>();
         let total = elements.saturating_mul(size);
         let to = crate::front("zfp", dst, total)?;
-        let mut values = vec![0; elements.saturating_mul(self.field.scalar_type.size())];
+        let bytes = elements.saturating_mul(self.field.scalar_type.size());
+        let mut values = room::zeros(bytes).ok_or_else(|| CodecError::memory("zfp", bytes))?;
         decode_field("zfp", &mut stream, src.len(), &self.config, &self.field, &mut values)?;
         to.copy_from_slice(&self.demoted(&values));
         Ok(total)

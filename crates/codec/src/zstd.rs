@@ -21,7 +21,7 @@
 //! the caller's memory, which serves as window.
 
 use crate::registry::{configuration, configuration_v2};
-use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, chain};
+use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, chain, room};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -71,10 +71,9 @@ impl Zstd {
     /// From the `configuration` of v3 metadata.
     pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
         let Fields { level, checksum } = configuration("zstd", metadata)?;
-        if LEVELS.contains(&level) {
-            return Ok(Zstd { level, checksum });
-        }
-        Err(CodecError::config("zstd", format!("level must be -131072 to 22, found {level}")))
+        let zstd = Zstd { level, checksum };
+        zstd.check_settings()?;
+        Ok(zstd)
     }
 
     /// From the object of v2 metadata. Any level: numcodecs stores what it was given, and takes the
@@ -92,6 +91,13 @@ impl Zstd {
 impl Codec for Zstd {
     fn name(&self) -> &'static str {
         "zstd"
+    }
+
+    fn check_settings(&self) -> Result<()> {
+        if LEVELS.contains(&self.level) {
+            return Ok(());
+        }
+        Err(CodecError::config("zstd", format!("level must be -131072 to 22, found {}", self.level)))
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
@@ -121,7 +127,7 @@ impl Codec for Zstd {
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
         let compressor = scratch.zstd.compressor.get_or_insert_with(CCtx::create);
         dst.clear();
-        dst.reserve(zstd_safe::compress_bound(src.len()));
+        room::reserve(dst, zstd_safe::compress_bound(src.len()), "zstd")?;
         let result = compressor
             .set_parameter(CParameter::CompressionLevel(self.nearest_level()))
             .and_then(|_| compressor.set_parameter(CParameter::ChecksumFlag(self.checksum)))

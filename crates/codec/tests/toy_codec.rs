@@ -29,6 +29,7 @@ fn array() -> Context<'static> {
         optional: None,
         shape: vec![3, 4].into(),
         fortran: false,
+        by_value: true,
         fill: 5_i16.to_le_bytes().to_vec().into(),
     }
 }

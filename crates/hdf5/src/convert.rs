@@ -94,11 +94,14 @@ impl Conversion {
 
     /// Converts the elements that have bytes in `wanted`.
     fn run(&self, src: &[u8], wanted: Range<usize>, dst: &mut [u8]) -> Result<(), CodecError> {
-        let count = src.len() / self.stored;
-        let found = count.checked_mul(self.memory).filter(|_| src.len().is_multiple_of(self.stored));
-        if found != Some(dst.len()) || wanted.end > dst.len() {
-            let found = found.unwrap_or(src.len()).max(wanted.end) as u64;
-            return Err(CodecError::Size { codec: NAME, expected: dst.len() as u64, found });
+        if !src.len().is_multiple_of(self.stored) {
+            let why = format!("{} bytes are no whole number of elements of {} bytes", src.len(), self.stored);
+            return Err(CodecError::Corrupt { codec: NAME, why });
+        }
+        let found = (src.len() / self.stored).saturating_mul(self.memory);
+        if found != dst.len() || wanted.end > dst.len() {
+            let (expected, found) = (dst.len() as u64, found as u64);
+            return Err(CodecError::Size { codec: NAME, expected, found });
         }
         let (first, end) = (wanted.start / self.memory, wanted.end.div_ceil(self.memory));
         let src = src.get(first * self.stored..end * self.stored).unwrap_or_default();
@@ -468,12 +471,19 @@ mod tests {
         assert_eq!(decode(6, 8), Ok(8));
         assert_eq!(decode(6, 20), Ok(8));
         assert_eq!(decode(0, 0), Ok(0));
-        for (stored, memory) in [(7, 8), (5, 8), (6, 7), (6, 0), (1, 0)] {
-            assert!(
-                decode(stored, memory).unwrap_err().contains("hdf5 elements: decodes to"),
-                "{stored} {memory}"
-            );
+        for (stored, memory, why) in [
+            (7, 8, "7 bytes are no whole number of elements of 3 bytes"),
+            (5, 8, "5 bytes are no whole number"),
+            (1, 0, "1 bytes are no whole number"),
+            (6, 7, "hdf5 elements: decodes to 8 bytes where 7 are expected"),
+            (6, 0, "hdf5 elements: decodes to 8 bytes where 0 are expected"),
+        ] {
+            let error = decode(stored, memory).unwrap_err();
+            assert!(error.contains(why), "{stored} {memory}: {error}");
         }
+        let short = codec.decode_part(&[0; 6], 0..8, &mut [0; 12], &mut Scratch::default());
+        let short = short.unwrap_err().to_string();
+        assert!(short.contains("decodes to 8 bytes where 12 are expected"), "{short}");
         assert_eq!(codec.max_encoded(8), 6);
         assert_eq!(codec.max_encoded(usize::MAX), usize::MAX / 4 * 3 + 3);
         let mut scratch = Scratch::default();

@@ -15,8 +15,8 @@ use crate::object_header::ObjectHeader;
 use crate::virtual_dataset::{self, VirtualSource};
 use crate::vlen::{Items, KeptIds};
 use crate::{Attribute, File, Hdf5Error, Result};
-use hyperslab_array::ArrayLayout;
-use hyperslab_codec::Scratch;
+use hyperslab_array::{ArrayError, ArrayLayout};
+use hyperslab_codec::{Scratch, room};
 use hyperslab_store::fork::Lazy;
 use std::sync::Arc;
 
@@ -206,6 +206,10 @@ impl Facts {
         let filters = file.message(header, messages::filter::KIND, filter::parse)?;
         let element = Element::of_dataset(&datatype, file.sizes());
         let element = element.map_err(|why| source.wrong("datatype message", address, why))?;
+        if !room::for_elements(element.size) {
+            let (array, bytes) = (source.name(), element.size as u64);
+            return Err(ArrayError::Memory { array, what: "an element", bytes }.into());
+        }
         if let DataLayout::Chunked(layout) = &data {
             let (rank, size) = (dataspace.shape().len(), u64::from(datatype.size));
             if layout.chunk.len() != rank || layout.element_size != size {

@@ -63,6 +63,22 @@ pub enum Hdf5Error {
         /// The file.
         file: String,
     },
+    /// A structure was never written: its bytes are zeros.
+    #[error(
+        "{file}{} is incomplete: the {structure} at address {address} has no bytes yet. The file is open for writing, or its writer was \
+         killed: close its writer, or have it flush the file",
+        shown(object)
+    )]
+    Incomplete {
+        /// The file.
+        file: String,
+        /// Path of the object.
+        object: Option<String>,
+        /// The structure, as the specification calls it.
+        structure: &'static str,
+        /// Its address.
+        address: u64,
+    },
     /// A structure cannot be right.
     #[error("{file}{}, {structure} at address {address}: {why}", shown(object))]
     Parse {
@@ -175,6 +191,7 @@ impl Hdf5Error {
     pub fn within(mut self, path: &str) -> Self {
         let object = match &mut self {
             Hdf5Error::Parse { object, .. }
+            | Hdf5Error::Incomplete { object, .. }
             | Hdf5Error::Invalid { object, .. }
             | Hdf5Error::Unsupported { object, .. }
             | Hdf5Error::Refused { object, .. } => object,

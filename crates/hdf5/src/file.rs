@@ -105,9 +105,9 @@ impl File {
         }
         if let Some(end) = superblock.end_from(base).filter(|end| *end > source.size() && !superblock.swmr) {
             let size = source.size();
-            return Err(
-                source.invalid(format!("it is truncated: {end} bytes are expected, {size} are there"))
-            );
+            return Err(source.invalid(format!(
+                "it is truncated, or its writer has not finished: {end} bytes are expected, {size} are there"
+            )));
         }
         let file = File {
             inner: Arc::new(Inner {
@@ -146,7 +146,7 @@ impl File {
         let old = &inner.superblock;
         let new = match self.again(|| inner.source.parse("superblock", 0, 128, Superblock::parse)) {
             // It may be elsewhere now, or no superblock at all: opening finds out.
-            Err(Hdf5Error::Parse { .. }) => return Ok(false),
+            Err(Hdf5Error::Parse { .. } | Hdf5Error::Incomplete { .. }) => return Ok(false),
             new => new?,
         };
         let same = *old == Superblock { end: old.end, writing: old.writing, swmr: old.swmr, ..new };
@@ -330,7 +330,7 @@ impl File {
         let mut attempt = 1;
         loop {
             match read() {
-                Err(Hdf5Error::Parse { .. })
+                Err(Hdf5Error::Parse { .. } | Hdf5Error::Incomplete { .. })
                     if self.inner.superblock.swmr && attempt < ATTEMPTS && !rehearsal::is_on() =>
                 {
                     std::thread::sleep(PAUSE * attempt);

@@ -43,7 +43,7 @@ impl Source {
                         let guess = to_usize(needed.max(*guess));
                         self.parse(structure, *address, guess, |cursor| parse(place, cursor))?;
                     }
-                    answer => answer.map_err(|why| self.wrong(structure, *address, why))?,
+                    answer => answer.map_err(|why| self.refused(structure, *address, there, why))?,
                 }
                 place += 1;
             }

@@ -241,7 +241,8 @@ fn hyperslab(cursor: &mut Cursor<'_>) -> Parsed<Selection> {
 /// What is wrong with a slab.
 fn check(slab: &Slab) -> Result<(), String> {
     let Slab { start, stride, count, block } = *slab;
-    let told = format!("start {start}, stride {stride}, count {count:?}, block {block:?}");
+    let size = |n: Option<u64>| n.map_or("without limit".to_owned(), |n| n.to_string());
+    let told = format!("start {start}, stride {stride}, count {}, block {}", size(count), size(block));
     match (count, block) {
         (Some(0), _) | (_, Some(0)) => Err(format!("it is empty ({told})")),
         (None, None) => Err(format!("both count and block are without limit ({told})")),

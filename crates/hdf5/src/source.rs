@@ -23,6 +23,9 @@ const KEPT: u64 = 32 << 20;
 /// No structure of metadata is larger than this. (A chunk index or a heap is many structures.)
 pub(crate) const LARGEST: u64 = 1 << 30;
 
+/// Zeros at the start of a structure that was never written. Most structures begin with four letters.
+const UNWRITTEN: usize = 16;
+
 /// Reads between two checks for an interrupt: on a network disk that takes 10 ms for each, 160 ms.
 /// (A store far away makes many at once, and looks for interrupts itself.)
 const RUNS: usize = 16;
@@ -236,8 +239,24 @@ impl Source {
                 Err(ParseError::Need(needed)) if needed > wanted => {
                     wanted = needed.max(wanted.saturating_mul(2)).min(available);
                 }
-                Err(why) => return Err(self.wrong(structure, address, why)),
+                Err(why) => return Err(self.refused(structure, address, &bytes, why)),
             }
+        }
+    }
+
+    /// An error about a structure that begins with these bytes. A writer reserves room for structures
+    /// before it writes them: that shows as zeros, with which no structure begins.
+    pub(crate) fn refused(
+        &self,
+        structure: &'static str,
+        address: u64,
+        bytes: &[u8],
+        why: ParseError,
+    ) -> Hdf5Error {
+        let start = bytes.get(..UNWRITTEN.min(bytes.len())).unwrap_or_default();
+        match !start.is_empty() && start.iter().all(|byte| *byte == 0) {
+            true => Hdf5Error::Incomplete { file: self.name(), object: None, structure, address },
+            false => self.wrong(structure, address, why),
         }
     }
 
@@ -502,6 +521,21 @@ mod tests {
         let mut whole = vec![0; 199_998];
         source.read_into("x", [(0, whole.as_mut_slice())]).unwrap();
         assert!(whole[..1] == *b"0" && whole[65_530..65_540] == *b"abcdefghij" && whole[199_997] == 7);
+    }
+
+    #[test]
+    fn what_was_never_written_is_said() {
+        let mut bytes = vec![0; 200];
+        bytes[150] = 1;
+        let source = source(&bytes);
+        let wrong = |cursor: &mut Cursor<'_>| cursor.version("list", &[1]);
+        for (address, unwritten) in [(0, true), (134, true), (135, false), (140, false), (190, true)] {
+            let error = source.parse("list", address, 16, wrong).unwrap_err();
+            assert_eq!(matches!(error, Hdf5Error::Incomplete { .. }), unwritten, "{address}: {error}");
+            let many = source.parse_many("list", &[(address, 16)], |_, cursor| wrong(cursor).map(drop));
+            assert_eq!(matches!(many, Err(Hdf5Error::Incomplete { .. })), unwritten, "{address}: {many:?}");
+        }
+        says(source.parse("list", 7, 16, wrong).unwrap_err().to_string(), "its writer was killed");
     }
 
     #[test]

@@ -452,7 +452,7 @@ impl Array {
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {
-        self.written().map(drop)
+        Ok(self.written()?.store_repair(None)?)
     }
 
     fn check_element<T: Element>(&self) -> Result<()> {

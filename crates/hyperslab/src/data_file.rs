@@ -113,11 +113,6 @@ impl DataFile {
         self.format() == other.format() && self.0.id() == other.0.id()
     }
 
-    /// Whether it follows the conventions of NetCDF-4.
-    pub(crate) fn is_netcdf4(&self) -> Result<bool> {
-        self.0.is_netcdf4()
-    }
-
     /// Opens what is at a path (`""`: the root). Links are followed.
     pub fn open(&self, path: &str) -> Result<Node> {
         self.object(path)?.into_node()

@@ -142,6 +142,13 @@ impl ArrayNode for Hdf5Array {
         copying::read(self, selection, options, paths)
     }
 
+    fn absent_text(&self) -> Result<Option<Vec<u8>>> {
+        match self.dataset.element().kind {
+            ElementKind::VlenString { .. } => Ok(Some(copying::absent_text(&self.dataset)?)),
+            _ => Ok(None),
+        }
+    }
+
     fn copies_absent(&self) -> bool {
         copying::copies_absent(&self.dataset)
     }
@@ -171,6 +178,8 @@ impl ArrayNode for Hdf5Array {
         let all = all.saturating_mul(u64::from(self.dataset.datatype().size));
         Ok(match self.dataset.data_layout() {
             DataLayout::Compact { size, .. } => (1, *size),
+            // As the library counts: what the dataset takes in other files, whether they are there or not.
+            DataLayout::Contiguous { .. } if !self.dataset.external_files().is_empty() => (1, all),
             DataLayout::Contiguous { address: Some(_), size } => (1, size.unwrap_or(all)),
             _ => (0, 0),
         })
@@ -213,6 +222,9 @@ impl ArrayNode for Hdf5Array {
     }
 }
 
+/// The number of the filter that HDF5 calls deflate, and h5py gzip.
+const DEFLATE: u16 = 1;
+
 /// The place of a chunk in the grid.
 pub(crate) fn place(index: &ChunkIndex, number: u64) -> Dims {
     let mut rest = number;
@@ -224,8 +236,12 @@ pub(crate) fn place(index: &ChunkIndex, number: u64) -> Dims {
     place
 }
 
-/// The registered name of a filter, else that in the file, else its number.
+/// The name of a filter that users of h5py know, else the registered one, else that in the file, else
+/// its number.
 pub(crate) fn filter_name(filter: &Filter) -> String {
+    if filter.id == DEFLATE {
+        return "gzip".into();
+    }
     let registered = hyperslab_codec::hdf5::name(filter.id).map(str::to_owned);
     registered.or(filter.name.clone()).unwrap_or_else(|| format!("filter {}", filter.id))
 }

@@ -3,7 +3,6 @@
 use crate::interface::{FileNode, Object};
 use crate::{DataFile, Format, Result, local_files, settings};
 use hyperslab_hdf5::{self as hdf5, File, FileOptions};
-use hyperslab_netcdf::netcdf4;
 use hyperslab_store::Store;
 use std::sync::Arc;
 
@@ -46,9 +45,5 @@ impl FileNode for File {
 
     fn close(&self) {
         File::close(self);
-    }
-
-    fn is_netcdf4(&self) -> Result<bool> {
-        Ok(netcdf4::is_netcdf4(self)?)
     }
 }

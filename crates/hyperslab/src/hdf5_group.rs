@@ -1,6 +1,5 @@
 //! Groups of HDF5: what is below them.
 
-use crate::copy::{Copying, hdf5 as copying};
 use crate::interface::{Below, FileNode, GroupNode, Object, StoredNode, stored_in_file};
 use crate::{DataFile, Error, Format, Json, NodeKind, Result, error::check, hdf5_json};
 use hyperslab_hdf5::{self as hdf5, Hdf5Error, Link, LinkTarget};
@@ -46,10 +45,6 @@ impl GroupNode for hdf5::Group {
 
     fn link(&self, name: &str) -> Result<Option<LinkTarget>> {
         Ok(self.link(name)?.map(|link| link.target))
-    }
-
-    fn copied_attributes(&self, copying: &mut Copying<'_>) -> Result<Json> {
-        copying::attributes(&self.attributes()?, copying)
     }
 }
 

@@ -56,10 +56,11 @@ pub struct Info {
     pub chunk_bytes: u64,
     /// Chunks that the grid has.
     pub chunks_total: u64,
-    /// Chunks that are stored; of a stored shard, all chunks are counted.
-    pub chunks_stored: u64,
-    /// Bytes of the stored chunks or shards.
-    pub bytes_stored: u64,
+    /// Chunks that are stored; of a stored shard, all chunks are counted. `None`: not known, the store
+    /// does not list its objects.
+    pub chunks_stored: Option<u64>,
+    /// Bytes of the stored chunks or shards, if they are known.
+    pub bytes_stored: Option<u64>,
 }
 
 /// Facts about the shards of an array.
@@ -76,8 +77,8 @@ pub struct ShardInfo {
     pub grid: Vec<u64>,
     /// Shards that the grid has.
     pub total: u64,
-    /// Shards that are stored.
-    pub stored: u64,
+    /// Shards that are stored, if that is known.
+    pub stored: Option<u64>,
     /// Shards within shards, from the object inwards; one level, usually.
     pub levels: Vec<ShardLevelInfo>,
 }
@@ -95,7 +96,7 @@ pub struct ShardLevelInfo {
 }
 
 impl ShardInfo {
-    fn new(array: &Array, stored: u64) -> Option<Self> {
+    fn new(array: &Array, stored: Option<u64>) -> Option<Self> {
         let layout = array.layout();
         let sharding = layout.sharding()?;
         let grid = sharding.grid().counts(layout.shape());
@@ -134,7 +135,7 @@ impl ShardInfo {
             ("chunks", self.chunks.into()),
             ("grid", self.grid.as_slice().into()),
             ("total", self.total.into()),
-            ("stored", self.stored.into()),
+            ("stored", optional(self.stored)),
             ("levels", Json::Array(self.levels.iter().map(level).collect())),
         ])
     }
@@ -142,16 +143,20 @@ impl ShardInfo {
 
 impl Info {
     pub(crate) fn new(array: &Array, ask: Option<Ask<'_>>) -> Result<Self> {
-        let (objects, bytes_stored) = array.chunks_stored(ask)?;
+        // A file knows its chunks itself.
+        let known = array.file().is_some() || array.store().lists();
+        let stored = known.then(|| array.chunks_stored(ask)).transpose()?;
+        let (objects, bytes_stored) = (stored.map(|(objects, _)| objects), stored.map(|(_, bytes)| bytes));
         let shards = ShardInfo::new(array, objects);
         let layout = array.layout();
         let grid = layout.grid().counts(layout.shape());
         let chunks_stored = match &shards {
             None => objects,
-            Some(shards) if !shards.several_shapes => objects.saturating_mul(shards.chunks),
-            Some(_) => array
-                .as_zarr()
-                .map_or(Ok(objects), |zarr| zarr.chunks_in_stored(layout.grid().chunk_shape(), ask))?,
+            Some(shards) if !shards.several_shapes => objects.map(|n| n.saturating_mul(shards.chunks)),
+            Some(_) => match (array.as_zarr(), objects) {
+                (Some(zarr), Some(_)) => Some(zarr.chunks_in_stored(layout.grid().chunk_shape(), ask)?),
+                _ => objects,
+            },
         };
         Ok(Info {
             url: array.url(),
@@ -189,20 +194,19 @@ impl Info {
         }
     }
 
-    /// How many times smaller the stored chunks are than their elements; `None` if nothing is
-    /// stored, or elements are of variable length. Chunks that are not stored do not count; but
+    /// How many times smaller the stored chunks are than their elements; `None` if nothing is known to
+    /// be stored, or elements are of variable length. Chunks that are not stored do not count; but
     /// those of a shard that is stored do, which makes this an estimate where there are shards.
     pub fn ratio(&self) -> Option<f64> {
+        let (stored, bytes) = (self.chunks_stored? as f64, self.bytes_stored?);
         let elements = match &self.shards {
             // An estimate, with chunks of mean size.
-            None if self.several_shapes => {
-                self.bytes as f64 * self.chunks_stored as f64 / self.chunks_total.max(1) as f64
-            }
+            None if self.several_shapes => self.bytes as f64 * stored / self.chunks_total.max(1) as f64,
             // Chunks at the edge are stored whole, so this is what was encoded.
-            None => self.chunk_bytes as f64 * self.chunks_stored as f64,
-            Some(shards) => self.bytes as f64 * shards.stored as f64 / shards.total.max(1) as f64,
+            None => self.chunk_bytes as f64 * stored,
+            Some(shards) => self.bytes as f64 * shards.stored? as f64 / shards.total.max(1) as f64,
         };
-        (self.bytes_stored > 0 && self.vlen.is_none()).then(|| elements / self.bytes_stored as f64)
+        (bytes > 0 && self.vlen.is_none()).then(|| elements / bytes as f64)
     }
 
     /// As JSON: an object with the names of the fields. (The order of axes is `"C"`, `"F"` or a
@@ -230,8 +234,8 @@ impl Info {
             ("bytes", self.bytes.into()),
             ("chunk_bytes", self.chunk_bytes.into()),
             ("chunks_total", self.chunks_total.into()),
-            ("chunks_stored", self.chunks_stored.into()),
-            ("bytes_stored", self.bytes_stored.into()),
+            ("chunks_stored", optional(self.chunks_stored)),
+            ("bytes_stored", optional(self.bytes_stored)),
         ])
     }
 
@@ -245,6 +249,11 @@ impl Info {
             None
         }
     }
+}
+
+/// A number, or null.
+fn optional(number: Option<u64>) -> Json {
+    number.map_or(Json::Null, Json::from)
 }
 
 /// Bytes of all elements of an array in memory.
@@ -272,10 +281,10 @@ pub struct GroupInfo {
     pub arrays: u64,
     /// Bytes of all elements in memory.
     pub bytes: u64,
-    /// Chunks that are stored.
-    pub chunks_stored: u64,
-    /// Bytes of the stored chunks.
-    pub bytes_stored: u64,
+    /// Chunks that are stored. `None`: not known, the store does not list its objects.
+    pub chunks_stored: Option<u64>,
+    /// Bytes of the stored chunks, if they are known.
+    pub bytes_stored: Option<u64>,
     /// What is wrong with nodes that could not be opened: path and message. They are not counted.
     pub failures: Vec<(String, String)>,
 }
@@ -291,8 +300,8 @@ impl GroupInfo {
             groups: 0,
             arrays: 0,
             bytes: 0,
-            chunks_stored: 0,
-            bytes_stored: 0,
+            chunks_stored: Some(0),
+            bytes_stored: Some(0),
             failures: Vec::new(),
         };
         for below in group.below(None, ask)? {
@@ -310,8 +319,9 @@ impl GroupInfo {
                 Ok(array) => {
                     info.arrays += 1;
                     info.bytes = info.bytes.saturating_add(array.bytes);
-                    info.chunks_stored = info.chunks_stored.saturating_add(array.chunks_stored);
-                    info.bytes_stored = info.bytes_stored.saturating_add(array.bytes_stored);
+                    let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+                    info.chunks_stored = sum(info.chunks_stored, array.chunks_stored);
+                    info.bytes_stored = sum(info.bytes_stored, array.bytes_stored);
                 }
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 Err(error) => info.failures.push((below.path, error.to_string())),
@@ -335,8 +345,8 @@ impl GroupInfo {
             ("groups", self.groups.into()),
             ("arrays", self.arrays.into()),
             ("bytes", self.bytes.into()),
-            ("chunks_stored", self.chunks_stored.into()),
-            ("bytes_stored", self.bytes_stored.into()),
+            ("chunks_stored", optional(self.chunks_stored)),
+            ("bytes_stored", optional(self.bytes_stored)),
             ("failures", Json::Array(self.failures.iter().map(failure).collect())),
         ])
     }

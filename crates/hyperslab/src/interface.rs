@@ -117,11 +117,6 @@ pub(crate) trait FileNode: Debug + Send + Sync {
     fn close(&self) {
         self.store().close();
     }
-
-    /// Whether it follows the conventions of NetCDF-4.
-    fn is_netcdf4(&self) -> Result<bool> {
-        Ok(false)
-    }
 }
 
 /// What arrays and groups have in common. Upcast to [`Any`] for the type that one format alone has.
@@ -327,11 +322,6 @@ pub(crate) trait GroupNode: StoredNode {
     fn as_stored(&self) -> Result<Option<Group>> {
         Ok(None)
     }
-
-    /// The attributes that a copy gets.
-    fn copied_attributes(&self, _: &mut Copying<'_>) -> Result<Json> {
-        Ok(self.attributes()?.into_owned())
-    }
 }
 
 /// An array. A method without a comment is documented at [`Array`]'s method of the same name.
@@ -415,6 +405,11 @@ pub(crate) trait ArrayNode: StoredNode {
     /// Reads what a copy stores of elements of variable length. Pass each call the same [`Paths`].
     fn read_copied(&self, selection: &Selection, options: ReadOptions<'_>, _: &mut Paths) -> Result<Ragged> {
         self.read_ragged(selection, options)
+    }
+
+    /// The text of elements that nobody has written, if elements are text of any length.
+    fn absent_text(&self) -> Result<Option<Vec<u8>>> {
+        Ok(self.fill().map(<[u8]>::to_vec))
     }
 
     /// Whether text that was read was checked to be UTF-8.

@@ -52,6 +52,7 @@ mod index_text;
 mod info;
 mod interface;
 mod local_files;
+pub mod meaning;
 mod netcdf_array;
 mod netcdf_file;
 mod node;
@@ -80,6 +81,7 @@ pub use group::Group;
 pub use index_text::parse_indices;
 pub use info::{GroupInfo, Info, ShardInfo, ShardLevelInfo};
 pub use interface::{Below, Missing, Object, ResultOrder};
+pub use meaning::{FileMeaning, MissingValue, Variable, user_attributes};
 pub use node::{Node, NodeKind, open, open_node};
 
 pub use hyperslab_array::{

@@ -80,8 +80,7 @@ impl ArrayNode for NetcdfArray {
         Ok(Copied {
             order: self.layout.dtype().order(),
             fill: Some(self.layout.fill().bytes().to_vec()),
-            attributes: self.attributes()?.into_owned(),
-            dimension_names: self.dimension_names()?,
+            members: Vec::new(),
             key_encoding: None,
             rectilinear: None,
             fortran_order: false,

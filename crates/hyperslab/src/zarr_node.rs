@@ -105,8 +105,7 @@ impl ArrayNode for zarr::Array {
         Ok(Copied {
             order: if layout.encoding().swap() > 1 { other(dtype.order()) } else { dtype.order() },
             fill: self.fill().map(<[u8]>::to_vec),
-            attributes: zarr::Array::attributes(self).clone(),
-            dimension_names: self.dimension_names().map(<[_]>::to_vec),
+            members: Vec::new(),
             key_encoding: Some(self.key_encoding().clone()),
             fortran_order: self.fortran_order(),
             vlen: self.vlen(),

@@ -27,7 +27,7 @@ fn a_chunked_dataset() {
     assert_eq!(array.read_vec::<i32>(&[Index::At(-1), Index::At(1)]).unwrap(), [all[13]]);
     let (number, bytes) = array.chunks_stored(None).unwrap();
     let info = array.info(None).unwrap();
-    assert_eq!((info.chunks_stored, info.bytes_stored), (number, bytes));
+    assert_eq!((info.chunks_stored, info.bytes_stored), (Some(number), Some(bytes)));
     assert!(number > 0 && bytes > 0);
     assert_eq!(info.storage, Some("chunked, found by a fixed array"));
     let told = array.explain_read(&array.select(&[]).unwrap(), 100).unwrap();

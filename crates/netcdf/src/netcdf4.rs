@@ -27,6 +27,10 @@ use std::collections::{HashMap, HashSet};
 /// How `NAME` of a dimension without coordinate variable begins. Its length follows.
 pub const WITHOUT_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable.";
 
+/// How a dataset is called whose variable has the name of a dimension, and is not its coordinate
+/// variable; the name follows.
+const NOT_COORDINATES: &str = "_nc4_non_coord_";
+
 /// A dimension of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dimension {
@@ -38,11 +42,14 @@ pub struct Dimension {
     pub unlimited: bool,
     /// Whether the dataset of this name holds no coordinates, but is there for the dimension only.
     pub without_variable: bool,
+    /// Whether that dataset is a scalar: HDF5 attaches such scales, NetCDF has no such dimension.
+    pub is_scalar: bool,
     /// Address of that dataset.
     pub address: u64,
 }
 
-/// Whether an attribute belongs to the format, so that no user has written it.
+/// Whether an attribute belongs to the format, so that no user has written it. (`CLASS` and `NAME`
+/// do so at dimension scales only.)
 pub fn is_reserved(attribute: &str) -> bool {
     matches!(
         attribute,
@@ -70,6 +77,28 @@ pub fn is_netcdf4(file: &File) -> Result<bool, Hdf5Error> {
         }
     }
     Ok(false)
+}
+
+/// Whether a dataset anywhere in a file is a dimension scale.
+pub fn has_scales(file: &File) -> Result<bool, Hdf5Error> {
+    for group in groups(&file.root()?)? {
+        for dataset in datasets(&group)? {
+            if Scale::of(&dataset.attributes()?)?.is_some() {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// The name that a variable has in NetCDF, from that of its dataset.
+pub fn variable_name(dataset: &str) -> &str {
+    dataset.strip_prefix(NOT_COORDINATES).unwrap_or(dataset)
+}
+
+/// The names that the dataset of a variable may have, the one that comes first if both are there.
+pub fn dataset_names(variable: &str) -> [String; 2] {
+    [format!("{NOT_COORDINATES}{variable}"), variable.to_owned()]
 }
 
 /// The dimensions of a group by number, then those without. Groups below inherit them.
@@ -129,15 +158,17 @@ pub fn dimension_names(dataset: &Dataset) -> Result<Option<Vec<Option<String>>>,
 }
 
 /// What a dimension scale says of itself.
-pub(crate) struct Scale {
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
     /// Its number in the file (`_Netcdf4Dimid`).
-    pub(crate) id: Option<i128>,
-    without_variable: bool,
+    pub id: Option<i128>,
+    /// Whether it holds no coordinates, but is there for the dimension only.
+    pub without_variable: bool,
 }
 
 impl Scale {
     /// `None`: these are not the attributes of a scale.
-    pub(crate) fn of(attributes: &[Attribute]) -> Result<Option<Scale>, Hdf5Error> {
+    pub fn of(attributes: &[Attribute]) -> Result<Option<Scale>, Hdf5Error> {
         let (mut is_scale, mut scale) = (false, Scale { id: None, without_variable: false });
         for attribute in attributes {
             match &*attribute.name {
@@ -160,7 +191,9 @@ impl Scale {
             }
             _ => (0, false),
         };
+        let is_scalar = dataset.dataspace().shape().is_empty();
         Dimension {
+            is_scalar,
             name: last(dataset.path()).to_owned(),
             len,
             unlimited,

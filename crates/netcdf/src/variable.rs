@@ -67,6 +67,37 @@ impl Variable {
         Some([&[1], rest].concat())
     }
 
+    /// Where its chunks are: for each the place in the grid, the offset in the file, and its bytes.
+    /// Errors where one is not in the file.
+    pub fn chunk_places(&self) -> Result<Vec<(Vec<u64>, u64, u64)>, NetcdfError> {
+        let facts = &self.facts;
+        if facts.shape.contains(&0) {
+            return Ok(Vec::new());
+        }
+        let records = if facts.step > 0 { facts.shape.first().copied().unwrap_or(1) } else { 1 };
+        let place = |record: u64| {
+            let mut place = vec![0; facts.shape.len()];
+            if let Some(first) = place.first_mut() {
+                *first = record;
+            }
+            Ok((place, self.chunk_offset(record)?, facts.slab))
+        };
+        (0..records).map(place).collect()
+    }
+
+    /// Where a chunk begins: that of a record, or of all elements.
+    fn chunk_offset(&self, record: u64) -> Result<u64, NetcdfError> {
+        let (facts, inner) = (&self.facts, &self.file.inner);
+        let start = record.checked_mul(facts.step).and_then(|at| at.checked_add(facts.declared.begin));
+        let inside = |start: &u64| start.checked_add(facts.slab).is_some_and(|end| end <= inner.size);
+        start.filter(inside).ok_or_else(|| {
+            let (begin, step, len, size) = (facts.declared.begin, facts.step, facts.slab, inner.size);
+            self.wrong(format!(
+                "{len} bytes at {begin} + {record} × {step} are not in the file of {size} bytes"
+            ))
+        })
+    }
+
     /// The attribute `_FillValue`: one element. `None`: it has none, or of another type.
     pub fn fill_value(&self) -> Option<&[u8]> {
         let attribute = self.attributes().iter().find(|attribute| attribute.name == "_FillValue")?;
@@ -108,14 +139,7 @@ impl ChunkLocator for Slabs {
         found.object(|key| key.push_str(&inner.key));
         for chunk in wanted.iter() {
             let record = chunk.first().copied().unwrap_or(0);
-            let start = record.checked_mul(facts.step).and_then(|at| at.checked_add(facts.declared.begin));
-            let inside = |start: &u64| start.checked_add(facts.slab).is_some_and(|end| end <= inner.size);
-            let Some(offset) = start.filter(inside) else {
-                let (begin, step, len, size) = (facts.declared.begin, facts.step, facts.slab, inner.size);
-                let why =
-                    format!("{len} bytes at {begin} + {record} × {step} are not in the file of {size} bytes");
-                return Err(variable.wrong(why).into());
-            };
+            let offset = variable.chunk_offset(record)?;
             found.chunk(Location::Range { offset, len: facts.slab, skipped: 0 });
         }
         Ok(())

@@ -19,9 +19,9 @@ use crate::references;
 use crate::slot::Slot;
 use crate::values::Writing;
 use crate::vlen::{self, Shown};
-use hyperslab::Array;
 use hyperslab::array::{ChunkCache, element_count};
 use hyperslab::zarr::{self, Json};
+use hyperslab::{Array, Error};
 use numpy::PyArrayDescr;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::prelude::*;
@@ -35,9 +35,11 @@ pub(crate) struct ArrayBase {
     slot: Arc<Slot<Array>>,
     read_only: bool,
     pub(crate) write_empty_chunks: Option<bool>,
-    /// Whether results have their first axis fastest; `None`: as Zarr v2 metadata and the settings
-    /// say.
+    /// Whether results have their first axis fastest; `None`: as the metadata of a Zarr v2 array
+    /// says.
     pub(crate) fortran: Option<bool>,
+    /// The same of Zarr v3 arrays, where `fortran` is `None`.
+    pub(crate) fortran_v3: bool,
     /// Whether missing chunks are read as fill values; `None`: as the settings say.
     pub(crate) read_missing: Option<bool>,
     /// Where decoded chunks are kept.
@@ -65,14 +67,19 @@ impl ArrayBase {
     }
 
     pub(crate) fn writable(&self, py: Python<'_>) -> PyResult<()> {
-        self.slot.writable(py, self.read_only)
+        self.slot.writable(py, self.read_only)?;
+        let array = self.array(py)?;
+        match array.as_zarr() {
+            Some(zarr) => py.detach(|| zarr.store_repair(None)).map_err(Error::from).or_raise(py),
+            None => Ok(()),
+        }
     }
 }
 
 #[pymethods]
 impl ArrayBase {
     #[new]
-    #[pyo3(signature = (handle, read_only=false, write_empty_chunks=None, cache=None, fortran=None, read_missing=None))]
+    #[pyo3(signature = (handle, read_only=false, write_empty_chunks=None, cache=None, fortran=None, read_missing=None, fortran_v3=false))]
     fn new(
         handle: &ArrayHandle,
         read_only: bool,
@@ -80,6 +87,7 @@ impl ArrayBase {
         cache: Option<&CacheBase>,
         fortran: Option<bool>,
         read_missing: Option<bool>,
+        fortran_v3: bool,
     ) -> Self {
         let cache = cache.map(|cache| cache.cache.clone());
         let slot = handle.slot.clone();
@@ -88,6 +96,7 @@ impl ArrayBase {
             read_only,
             write_empty_chunks,
             fortran,
+            fortran_v3,
             read_missing,
             cache,
             types: PyOnceLock::new(),

@@ -11,7 +11,7 @@ use hyperslab::store::Ask;
 use hyperslab::stores::{Intent, Reached, StoreOptions, reach};
 use hyperslab::zarr::{
     Array, ArraySpec, AxisChunks, Choice, Consolidation, Creation, Format, Group, IndexLocation, Json,
-    KeyEncoding, Structure, data_type, open_with,
+    KeyEncoding, Structure, data_type, open_with, remove,
 };
 use hyperslab::{Node, Object};
 use pyo3::IntoPyObjectExt;
@@ -117,6 +117,12 @@ pub(crate) fn create_group(
     };
     let group = engine::run(py, create)?;
     Ok(GroupHandle::new(group.into()))
+}
+
+/// Removes what is stored below a path; `""`: everything in the store.
+#[pyfunction]
+pub(crate) fn remove_below(py: Python<'_>, store: &StoreHandle, path: &str) -> PyResult<()> {
+    engine::run(py, |ask| -> Result<(), Failed> { Ok(remove(&store.store, path, Some(ask))?) })
 }
 
 /// Calls a Python function of one argument.

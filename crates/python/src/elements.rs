@@ -138,7 +138,7 @@ impl ArrayBase {
         self.check_stored(py, array, selection)?;
         let fortran = self.fortran.unwrap_or_else(|| match array.result_order() {
             ResultOrder::AsStored => !array.layout().encoding().is_c_order(),
-            ResultOrder::AsSet => settings::fortran_results(),
+            ResultOrder::AsSet => self.fortran_v3,
             ResultOrder::C => false,
         });
         Ok(Reading { fortran, cache: self.cache.as_deref(), ..Reading::default() })

@@ -133,6 +133,7 @@ fn store_class(py: Python<'_>, error: &StoreError, message: String) -> PyErr {
         StoreError::Reference(broken) => match broken.why {
             Unread::Refused(_) => exception(py, "ExternalFileError", message),
             Unread::Missing => exception(py, "StoreNotFoundError", message),
+            Unread::Malformed(_) => exception(py, "MetadataValidationError", message),
             Unread::Short(_) => exception(py, "ChunkError", message),
             _ => exception(py, "StoreError", message),
         },
@@ -166,6 +167,7 @@ pub(crate) fn array(py: Python<'_>, error: &ArrayError) -> PyErr {
                 }
             }
             CodecError::Unknown { .. } => exception(py, "UnknownCodecError", message),
+            CodecError::Memory { .. } => exception(py, "OutOfMemoryError", message),
             _ => exception(py, "ChunkError", message),
         },
         ArrayError::Locate { source, .. } => match source.downcast_ref::<Hdf5Error>() {
@@ -203,6 +205,8 @@ pub(crate) fn zarr(py: Python<'_>, error: &ZarrError) -> PyErr {
         }
         ZarrError::Unsupported { what, .. } if what.contains("codec") => "UnknownCodecError",
         ZarrError::Unsupported { .. } => "UnsupportedError",
+        // As in zarr-python.
+        ZarrError::Consolidated { .. } => "ArgumentTypeError",
         ZarrError::Path { .. } | ZarrError::Invalid { .. } => "InvalidArgumentError",
         _ => "HyperslabError",
     };
@@ -228,7 +232,7 @@ fn hdf5_class(py: Python<'_>, error: &Hdf5Error, message: String) -> PyErr {
         Hdf5Error::Array(error) => return array(py, error),
         Hdf5Error::NotFound { .. } => "NodeNotFoundError",
         Hdf5Error::NoData { .. } => "StoreNotFoundError",
-        Hdf5Error::Unclosed { .. } => "UnclosedFileError",
+        Hdf5Error::Unclosed { .. } | Hdf5Error::Incomplete { .. } => "UnclosedFileError",
         Hdf5Error::Refused { .. } => "ExternalFileError",
         Hdf5Error::Unsupported { what, .. } if what.contains("filter") => "UnknownCodecError",
         Hdf5Error::Unsupported { .. } | Hdf5Error::Parse { why: ParseError::Unsupported(_), .. } => {

@@ -272,21 +272,27 @@ fn blocks(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<
             _ => number,
         };
         let count = counts.get(axis).map_or(0, |n| *n as i64);
+        let from_end = |at: i64| if at < 0 { at.saturating_add(count) } else { at };
+        let check = |at: i64| {
+            if axis >= rank || (0..count).contains(&from_end(at)) {
+                return Ok(());
+            }
+            let message = format!("block {at} is out of bounds for axis {axis} with {count} blocks");
+            Err(errors::exception(py, "BoundsCheckError", message))
+        };
         indices.push(match *index {
             Index::At(at) => {
-                let number = if at < 0 { at.saturating_add(count) } else { at };
-                if axis < rank && !(0..count).contains(&number) {
-                    let message = format!("block {at} is out of bounds for axis {axis} with {count} blocks");
-                    return Err(errors::exception(py, "BoundsCheckError", message));
-                }
+                check(at)?;
+                let number = from_end(at);
                 Index::range(place(number), place(number.saturating_add(1)))
             }
             Index::Slice { start, stop, step: 1 } => {
-                // As a slice of the blocks.
-                let bound = |bound: Option<i64>, absent: i64| {
-                    let bound = bound.unwrap_or(absent);
-                    (if bound < 0 { bound.saturating_add(count) } else { bound }).clamp(0, count)
-                };
+                // As a slice of the blocks, but for what begins behind the last one, as in zarr-python.
+                if let Some(start) = start.filter(|start| *start != 0) {
+                    check(start)?;
+                }
+                let bound =
+                    |bound: Option<i64>, absent: i64| from_end(bound.unwrap_or(absent)).clamp(0, count);
                 Index::range(place(bound(start, 0)), place(bound(stop, count)))
             }
             Index::Ellipsis => {

@@ -21,6 +21,10 @@ pub(crate) struct GroupBase {
 }
 
 impl GroupBase {
+    pub(crate) fn group(&self, py: Python<'_>) -> PyResult<Arc<Group>> {
+        self.slot.get(py)
+    }
+
     fn writable(&self, py: Python<'_>) -> PyResult<()> {
         self.slot.writable(py, self.read_only)
     }

@@ -299,7 +299,7 @@ fn attributes(
 #[pymethods]
 impl AttributeHandle {
     #[getter]
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match &self.0 {
             InFile::Hdf5(attribute) => &attribute.name,
             InFile::NetCdf3(attribute) => &attribute.name,

@@ -37,6 +37,7 @@ mod held;
 mod index;
 mod mapping;
 mod masked;
+mod meaning;
 mod msgpack;
 mod npy_string;
 mod objects;
@@ -86,7 +87,7 @@ mod _native {
     };
     #[pymodule_export]
     use crate::create::{
-        chunk_key, chunk_of_key, create_array, create_group, open_node, open_root, v3_data_type,
+        chunk_key, chunk_of_key, create_array, create_group, open_node, open_root, remove_below, v3_data_type,
     };
     #[pymodule_export]
     use crate::elements::small_numbers;
@@ -101,6 +102,8 @@ mod _native {
     #[pymodule_export]
     use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle, convert_elements};
     #[pymodule_export]
+    use crate::meaning::{FileMeaning, user_attributes};
+    #[pymodule_export]
     use crate::objects::object_bytes;
     #[pymodule_export]
     use crate::ragged::{
@@ -112,13 +115,14 @@ mod _native {
     use crate::run_cli;
     #[pymodule_export]
     use crate::settings::{
-        recycled_bytes, set_decodes_in_flight, set_external_files, set_file_locks, set_fortran_results,
-        set_partial_decode, set_partial_reads, set_read_missing_chunks, set_recycler_bound,
-        set_shard_index_bound, set_threads, set_verify_checksums, set_vlen_chunk_bound,
-        set_write_empty_chunks,
+        recycled_bytes, set_decodes_in_flight, set_external_files, set_file_locks, set_partial_decode,
+        set_partial_reads, set_read_missing_chunks, set_recycler_bound, set_shard_index_bound, set_threads,
+        set_verify_checksums, set_vlen_chunk_bound, set_write_empty_chunks,
     };
     #[pymodule_export]
-    use crate::statistics::{statistics_blocks, statistics_joined, statistics_part};
+    use crate::statistics::{
+        packing, statistics_blocks, statistics_joined, statistics_part, statistics_types,
+    };
     #[pymodule_export]
     use crate::stop::Stopper;
     #[pymodule_export]

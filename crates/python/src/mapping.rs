@@ -27,6 +27,10 @@ pub(crate) struct MappingStore {
     url: String,
     /// Whether it reads parts of objects.
     ranged: bool,
+    /// [`Store::consolidates`].
+    consolidates: bool,
+    /// [`Store::checks_chunks`].
+    checks_chunks: bool,
 }
 
 impl MappingStore {
@@ -34,7 +38,13 @@ impl MappingStore {
     pub(crate) fn new(mapping: &Bound<'_, PyAny>, url: Option<String>) -> Self {
         let url = url.unwrap_or_else(|| format!("memory://mapping-{:x}", mapping.as_ptr().addr()));
         let ranged = mapping.hasattr("ranges").unwrap_or(false);
-        MappingStore { mapping: Held::new(mapping.clone().unbind()), url, ranged }
+        let mapping = Held::new(mapping.clone().unbind());
+        MappingStore { mapping, url, ranged, consolidates: true, checks_chunks: false }
+    }
+
+    /// The same with what its store says of itself.
+    pub(crate) fn that(self, consolidates: bool, checks_chunks: bool) -> Self {
+        MappingStore { consolidates, checks_chunks, ..self }
     }
 
     /// Asks the mapping. What it raises becomes the source of the error.
@@ -287,6 +297,14 @@ impl Store for MappingStore {
         })?;
         keys.sort_unstable();
         Ok(keys)
+    }
+
+    fn consolidates(&self) -> bool {
+        self.consolidates
+    }
+
+    fn checks_chunks(&self) -> bool {
+        self.checks_chunks
     }
 
     fn lock_id(&self, key: Key<'_>) -> u64 {

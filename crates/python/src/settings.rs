@@ -5,24 +5,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-static FORTRAN: AtomicBool = AtomicBool::new(false);
 static READ_MISSING: AtomicBool = AtomicBool::new(true);
-
-/// Whether results of Zarr v3 arrays have their first axis fastest, where the array says nothing
-/// else.
-pub(crate) fn fortran_results() -> bool {
-    FORTRAN.load(Relaxed)
-}
 
 /// Whether missing chunks are read as fill values, where the array says nothing else.
 pub(crate) fn read_missing_chunks() -> bool {
     READ_MISSING.load(Relaxed)
-}
-
-/// Sets [`fortran_results`].
-#[pyfunction]
-pub(crate) fn set_fortran_results(on: bool) {
-    FORTRAN.store(on, Relaxed);
 }
 
 /// Sets [`read_missing_chunks`].

@@ -6,9 +6,11 @@ use crate::handles::ArrayHandle;
 use crate::once::{dict, items};
 use hyperslab::Error;
 use hyperslab::copy::Progress;
-use hyperslab::statistics::{Bins, Double, Part, StatisticsOptions, block_count, statistics};
+use hyperslab::meaning::Packing;
+use hyperslab::statistics::{Bins, Double, Part, StatisticsOptions, Told as Types, block_count, statistics};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::Range;
 
@@ -36,6 +38,29 @@ fn ranges(region: Option<Vec<(u64, u64)>>) -> Option<Vec<Range<u64>>> {
     region.map(|axes| axes.into_iter().map(|(start, stop)| start..stop).collect())
 }
 
+/// The type that stored numbers of an array are read as, and whether floats are computed from them;
+/// `None`: its elements are no numbers.
+#[pyfunction]
+pub(crate) fn statistics_types(
+    py: Python<'_>,
+    array: &ArrayHandle,
+    raw: bool,
+) -> PyResult<Option<(String, bool)>> {
+    let array = array.slot.get(py)?;
+    let types = Types::of(&array, raw).map_err(|error| errors::any(py, &error))?;
+    Ok(types.map(|types| (types.stored.numpy(), types.scaled)))
+}
+
+/// What attributes say of the stored numbers of an array: the type that they are read as, and the
+/// elements that are missing.
+#[pyfunction]
+pub(crate) fn packing(py: Python<'_>, array: &ArrayHandle) -> PyResult<(String, Vec<Cow<'static, [u8]>>)> {
+    let array = array.slot.get(py)?;
+    let found = Packing::of(&array).map_err(|error| errors::any(py, &error))?;
+    let stored = found.number_type(array.dtype()).numpy();
+    Ok((stored, found.missing.into_iter().map(Cow::Owned).collect()))
+}
+
 /// How many blocks a region of an array has.
 #[pyfunction]
 pub(crate) fn statistics_blocks(
@@ -49,13 +74,14 @@ pub(crate) fn statistics_blocks(
 
 /// What is known of the elements of some blocks. `progress` is called with the bytes that are done.
 #[pyfunction]
-#[pyo3(signature = (array, region, missing, edges, blocks=None, threads=None, progress=None))]
+#[pyo3(signature = (array, region, missing, raw, edges, blocks=None, threads=None, progress=None))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn statistics_part<'py>(
     py: Python<'py>,
     array: &ArrayHandle,
     region: Option<Vec<(u64, u64)>>,
     missing: Vec<Vec<u8>>,
+    raw: bool,
     edges: Option<Vec<f64>>,
     blocks: Option<(u64, u64)>,
     threads: Option<usize>,
@@ -68,6 +94,7 @@ pub(crate) fn statistics_part<'py>(
         let options = StatisticsOptions {
             region: ranges(region),
             missing,
+            raw,
             bins,
             threads,
             blocks: blocks.map(|(start, stop)| start..stop),

@@ -200,9 +200,14 @@ impl StoreHandle {
 
     /// The objects of a Python mapping. Mappings with one URL are one store.
     #[staticmethod]
-    #[pyo3(signature = (mapping, url=None))]
-    fn mapping(mapping: &Bound<'_, PyAny>, url: Option<String>) -> Self {
-        Self::of(Arc::new(MappingStore::new(mapping, url)))
+    #[pyo3(signature = (mapping, url=None, consolidates=true, checks_chunks=false))]
+    fn mapping(
+        mapping: &Bound<'_, PyAny>,
+        url: Option<String>,
+        consolidates: bool,
+        checks_chunks: bool,
+    ) -> Self {
+        Self::of(Arc::new(MappingStore::new(mapping, url).that(consolidates, checks_chunks)))
     }
 
     /// Whether it is the very file that a node was found in.
@@ -297,6 +302,11 @@ impl StoreHandle {
     /// Whether it is on a server.
     fn is_far(&self, py: Python<'_>) -> PyResult<bool> {
         self.run(py, |store| Ok(store.cost().is_far()))
+    }
+
+    /// Where nodes lie below a path that is none itself, as a user would write that; a few of them.
+    fn nodes_below(&self, py: Python<'_>, path: &str) -> Vec<String> {
+        py.detach(|| stores::nodes_below_path(&self.store, path))
     }
 
     /// Whether nothing is stored below a path.

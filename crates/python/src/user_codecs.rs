@@ -241,6 +241,7 @@ impl PythonCodec {
                     optional: None,
                     shape: shape.into(),
                     fortran: false,
+                    by_value: array.by_value,
                     fill: fill.into(),
                 })
             }

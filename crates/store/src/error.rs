@@ -140,6 +140,14 @@ pub enum StoreError {
         /// The store.
         url: String,
     },
+    /// A file that was closed for want of descriptors is not there any more, or not the same.
+    #[error("'{key}' in {url} was changed, replaced or removed since it was opened: open it again")]
+    Stale {
+        /// The object.
+        key: String,
+        /// The store.
+        url: String,
+    },
     /// What an object refers to cannot be read.
     #[error(transparent)]
     Reference(Box<BrokenReference>),
@@ -193,8 +201,7 @@ impl Refusal {
 
 /// An object is a range of another object, or all of it, which cannot be read.
 #[derive(Debug, Error)]
-#[error("'{key}' in {url} is {} '{target}': {why}",
-    .range.map_or_else(|| "all of".to_owned(), |(offset, len)| format!("bytes {offset}..{} of", offset.saturating_add(len))))]
+#[error("'{key}' in {url} is {}: {why}", self.told())]
 #[non_exhaustive]
 pub struct BrokenReference {
     /// The object.
@@ -214,6 +221,23 @@ impl BrokenReference {
     pub fn new(key: String, url: String, target: String, range: Option<(u64, u64)>, why: Unread) -> Self {
         BrokenReference { key, url, target, range, why }
     }
+
+    /// A reference that names no object. `text` is what it says.
+    pub fn malformed(key: String, url: String, text: String, why: String) -> Self {
+        BrokenReference { key, url, target: text, range: None, why: Unread::Malformed(why) }
+    }
+
+    /// What the reference says.
+    fn told(&self) -> String {
+        let target = &self.target;
+        match (&self.why, self.range) {
+            (Unread::Malformed(_), _) => format!("no reference, but {target}"),
+            (_, None) => format!("all of '{target}'"),
+            (_, Some((offset, len))) => {
+                format!("bytes {offset}..{} of '{target}'", offset.saturating_add(len))
+            }
+        }
+    }
 }
 
 /// Why a referenced object is not read.
@@ -232,6 +256,9 @@ pub enum Unread {
     /// It cannot be reached.
     #[error("{0}")]
     Unreachable(String),
+    /// The reference names no object.
+    #[error("{0}")]
+    Malformed(String),
 }
 
 impl StoreError {

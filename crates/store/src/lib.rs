@@ -506,6 +506,18 @@ pub trait Store: Send + Sync + Debug {
         true
     }
 
+    /// Whether groups in it may have consolidated metadata. A store that keeps all metadata in one
+    /// place by itself says no: its other writers do not renew consolidated metadata.
+    fn consolidates(&self) -> bool {
+        true
+    }
+
+    /// Whether it refuses chunks beyond the extent that the stored metadata of their array has: then
+    /// an array grows before chunks are written.
+    fn checks_chunks(&self) -> bool {
+        false
+    }
+
     /// Whether other processes may change its objects, so that [`Store::swap`] has a meaning.
     fn is_shared(&self) -> bool {
         false

@@ -38,7 +38,8 @@
 //! A directory that contains itself through a link is listed once. Two keys that reach one object
 //! through links have two lock numbers.
 //!
-//! **Not objects:** directories, pipes, sockets, devices and links that lead nowhere are "missing".
+//! **Not objects:** directories and links that lead nowhere are "missing". Pipes, sockets and devices
+//! are errors: reading one could wait for ever, and a chunk must not pass for one that is not there.
 //! Files whose names cannot be keys (not UTF-8, with a backslash) are not listed. Directories that
 //! deletions leave empty are removed, but never the root.
 
@@ -46,6 +47,7 @@ mod attempts;
 mod delete;
 mod exchange;
 mod file;
+mod held;
 mod kernel;
 mod list;
 mod lock;
@@ -66,7 +68,7 @@ use crate::{
     Ask, Cost, Entry, Expected, HeldObject, Identity, Key, ObjectLock, Opened, Operation, RangeRead,
     Replacement, Result, Staged, Stamp, Stamped, Store, StoreError, hash,
 };
-use read::regular_size;
+use read::object_size;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use smallvec::SmallVec;
@@ -334,7 +336,8 @@ impl Store for LocalStore {
     }
 
     fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
-        Ok(self.stat(key)?.as_ref().and_then(regular_size))
+        let Some(found) = self.stat(key)? else { return Ok(None) };
+        object_size(&found).map_err(|error| self.error(Operation::Size, key.as_str(), error))
     }
 
     fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>> {

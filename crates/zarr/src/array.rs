@@ -125,6 +125,7 @@ impl Array {
                     error => error,
                 }
             })?;
+        array.metadata.check_encodings().map_err(invalid)?;
         let mut documents = vec![(file, Json::clone(&stored.document))];
         if spec.format == Format::V2 {
             documents.insert(0, (ZATTRS, attributes));

@@ -5,7 +5,7 @@
 
 use crate::json::Json;
 use crate::locked::{self, Locked};
-use crate::node::{NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
+use crate::node::{self, NodeKind, StoredNode, ZARR_JSON, ZARRAY, ZATTRS};
 use crate::objects::Beyond;
 use crate::path::join;
 use crate::seen::Seen;
@@ -39,6 +39,10 @@ impl Longer {
     /// Objects stay. Others may append to the same chunks from now on, and what was written is
     /// overwritten before it comes into view.
     fn give_back(&self, lock: &Locked<'_>, store: &Arc<dyn Store>, known: bool) -> Result<()> {
+        if known && store.checks_chunks() {
+            // Behind the end there are no keys to delete.
+            self.old.delete_outside(&self.changed, lock, store, None)?;
+        }
         let (path, name) = (self.old.path(), self.old.document_name());
         let (now, seen) = lock.read_document(store, path, name, None)?;
         // Without marks, equal metadata of another writer is taken for these rows only after a resize.
@@ -116,9 +120,21 @@ impl Array {
             }
             // Writers store what they have queued. Until the end they queue nothing.
             let settled = engine::settle(old.layout(), ask).map_err(ZarrError::from)?;
-            if !changed.clear_new(&old, &seen, ask)? || !seen.replace(changed.to_json(), ask)? {
+            if !changed.clear_new(&old, &seen, ask)? {
                 self.go_on(ask)?;
                 continue;
+            }
+            if store.checks_chunks() {
+                // Objects behind the end are there, but there are no keys to delete them by.
+                changed.delete_outside(&old, &lock, &store, ask)?;
+            }
+            if !seen.replace(changed.to_json(), ask)? {
+                self.go_on(ask)?;
+                continue;
+            }
+            if store.checks_chunks() {
+                let (_, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
+                changed.clear_new(&old, &seen, ask)?;
             }
             settled.resized(changed.layout().shape());
             self.become_stored(&stored, changed.clone());
@@ -137,7 +153,7 @@ impl Array {
     ///
     /// A server has no locks: there the metadata is replaced before, so the new rows are seen
     /// without their values first. If `write` fails, they go away, unless somebody else has
-    /// appended behind them; a killed writer leaves them.
+    /// appended behind them; a killed writer leaves them. So it is in a store that checks chunks.
     pub fn append_with<E: From<ZarrError>>(
         &mut self,
         axis: usize,
@@ -148,6 +164,8 @@ impl Array {
     ) -> Result<(), E> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
         let lock = locked::lock(&store, &path, ask)?;
+        // A store that checks chunks refuses them before the array has grown.
+        let reserves = |seen: &Seen<'_>| !seen.is_locked() || store.checks_chunks();
         let mut tried: Option<Longer> = None;
         let (longer, seen) = loop {
             let (stored, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
@@ -156,7 +174,7 @@ impl Array {
                 break (longer, seen);
             }
             let longer = self.of_stored(&stored)?.longer(axis, more, like)?;
-            if more == 0 || seen.is_locked() {
+            if more == 0 || !reserves(&seen) {
                 break (longer, seen);
             }
             match seen.replace_marked(longer.changed.to_json(), longer.mark, ask) {
@@ -178,18 +196,37 @@ impl Array {
             && let Err(error) = write(changed, *first)
         {
             // The first error is the one to report. What stays would be invisible, too.
-            let _ = if seen.is_locked() {
-                old.delete_outside(changed, &lock, &store, None)
-            } else {
+            let _ = if reserves(&seen) {
                 longer.give_back(&lock, &store, true)
+            } else {
+                old.delete_outside(changed, &lock, &store, None)
             };
             return Err(error);
         }
-        if more > 0 && seen.is_locked() {
+        if more > 0 && !reserves(&seen) {
             seen.replace(changed.to_json(), ask)?;
         }
         self.become_stored(stored, changed.clone());
         Ok(())
+    }
+
+    /// Before chunks are written: where the stored document is one that other readers take for
+    /// chunks of another shape, puts the one that is meant in its place. `ask` as in
+    /// [`Array::resize`].
+    pub fn store_repair(&self, ask: Option<Ask<'_>>) -> Result<()> {
+        if !self.metadata().moves_chunks {
+            return Ok(());
+        }
+        let store = self.store().clone();
+        let lock = locked::lock(&store, self.path(), ask)?;
+        loop {
+            let (stored, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
+            let now = self.of_stored(&stored)?;
+            if !now.metadata().moves_chunks || seen.replace(now.to_json(), ask)? {
+                return Ok(());
+            }
+            self.go_on(ask)?;
+        }
     }
 
     /// This array with `more` along `axis`. Its shape is to be `like`, but for that axis.
@@ -248,7 +285,13 @@ impl Array {
             attributes: Some(metadata.attributes),
             consolidated: None,
         };
-        Ok((self.of_stored(&stored)?, stored))
+        let changed = self.of_stored(&stored)?;
+        if shape != old {
+            // Before anything is written: readers must be able to open the array, and to read all of it.
+            changed.metadata().check_encodings().map_err(invalid)?;
+            node::check_document(&stored.key, &stored.document)?;
+        }
+        Ok((changed, stored))
     }
 
     fn document_name(&self) -> &'static str {

@@ -1,13 +1,46 @@
 use super::*;
 use crate::node;
 use crate::testing::{get, memory, put, spec_of};
-use crate::{ArraySpec, KeyEncoding};
+use crate::{ArraySpec, AxisChunks, Choice, KeyEncoding};
 use hyperslab_array::{self as engine, ArrayError, Index, ReadOptions, Selection, Source, WriteOptions};
 use hyperslab_store::StoreError;
 use std::collections::BTreeSet;
 
 fn spec(format: Format, shape: &[u64], chunks: &[u64]) -> ArraySpec {
     spec_of(format, shape, chunks, "<i4")
+}
+
+/// A codec that fits some chunks and not others makes an array that cannot be read.
+#[test]
+fn codecs_fit_every_chunk() {
+    let store = memory();
+    let described = |lengths: &[u64], extent: u64| {
+        let mut spec = spec(Format::V3, &[extent], &[5]);
+        spec.chunks = None;
+        spec.rectilinear = Some(vec![AxisChunks::of(lengths.iter().copied())]);
+        spec.filters = Choice::Set(vec![Json::named("reshape", [("shape", [5u64].as_slice().into())])]);
+        spec
+    };
+    let said = |error: ZarrError| {
+        let error = error.to_string();
+        assert!(error.contains("chunks of shape [") && error.contains("reshape"), "{error}");
+    };
+    said(Array::create(store.clone(), "a", described(&[1, 5, 1], 7), false).unwrap_err());
+    // Also if no element lies there yet.
+    said(Array::create(store.clone(), "a", described(&[5, 1], 5), false).unwrap_err());
+    assert_eq!(store.list(None).unwrap(), [""; 0]);
+
+    let mut array = Array::create(store.clone(), "a", described(&[5], 5), false).unwrap();
+    let before = store.list(None).unwrap();
+    said(array.resize(&[7], None).unwrap_err());
+    let never = |_: &Array, _| unreachable!("nothing is written");
+    said(array.append_with::<ZarrError>(0, 2, &[5], None, never).unwrap_err());
+    assert_eq!((array.layout().shape(), store.list(None).unwrap()), (&[5][..], before));
+    assert_eq!(Array::open(&store, "a", None).unwrap().layout().shape(), [5]);
+    array.resize(&[10], None).unwrap();
+    let again = Array::open(&store, "a", None).unwrap();
+    let found = engine::read(again.layout(), &Selection::all(&[10]), ReadOptions::default()).unwrap();
+    assert_eq!(found.as_slice(), [0; 40]);
 }
 
 fn boxed(array: &Array, from: [i64; 2], to: [i64; 2]) -> Selection {

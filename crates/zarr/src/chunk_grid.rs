@@ -16,6 +16,9 @@ use crate::json::Json;
 use crate::metadata::{MAX_RANK, chunk_sizes};
 use hyperslab_array::{ChunkGrid, Dims};
 
+/// So many shapes of chunks are each put together. To make the codecs of one takes some 10 µs.
+const MOST_SHAPES: usize = 1024;
+
 /// The chunks along an axis of a rectilinear grid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AxisChunks {
@@ -229,6 +232,36 @@ impl GridMetadata {
         Ok(GridMetadata { chunk, axes: Some(axes) })
     }
 
+    /// The shapes of chunks, also of those behind the array's end. Of very many, for each length along
+    /// an axis one that has it.
+    pub(crate) fn shapes(axes: &[AxisChunks]) -> Vec<Dims> {
+        let distinct = |axis: &AxisChunks| {
+            let mut lengths: Vec<u64> = axis.lengths().collect();
+            lengths.sort_unstable();
+            lengths.dedup();
+            lengths
+        };
+        let lengths: Vec<Vec<u64>> = axes.iter().map(distinct).collect();
+        let all = lengths.iter().try_fold(1usize, |all, lengths| all.checked_mul(lengths.len()));
+        if all.is_some_and(|all| all <= MOST_SHAPES) {
+            return lengths.iter().fold(vec![Dims::new()], |shapes, lengths| {
+                let longer = |shape: Dims| {
+                    lengths.iter().map(move |length| shape.iter().copied().chain([*length]).collect())
+                };
+                shapes.into_iter().flat_map(longer).collect()
+            });
+        }
+        let first: Dims = lengths.iter().filter_map(|lengths| lengths.first().copied()).collect();
+        let with = |(axis, lengths): (usize, &Vec<u64>)| {
+            let mut shapes = vec![first.clone(); lengths.len()];
+            for (shape, length) in shapes.iter_mut().zip(lengths) {
+                shape.iter_mut().skip(axis).take(1).for_each(|old| *old = *length);
+            }
+            shapes
+        };
+        lengths.iter().enumerate().flat_map(with).collect()
+    }
+
     /// The first shard that inner chunks of this shape do not divide, also of those behind the
     /// array's end, as zarr-python: axis, its length, that of the inner chunks.
     pub(crate) fn undivided(axes: &[AxisChunks], inner: &[u64]) -> Option<(usize, u64, u64)> {
@@ -303,6 +336,25 @@ mod tests {
             r#"{{"name": "rectilinear", "configuration": {{"kind": "inline", "chunk_shapes": {chunk_shapes}}}}}"#
         );
         GridMetadata::parse(&json(&text), shape).map_err(Problem::text)
+    }
+
+    #[test]
+    fn shapes_of_chunks() {
+        let shapes = |axes: &[&[(u64, u64)]]| {
+            let axes: Vec<_> = axes.iter().map(|runs| AxisChunks::Runs(runs.to_vec())).collect();
+            GridMetadata::shapes(&axes)
+        };
+        let found = shapes(&[&[(1, 1), (5, 3), (1, 2)], &[(2, 1), (3, 1)]]);
+        assert_eq!(found, [[1, 2], [1, 3], [5, 2], [5, 3]].map(|shape| Dims::from_slice(&shape)));
+        assert_eq!(GridMetadata::shapes(&[AxisChunks::Every(7)]), [Dims::from_slice(&[7])]);
+        assert_eq!(GridMetadata::shapes(&[]), [Dims::new()]);
+        // Each length along each axis, with the shortest of the others.
+        let many: Vec<(u64, u64)> = (2..102).map(|size| (size, 1)).collect();
+        let found = shapes(&[&many, &many, &[(4, 1)]]);
+        assert_eq!(found.len(), 201);
+        assert!(
+            found.contains(&Dims::from_slice(&[101, 2, 4])) && found.contains(&Dims::from_slice(&[2, 57, 4]))
+        );
     }
 
     #[test]

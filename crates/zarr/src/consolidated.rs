@@ -11,7 +11,7 @@
 //! A group that was opened with it keeps it in memory ([`Shared`]), shared with all nodes that are
 //! reached from the group. What they change is changed there, too; what others change is not seen.
 
-use crate::error::{Problem, Result, expected, invalid};
+use crate::error::{Problem, Result, ZarrError, expected, invalid};
 use crate::format::v3;
 use crate::json::Json;
 use crate::locked::{self, Locked};
@@ -262,9 +262,17 @@ fn from_v2(mut document: Json, key: &str) -> Result<Nodes, Problem> {
     Ok(nodes)
 }
 
+/// Why there is no consolidated metadata in a store that does not have any.
+pub(crate) fn refused(store: &Arc<dyn Store>) -> String {
+    format!("the store {} has no consolidated metadata; open the group without it", store.url())
+}
+
 /// Collects the metadata of all nodes below a group from the store, and stores it with the group.
 pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<()> {
     let (store, base) = (group.store(), group.path());
+    if !store.consolidates() {
+        return Err(ZarrError::Consolidated { path: base.to_owned(), why: refused(store) });
+    }
     let mut nodes = Vec::new();
     for listed in walk::stored_nodes(group, None, ask)? {
         walk::check(ask)?;

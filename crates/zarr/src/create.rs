@@ -3,7 +3,7 @@
 use crate::json::Json;
 use crate::locked::{self, Locked};
 use crate::node::{self, NodeKind, ZARR_JSON, ZATTRS, ZGROUP};
-use crate::path::{check_node_name, join, parents};
+use crate::path::{check_node_name, join, normalize_path, parents};
 use crate::{Format, Result, ZarrError, documents};
 use hyperslab_array as engine;
 use hyperslab_store::{Ask, Key, Store};
@@ -160,8 +160,11 @@ pub(crate) fn group(format: Format, attributes: Json) -> Vec<Document> {
     }
 }
 
-/// Removes a node and all below it, in one step where the store can do that.
-pub(crate) fn remove(store: &Arc<dyn Store>, path: &str, ask: Option<Ask<'_>>) -> Result<()> {
+/// Removes what is stored below a path (`""`: everything in the store), whether it is a node or not;
+/// in one step where the store can do that. Elsewhere documents go first. `ask` is asked while this
+/// waits for others and deletes, `true` gives up.
+pub fn remove(store: &Arc<dyn Store>, path: &str, ask: Option<Ask<'_>>) -> Result<()> {
+    let path = &normalize_path(path)?;
     let _lock = locked::lock(store, path, ask)?;
     let _settled = engine::settle_below(&**store, path, ask)?;
     // Nothing takes its place.

@@ -77,6 +77,14 @@ pub enum ZarrError {
         /// Which argument, what was expected, what was given.
         why: String,
     },
+    /// The store has no consolidated metadata.
+    #[error("'/{path}': {why}")]
+    Consolidated {
+        /// The group.
+        path: String,
+        /// Which store, and what to do.
+        why: String,
+    },
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,

@@ -54,6 +54,18 @@ pub(crate) fn parse(dtype: DataType, json: &Json, format: Format) -> Result<Vec<
     }
 }
 
+/// The element that a value of an attribute or a fill value stands for, in the type's byte order;
+/// `None`: it is no value of this type.
+pub fn fill_from_json(dtype: DataType, json: &Json) -> Option<Vec<u8>> {
+    parse(dtype, json, Format::V3).ok()
+}
+
+/// One element, in the type's byte order, as JSON: numbers as numbers. `None`: `bytes` are not one
+/// element.
+pub fn fill_to_json(dtype: DataType, bytes: &[u8]) -> Option<Json> {
+    write(dtype, bytes, Format::V3).ok()
+}
+
 /// What a fill value of this type may be, for messages.
 fn expected(dtype: DataType, format: Format) -> String {
     match dtype.kind() {

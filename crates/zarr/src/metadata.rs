@@ -42,8 +42,11 @@ pub(crate) struct Metadata {
     pub(crate) serializer: Option<Json>,
     /// v3's after the serializer, v2's compressor.
     pub(crate) compressors: Vec<Json>,
-    /// The whole document: `zarr.json` or `.zarray`.
+    /// The whole document: `zarr.json` or `.zarray`; as it should be, if another one is stored.
     pub(crate) document: Arc<Json>,
+    /// Whether the document is to be stored before chunks are written: by the one that is stored,
+    /// other readers do not find them.
+    pub(crate) moves_chunks: bool,
 }
 
 /// A grid of chunks of different lengths.
@@ -126,6 +129,26 @@ impl Metadata {
                  whole inner chunks of {inner}"
             )),
         }
+    }
+
+    /// Refuses a rectilinear grid with chunks that the codecs cannot encode (as text). Opening such an
+    /// array works, as long as nobody reads these chunks; so it has to be found before it is stored.
+    pub(crate) fn check_encodings(&self) -> std::result::Result<(), String> {
+        // Chunks in shards all have one shape, which is checked with the codecs.
+        let Some(Rectilinear { axes, encodings }) =
+            self.rectilinear.as_ref().filter(|_| self.shards.is_none())
+        else {
+            return Ok(());
+        };
+        let usual = encodings.make(&self.chunk)?;
+        for shape in GridMetadata::shapes(axes) {
+            let refuse = |why: String| format!("chunk_grid: chunks of shape {:?}: {why}", shape.as_slice());
+            let encoding = encodings.make(&shape).map_err(refuse)?;
+            if encoding.order() != usual.order() || encoding.element_size() != usual.element_size() {
+                return Err(refuse("their codecs store another order of axes".into()));
+            }
+        }
+        Ok(())
     }
 
     /// Puts another shape into the document, and the shape of objects as it was read: an axis

@@ -4,6 +4,7 @@ use crate::compiled::{self, Texts};
 use crate::documents::{Documents, MAX_DOCUMENT, read_text};
 pub(crate) use crate::documents::{ZARR_JSON, ZARRAY, ZATTRS, ZGROUP, ZMETADATA};
 use crate::error::{Problem, expected};
+use crate::format::repair::{self, Repaired};
 use crate::format::{v2, v3};
 use crate::json::Json;
 use crate::metadata::{Metadata, attributes};
@@ -153,10 +154,12 @@ pub(crate) struct StoredNode {
 impl StoredNode {
     /// The metadata of an array.
     pub(crate) fn array(&self, store: &Arc<dyn Store>) -> Result<Metadata> {
+        let Repaired { document, moves_chunks } = repair::meant(self);
         let parsed = match self.format {
-            Format::V2 => self.v2_attributes().and_then(|attributes| v2::parse(&self.document, attributes)),
-            Format::V3 => v3::parse(&self.document),
+            Format::V2 => self.v2_attributes().and_then(|attributes| v2::parse(&document, attributes)),
+            Format::V3 => v3::parse(&document),
         };
+        let parsed = parsed.map(|metadata| Metadata { moves_chunks, ..metadata });
         parsed.map_err(|problem| problem.at(&store.url(), &self.key))
     }
 

@@ -1,6 +1,7 @@
 //! Whether what is stored at an array's path still is that array.
 
 use crate::chunk_grid::GridMetadata;
+use crate::format::repair;
 use crate::metadata::Metadata;
 use crate::{Json, Result, ZarrError, locked, node};
 use hyperslab_array::{LocateError, Origin, Seen};
@@ -59,7 +60,7 @@ impl Origin for OpenedAt {
             None => Ok(None),
         };
         match stored {
-            Ok(Some(stored)) if alike(&stored.document, &self.metadata.document) => {
+            Ok(Some(stored)) if alike(&repair::meant(&stored).document, &self.metadata.document) => {
                 *self.known.lock() = now;
                 Ok(Seen::Alike)
             }

@@ -59,7 +59,8 @@ impl Element {
     /// Chunks of them, for their codecs.
     pub(crate) fn context<'a>(self, shape: &'a [u64], fill: &'a [u8]) -> Context<'a> {
         let (dtype, vlen, optional) = (self.engine_type(), self.vlen(), self.optional());
-        Context { dtype, vlen, optional, shape: shape.into(), fortran: false, fill: fill.into() }
+        let (shape, fill) = (shape.into(), fill.into());
+        Context { dtype, vlen, optional, shape, fortran: false, by_value: true, fill }
     }
 
     /// The fill value of metadata that has none.

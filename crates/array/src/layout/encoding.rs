@@ -25,6 +25,8 @@ pub struct ChunkEncoding {
     /// Bytes reversed as a unit when reading; 1: none.
     swap: usize,
     chain: CodecChain,
+    /// See [`ChunkEncoding::that_may_end_early`].
+    ends_early: bool,
 }
 
 impl ChunkEncoding {
@@ -87,7 +89,8 @@ impl ChunkEncoding {
             None => CodecChain::new(codecs, size as usize),
             Some(vlen) => CodecChain::of_vlen(vlen, codecs, size as usize),
         };
-        Ok(ChunkEncoding { chunk: chunk.into(), element: dtype.size(), order, strides, swap, chain })
+        let (chunk, element) = (chunk.into(), dtype.size());
+        Ok(ChunkEncoding { chunk, element, order, strides, swap, chain, ends_early: false })
     }
 
     /// The encoding of chunks for which some codecs were left out: bit `i` is the `i`-th of the
@@ -102,6 +105,18 @@ impl ChunkEncoding {
         Some(ChunkEncoding { chain: self.chain.bound(heap)?, ..self.clone() })
     }
 
+    /// The same encoding of chunks that may end early. A read fails only if it wants the missing part.
+    /// For formats whose writers leave out elements beyond the array.
+    #[must_use]
+    pub fn that_may_end_early(self) -> Self {
+        ChunkEncoding { ends_early: true, ..self }
+    }
+
+    /// Whether chunks need not be stored to their end.
+    pub(crate) fn ends_early(&self) -> bool {
+        self.ends_early
+    }
+
     /// Whether elements are of variable length, or change their byte order when they are read.
     pub(crate) fn vlen_or_swapped(&self) -> bool {
         self.swap > 1 || self.chain.vlen().is_some()
@@ -113,7 +128,8 @@ impl ChunkEncoding {
         let chunk = self.chunk.iter().copied().chain([count]).collect();
         let order = self.order.iter().copied().chain([self.rank() as u8]).collect();
         let strides = self.strides.iter().copied().chain([unit as isize]).collect();
-        ChunkEncoding { chunk, element: unit, order, strides, swap: 1, chain: self.chain.clone() }
+        let (chain, ends_early) = (self.chain.clone(), self.ends_early);
+        ChunkEncoding { chunk, element: unit, order, strides, swap: 1, chain, ends_early }
     }
 
     /// Number of axes.

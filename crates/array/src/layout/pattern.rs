@@ -186,18 +186,39 @@ impl Pattern {
         }
     }
 
-    /// The pattern in an array of `shape`. Errors (as text) where elements lie outside.
-    pub(crate) fn within(&self, shape: &[u64]) -> Result<Cow<'_, Pattern>, String> {
-        let Some(bounds) = self.bounds() else {
-            let axes = shape.iter().map(|len| Blocks::run(0, *len)).collect();
-            return Ok(Cow::Owned(Pattern(Kind::Regular(axes))));
+    /// The pattern in an array of `shape`, which it may reach beyond. Errors (as text) where it has
+    /// other axes.
+    pub(crate) fn in_rank(&self, shape: &[u64]) -> Result<Cow<'_, Pattern>, String> {
+        let rank = match &self.0 {
+            Kind::All => {
+                let axes = shape.iter().map(|len| Blocks::run(0, *len)).collect();
+                return Ok(Cow::Owned(Pattern(Kind::Regular(axes))));
+            }
+            Kind::Regular(axes) => axes.len(),
+            Kind::IndexRows(rows) => rows.rank,
         };
-        let outside = bounds.iter().zip(shape).any(|((_, end), len)| end > len);
-        if bounds.len() != shape.len() || outside {
-            let ends: Vec<u64> = bounds.iter().map(|(_, end)| *end).collect();
-            return Err(format!("elements up to {ends:?} are meant, the shape is {shape:?}"));
+        match rank == shape.len() {
+            true => Ok(Cow::Borrowed(self)),
+            false => Err(format!("{rank} axes are meant, the shape is {shape:?}")),
         }
-        Ok(Cow::Borrowed(self))
+    }
+
+    /// For a part that was all of another array, which has the shape `other` now: all elements that
+    /// the array had. `None`: it did not just become shorter along its slowest axis. `shape`: of the
+    /// array with this pattern.
+    pub(crate) fn longer(&self, shape: &[u64], other: &[u64]) -> Option<Pattern> {
+        let mut lens: SmallVec<[u64; 4]> = match &self.0 {
+            Kind::All => shape.into(),
+            Kind::Regular(axes) => axes.iter().map(|axis| axis.len).collect(),
+            Kind::IndexRows(rows) => smallvec![rows.count()],
+        };
+        if lens.len() != other.len() {
+            lens.retain(|len| *len != 1);
+        }
+        if lens.len() != other.len() || lens.get(1..)? != other.get(1..)? || lens[0] <= other[0] {
+            return None;
+        }
+        Some(Pattern(Kind::Regular(lens.iter().map(|len| Blocks::run(0, *len)).collect())))
     }
 }
 
@@ -557,8 +578,24 @@ mod tests {
         assert!(Pattern::points(1, &[u64::MAX]).is_err());
         let pattern = Pattern::points(2, &[3, 4, 3, 5, 0, 0]).unwrap();
         assert_eq!(pattern.bounds().unwrap(), [(0, 4), (0, 6)]);
-        assert!(pattern.within(&[4, 6]).is_ok() && pattern.within(&[4, 5]).is_err());
-        assert!(pattern.within(&[4, 6, 1]).is_err());
-        assert_eq!(Pattern::all().within(&[4, 0]).unwrap().count(), Some(0));
+        assert!(pattern.in_rank(&[4, 6]).is_ok() && pattern.in_rank(&[4, 6, 1]).is_err());
+        assert_eq!(Pattern::all().in_rank(&[4, 0]).unwrap().count(), Some(0));
+    }
+
+    #[test]
+    fn all_of_an_array_that_became_shorter() {
+        let longer = |pattern: Pattern, shape: &[u64], other: &[u64]| {
+            let found = pattern.longer(shape, other)?;
+            let ends = found.bounds().unwrap().iter().map(|(_, end)| *end).collect::<Vec<_>>();
+            Some(ends)
+        };
+        let part = Pattern::regular(&[Blocks::run(2, 1), Blocks::run(0, 5), Blocks::run(1, 4)]).unwrap();
+        assert_eq!(longer(Pattern::all(), &[6], &[4]), Some(vec![6]));
+        assert_eq!(longer(part.clone(), &[9, 9, 9], &[3, 4]), Some(vec![5, 4]));
+        assert_eq!(longer(Pattern::points(1, &[7, 3, 5]).unwrap(), &[9], &[2]), Some(vec![3]));
+        // Longer, of other rows, of other axes.
+        for other in [&[6, 4][..], &[3, 3], &[5, 4], &[2], &[1, 4, 4], &[]] {
+            assert_eq!(longer(part.clone(), &[9, 9, 9], other), None, "{other:?}");
+        }
     }
 }

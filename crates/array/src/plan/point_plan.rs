@@ -215,7 +215,9 @@ impl PointPlan {
         let mut sorted = Vec::new();
         sorted.try_reserve_exact(entries.len()).ok()?;
         sorted.resize(entries.len(), PlacedStretch { place: 0, out: 0 });
-        let mut starts = ends.clone();
+        let mut starts = Vec::new();
+        starts.try_reserve_exact(ends.len()).ok()?;
+        starts.extend_from_slice(&ends);
         for entry in entries {
             let next = &mut starts[(entry.place / self.size) as usize];
             sorted[*next] = entry;

@@ -36,16 +36,21 @@ impl Ragged {
 
     /// Notes of the elements that come next whether they are there. Call it before their offsets
     /// are appended. Nothing is kept until the first that is not there; `nulls` says whether it is
-    /// among these.
-    pub fn note(&mut self, nulls: bool, there: impl Iterator<Item = bool>) {
+    /// among these. `false`: there is no memory.
+    #[must_use]
+    pub fn note(&mut self, nulls: bool, there: impl Iterator<Item = bool>) -> bool {
         if nulls && self.validity.is_none() {
-            let mut validity = Vec::with_capacity(self.offsets.capacity());
+            let mut validity = Vec::new();
+            if validity.try_reserve_exact(self.offsets.capacity()).is_err() {
+                return false;
+            }
             validity.resize(self.count(), true);
             self.validity = Some(validity);
         }
         if let Some(validity) = &mut self.validity {
             validity.extend(there);
         }
+        true
     }
 
     /// Reserves memory for `total` elements, as if all were as long as those that are there, but
@@ -74,7 +79,7 @@ mod tests {
     fn grows_batch_by_batch() {
         let mut ragged = Ragged::growing(5).unwrap();
         for (text, there) in [("ab", true), ("", true), ("", false), ("cde", true)] {
-            ragged.note(!there, [there].into_iter());
+            assert!(ragged.note(!there, [there].into_iter()));
             let from = ragged.grow(text.len() as u64, 1).unwrap();
             ragged.values.as_mut_slice()[from..].copy_from_slice(text.as_bytes());
             ragged.offsets.push(ragged.end() + text.len() as i64);

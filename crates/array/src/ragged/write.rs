@@ -237,7 +237,8 @@ impl CellMaker<'_> {
         let offset = self.offsets.get(at);
         let found = offset.and_then(|offset| usize::try_from(*offset).ok()?.checked_mul(self.item));
         found.filter(|place| *place <= self.bytes.len()).ok_or_else(|| {
-            format!("offset {at} ({offset:?}) is outside the {} bytes of the values", self.bytes.len())
+            let offset = offset.map_or("missing".to_owned(), ToString::to_string);
+            format!("offset {at} ({offset}) is outside the {} bytes of the values", self.bytes.len())
         })
     }
 

@@ -6,7 +6,8 @@ use crate::execute::tasks;
 use crate::execute::tasks::{codec_error, memory_error, store_error};
 use crate::layout::ArrayLayout;
 use crate::layout::locate::Location;
-use crate::plan::task::Task;
+use crate::plan::task::{Task, reach};
+use hyperslab_codec::CodecError;
 use hyperslab_store::{Lent, Opened, RangeRead, Stamp, StoreError};
 
 /// The stored bytes of a chunk, before they are read.
@@ -81,7 +82,9 @@ pub(crate) fn ranges_of(
         }
         .map_err(fail),
         Location::Range { offset, len, .. } => {
-            if len != size as u64 {
+            let short = layout.encoding().ends_early() && len < size as u64;
+            let end = |range: &RangeRead<'_>| range.offset.saturating_add(range.buf.len() as u64);
+            if len != size as u64 && !(short && ranges.iter().all(|range| end(range) <= len)) {
                 let url = layout.store().url();
                 return Err(fail(StoreError::WrongSize {
                     key: key.into(),
@@ -198,7 +201,8 @@ pub(crate) fn fetch_stamped(
     }
 }
 
-/// Decodes a chunk's stored bytes: the whole chunk, in stored order and byte order.
+/// Decodes a chunk's stored bytes: the whole chunk, in stored order and byte order; of one that
+/// [may end early](crate::ChunkEncoding::that_may_end_early) at least what the task wants.
 pub(crate) fn decoded<'s>(
     layout: &ArrayLayout,
     scratch: &'s mut Scratch,
@@ -208,11 +212,27 @@ pub(crate) fn decoded<'s>(
     let Scratch { decoded, codec, task, key, .. } = scratch;
     let chain = layout.encoding().chain();
     let fail = |source| codec_error(layout, task, key, source);
-    if let Some(payload) = chain.payload(encoded, verify) {
-        return payload.map_err(fail);
-    }
+    let payload = match chain.payload(encoded, verify) {
+        Some(Ok(payload)) => return Ok(payload),
+        Some(Err(error)) if !layout.encoding().ends_early() => return Err(fail(error)),
+        payload => payload,
+    };
     let len = chain.decoded_size();
     let out = sized(decoded, len).ok_or_else(|| memory_error(layout, "a decoded chunk", len as u64))?;
-    chain.decode(encoded, out, codec, verify).map_err(fail)?;
+    let done = match payload {
+        Some(payload) => payload.map(|_| ()),
+        None => chain.decode(encoded, out, codec, verify),
+    };
+    match done {
+        Err(error) if layout.encoding().ends_early() => {
+            match chain.decode_front(encoded, reach(layout, task).end, out, codec, verify) {
+                Ok(()) => {}
+                // It says how much there is.
+                Err(short @ CodecError::Size { .. }) => return Err(fail(short)),
+                Err(_) => return Err(fail(error)),
+            }
+        }
+        done => done.map_err(fail)?,
+    }
     Ok(out)
 }

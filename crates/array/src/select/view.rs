@@ -82,6 +82,13 @@ impl<'a> Target<'a> {
 }
 
 impl<'a> Source<'a> {
+    /// One element in every place.
+    pub fn repeated(element: &'a [u8], shape: &[u64]) -> Self {
+        let strides = std::iter::repeat_n(0, shape.len()).collect();
+        let size = Some(element.len());
+        Source { base: element.as_ptr(), shape: shape.into(), strides, element: size, memory: PhantomData }
+    }
+
     /// Dense memory in C order. `None` where `memory` is not exactly as long as `shape` elements of
     /// `element` bytes.
     pub fn dense(memory: &'a [u8], shape: &[u64], element: usize) -> Option<Self> {

@@ -418,6 +418,7 @@ fn refusals() {
     assert!(said(part(3), Pattern::all(), &four).contains("3 elements are wanted"));
     assert!(said(part(5), part(5), &four).contains("the shape is [4]"));
     assert!(said(Pattern::all(), Pattern::all(), &four).contains("8 elements are wanted"));
+    assert!(said(Pattern::all(), Pattern::all(), &four).contains("the shape is [4]"));
     let names = Arc::new(Spec::plain(&[8], &[8], "|S4").layout(&MemoryStore::new()));
     assert!(said(part(8), part(8), &names).contains("(|S4) cannot be converted to <i4"));
     // Nothing is written, at once and later.
@@ -433,6 +434,48 @@ fn refusals() {
     let plane = Spec::plain(&[2, 2], &[2, 2], "<i4").layout(&MemoryStore::new());
     let flat = Mosaic::new(vec![Piece::new(part(4), part(4), given(&four)).unwrap()]);
     assert!(matches!(plane.with_mosaic(flat), Err(ArrayError::Layout { .. })));
+}
+
+/// A source that became smaller: what it still has is read, what it has not is refused.
+#[test]
+fn sources_that_shrank() {
+    let dice = &mut Dice(6);
+    let line = source(dice, &[4], 0, false);
+    let plane = source(dice, &[3, 4], 0, false);
+    let part = |start, len| Pattern::regular(&[Blocks::run(start, len)]).unwrap();
+    let rows = |len| Pattern::regular(&[Blocks::run(0, len), Blocks::run(0, 4)]).unwrap();
+    let list = Pattern::points(1, &[3, 0, 2, 5, 1, 4]).unwrap();
+    let all = Pattern::all;
+    let none = usize::MAX;
+    // For each: shape, target and source; a range of the first axis that can be read, and its
+    // elements in the source; a range that cannot be read.
+    let cases: [(&[u64], Pattern, Pattern, _, _, &[usize], _); 7] = [
+        (&[6], all(), all(), &line, 0..4, &[0, 1, 2, 3], 4..5),
+        (&[6], all(), all(), &line, 1..3, &[1, 2], 3..6),
+        (&[6], all(), part(2, 6), &line, 0..2, &[2, 3], 1..3),
+        (&[9], part(3, 6), all(), &line, 2..7, &[none, 0, 1, 2, 3], 8..9),
+        (&[6], all(), list, &line, 0..3, &[3, 0, 2], 3..4),
+        (&[5, 4], all(), all(), &plane, 1..3, &[4, 5, 6, 7, 8, 9, 10, 11], 2..4),
+        (&[5, 4], all(), rows(5), &plane, 2..3, &[8, 9, 10, 11], 0..5),
+    ];
+    for (shape, target, from, source, there, expected, refused) in cases {
+        let stored = read(source, &Selection::all(source.shape()), ReadOptions::default()).unwrap();
+        let fill = 9_i32.to_ne_bytes();
+        let element = |n: &usize| stored.as_slice().chunks(4).nth(*n).unwrap_or(&fill).to_vec();
+        let expected: Vec<u8> = expected.iter().flat_map(element).collect();
+        let select = |rows: std::ops::Range<i64>| {
+            let mut axes = vec![Index::range(rows.start, rows.end)];
+            axes.resize(shape.len(), Index::ALL);
+            Selection::new("x", shape, &axes).unwrap()
+        };
+        let layout = mosaic(shape, 9, vec![Piece::new(target, from, given(source)).unwrap()]);
+        let found = read(&layout, &select(there.clone()), ReadOptions::default()).unwrap();
+        assert_eq!(found.as_slice(), expected, "{shape:?} {there:?}");
+        assert!(explain_read(&layout, &select(there), 1).is_ok());
+        let error = read(&layout, &select(refused.clone()), ReadOptions::default()).unwrap_err().to_string();
+        assert!(error.contains("became smaller") && !error.contains("Some("), "{error}");
+        assert!(explain_read(&layout, &select(refused), 1).is_err());
+    }
 }
 
 #[test]

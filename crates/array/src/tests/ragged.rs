@@ -323,11 +323,8 @@ fn values_that_cannot_be_written() {
     );
     assert!(message(made(&[3], &[], b"abc", None)).contains("0 offsets"));
     assert!(message(made(&[2], &[0, 1, 2], b"abc", None)).contains("has shape [3], the array given has [2]"));
-    assert!(
-        message(made(&[3], &[0, 1, 2, 4], b"abc", None))
-            .contains("offset 3 (Some(4)) is outside the 3 bytes")
-    );
-    assert!(message(made(&[3], &[-1, 1, 2, 3], b"abc", None)).contains("offset 0 (Some(-1))"));
+    assert!(message(made(&[3], &[0, 1, 2, 4], b"abc", None)).contains("offset 3 (4) is outside the 3 bytes"));
+    assert!(message(made(&[3], &[-1, 1, 2, 3], b"abc", None)).contains("offset 0 (-1)"));
     assert!(message(made(&[3], &[0, 2, 1, 3], b"abc", None)).contains("value 1 ends before it begins"));
     assert!(message(made(&[3], &[0, i64::MAX, 1, 3], b"abc", None)).contains("offset 1"));
     assert!(message(made(&[3], &[0, 1, 2, 3], b"abc", Some(&[true]))).contains("there are 3 values"));

@@ -60,7 +60,7 @@ pub(super) fn decode(
         match header.filter(out.len()) {
             Filter::None => decode(out)?,
             filter => {
-                let shuffled = sized(block, out.len());
+                let shuffled = sized(block, out.len(), "blosc")?;
                 decode(shuffled)?;
                 match filter {
                     Filter::Bit => bitunshuffle(header.typesize, shuffled, out),
@@ -103,7 +103,9 @@ pub(crate) fn decode_streams(
         match (len, stream) {
             (0, _) if runs => out.fill(0),
             (-255..0, [1]) if runs => out.fill(low8(len.unsigned_abs().into())),
-            (..0, _) if runs => return Err(format!("stream {split}: unknown kind {len}, {stream:?}")),
+            (..0, _) if runs => {
+                return Err(format!("stream {split}: unknown kind {len}, with {} bytes", stream.len()));
+            }
             _ if stored == out.len() => out.copy_from_slice(stream),
             _ => decoders
                 .decode(format, stream, out)

@@ -3,7 +3,7 @@
 
 use crate::low::low32;
 use crate::scratch::sized;
-use crate::{CodecError, Result};
+use crate::{CodecError, Result, room};
 
 use super::bitshuffle::bitshuffle;
 use super::header::{Filter, Format, HEADER, Header, MAX_BUFFER, MAX_SPLITS, MIN_BUFFER};
@@ -43,7 +43,7 @@ pub(super) fn encode(codec: &Blosc, src: &[u8], dst: &mut Vec<u8>, contexts: &mu
         blocksize,
     };
     let limit = HEADER + src.len();
-    dst.reserve(limit);
+    room::reserve(dst, limit, "blosc")?;
     let small = src.len() < MIN_BUFFER.max(typesize);
     if codec.level == 0 || small || encode_blocks(codec, &header, src, dst, limit, contexts).is_none() {
         header.copied = true;
@@ -79,13 +79,13 @@ fn encode_blocks(
         let filtered = match header.filter(bytes.len()) {
             // libdeflate cannot bear input that changes, and this may be memory that others have.
             Filter::None if codec.compressor == BloscCompressor::Zlib => {
-                let own = sized(block, bytes.len());
+                let own = sized(block, bytes.len(), "blosc").ok()?;
                 own.copy_from_slice(bytes);
                 own
             }
             Filter::None => bytes,
             filter => {
-                let out = sized(block, bytes.len());
+                let out = sized(block, bytes.len(), "blosc").ok()?;
                 match filter {
                     Filter::Bit => bitshuffle(header.typesize, bytes, out),
                     _ => shuffle(header.typesize, bytes, out),
@@ -96,7 +96,7 @@ fn encode_blocks(
         // Whole blocks are multiples of the type size, so no bytes are left over.
         for part in filtered.chunks_exact(bytes.len() / header.splits(bytes.len())) {
             let room = limit.checked_sub(dst.len() + 4)?.min(part.len() - 1);
-            let encoded = sized(stream, part.len());
+            let encoded = sized(stream, part.len(), "blosc").ok()?;
             let len = encoders.encode(codec.compressor, codec.level, part, encoded.get_mut(..room)?);
             // A stream of full length is taken for one that is stored as it is.
             let bytes = len.and_then(|len| encoded.get(..len)).unwrap_or(part);

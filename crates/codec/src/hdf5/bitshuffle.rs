@@ -103,7 +103,7 @@ impl Codec for Bitshuffle {
             if unwanted {
                 continue;
             }
-            let bits = sized(&mut scratch.blosc.block, out.len());
+            let bits = sized(&mut scratch.blosc.block, out.len(), NAME)?;
             let failed =
                 |why| CodecError::corrupt(NAME, format!("block {index}, {} bytes: {why}", block.len()));
             scratch.blosc.decoders.decode(format, block, bits).map_err(failed)?;

@@ -79,7 +79,7 @@ impl Codec for Szip {
         if self.shuffled == 1 {
             self.samples.decode(coded, dst).map_err(corrupt)?;
         } else {
-            let bytes = sized(&mut scratch.blosc.block, size);
+            let bytes = sized(&mut scratch.blosc.block, size, NAME)?;
             self.samples.decode(coded, bytes).map_err(corrupt)?;
             unshuffle(self.shuffled, bytes, dst);
         }

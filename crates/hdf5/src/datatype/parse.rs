@@ -127,7 +127,10 @@ impl Parser {
         let at = cursor.clone();
         let base = self.base(cursor, head)?;
         if !matches!(base.class, Class::Integer { .. }) || base.size != head.size {
-            let why = format!("an enumeration of {} bytes is based on {base:?}", head.size);
+            let why = format!(
+                "an enumeration of {} bytes is based on another type, of {} bytes",
+                head.size, base.size
+            );
             return Err(at.corrupt(why));
         }
         let (mut names, mut seen) = (Vec::new(), HashSet::new());
@@ -184,7 +187,10 @@ impl Parser {
         }
         let base = self.base(cursor, head)?;
         if !matches!(base.class, Class::Float(_)) || base.size.checked_mul(2) != Some(head.size) {
-            let why = format!("a complex number of {} bytes is based on {base:?}", head.size);
+            let why = format!(
+                "a complex number of {} bytes is based on another type, of {} bytes",
+                head.size, base.size
+            );
             return Err(at.corrupt(why));
         }
         Ok(base)
@@ -246,7 +252,12 @@ fn float(cursor: &mut Cursor<'_>, head: &Head) -> Parsed<FloatLayout> {
         || exponent.start < mantissa.end && mantissa.start < exponent.end;
     let vax = order == Order::Vax && !head.size.is_multiple_of(2);
     if exponent.is_empty() || mantissa.is_empty() || beyond || overlap || vax || layout.normalization == 3 {
-        return Err(at.corrupt(format!("a floating-point number of {} bytes has {layout:?}", head.size)));
+        let why = format!(
+            "a floating-point number of {} bytes has a sign at bit {sign}, an exponent in bits {} to {} and a mantissa in \
+             bits {} to {}",
+            head.size, exponent.start, exponent.end, mantissa.start, mantissa.end
+        );
+        return Err(at.corrupt(why));
     }
     Ok(layout)
 }

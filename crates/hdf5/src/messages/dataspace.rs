@@ -57,7 +57,8 @@ impl Dataspace {
         if let Some((n, most)) =
             shape.iter().zip(&max_shape).find(|(n, most)| most.is_some_and(|most| **n > most))
         {
-            return Err(at.corrupt(format!("an axis of {n} elements, which may have no more than {most:?}")));
+            let most = most.unwrap_or_default();
+            return Err(at.corrupt(format!("an axis of {n} elements, which may have no more than {most}")));
         }
         match kind {
             0 if rank == 0 => Ok(Dataspace::Scalar),

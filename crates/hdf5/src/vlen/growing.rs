@@ -74,7 +74,7 @@ impl<'a> Growing<'a> {
         }
         let mut place = self.grow(total)?;
         let mut end = self.result.end();
-        self.note(nulls, ids);
+        self.note(nulls, ids)?;
         for (cell, id) in ids.iter().map(taken_apart).enumerate() {
             if let Some((len @ 1.., address, index)) = id {
                 if last.as_ref().is_none_or(|last| last.address() != address) {
@@ -117,7 +117,7 @@ impl<'a> Growing<'a> {
             let why = format!("elements of variable length have {} bytes, the file has {there}", self.bytes);
             return Err(file.source().invalid(why));
         }
-        self.note(sections.nulls(), ids);
+        self.note(sections.nulls(), ids)?;
         let (start, place) = (self.result.end(), self.grow(sections.items())?);
         self.result.offsets.resize(before + 1 + ids.len(), start);
         let ends = self.result.offsets.get_mut(before + 1..).unwrap_or_default();
@@ -128,8 +128,11 @@ impl<'a> Growing<'a> {
     }
 
     /// Notes which of the next elements are there.
-    fn note(&mut self, nulls: bool, ids: &[Id]) {
-        self.result.note(nulls, ids.iter().map(|id| taken_apart(id).is_some()));
+    fn note(&mut self, nulls: bool, ids: &[Id]) -> Result<()> {
+        match self.result.note(nulls, ids.iter().map(|id| taken_apart(id).is_some())) {
+            true => Ok(()),
+            false => Err(self.file.source().invalid("no memory to note which elements are missing")),
+        }
     }
 
     /// Makes room for `items` more items. Returns where they begin.

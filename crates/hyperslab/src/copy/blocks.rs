@@ -154,7 +154,7 @@ impl Blocks {
 pub(super) type Spans = Vec<(u64, u64)>;
 
 /// All indices within spans, in C order.
-pub(super) fn all(spans: Spans) -> impl Iterator<Item = Dims> {
+pub(crate) fn all(spans: Spans) -> impl Iterator<Item = Dims> {
     let first = spans.iter().map(|(first, _)| *first).collect();
     std::iter::successors(Some(first), move |at: &Dims| {
         let mut at = at.clone();

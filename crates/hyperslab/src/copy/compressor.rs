@@ -70,7 +70,8 @@ fn short(text: &str) -> Result<Vec<Json>> {
     let level = |part: Option<&str>, default: i64| match part {
         None | Some("") => Ok(Json::from(default)),
         Some(level) => match level.parse::<i64>() {
-            Ok(level) => Ok(level.into()),
+            Ok(level) if i32::try_from(level).is_ok() => Ok(level.into()),
+            Ok(_) => Err(refuse_part(level, "out of range")),
             Err(_) => Err(refuse_part(level, "no number")),
         },
     };
@@ -82,6 +83,9 @@ fn short(text: &str) -> Result<Vec<Json>> {
         "blosc" => {
             let cname = parts.next().filter(|cname| !cname.is_empty()).unwrap_or("zstd");
             let clevel = level(parts.next(), 5)?;
+            if !matches!(clevel.as_integer(), Some(0..=9_i64)) {
+                return Err(refuse(format!("blosc: level must be 0 to 9, found {clevel}")));
+            }
             // numcodecs' numbers.
             let shuffle = match parts.next() {
                 None | Some("") => -1_i64,
@@ -121,7 +125,10 @@ fn codec(json: &Json, element_size: usize) -> Result<Arc<dyn Codec>> {
         Some(name) => registry::CODECS.from_v3(name, value.get("configuration"), &array),
     };
     match found.map_err(|error| refuse(error.to_string()))? {
-        AnyCodec::BytesToBytes(codec) => Ok(codec),
+        AnyCodec::BytesToBytes(codec) => {
+            codec.check_settings().map_err(|error| refuse(error.to_string()))?;
+            Ok(codec)
+        }
         other => Err(refuse(format!("{:?} does not compress bytes", other.codec().name()))),
     }
 }
@@ -166,7 +173,18 @@ mod tests {
             ("", "not known"),
             ("zip", "\"zip\" is not known"),
             ("zstd:x", "\"x\" is no number"),
-            ("gzip:99", "level"),
+            ("gzip:99", "level must be -1 to 9, found 99"),
+            ("zlib:10", "level must be -1 to 9, found 10"),
+            ("zstd:99", "level must be -131072 to 22, found 99"),
+            ("zstd:-131073", "level must be -131072 to 22"),
+            ("zstd:99999999999", "out of range"),
+            (r#"{"id": "zstd", "level": 99}"#, "level must be -131072 to 22, found 99"),
+            ("lz4:0", "acceleration must be 1 to 65537, found 0"),
+            ("lz4:-1", "acceleration must be 1 to 65537"),
+            ("lz4:70000", "acceleration must be 1 to 65537"),
+            (r#"{"name": "numcodecs.lz4", "configuration": {"acceleration": 0}}"#, "acceleration must be"),
+            ("blosc:lz4:10", "level must be 0 to 9, found 10"),
+            ("blosc:lz4:-1", "level must be 0 to 9, found -1"),
             ("zstd:5:6", "one setting too many"),
             ("blosc:lz5", "lz5"),
             ("blosc:lz4:5:sideways", "sideways"),

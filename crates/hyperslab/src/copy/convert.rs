@@ -1,19 +1,18 @@
 //! What the copy of an array is to be: the source's metadata in the words of the destination's
 //! format.
 
+use super::placed::Placed;
 use super::region::Window;
 use super::structures::{self, Repack};
 use super::{Compressors, CopyOptions, Order, Shards, ragged};
 use crate::element::swap_bytes;
+use crate::meaning::{DIMENSIONS, Variable, Words};
 use crate::{Array, Error, Format, Result};
 use hyperslab_array::Dims;
 use hyperslab_codec::{ByteOrder, BytesCodec, Codec, DataType, Transpose, VlenKind};
 use hyperslab_zarr::{ArraySpec, AxisChunks, Choice, IndexLocation, Json, KeyEncoding, Structure};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// xarray's attribute for names of axes where the format has no place for them.
-const DIMENSIONS: &str = "_ARRAY_DIMENSIONS";
 
 /// What differs from the source without having been asked for, and the arrays concerned.
 pub(crate) type Notes = BTreeMap<&'static str, Vec<String>>;
@@ -22,6 +21,10 @@ const NO_FILL: &str =
     "fill value null in the source, the default one in the copy (absent chunks read the same)";
 const NO_NAMES: &str = "dimension names left out, because some are missing, which Zarr v2 cannot say";
 
+const NO_MISSING: &str = "_FillValue left out, which xarray refuses for this element type in Zarr v3";
+const LONG_MEANINGS: &str = "names of enumeration values left out, because some have spaces";
+const NO_FILTERS: &str =
+    "no filters in the copy: they take bytes for other elements, which readers of Zarr v3 do not do alike";
 const NO_SHARDS: &str = "no shards in the copy, which Zarr v2 has not; each chunk is an object";
 const FLAT_SHARDS: &str = "shards of one level, with checksummed index, in place of the source's shards";
 const ONE_SHAPE: &str = "chunks of different shapes became chunks of the largest of these shapes";
@@ -33,8 +36,6 @@ pub(crate) struct Copying<'a> {
     /// The array or group, for messages.
     pub(crate) name: &'a str,
     pub(crate) options: &'a CopyOptions<'a>,
-    /// Whether the source is in a file of NetCDF-4.
-    pub(crate) is_netcdf: bool,
     /// What is worth telling.
     pub(crate) notes: &'a mut Notes,
 }
@@ -60,8 +61,8 @@ pub(crate) struct Copied {
     pub(crate) order: ByteOrder,
     /// The fill value in memory.
     pub(crate) fill: Option<Vec<u8>>,
-    pub(crate) attributes: Json,
-    pub(crate) dimension_names: Option<Vec<Option<String>>>,
+    /// The values of an enumeration, and their names.
+    pub(crate) members: Vec<(String, i128)>,
     pub(crate) key_encoding: Option<KeyEncoding>,
     /// Below two axes: what metadata says the order is.
     pub(crate) fortran_order: bool,
@@ -92,8 +93,13 @@ pub(crate) enum CopiedCodecs {
     Instead(Compressors),
 }
 
-/// The specification of the copy of `array`, or of a part of it.
-pub(super) fn convert(array: &Array, window: &Window, copying: &mut Copying<'_>) -> Result<ArraySpec> {
+/// The description of the copy of `array`, or of a part of it that has the shape `shape` in the copy.
+pub(super) fn convert(
+    array: &Array,
+    variable: &Variable,
+    (window, shape): (&Window, &[u64]),
+    copying: &mut Copying<'_>,
+) -> Result<ArraySpec> {
     let (name, options, format) = (copying.name, copying.options, copying.format());
     let same_format = format == array.format();
     let facts = array.node().copied(copying)?;
@@ -102,7 +108,7 @@ pub(super) fn convert(array: &Array, window: &Window, copying: &mut Copying<'_>)
     let vlen = ragged::kind(facts.vlen, name, format)?;
 
     // v2 has the stored order in the element type, v3 in the serializer.
-    let mut spec = ArraySpec::new(format.zarr()?, &window.shape, dtype.with_order(stored));
+    let mut spec = ArraySpec::new(format.zarr()?, shape, dtype.with_order(stored));
     let mut endian = dtype.has_order().then_some(stored);
     spec.vlen = vlen;
     spec.object_codec = facts.object_codec.filter(|_| format == Format::ZarrV2);
@@ -145,11 +151,26 @@ pub(super) fn convert(array: &Array, window: &Window, copying: &mut Copying<'_>)
             if other.is_some() {
                 copying.note(ONE_SHAPE);
             }
-            spec.chunks = chunks(array, &window.shape, options);
+            spec.chunks = chunks(array, shape, options);
         }
     }
     spec.choose_chunks();
-    spec.fill = facts.fill.map(|mut fill| {
+    let absent;
+    if same_format {
+        (spec.attributes, spec.dimension_names) = as_they_are(array)?;
+        absent = facts.fill;
+    } else {
+        let words = variable.words(array, facts.fill, format.zarr()?);
+        let Words { attributes, dimension_names, fill, loses_missing } = words;
+        (spec.attributes, spec.dimension_names, absent) = (attributes, dimension_names, fill);
+        if loses_missing {
+            copying.note(NO_MISSING);
+        }
+        if !variable.is_variable {
+            flags(&mut spec.attributes, &facts.members, copying);
+        }
+    }
+    spec.fill = absent.map(|mut fill| {
         if vlen.is_none() && stored != dtype.order() {
             swap_bytes(&mut fill, dtype.number_size());
         }
@@ -162,9 +183,6 @@ pub(super) fn convert(array: &Array, window: &Window, copying: &mut Copying<'_>)
     if spec.fill.is_none() && format == Format::ZarrV3 {
         copying.note(NO_FILL);
     }
-
-    spec.attributes = facts.attributes;
-    spec.dimension_names = facts.dimension_names;
     if format == Format::ZarrV3 && array.format() == Format::ZarrV2 && spec.dimension_names.is_some() {
         spec.attributes.remove(DIMENSIONS);
     }
@@ -202,11 +220,13 @@ pub(super) fn convert(array: &Array, window: &Window, copying: &mut Copying<'_>)
     }
 
     let mut set = |codecs: Vec<Arc<dyn Codec>>, hint| {
-        let metadata = codecs.iter().map(|codec| {
-            let why = || format!("{format} has no codec {:?}{hint}", codec.name());
-            in_format(codec, format).ok_or_else(|| copying.refuse(why()))
-        });
-        set_codecs(&mut spec, metadata.collect::<Result<_, _>>()?, format);
+        let mut placed = Placed::new(&codecs, format)
+            .map_err(|codec| copying.refuse(format!("{format} has no codec {:?}{hint}", codec.name())))?;
+        if format == Format::ZarrV3 && !placed.are_of_elements(dtype) {
+            copying.note(NO_FILTERS);
+            placed = placed.without_filters();
+        }
+        placed.put(&mut spec, format, stored);
         Ok::<_, Error>(())
     };
     const HINT: &str = "; choose another compressor";
@@ -225,6 +245,27 @@ pub(super) fn convert(array: &Array, window: &Window, copying: &mut Copying<'_>)
     Ok(spec)
 }
 
+/// Attributes and names of axes of an array of Zarr.
+fn as_they_are(array: &Array) -> Result<(Json, Option<Vec<Option<String>>>)> {
+    Ok((array.attributes()?.into_owned(), array.dimension_names()?))
+}
+
+/// The names of an enumeration's values, as the CF conventions have them (section 3.5, "Flags").
+fn flags(attributes: &mut Json, members: &[(String, i128)], copying: &mut Copying<'_>) {
+    let has_flags = ["flag_values", "flag_meanings"].iter().any(|name| attributes.get(name).is_some());
+    if members.is_empty() || has_flags {
+        return;
+    }
+    if members.iter().any(|(member, _)| member.contains(char::is_whitespace)) {
+        copying.note(LONG_MEANINGS);
+        return;
+    }
+    let values = members.iter().map(|(_, value)| (*value).into()).collect();
+    let meanings: Vec<&str> = members.iter().map(|(member, _)| member.as_str()).collect();
+    attributes.set("flag_values", Json::Array(values));
+    attributes.set("flag_meanings", meanings.join(" ").as_str().into());
+}
+
 /// How the chunks of the copy, which are chosen, lie in shards.
 fn set_shards(
     spec: &mut ArraySpec,
@@ -238,7 +279,7 @@ fn set_shards(
     let chunks = spec.chunks.clone().unwrap_or_default();
     match &options.shards {
         Shards::Shape(shards) if shards.len() == array.shape().len() => {
-            let axes = shards.iter().zip(&window.shape).zip(&chunks);
+            let axes = shards.iter().zip(&spec.shape).zip(&chunks);
             let shards: Dims = axes.map(|((size, n), chunk)| size.unwrap_or(whole(*n, *chunk))).collect();
             if v2 {
                 return Err(copying.refuse(format!("shards of {:?}: Zarr v2 has none", shards.as_slice())));
@@ -329,27 +370,11 @@ fn order(array: &Array, options: &CopyOptions<'_>) -> Vec<usize> {
     }
 }
 
-fn in_format(codec: &Arc<dyn Codec>, format: Format) -> Option<Json> {
-    let value = match format {
-        Format::ZarrV2 => codec.to_v2(),
-        _ => codec.to_v3(),
-    };
-    value.as_ref().map(Json::from)
-}
-
-/// In v2, the last of several codecs is the compressor and those before it are filters.
-fn set_codecs(spec: &mut ArraySpec, mut codecs: Vec<Json>, format: Format) {
-    if format == Format::ZarrV2 {
-        let compressor = codecs.pop();
-        spec.filters = Choice::Set(codecs);
-        codecs = compressor.into_iter().collect();
-    }
-    spec.compressors = Choice::Set(codecs);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Node;
+    use crate::meaning::Meaning;
     use hyperslab_store::{MemoryStore, Store};
     use hyperslab_zarr as zarr;
 
@@ -362,11 +387,11 @@ mod tests {
     }
 
     fn specified(array: &Array, options: &CopyOptions<'_>, notes: &mut Notes) -> Result<ArraySpec> {
-        convert(
-            array,
-            &Window::whole(array.shape()),
-            &mut Copying { name: "a", options, is_netcdf: false, notes },
-        )
+        let variable =
+            Meaning::of(&Node::Array(array.clone()), [array].into_iter())?.variable(array)?.unwrap();
+        let window = Window::whole(array.shape());
+        let copying = &mut Copying { name: "a", options, notes };
+        convert(array, &variable, (&window, array.shape()), copying)
     }
 
     /// The copy's metadata, by creating it.
@@ -396,7 +421,9 @@ mod tests {
         });
         let (v3, notes) = converted(&original, &to(Format::ZarrV3));
         assert!(notes.is_empty());
-        assert_eq!(v3.attributes().unwrap().to_text(None), attributes);
+        // The fill value of v2 marks missing elements, which v3 says by an attribute.
+        let with_missing = attributes.replace('}', r#", "_FillValue": 258}"#);
+        assert_eq!(v3.attributes().unwrap().to_text(None), with_missing);
         assert_eq!(v3.dimension_names().unwrap(), original.dimension_names().unwrap());
         assert_eq!(v3.as_zarr().unwrap().to_json().get("fill_value"), Some(&Json::from(0x0102_u32)));
         assert!(v3.as_zarr().unwrap().fortran_order());

@@ -3,7 +3,7 @@
 use super::plan::{ENOUGH, Geometry, Reach, Side};
 use super::transfer::{Job, Means};
 use super::{ragged, stored::objects};
-use crate::{Array, Dims, Result};
+use crate::{Array, Dims, Error, Result};
 use hyperslab_array::settings;
 use hyperslab_store::Ask;
 
@@ -26,7 +26,7 @@ pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Re
     }
     source.stored = Some(job.stored_of_window()).filter(|bytes| *bytes > 0);
     let place = means.beside.as_ref().filter(|_| blocks == 1);
-    Ok(Geometry {
+    let geometry = Geometry {
         shape: job.window.shape.clone(),
         element,
         source,
@@ -37,7 +37,32 @@ pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Re
         in_flight: settings::decodes_in_flight(),
         enough: ENOUGH,
         temporary: place.map(|beside| (Reach::NEAR, beside.room())),
-    })
+    };
+    match least_memory(&geometry) {
+        Some(least) if means.memory_is_limit => Err(Error::Options(format!(
+            "max_memory: {} bytes are less than the {least} that one block of array '{}' needs, with the chunks \
+             that a thread has at hand",
+            means.max_memory, job.name
+        ))),
+        _ => Ok(geometry),
+    }
+}
+
+/// The least memory for a copy, where the given one is too little.
+fn least_memory(geometry: &Geometry) -> Option<u64> {
+    let needed = |memory| Geometry { memory, ..geometry.clone() }.direct().memory();
+    let mut least = needed(geometry.memory);
+    if least <= geometry.memory || geometry.shape.contains(&0) {
+        return None;
+    }
+    // With more memory there may be more threads, each with chunks at hand.
+    for _ in 0..16 {
+        match needed(least) {
+            more if more > least => least = more,
+            _ => break,
+        }
+    }
+    Some(least)
 }
 
 fn side(array: &Array) -> Side {

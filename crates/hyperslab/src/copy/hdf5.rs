@@ -5,13 +5,12 @@ use super::convert::{Copied, CopiedCodecs, Copying};
 use super::structures;
 use crate::hdf5_array::Hdf5Array;
 use crate::interface::ArrayNode;
-use crate::{Json, Result, hdf5_json};
+use crate::{Error, Result};
 use hyperslab_array::{self as engine, ArrayError, Ragged, ReadOptions, Selection, element_count};
 use hyperslab_codec::VlenKind;
 use hyperslab_hdf5::element::ElementKind;
 use hyperslab_hdf5::value::Value;
-use hyperslab_hdf5::{Attribute, Dataset, Hdf5Error, reference};
-use hyperslab_netcdf::netcdf4;
+use hyperslab_hdf5::{Dataset, reference};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -21,8 +20,6 @@ pub(crate) type Paths = HashMap<u64, String>;
 pub(super) const NO_DATATYPES: &str = "committed datatypes left out, which Zarr has not";
 pub(super) const NO_LINKS: &str = "links left out, which Zarr has not";
 const OTHER_CODECS: &str = "compressed in another way, because HDF5's filters are not Zarr's codecs";
-const NO_ATTRIBUTE: &str = "attributes left out, whose type has no words in JSON";
-const LONG_MEANINGS: &str = "names of enumeration values left out, because some have spaces";
 
 /// Filters that do not make chunks smaller: shuffle, fletcher32, bitshuffle (which may).
 const SHUFFLE: u16 = 2;
@@ -35,11 +32,11 @@ pub(crate) fn copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Cop
     if let Some(problem) = array.problem() {
         return Err(copying.refuse(problem));
     }
-    let mut attributes = attributes(&dataset.attributes()?, copying)?;
+    let mut members = Vec::new();
     let vlen = match &dataset.element().kind {
         ElementKind::Plain(_) | ElementKind::FixedString { .. } => Ok(None),
-        ElementKind::Enum { members, .. } => {
-            flags(&mut attributes, members, copying);
+        ElementKind::Enum { members: found, .. } => {
+            members.clone_from(found);
             Ok(None)
         }
         ElementKind::VlenString { .. } | ElementKind::ObjectReference => Ok(Some(VlenKind::Text)),
@@ -66,12 +63,11 @@ pub(crate) fn copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Cop
     Ok(Copied {
         order: dtype.order(),
         fill: Some(match dataset.element().kind {
-            ElementKind::VlenString { .. } => absent_text(dataset, copying)?,
+            ElementKind::VlenString { .. } => absent_text(dataset)?,
             ElementKind::Vlen { .. } | ElementKind::ObjectReference => Vec::new(),
             _ => dataset.absent_value().map_or_else(|| vec![0; dtype.size()], <[u8]>::to_vec),
         }),
-        attributes,
-        dimension_names: netcdf4::dimension_names(dataset)?,
+        members,
         key_encoding: None,
         rectilinear: None,
         fortran_order: false,
@@ -84,13 +80,16 @@ pub(crate) fn copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Cop
     })
 }
 
-/// The bytes of what absent elements of a dataset of strings are.
-fn absent_text(dataset: &Dataset, copying: &Copying<'_>) -> Result<Vec<u8>> {
+/// The text of the elements of a dataset of strings that nobody has written.
+pub(crate) fn absent_text(dataset: &Dataset) -> Result<Vec<u8>> {
     let Some(absent) = dataset.absent_value() else { return Ok(Vec::new()) };
     match Value::of(dataset.file(), dataset.element(), absent)? {
         Value::Text(text) => Ok(text.into_bytes()),
         Value::Null => Ok(Vec::new()),
-        _ => Err(copying.refuse("its fill value is not text in UTF-8")),
+        _ => {
+            let why = "its fill value is not text in UTF-8".into();
+            Err(Error::Copy { array: format!("/{}", dataset.path()), why })
+        }
     }
 }
 
@@ -132,51 +131,6 @@ pub(crate) fn read(
         let (array, what) = (format!("/{}", dataset.path()), "the paths of references");
         ArrayError::Memory { array, what, bytes: u64::MAX }.into()
     })
-}
-
-/// The attributes, without those that say what dimension names say, or that a file is of NetCDF. In
-/// NetCDF a list of one number is that number.
-pub(crate) fn attributes(found: &[Attribute], copying: &mut Copying<'_>) -> Result<Json> {
-    let class = found.iter().find(|attribute| attribute.name == "CLASS").map(Attribute::value).transpose()?;
-    let is_scale = match class {
-        Some(Value::Text(class)) => class == "DIMENSION_SCALE",
-        Some(Value::Bytes(class)) => class == b"DIMENSION_SCALE",
-        _ => false,
-    };
-    let mut json = Json::object();
-    for attribute in found {
-        let ordinary = matches!(attribute.name.as_str(), "CLASS" | "NAME") && !is_scale;
-        if netcdf4::is_reserved(&attribute.name) && !ordinary {
-            continue;
-        }
-        match attribute.value() {
-            Ok(Value::List(mut list)) if copying.is_netcdf && list.len() == 1 => {
-                json.set(&attribute.name, list.pop().map_or(Json::Null, hdf5_json::value));
-            }
-            Ok(value) => json.set(&attribute.name, hdf5_json::value(value)),
-            Err(Hdf5Error::Unsupported { .. }) if copying.options.skip_unsupported => {
-                let note = format!("{}, {:?}", copying.name, attribute.name);
-                copying.notes.entry(NO_ATTRIBUTE).or_default().push(note);
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(json)
-}
-
-/// The names of an enumeration's values, as the CF conventions have them (section 3.5, "Flags").
-fn flags(attributes: &mut Json, members: &[(String, i128)], copying: &mut Copying<'_>) {
-    if attributes.get("flag_values").is_some() || attributes.get("flag_meanings").is_some() {
-        return;
-    }
-    if members.iter().any(|(member, _)| member.contains(char::is_whitespace)) {
-        copying.note(LONG_MEANINGS);
-        return;
-    }
-    let values = members.iter().map(|(_, value)| (*value).into()).collect();
-    let meanings: Vec<&str> = members.iter().map(|(member, _)| member.as_str()).collect();
-    attributes.set("flag_values", Json::Array(values));
-    attributes.set("flag_meanings", meanings.join(" ").as_str().into());
 }
 
 /// Compressors in place of the filters: as good or better, and shuffling where they shuffle.

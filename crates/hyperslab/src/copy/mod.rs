@@ -27,6 +27,7 @@ mod mover;
 mod outline;
 mod parts;
 mod place;
+mod placed;
 mod plan;
 mod ragged;
 mod region;
@@ -37,6 +38,7 @@ mod temporary;
 mod transfer;
 mod walked;
 
+pub(crate) use blocks::all;
 pub use compressor::Compressors;
 pub(crate) use convert::{Copied, CopiedCodecs, Copying};
 pub(crate) use hdf5::Paths;
@@ -44,16 +46,20 @@ pub use outline::{Crew, Outline, OutlinedArray, Units, outline, outline_into};
 pub use parts::{Part, PartStamp, compare_part, copy_part, stamp_part};
 pub use plan::{CopyPlan, Pass};
 pub use region::{Bounds, Region};
+pub(crate) use stored::fill_in;
 
 use crate::stores::{Intent, Reached, StoreOptions, is_in_archive, local_path, reach, refuse_file_name};
-use crate::{Array, Error, Format, Node, Result, settings};
+use crate::{Array, Error, Format, Node, Result, Variable, settings};
+use convert::convert;
 use hyperslab_store::{Ask, Key, MemoryStore, Store};
-use hyperslab_zarr::{self as zarr, Creation};
+use hyperslab_zarr::{self as zarr, ArraySpec, Choice, Creation};
 pub use place::is_node as is_replaceable;
 use place::{Destination, Room};
+use region::Window;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use structures::Repack;
 use temporary::Beside;
 use transfer::{Job, Means, Transfer};
 use walked::{Member, Walked};
@@ -127,6 +133,9 @@ pub struct CopyOptions<'a> {
     /// About how much memory to use, in bytes. At least a chunk of source and destination are
     /// needed.
     pub max_memory: u64,
+    /// Whether a copy that needs more memory is refused with [`Error::Options`]. Otherwise a block of
+    /// the least size is taken, whatever it needs.
+    pub memory_is_limit: bool,
     /// Whether to read the copy back and compare it with the source.
     pub verify: bool,
     /// Whether arrays that cannot be copied are left out, and told in [`CopyReport::skipped`];
@@ -139,6 +148,8 @@ pub struct CopyOptions<'a> {
     pub fsync: bool,
     /// What of each array is copied; `None`: all.
     pub region: Option<Region>,
+    /// Whether the copy of a group gets no consolidated metadata.
+    pub unconsolidated: bool,
     /// Gets the progress.
     pub progress: Option<&'a dyn Progress>,
 }
@@ -153,7 +164,9 @@ impl Default for CopyOptions<'_> {
             format: None,
             threads: None,
             max_memory: 256 << 20,
+            memory_is_limit: false,
             verify: false,
+            unconsolidated: false,
             skip_unsupported: false,
             overwrite: false,
             fsync: false,
@@ -171,7 +184,8 @@ impl CopyOptions<'_> {
 
     fn means(&self, beside: Option<Beside>) -> Means<'_> {
         let threads = self.threads.filter(|n| *n > 0).unwrap_or_else(settings::threads);
-        Means { threads, max_memory: self.max_memory, beside, progress: self.progress }
+        let (max_memory, memory_is_limit) = (self.max_memory, self.memory_is_limit);
+        Means { threads, max_memory, memory_is_limit, beside, progress: self.progress }
     }
 
     fn check(&self) -> Result<()> {
@@ -246,7 +260,7 @@ pub fn plan(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     let walked = Walked::new(source, target.as_deref().map(Room::of), options)?;
     // Layouts of the copies, without a place.
     let nowhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let jobs = walked.arrays.iter().map(|Member { path, array, spec, window }| {
+    let jobs = walked.arrays.iter().map(|Member { path, array, spec, window, .. }| {
         options.check()?;
         let spec = spec.clone();
         let copied = zarr::Array::create_with(nowhere.clone(), path, spec, Creation::Inside, None)?;
@@ -391,6 +405,41 @@ pub fn copy_into(
     report.bytes = report.bytes.saturating_add(transfer.value_bytes());
     target.store().flush()?;
     Ok(report)
+}
+
+/// The description of an array of a file as Zarr has it, in chunks of this shape and without codecs.
+pub(crate) fn specified(
+    name: &str,
+    array: &Array,
+    variable: &Variable,
+    format: Format,
+    chunks: &[u64],
+) -> Result<ArraySpec> {
+    let options =
+        CopyOptions { format: Some(format), compressors: Some("none".parse()?), ..CopyOptions::default() };
+    let copying = &mut Copying { name, options: &options, notes: &mut Default::default() };
+    let mut spec = convert(array, variable, (&Window::whole(array.shape()), &variable.shape), copying)?;
+    spec.chunks = Some(chunks.iter().map(|n| (*n).max(1)).collect());
+    spec.compressors = Choice::Set(Vec::new());
+    Ok(spec)
+}
+
+/// Copies the elements of an array to a new one at the root of an empty store.
+pub(crate) fn copy_values(
+    source: &Array,
+    spec: ArraySpec,
+    store: &Arc<dyn Store>,
+    ask: Option<Ask<'_>>,
+) -> Result<()> {
+    let target = zarr::Array::create_with(store.clone(), "", spec, Creation::Unseen, ask)?;
+    let repack = target.structure().map(|structure| Repack::new(source, structure)).transpose();
+    let repack = repack.map_err(|why| Error::Copy { array: source.name(), why })?.flatten();
+    let window = Window::whole(source.shape());
+    let (source, target) = (source.clone(), target.into());
+    let jobs = [Job { name: source.name(), source, target, stored: 0, repack, window, is_new: true }];
+    let options = CopyOptions::default();
+    let transfer = Transfer::new(&jobs, options.means(None))?;
+    transfer.run(Phase::Copy, jobs.iter().map(Job::bytes).sum(), &mut |_, error| Err(error))
 }
 
 /// The number of objects of an array that are stored, and their bytes; nothing where the store does

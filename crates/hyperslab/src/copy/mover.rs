@@ -64,7 +64,7 @@ impl<'a> Mover<'a> {
     pub(super) fn stored(&self, phase: Phase) -> Result<[StoredObjects; 2]> {
         let (source, target) = (self.from, self.to);
         // What nobody has stored replaces what is there.
-        if source.node().copies_absent() || !self.job.is_new {
+        if source.node().copies_absent() || !self.job.is_new || stored::fills_differ(self.job)? {
             return Ok([None, None]);
         }
         let list = |array: &Array| array.node().stored_objects(Some(self.cancelled));

@@ -13,7 +13,7 @@ use super::transfer::Job;
 use super::{CopyOptions, CopyPlan, Member, Walked, shown, stored};
 use crate::{Array, Error, Key, MemoryStore, Node, Result, Store};
 use hyperslab_codec::ByteOrder;
-use hyperslab_zarr::{self as zarr, Consolidation, Creation};
+use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation, Creation};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -107,8 +107,9 @@ pub fn outline(
     let mut arrays = Vec::new();
     // Temporary arrays of all arrays may be on the disk together.
     let mut taken = 0u64;
-    for Member { path, array, spec, window } in &walked.arrays {
+    for Member { path, array, spec, window, .. } in &walked.arrays {
         options.check()?;
+        check_rest(array, window, spec)?;
         let target =
             zarr::Array::create_with(nowhere.clone(), path, spec.clone(), Creation::Unseen, Some(ask))?;
         let stored = if objects(array) <= MOST_COUNTED { stored(array, Some(ask))?.1 } else { 0 };
@@ -163,6 +164,21 @@ pub fn outline_into(
     Ok(Outline { groups: 0, documents, arrays: vec![outlined], notes: Vec::new(), skipped: Vec::new() })
 }
 
+/// Refuses a copy that has to write behind the end of its source: no task does that.
+fn check_rest(array: &Array, window: &Window, spec: &ArraySpec) -> Result<()> {
+    let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+    let is_filled = spec.shape == window.shape || spec.fill.is_some() || spec.format == zarr::Format::V3;
+    if is_filled || is_zero(array.layout().fill().bytes()) {
+        return Ok(());
+    }
+    Err(Error::Copy {
+        array: array.name(),
+        why: "it is shorter than its unlimited dimension, and Zarr v2 has no fill value for the rest where \
+              no element is missing; choose Zarr v3, or copy in one process"
+            .into(),
+    })
+}
+
 /// The job of copying a region of an array into a region of another.
 pub(super) fn job_into(
     source: &Array,
@@ -174,7 +190,8 @@ pub(super) fn job_into(
     let refuse = |why: String| Error::Options(format!("region of '{name}': {why}"));
     let window = Window::of(source, options.region.as_ref())?;
     for (region, array) in [(options.region.as_ref(), source), (Some(target_region), target)] {
-        if let Some(unknown) = region.map(|region| region.unknown([array].into_iter())).transpose()?
+        let names = std::iter::once(array.dimension_names()?);
+        if let Some(unknown) = region.map(|region| region.unknown(names)).transpose()?
             && let [name, ..] = unknown[..]
         {
             return Err(Error::Options(format!("region: the array has no dimension named {name:?}")));

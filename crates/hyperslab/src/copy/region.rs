@@ -1,6 +1,7 @@
 //! Parts of arrays: what of a source is copied, and where in an array it goes.
 
 use super::blocks::Block;
+use crate::meaning::Variable;
 use crate::{Array, Dims, Error, Index, Result, parse_indices};
 use hyperslab_array::ChunkGrid;
 use std::ops::Range;
@@ -9,6 +10,9 @@ use std::str::FromStr;
 /// First element, and the one after the last, along one axis: as in Python, absent is the end,
 /// negative counts from the end, and what lies outside is cut off.
 pub type Bounds = (Option<i64>, Option<i64>);
+
+/// The names of the axes of an array, if it has any.
+pub(super) type AxisNames = Option<Vec<Option<String>>>;
 
 /// A box of elements of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,20 +26,23 @@ pub enum Region {
 impl Region {
     /// The box in an array.
     pub(super) fn of(&self, array: &Array) -> Result<Vec<Range<u64>>> {
-        let shape = array.shape();
+        let names = array.dimension_names()?.unwrap_or_default();
+        self.within(array.layout().name(), array.shape(), &names)
+    }
+
+    /// The box in an array of this name, shape, and names of axes.
+    fn within(&self, array: &str, shape: &[u64], names: &[Option<String>]) -> Result<Vec<Range<u64>>> {
         let mut bounds = vec![(None, None); shape.len()];
         match self {
             Region::Axes(given) if given.len() > shape.len() => {
                 return Err(Error::Options(format!(
-                    "region: bounds of {} axes are given, but '{}' has {}",
+                    "region: bounds of {} axes are given, but '{array}' has {}",
                     given.len(),
-                    array.layout().name(),
                     shape.len()
                 )));
             }
             Region::Axes(given) => bounds[..given.len()].copy_from_slice(given),
             Region::Named(given) => {
-                let names = array.dimension_names()?.unwrap_or_default();
                 for (axis, name) in names.iter().enumerate().take(shape.len()) {
                     let found = given.iter().find(|(given, _)| Some(given) == name.as_ref());
                     if let Some((_, found)) = found {
@@ -47,12 +54,12 @@ impl Region {
         Ok(bounds.into_iter().zip(shape).map(|(bounds, n)| range(bounds, *n)).collect())
     }
 
-    /// The names that none of the arrays has.
-    pub(super) fn unknown<'r>(&'r self, arrays: impl Iterator<Item = &'r Array>) -> Result<Vec<&'r str>> {
+    /// The names that none of the arrays has; `arrays`: the names of the axes of each.
+    pub(super) fn unknown<'r>(&'r self, arrays: impl Iterator<Item = AxisNames>) -> Result<Vec<&'r str>> {
         let Region::Named(given) = self else { return Ok(Vec::new()) };
         let mut unknown: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
-        for array in arrays {
-            let names = array.dimension_names()?.unwrap_or_default();
+        for names in arrays {
+            let names = names.unwrap_or_default();
             unknown.retain(|name| !names.iter().any(|found| found.as_deref() == Some(*name)));
         }
         Ok(unknown)
@@ -113,6 +120,28 @@ impl Window {
     pub(super) fn whole(shape: &[u64]) -> Window {
         let zeros = Dims::from_elem(0, shape.len());
         Window { from: zeros.clone(), to: zeros, shape: shape.into() }
+    }
+
+    /// A region of a variable, to an array of its shape, which comes second. A variable may be longer
+    /// than the array that is stored: the rest is left to the fill value.
+    pub(super) fn of_variable(
+        array: &Array,
+        variable: &Variable,
+        region: Option<&Region>,
+    ) -> Result<(Window, Dims)> {
+        let names = variable.dimension_names.as_deref().unwrap_or_default();
+        let ranges = match region {
+            Some(region) => region.within(array.layout().name(), &variable.shape, names)?,
+            None => variable.shape.iter().map(|n| 0..*n).collect(),
+        };
+        let stored =
+            || ranges.iter().zip(array.shape()).map(|(range, n)| range.start.min(*n)..range.end.min(*n));
+        let window = Window {
+            from: stored().map(|range| range.start).collect(),
+            shape: stored().map(|range| range.end - range.start).collect(),
+            ..Window::whole(array.shape())
+        };
+        Ok((window, ranges.iter().map(|range| range.end - range.start).collect()))
     }
 
     /// A region of the source, to an array of its shape.

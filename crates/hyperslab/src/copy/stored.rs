@@ -7,7 +7,8 @@
 
 use super::blocks::{Block, Blocks};
 use super::mover::front;
-use super::transfer::wrong_size;
+use super::transfer::{Job, wrong_size};
+use crate::element::swap_bytes;
 use crate::{Array, Dims, Result};
 use hyperslab_array::{ReadOptions, Target};
 use std::collections::BTreeMap;
@@ -134,6 +135,30 @@ fn put(part: &[u8], inner: &Block, whole: &mut [u8], outer: &Block, size: usize)
         place.copy_from_slice(bytes);
     }
     Ok(())
+}
+
+/// Whether elements that nobody has written have another value in the target than in the source, so
+/// that they have to be written: Zarr v2 has `null` where no element is missing, which reads as zero.
+pub(super) fn fills_differ(job: &Job) -> Result<bool> {
+    let (source, target) = (&job.source, &job.target);
+    if job.repack.is_some() {
+        return Ok(false);
+    }
+    if target.vlen().is_some() {
+        // No bytes of fill value are text without characters, as `null` is.
+        let own = source.node().absent_text()?;
+        return Ok(own.unwrap_or_default() != target.fill().unwrap_or_default());
+    }
+    Ok(fill_in(source, target).is_some())
+}
+
+/// The fill value of a source, as an element of a target of numbers; `None`: the target has the same.
+pub(crate) fn fill_in(source: &Array, target: &Array) -> Option<Vec<u8>> {
+    let mut fill = source.layout().fill().bytes().to_vec();
+    if source.dtype().order() != target.dtype().order() {
+        swap_bytes(&mut fill, source.dtype().number_size());
+    }
+    (fill != target.layout().fill().bytes()).then_some(fill)
 }
 
 #[cfg(test)]

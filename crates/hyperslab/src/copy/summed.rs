@@ -168,6 +168,8 @@ impl Store for Summed {
         fn read_all_stamped(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> store::Result<Stamped>;
         fn read_ranges_stamped(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> store::Result<Stamped>;
         fn exists(&self, key: Key<'_>) -> store::Result<bool>;
+        fn consolidates(&self) -> bool;
+        fn checks_chunks(&self) -> bool;
         fn swaps_out(&self) -> bool;
         fn lists(&self) -> bool;
         fn is_shared(&self) -> bool;

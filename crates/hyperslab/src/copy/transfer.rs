@@ -60,6 +60,7 @@ impl Job {
 pub(super) struct Means<'a> {
     pub(super) threads: usize,
     pub(super) max_memory: u64,
+    pub(super) memory_is_limit: bool,
     /// Where temporary arrays may lie.
     pub(super) beside: Option<Beside>,
     pub(super) progress: Option<&'a dyn Progress>,
@@ -124,7 +125,8 @@ impl<'a> Transfer<'a> {
 
     /// What copies parts of an array ([`Transfer::units`]).
     pub(super) fn of_parts(progress: Option<&'a dyn Progress>) -> Result<Self> {
-        Transfer::new(&[], Means { threads: 1, max_memory: 0, beside: None, progress })
+        let means = Means { threads: 1, max_memory: 0, memory_is_limit: false, beside: None, progress };
+        Transfer::new(&[], means)
     }
 
     /// How each array is copied.

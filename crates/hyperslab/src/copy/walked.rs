@@ -4,33 +4,45 @@
 use super::convert::{Notes, convert};
 use super::place::Room;
 use super::region::{Region, Window};
+use super::stored::fill_in;
 use super::structures::Repack;
 use super::temporary::Beside;
 use super::transfer::{Job, Transfer};
 use super::{CopyOptions, CopyReport, Copying, Phase, Shards, hdf5, shown, stored};
-use crate::{Array, Below, Error, Format, Group, Json, Node, NodeKind, Result};
+use crate::meaning::{Meaning, Variable, ome};
+use crate::{Array, Below, Error, Format, Group, Index, Json, Node, NodeKind, Result, Source, WriteOptions};
 use hyperslab_hdf5::Hdf5Error;
 use hyperslab_store::{Ask, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation, Creation};
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
+
+const CHUNKS_KEPT: &str =
+    "chunks as in the source, because another number of sizes was given than they have axes";
+const SHARDS_KEPT: &str =
+    "shards as in the source, because another number of sizes was given than they have axes";
 
 /// An array of the source, what is copied of it, and what its copy is to be.
 pub(super) struct Member {
     pub(super) path: String,
     pub(super) array: Array,
+    pub(super) variable: Variable,
     pub(super) spec: ArraySpec,
     pub(super) window: Window,
 }
+
+const NO_ATTRIBUTE: &str = "attributes left out, whose type has no words in JSON";
 
 /// The source, and what its copy is to be. Paths are relative to the source.
 pub(super) struct Walked<'o> {
     options: &'o CopyOptions<'o>,
     pub(super) groups: Vec<(String, Json)>,
     pub(super) arrays: Vec<Member>,
+    /// Whether the copy gets consolidated metadata.
     pub(super) consolidated: bool,
-    is_netcdf: bool,
     notes: Notes,
     pub(super) report: CopyReport,
 }
@@ -43,20 +55,22 @@ impl<'o> Walked<'o> {
             groups: Vec::new(),
             arrays: Vec::new(),
             consolidated: false,
-            is_netcdf: source.file().map_or(Ok(false), |file| file.is_netcdf4())?,
             notes: Notes::new(),
             report: CopyReport::default(),
         };
         match source {
-            Node::Array(array) => walked.add_array(String::new(), array.clone())?,
+            Node::Array(array) => {
+                let meaning = Meaning::of(source, [array].into_iter())?;
+                walked.add_array(&meaning, String::new(), array.clone())?;
+            }
             Node::Group(group) => walked.add_group(group, room)?,
         }
         walked.check_region(source)?;
         if let Some(chunks) = &options.chunks {
-            walked.check_rank("chunks", chunks.len())?;
+            walked.check_rank("chunks", CHUNKS_KEPT, chunks.len())?;
         }
         if let Shards::Shape(shards) = &options.shards {
-            walked.check_rank("shards", shards.len())?;
+            walked.check_rank("shards", SHARDS_KEPT, shards.len())?;
         }
         walked.report.notes =
             walked.notes.iter().map(|(note, names)| format!("{note}: {}", listed(names))).collect();
@@ -74,16 +88,26 @@ impl<'o> Walked<'o> {
                     .into(),
             ));
         }
-        match region.unknown(self.arrays.iter().map(|member| &member.array))?[..] {
+        let names = |member: &Member| member.variable.dimension_names.clone();
+        match region.unknown(self.arrays.iter().map(names))?[..] {
             [] => Ok(()),
             [name, ..] => Err(Error::Options(format!("region: no array has a dimension named {name:?}"))),
         }
     }
 
-    /// Refuses a shape that fits none of the arrays.
-    fn check_rank(&self, what: &str, rank: usize) -> Result<()> {
+    /// Refuses a shape that fits none of the arrays, and notes which ones it does not fit.
+    fn check_rank(&mut self, what: &str, kept: &'static str, rank: usize) -> Result<()> {
         let ranks: BTreeSet<usize> = self.arrays.iter().map(|member| member.array.shape().len()).collect();
         if ranks.contains(&rank) {
+            // Without axes there is one chunk.
+            let others = self
+                .arrays
+                .iter()
+                .filter(|member| !matches!(member.array.shape().len(), n if n == 0 || n == rank));
+            let names: Vec<String> = others.map(|member| shown(&member.path)).collect();
+            if !names.is_empty() {
+                self.notes.entry(kept).or_default().extend(names);
+            }
             return Ok(());
         }
         let ranks = match ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(", ") {
@@ -94,26 +118,24 @@ impl<'o> Walked<'o> {
     }
 
     pub(super) fn format(&self) -> Result<zarr::Format> {
-        self.options.format.unwrap_or(Format::ZarrV3).zarr()
+        self.copied_format().zarr()
     }
 
     /// The copy of one array or group, on its way.
     fn copying<'c>(&'c mut self, name: &'c str) -> Copying<'c> {
-        let (options, is_netcdf) = (self.options, self.is_netcdf);
-        Copying { name, options, is_netcdf, notes: &mut self.notes }
+        Copying { name, options: self.options, notes: &mut self.notes }
     }
 
     /// The group, and all below it.
     fn add_group(&mut self, group: &Group, room: Option<Room>) -> Result<()> {
-        self.consolidated = group.is_consolidated();
+        self.consolidated = !self.options.unconsolidated;
         // Consolidated metadata is a copy that may be out of date: what is stored counts, where the
         // store can tell that.
         let lists = group.store().lists();
         let stored = if lists { group.node().as_stored()? } else { None };
         let group = stored.unwrap_or_else(|| group.clone());
-        let attributes = group.node().copied_attributes(&mut self.copying("/"))?;
-        self.groups.push((String::new(), attributes));
         let options = self.options;
+        let mut opened: Vec<(String, Node)> = vec![(String::new(), Node::Group(group.clone()))];
         // What is in a group that was left out follows it.
         let mut skipped: Option<String> = None;
         for below in group.below(None, Some(&|| options.stops()))? {
@@ -140,7 +162,7 @@ impl<'o> Walked<'o> {
                 _ if let Some(why) = room.and_then(|room| room.check(path).err()) => {
                     Err(Error::Copy { array: shortened(path), why })
                 }
-                _ => open(&group, &below).and_then(|node| self.add(path, node)),
+                _ => open(&group, &below).map(|node| opened.push((path.clone(), node))),
             };
             match added {
                 Err(error) if options.skip_unsupported && is_unsupported(&error) => {
@@ -150,27 +172,75 @@ impl<'o> Walked<'o> {
                 added => added?,
             }
         }
+        let arrays = opened.iter().filter_map(|(_, node)| match node {
+            Node::Array(array) => Some(array),
+            Node::Group(_) => None,
+        });
+        let meaning = Meaning::of(&Node::Group(group.clone()), arrays)?;
+        for (path, node) in opened {
+            options.check()?;
+            match self.add(&meaning, path.clone(), node) {
+                Err(error) if options.skip_unsupported && is_unsupported(&error) => {
+                    self.report.skipped.push((shown(&path), error.to_string()));
+                }
+                added => added?,
+            }
+        }
+        let format = self.copied_format();
+        ome::convert_groups(&mut self.groups, group.format(), format);
+        if format == Format::ZarrV3 {
+            self.name_axes_of_images();
+        }
         Ok(())
     }
 
+    /// Gives the arrays of OME-Zarr images the names of axes that their group says.
+    fn name_axes_of_images(&mut self) {
+        for (group, attributes) in &self.groups {
+            for (path, names) in ome::dataset_axes(attributes) {
+                let path = zarr::join(group, &path);
+                let image = self.arrays.iter_mut().find(|member| member.path == path);
+                let Some(Member { spec, .. }) = image else { continue };
+                if spec.dimension_names.is_none() && spec.shape.len() == names.len() {
+                    spec.dimension_names = Some(names.into_iter().map(Some).collect());
+                }
+            }
+        }
+    }
+
     /// A group without what is below it, or an array.
-    fn add(&mut self, path: &str, node: Node) -> Result<()> {
+    fn add(&mut self, meaning: &Meaning, path: String, node: Node) -> Result<()> {
         match node {
-            Node::Array(array) => self.add_array(path.to_owned(), array),
+            Node::Array(array) => self.add_array(meaning, path, array),
             Node::Group(group) => {
-                let attributes = group.node().copied_attributes(&mut self.copying(&shown(path)))?;
-                self.groups.push((path.to_owned(), attributes));
+                let (attributes, unreadable) = meaning.group_attributes(&group)?;
+                self.note_unreadable(&path, &unreadable);
+                self.groups.push((path, attributes));
                 Ok(())
             }
         }
     }
 
-    fn add_array(&mut self, path: String, array: Array) -> Result<()> {
-        let window = Window::of(&array, self.options.region.as_ref())?;
-        let spec = convert(&array, &window, &mut self.copying(&shown(&path)))?;
+    fn add_array(&mut self, meaning: &Meaning, path: String, array: Array) -> Result<()> {
+        let Some(variable) = meaning.variable(&array)? else { return Ok(()) };
+        let path = meaning.path(&path);
+        self.note_unreadable(&path, &variable.unreadable);
+        let (window, shape) = Window::of_variable(&array, &variable, self.options.region.as_ref())?;
+        let spec = convert(&array, &variable, (&window, &shape), &mut self.copying(&shown(&path)))?;
         self.report.bytes = self.report.bytes.saturating_add(window.bytes(array.dtype().size()));
-        self.arrays.push(Member { path, array, spec, window });
+        self.arrays.push(Member { path, array, variable, spec, window });
         Ok(())
+    }
+
+    fn copied_format(&self) -> Format {
+        self.options.format.unwrap_or(Format::ZarrV3)
+    }
+
+    fn note_unreadable(&mut self, path: &str, unreadable: &[String]) {
+        let notes = unreadable.iter().map(|name| format!("{}, {name:?}", shown(path)));
+        if !unreadable.is_empty() {
+            self.notes.entry(NO_ATTRIBUTE).or_default().extend(notes);
+        }
     }
 
     /// Makes the copy. `unseen`: the store is empty, and nobody else knows it. `beside`: where
@@ -196,7 +266,8 @@ impl<'o> Walked<'o> {
             zarr::Group::create_with(store.clone(), &place, format, attributes, how(path), ask)?;
         }
         let mut jobs = Vec::new();
-        for Member { path, array, spec, window } in self.arrays.drain(..) {
+        let mut promised = Vec::new();
+        for Member { path, array, variable, spec, window } in self.arrays.drain(..) {
             options.check()?;
             let (_, stored) = stored(&array, ask)?;
             self.report.stored_before = self.report.stored_before.saturating_add(stored);
@@ -218,6 +289,7 @@ impl<'o> Walked<'o> {
                 window,
                 is_new: true,
             });
+            promised.push(variable);
         }
         let transfer = Transfer::new(&jobs, options.means(beside))?;
         let report = &mut self.report;
@@ -232,6 +304,9 @@ impl<'o> Walked<'o> {
             }
             _ => Err(error),
         })?;
+        for job in &jobs {
+            fill_rest(job, options)?;
+        }
         if self.consolidated {
             zarr::Group::open(store, base, Some(format), Consolidation::Ignore)?.consolidate(ask)?;
         }
@@ -239,6 +314,7 @@ impl<'o> Walked<'o> {
         if options.verify {
             let start = Instant::now();
             transfer.run(Phase::Verify, self.report.bytes, &mut |_, error| Err(error))?;
+            verify_meaning(&jobs, &promised, options)?;
             self.report.verified = Some(start.elapsed());
         }
         self.report.block_bytes = transfer.block_bytes();
@@ -249,6 +325,60 @@ impl<'o> Walked<'o> {
         }
         Ok(self.report)
     }
+}
+
+/// Writes the elements of a copy behind the end of its source, which is shorter than its unlimited
+/// dimensions, where the fill values of both differ.
+fn fill_rest(job: &Job, options: &CopyOptions<'_>) -> Result<()> {
+    let (window, target) = (&job.window, &job.target);
+    let is_filled = window.shape.as_slice() == target.shape();
+    if is_filled || job.repack.is_some() || target.vlen().is_some() {
+        return Ok(());
+    }
+    let Some(fill) = fill_in(&job.source, target) else { return Ok(()) };
+    for axis in 0..window.shape.len() {
+        options.check()?;
+        // Up to this axis what is copied, behind it everything.
+        let range = |(at, (copied, all)): (usize, (&u64, &u64))| match at.cmp(&axis) {
+            Ordering::Less => 0..*copied,
+            Ordering::Equal => *copied..*all,
+            Ordering::Greater => 0..*all,
+        };
+        let ranges: Vec<_> = window.shape.iter().zip(target.shape()).enumerate().map(range).collect();
+        let shape: Vec<u64> = ranges.iter().map(|range| range.end - range.start).collect();
+        if shape.contains(&0) {
+            continue;
+        }
+        let index = |range: &Range<u64>| Index::Slice {
+            start: i64::try_from(range.start).ok(),
+            stop: i64::try_from(range.end).ok(),
+            step: 1,
+        };
+        let selection = target.select(&ranges.iter().map(index).collect::<Vec<_>>())?;
+        target.write(&selection, &Source::repeated(&fill, &shape), WriteOptions::default())?;
+    }
+    Ok(())
+}
+
+/// Compares what the arrays of a copy mean to people with what those of the source do: names of axes,
+/// attributes, and the value that marks missing elements.
+fn verify_meaning(jobs: &[Job], promised: &[Variable], options: &CopyOptions<'_>) -> Result<()> {
+    let has_names = promised.iter().any(|variable| variable.is_variable);
+    let meaning = Meaning::Zarr { has_names };
+    for (job, promised) in jobs.iter().zip(promised) {
+        options.check()?;
+        let mut target = job.target.clone();
+        // One that was left out is no longer there.
+        match target.refresh() {
+            Err(Error::Zarr(zarr::ZarrError::NotFound { .. })) => continue,
+            done => done?,
+        }
+        let Some(found) = meaning.variable(&target)? else { continue };
+        if let Some(differs) = promised.difference(&job.source, &found, &target) {
+            return Err(Error::Copy { array: job.name.clone(), why: format!("the copy differs: {differs}") });
+        }
+    }
+    Ok(())
 }
 
 fn open(group: &Group, below: &Below) -> Result<Node> {

@@ -1,7 +1,8 @@
 //! Statistics of elements in memory: piece by piece, so that the second pass finds them in the
 //! caches.
 //!
-//! 1. What is missing by its value, if anything is, is taken out.
+//! 1. What is missing by its value, if anything is, is taken out. Packed numbers are
+//!    looked at as they are stored, and the results of each piece are scaled.
 //! 2. One pass adds, and finds the smallest and the largest. Of floats it adds differences from a
 //!    pivot, the first element of the piece, and their squares.
 //! 3. Where that is not enough, there are two passes: of integers; of floats where something is not
@@ -11,6 +12,7 @@
 
 use super::histogram::Bins;
 use super::part::{Double, Part};
+use crate::meaning::Packing;
 use bytemuck::Pod;
 use half::f16;
 
@@ -32,8 +34,18 @@ pub(super) trait Number: Pod + PartialEq {
     fn value(self) -> f64;
 }
 
-/// Adds what is known of `values`. `missing`: values that count as missing.
-pub(super) fn add<T: Number>(values: &[T], missing: &[T], bins: Option<&Bins>, all: &mut Part) {
+/// How numbers are seen.
+pub(super) struct Seen<'a, T> {
+    /// Stored numbers that count as missing.
+    pub(super) missing: Vec<T>,
+    /// What numbers are computed from stored ones, if they are.
+    pub(super) scale: Option<&'a Packing>,
+    pub(super) bins: Option<&'a Bins>,
+}
+
+/// Adds stored numbers to what is known.
+pub(super) fn add<T: Number>(values: &[T], seen: &Seen<'_, T>, all: &mut Part) {
+    let Seen { missing, scale, bins } = seen;
     let mut kept = Vec::new();
     for piece in values.chunks(PIECE) {
         let mut left = piece;
@@ -45,9 +57,13 @@ pub(super) fn add<T: Number>(values: &[T], missing: &[T], bins: Option<&Bins>, a
         }
         let mut part = T::part(left);
         part.missing += (piece.len() - left.len()) as u64;
+        if let Some(packing) = scale {
+            part = part.unpacked(packing);
+        }
         if let Some(bins) = bins {
             part.bins = vec![0; bins.len()];
-            left.iter().for_each(|value| bins.count(value.value(), &mut part.bins));
+            let value = |value: &T| scale.map_or(value.value(), |packing| packing.unpacked(value.value()));
+            left.iter().for_each(|each| bins.count(value(each), &mut part.bins));
         }
         all.join(&part);
     }
@@ -238,7 +254,8 @@ mod tests {
 
     fn known<T: Number>(values: &[T], missing: &[T]) -> Part {
         let mut all = Part::default();
-        add(values, missing, None, &mut all);
+        let seen = Seen { missing: missing.to_vec(), scale: None, bins: None };
+        add(values, &seen, &mut all);
         all
     }
 
@@ -264,6 +281,23 @@ mod tests {
         assert_eq!((near.std(), near.sum_int), (Some(1.0), 2 * i128::from(u64::MAX) - 2));
         assert_eq!(known(&[-3i8, 5, 7], &[7]).mean(), Some(1.0));
         assert_eq!(known::<u8>(&[], &[]), Part::default());
+    }
+
+    #[test]
+    fn packed_numbers() {
+        let packing = Packing { scale: Some(-0.5), offset: Some(10.0), ..Packing::default() };
+        let bins = Bins::even(8.0, 10.0, 2).unwrap();
+        let seen = Seen { missing: vec![-99_i16], scale: Some(&packing), bins: Some(&bins) };
+        let mut all = Part::default();
+        add(&[1, 2, -99, 3], &seen, &mut all);
+        assert_eq!((all.count, all.missing, all.min, all.max), (3, 1, 8.5, 9.5));
+        assert_eq!((all.mean(), all.std(), all.sum.value()), (Some(9.0), Some((1.0_f64 / 6.0).sqrt()), 27.0));
+        assert_eq!(all.bins, [1, 2]);
+        // Of nothing, nothing is known.
+        let seen = Seen { missing: vec![1.0_f32], scale: Some(&packing), bins: None };
+        let mut none = Part::default();
+        add(&[1.0, f32::NAN], &seen, &mut none);
+        assert_eq!(none, Part { missing: 2, ..Part::default() });
     }
 
     #[test]

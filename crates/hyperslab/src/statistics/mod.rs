@@ -3,6 +3,8 @@
 //!
 //! Threads claim blocks of whole chunks (`blocks`), decode each into memory of their own, and look
 //! at it while it is in the caches (`kernel`). What they know is joined in the end (`part`).
+//!
+//! Packed numbers are told as what they stand for ([`Packing`]).
 
 mod blocks;
 mod histogram;
@@ -11,11 +13,12 @@ mod part;
 
 use crate::copy::Progress;
 use crate::element::swap_bytes;
+use crate::meaning::Packing;
 use crate::{Array, ByteOrder, DataType, Error, Kind, ReadOptions, Result, settings};
 use blocks::Blocks;
 use half::f16;
 use hyperslab_array::{ArrayError, Target, element_count};
-use kernel::{Number, Time};
+use kernel::{Number, Seen, Time};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -27,9 +30,12 @@ pub use part::{Double, Part};
 pub struct StatisticsOptions<'a> {
     /// Of which part, per axis; `None`: of everything.
     pub region: Option<Vec<Range<u64>>>,
-    /// Values that count as missing, as not-a-number and not-a-time do: elements in the machine's
-    /// byte order.
+    /// Values that count as missing, as not-a-number and not-a-time do: stored elements in the
+    /// machine's byte order.
     pub missing: Vec<Vec<u8>>,
+    /// Whether stored numbers are told, whatever attributes say of them. Otherwise [`Packing`]
+    /// says which numbers they stand for, and which are missing.
+    pub raw: bool,
     /// The bins of a histogram.
     pub bins: Option<Bins>,
     /// How many threads; `None`: as the settings say.
@@ -40,7 +46,38 @@ pub struct StatisticsOptions<'a> {
     pub progress: Option<&'a dyn Progress>,
 }
 
-/// The type of the numbers of an array; `None`: its elements are none, or none with an order.
+/// What the numbers of an array are told as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The type of stored numbers: with the sign that they are read with.
+    pub stored: DataType,
+    /// Whether other numbers are computed from these, as 64-bit floats.
+    pub scaled: bool,
+}
+
+impl Told {
+    /// Finds the types of an array; `None`: its elements are no numbers. With `raw`, as they are stored.
+    pub fn of(array: &Array, raw: bool) -> Result<Option<Told>> {
+        let Some(dtype) = number_type(array) else { return Ok(None) };
+        let packing = packing(array, raw)?;
+        Ok(Some(Told { stored: packing.number_type(dtype), scaled: packing.scales() }))
+    }
+
+    /// Whether they are told as floats.
+    pub fn is_float(&self) -> bool {
+        self.scaled || self.stored.kind() == Kind::Float
+    }
+}
+
+fn packing(array: &Array, raw: bool) -> Result<Packing> {
+    match Packing::of(array) {
+        _ if raw => Ok(Packing::default()),
+        Err(Error::Options(why)) => Err(Error::Options(format!("{why}; ask for stored numbers: raw"))),
+        packing => packing,
+    }
+}
+
+/// The type of the stored numbers of an array; `None`: its elements are none, or none with an order.
 pub fn number_type(array: &Array) -> Option<DataType> {
     let dtype = array.optional().unwrap_or(array.dtype());
     let (times, numbers) = (
@@ -89,20 +126,27 @@ pub fn statistics(array: &Array, options: &StatisticsOptions<'_>) -> Result<Part
             dtype.size()
         )));
     }
+    let packing = packing(array, options.raw)?;
+    let options = &StatisticsOptions {
+        missing: [options.missing.as_slice(), &packing.missing].concat(),
+        ..options.clone()
+    };
+    let scale = packing.scales().then_some(&packing);
+    let dtype = packing.number_type(dtype);
     match (dtype.kind(), dtype.size()) {
-        (Kind::Int, 1) => run::<i8>(array, options),
-        (Kind::Int, 2) => run::<i16>(array, options),
-        (Kind::Int, 4) => run::<i32>(array, options),
-        (Kind::Int, _) => run::<i64>(array, options),
-        (Kind::UInt, 2) => run::<u16>(array, options),
-        (Kind::UInt, 4) => run::<u32>(array, options),
-        (Kind::UInt, 8) => run::<u64>(array, options),
-        (Kind::Float, 2) => run::<f16>(array, options),
-        (Kind::Float, 4) => run::<f32>(array, options),
-        (Kind::Float, _) => run::<f64>(array, options),
-        (Kind::DateTime(_) | Kind::TimeDelta(_), _) => run::<Time>(array, options),
+        (Kind::Int, 1) => run::<i8>(array, options, scale),
+        (Kind::Int, 2) => run::<i16>(array, options, scale),
+        (Kind::Int, 4) => run::<i32>(array, options, scale),
+        (Kind::Int, _) => run::<i64>(array, options, scale),
+        (Kind::UInt, 2) => run::<u16>(array, options, scale),
+        (Kind::UInt, 4) => run::<u32>(array, options, scale),
+        (Kind::UInt, 8) => run::<u64>(array, options, scale),
+        (Kind::Float, 2) => run::<f16>(array, options, scale),
+        (Kind::Float, 4) => run::<f32>(array, options, scale),
+        (Kind::Float, _) => run::<f64>(array, options, scale),
+        (Kind::DateTime(_) | Kind::TimeDelta(_), _) => run::<Time>(array, options, scale),
         // Bools are 0 and 1.
-        _ => run::<u8>(array, options),
+        _ => run::<u8>(array, options, scale),
     }
 }
 
@@ -116,7 +160,11 @@ fn checked(array: &Array, region: Option<&[Range<u64>]>) -> Result<Vec<Range<u64
     Ok(region.to_vec())
 }
 
-fn run<T: Number + Sync>(array: &Array, options: &StatisticsOptions<'_>) -> Result<Part> {
+fn run<T: Number + Sync>(
+    array: &Array,
+    options: &StatisticsOptions<'_>,
+    scale: Option<&Packing>,
+) -> Result<Part> {
     let blocks = Blocks::new(array, &checked(array, options.region.as_deref())?);
     let count = blocks.count();
     let numbers = options.blocks.clone().unwrap_or(0..count);
@@ -127,8 +175,7 @@ fn run<T: Number + Sync>(array: &Array, options: &StatisticsOptions<'_>) -> Resu
     let job = Job {
         array,
         blocks,
-        missing,
-        bins: options.bins.as_ref(),
+        seen: Seen { missing, scale, bins: options.bins.as_ref() },
         // What is far is asked for by many requests at once.
         threads: if workers == 1 || array.layout().store().cost().is_far() { None } else { Some(1) },
         next: AtomicU64::new(numbers.start),
@@ -179,8 +226,7 @@ fn run<T: Number + Sync>(array: &Array, options: &StatisticsOptions<'_>) -> Resu
 struct Job<'a, T> {
     array: &'a Array,
     blocks: Blocks,
-    missing: Vec<T>,
-    bins: Option<&'a Bins>,
+    seen: Seen<'a, T>,
     /// Threads that read a block.
     threads: Option<usize>,
     /// The next block that nobody has claimed.
@@ -246,7 +292,7 @@ impl<T: Number> Job<'_, T> {
             if self.array.dtype().order() != ByteOrder::NATIVE {
                 swap_bytes(elements, size);
             }
-            kernel::add(bytemuck::cast_slice(elements), &self.missing, self.bins, all);
+            kernel::add(bytemuck::cast_slice(elements), &self.seen, all);
         }
         self.done.fetch_add(bytes, Relaxed);
         Ok(())
@@ -269,6 +315,6 @@ impl<T: Number> Job<'_, T> {
             })
             .collect();
         all.missing += (elements.len() / size - values.len()) as u64;
-        kernel::add(&values, &self.missing, self.bins, all);
+        kernel::add(&values, &self.seen, all);
     }
 }

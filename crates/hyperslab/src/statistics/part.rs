@@ -5,6 +5,7 @@
 //! joined with about 106 ([`Double`]). So in which order pieces are joined does not show in the
 //! digits of a 64-bit result.
 
+use crate::meaning::Packing;
 use std::ops::{Add, Mul, Sub};
 
 /// A number as the sum of two floats: about 106 bits.
@@ -149,6 +150,30 @@ impl Part {
 
     fn middle(&self) -> Double {
         (self.sum + Double::of_int(self.sum_int)).over(self.count)
+    }
+
+    /// The same for the numbers that stored ones stand for. They are floats.
+    pub(super) fn unpacked(self, packing: &Packing) -> Part {
+        if self.count == 0 {
+            return self;
+        }
+        let ends = match self.min_int <= self.max_int {
+            true => [self.min_int as f64, self.max_int as f64],
+            false => [self.min, self.max],
+        };
+        let [one, other] = ends.map(|end| packing.unpacked(end));
+        let scale = Double::from(packing.scale.unwrap_or(1.0));
+        let offset = Double::from(packing.offset.unwrap_or(0.0));
+        let sum = self.sum + Double::of_int(self.sum_int);
+        Part {
+            count: self.count,
+            missing: self.missing,
+            min: one.min(other),
+            max: one.max(other),
+            sum: sum * scale + offset * Double::of_int(i128::from(self.count)),
+            squares: self.squares * scale * scale,
+            ..Part::default()
+        }
     }
 
     /// Adds what is known of other elements of the same array.

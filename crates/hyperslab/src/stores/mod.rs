@@ -9,6 +9,7 @@
 
 mod local;
 mod memory;
+mod nearby;
 mod reference;
 #[cfg(feature = "remote")]
 mod remote;
@@ -16,8 +17,9 @@ mod zip;
 
 use local::percent_decoded;
 pub use local::refuse_file_name;
-pub use zip::archive_path;
+pub use nearby::{nodes_below, nodes_below_path};
 pub(crate) use zip::is_in_archive;
+pub use zip::{archive_path, is_archive};
 
 use crate::{DataFile, Error, Node, Result, open_node};
 use hyperslab_store::Store;

@@ -5,9 +5,9 @@
 
 use super::{FoundObject, Intent, Reached, Scheme, StoreOptions, local, local_path, reach};
 use crate::{Error, Key, LocalOptions, Result, ZipMode, ZipStore, settings};
-use hyperslab_store::{Store, StoreError};
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
+use hyperslab_store::{FileStore, RangeRead, Store, StoreError};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -149,10 +149,18 @@ pub(super) fn has_ending(path: &Path) -> bool {
 
 /// Whether a file is an archive: it begins with a member, or has none; or with something else,
 /// behind which an archive of this name is expected.
-fn is_archive(path: &Path) -> bool {
-    let mut start = [0; 4];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
-    read.is_ok() && matches!(&start, b"PK\x03\x04" | b"PK\x05\x06") || has_ending(path)
+pub fn is_archive(path: &Path) -> bool {
+    let start = start_of(path);
+    matches!(start.as_ref(), Some(b"PK\x03\x04" | b"PK\x05\x06")) || has_ending(path)
+}
+
+/// The first bytes of a file. The file is opened without waiting: readers of some regular files of the
+/// system wait for more.
+fn start_of(path: &Path) -> Option<[u8; 4]> {
+    let (store, mut start) = (FileStore::open(path).ok()??, [0; 4]);
+    let range = RangeRead { offset: 0, buf: &mut start };
+    let found = store.read_ranges(Key::new(store.key()).ok()?, None, &mut [range]);
+    found.is_ok_and(|found| found).then_some(start)
 }
 
 #[cfg(test)]

@@ -4,24 +4,23 @@
 //! file for each read would cost more than the read. If another file replaces it, this store keeps
 //! the old contents; if it is changed in place, the store shows the change, and its [`Stamp`] with
 //! it. Reads are positional and nothing is mapped: if the file has shrunk, a read ends in
-//! [`StoreError::OutOfRange`].
+//! [`StoreError::OutOfRange`]. Of very many files some are closed, and opened again when they are
+//! read: see [`held`](super::held).
 //!
 //! This is not one file with `segments.rs`, which cuts ranges and asks other stores for them: both
 //! have one key, and nothing else in common.
 
-use super::lock::leads_to;
-use super::read::open_path;
+use super::held::{HeldFile, NotOpen};
 use super::stamp::{Seen, stamped};
 use super::{LocalOptions, LocalStore};
-use crate::fork::Mutex;
-use crate::{Cost, HeldObject, Key, Opened, Operation, RangeRead, Result, Stamp, Stamped, Store, StoreError};
+use crate::{Cost, HeldObject, Key, Opened, Operation, RangeRead, Result, Stamp, Stamped, Store};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 /// One local file, held open; its only key is the file's name. Read-only. A clone shares the open
@@ -32,17 +31,11 @@ pub struct FileStore {
     directory: LocalStore,
     key: String,
     path: PathBuf,
-    /// Gone once the file is closed. Reads that are under way keep it until they are done.
+    /// The first descriptor, found without a lock. Gone once it is closed. Reads that are under
+    /// way keep it until they are done.
     file: Weak<OwnedFd>,
-    held: Arc<Held>,
-}
-
-/// What keeps the file open, for all clones of a store.
-#[derive(Debug)]
-struct Held {
-    /// Gated.
-    file: Mutex<Option<Arc<OwnedFd>>>,
-    closed: AtomicBool,
+    /// What keeps the file open, for all clones of a store.
+    held: Arc<HeldFile>,
 }
 
 impl FileStore {
@@ -52,11 +45,9 @@ impl FileStore {
         let absolute = std::path::absolute(path).map_err(refuse)?;
         let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else { return Ok(None) };
         let bytes = CString::new(absolute.as_os_str().as_bytes()).map_err(|_| refuse(Errno::INVAL.into()))?;
-        let file = open_path(&bytes).map_err(|error| refuse(error.into()))?;
-        let Some(file) = file.map(Arc::new) else { return Ok(None) };
+        let Some((held, file)) = HeldFile::open(bytes).map_err(refuse)? else { return Ok(None) };
         let directory = LocalStore::unseen(parent, LocalOptions::default())?;
         let (key, weak) = (key_of(&name.to_string_lossy()), Arc::downgrade(&file));
-        let held = Arc::new(Held { file: Mutex::new(Some(file)), closed: AtomicBool::new(false) });
         let store = FileStore { directory, key, path: absolute.clone(), file: weak, held };
         let is_object = store.size(store.own())?.is_some();
         Ok(is_object.then_some(store))
@@ -76,8 +67,15 @@ impl FileStore {
 
     /// The open file.
     fn file(&self) -> Result<Arc<OwnedFd>> {
-        let file = if self.is_open() { self.file.upgrade() } else { None };
-        file.ok_or_else(|| StoreError::Closed { key: self.key.clone(), url: self.url() })
+        let file = match self.file.upgrade() {
+            _ if !self.is_open() => Err(NotOpen::Closed),
+            Some(file) => {
+                self.held.mark();
+                Ok(file)
+            }
+            None => self.held.file(),
+        };
+        file.map_err(|why| why.named(&self.key, self.url()))
     }
 
     fn own(&self) -> Key<'_> {
@@ -156,10 +154,7 @@ impl Store for FileStore {
     }
 
     fn close(&self) {
-        self.held.closed.store(true, Ordering::Relaxed);
-        let file = self.held.file.lock().take();
-        // The lock is free before the system is called.
-        drop(file);
+        self.held.close();
     }
 
     fn is_open(&self) -> bool {
@@ -167,8 +162,7 @@ impl Store for FileStore {
     }
 
     fn is_current(&self) -> bool {
-        let Some(file) = self.file.upgrade() else { return false };
-        leads_to(&*self.path, file.as_fd())
+        self.held.is_current()
     }
 
     fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
@@ -199,6 +193,7 @@ impl Store for FileStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::StoreError;
     use crate::contract::{self, key};
     use std::fs::{self, OpenOptions};
 

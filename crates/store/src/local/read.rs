@@ -1,7 +1,7 @@
 //! Reading objects: one open, one read, one close.
 
 use super::stamp::Seen;
-use super::{LocalStore, MAX_BATCH, MAX_TRANSFER, PathBytes};
+use super::{LocalStore, MAX_BATCH, MAX_TRANSFER, PathBytes, held};
 use crate::{Key, Opened, Operation, RangeRead, Result, Stamp, Store, StoreError, check_size};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::{Errno, pread, preadv, retry_on_intr};
@@ -19,6 +19,7 @@ impl LocalStore {
     pub(super) fn open_object(&self, key: Key<'_>) -> Result<Option<OwnedFd>> {
         let mut bytes = PathBytes::new();
         self.path(key.as_str(), &mut bytes)
+            .map_err(io::Error::from)
             .and_then(open_path)
             .map_err(|error| self.error(Operation::Read, key.as_str(), error))
     }
@@ -33,16 +34,17 @@ impl LocalStore {
         }
     }
 
-    /// The size of an open file, `None` if it is not a regular file. Off the steady path: for
-    /// unusual answers only.
+    /// The size of an open file, `None` if it is a directory. Off the steady path: for unusual
+    /// answers only.
     pub(super) fn size_of_file(&self, key: Key<'_>, file: BorrowedFd<'_>) -> Result<Option<u64>> {
-        let found =
-            rustix::fs::fstat(file).map_err(|error| self.error(Operation::Read, key.as_str(), error))?;
-        Ok(regular_size(&found))
+        let found = rustix::fs::fstat(file).map_err(io::Error::from);
+        found
+            .and_then(|found| object_size(&found))
+            .map_err(|error| self.error(Operation::Read, key.as_str(), error))
     }
 
-    /// After a read failed: reading what is no regular file fails in many ways, and each means that
-    /// there is no object. On a regular file it is an error.
+    /// After a read failed: reading a directory fails, and means that there is no object. On a
+    /// regular file it is an error.
     fn missing_or(&self, key: Key<'_>, file: BorrowedFd<'_>, error: io::Error) -> Result<bool> {
         match self.size_of_file(key, file)? {
             None => Ok(false),
@@ -107,7 +109,7 @@ impl LocalStore {
         if buf.len() > limit {
             return Err(too_large());
         }
-        // Devices such as `/dev/null` read as empty.
+        // A directory may read as empty, and so does `/dev/null`.
         Ok(!buf.is_empty() || self.size_of_file(key, file)?.is_some())
     }
 
@@ -120,7 +122,7 @@ impl LocalStore {
     ) -> Result<bool> {
         let only_existence = ranges.iter().all(|range| range.buf.is_empty());
         // Where the file ends is asked first: that takes a third of the time of asking what it is.
-        // Directories, pipes and the like either answer something else, or fail when they are read.
+        // Directories, pipes and devices either answer something else, or fail when they are read.
         if only_existence || size.is_some_and(|size| rustix::fs::seek(file, SeekFrom::End(0)) != Ok(size)) {
             let Some(found) = self.size_of_file(key, file)? else { return Ok(false) };
             check_size(self, key, size, found)?;
@@ -164,7 +166,7 @@ impl LocalStore {
         self.look_at(key, file, size, None)
     }
 
-    /// Looks at an open file. `None`: it is no regular file.
+    /// Looks at an open file. `None`: it is a directory.
     pub(super) fn look_at<'s, F: AsFd>(
         &'s self,
         key: Key<'s>,
@@ -174,6 +176,8 @@ impl LocalStore {
     ) -> Result<Option<OpenFile<'s, F>>> {
         let seen = Seen::of(file.as_fd());
         let Some(seen) = seen.map_err(|error| self.error(Operation::Read, key.as_str(), error))? else {
+            // A directory, or an error.
+            self.size_of_file(key, file.as_fd())?;
             return Ok(None);
         };
         check_size(self, key, size, seen.size)?;
@@ -219,25 +223,46 @@ impl<F: AsFd + Send + Sync + Debug> Opened for OpenFile<'_, F> {
 }
 
 /// Opens a file for reading; `None` if there is none.
-pub(super) fn open_path(path: &CStr) -> rustix::io::Result<Option<OwnedFd>> {
+pub(super) fn open_path(path: &CStr) -> io::Result<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let opened = match retry_on_intr(|| rustix::fs::open(path, flags | OFlags::NONBLOCK, Mode::empty())) {
-        // A regular file on which a file server holds a lease; pipes do not answer so. Waiting
-        // makes it let go.
-        Err(Errno::AGAIN) => retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty())),
-        answer => answer,
-    };
-    match opened {
-        Ok(file) => Ok(Some(file)),
-        // The last two: a socket, a device without a driver.
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::NXIO | Errno::NODEV) => Ok(None),
-        Err(error) => Err(error),
+    let open = |flags| retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty()));
+    loop {
+        let opened = match open(flags | OFlags::NONBLOCK) {
+            // A regular file on which a file server holds a lease: waiting makes it let go. A
+            // device that is in use may answer so too, and would wait for ever.
+            Err(Errno::AGAIN) if is_regular(path) => open(flags),
+            answer => answer,
+        };
+        return match opened {
+            Ok(file) => Ok(Some(file)),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            // Files that are held open for later reads give way.
+            Err(error) if held::is_out_of_descriptors(error) && held::free_one() => continue,
+            // A socket, a device without a driver.
+            Err(Errno::NXIO | Errno::NODEV) => Err(special("a socket, or a device without a driver")),
+            Err(error) => Err(error.into()),
+        };
     }
 }
 
-pub(super) fn regular_size(found: &Stat) -> Option<u64> {
-    (FileType::from_raw_mode(found.st_mode) == FileType::RegularFile)
-        .then(|| u64::try_from(found.st_size).unwrap_or(0))
+fn is_regular(path: &CStr) -> bool {
+    rustix::fs::stat(path).is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile)
+}
+
+/// The size of what is an object; `None`: a directory. Anything else is an error: to read it could
+/// wait for ever, and it must not pass for an object that is not there.
+pub(super) fn object_size(found: &Stat) -> io::Result<Option<u64>> {
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile => Ok(Some(u64::try_from(found.st_size).unwrap_or(0))),
+        FileType::Directory => Ok(None),
+        FileType::Fifo => Err(special("a named pipe")),
+        FileType::Socket => Err(special("a socket")),
+        _ => Err(special("a device")),
+    }
+}
+
+fn special(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, and only regular files are read"))
 }
 
 /// Whether a range ends at `end` or before. Empty ranges lie everywhere: they ask only for

@@ -3,8 +3,9 @@
 use super::directory::{Found, Records, TAIL, find};
 use super::error::ZipError;
 use super::members::Members;
-use crate::{HeldObject, Key, Opened, RangeRead, Result, Stamp, Store, StoreError};
+use crate::{HeldObject, Key, Opened, Operation, RangeRead, Result, Stamp, Store, StoreError};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -62,10 +63,11 @@ impl Archive {
         let (store, name) = held.unwrap_or_else(|| (store.clone(), key.as_str().to_owned()));
         let key = Key::new(&name)?;
         let fail = |source| StoreError::zip(&*store, &name, source);
+        let none = || StoreError::io(&*store, Operation::Read, &name, ErrorKind::OutOfMemory);
         let Some(opened) = store.open(key, None)? else { return Ok(None) };
         let (size, stamp, vouched) = (opened.size(), opened.stamp(), opened.vouched());
         let tail_len = size.min(TAIL as u64);
-        let tail = read(&*opened, size - tail_len, tail_len)?;
+        let tail = read(&*opened, none, size - tail_len, tail_len)?;
         let found = find(&tail, size).map_err(fail)?;
         if found.len > MOST_DIRECTORY {
             return Err(fail(ZipError::LongDirectory { size: found.len, limit: MOST_DIRECTORY }));
@@ -75,7 +77,7 @@ impl Archive {
         let in_tail = in_tail.and_then(|(at, len)| tail.get(at..at.checked_add(len)?));
         let directory = match in_tail {
             Some(directory) => directory.to_vec(),
-            None => read(&*opened, found.offset, found.len)?,
+            None => read(&*opened, none, found.offset, found.len)?,
         };
         let mut members = Members::default();
         let mut records = Records::new(&found, &directory);
@@ -159,9 +161,11 @@ fn mixed(stamp: Stamp, header: u64) -> Stamp {
 }
 
 /// A range of an open object.
-fn read(opened: &dyn Opened, offset: u64, len: u64) -> Result<Vec<u8>> {
+fn read(opened: &dyn Opened, none: impl Fn() -> StoreError, offset: u64, len: u64) -> Result<Vec<u8>> {
     // The caller has bounded it.
-    let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+    let (mut bytes, len) = (Vec::new(), usize::try_from(len).unwrap_or(0));
+    bytes.try_reserve_exact(len).map_err(|_| none())?;
+    bytes.resize(len, 0);
     opened.read_ranges(&mut [RangeRead { offset, buf: &mut bytes }])?;
     Ok(bytes)
 }

@@ -9,7 +9,10 @@ use crate::json::Json;
 use crate::metadata::codec_problem;
 use crate::vlen::Element;
 use hyperslab_codec::registry;
-use hyperslab_codec::{AnyCodec, ArrayCodecs, ArrayToBytes, ChunkCodecs, Codec, Context};
+use hyperslab_codec::{
+    AnyCodec, ArrayCodecs, ArrayToBytes, ByteOrder, ChunkCodecs, Codec, Context, DataType,
+};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// The most codecs of a list. Arrays have a handful; a list of 100 000 takes seconds to make sense
@@ -138,13 +141,38 @@ impl Serializer<'_> {
 
 /// The codec of a name and configuration, which is to encode `array`.
 fn codec(extension: &Extension<'_>, array: &Context<'_>) -> Result<AnyCodec, Problem> {
+    let configuration = configuration(extension)?;
+    let codec = registry::CODECS.from_v3(extension.name, configuration.as_ref(), array);
+    codec.map_err(|error| codec_problem(extension.field, error))
+}
+
+fn configuration(extension: &Extension<'_>) -> Result<Option<Value>, Problem> {
     let Extension { field, name, configuration } = *extension;
-    let configuration = match configuration.map(Json::to_serde) {
-        None => None,
-        Some(Ok(configuration)) => Some(configuration),
-        Some(Err(error)) => return invalid!("{field}: \"{name}\": {}", error.why),
-    };
-    registry::CODECS.from_v3(name, configuration.as_ref(), array).map_err(|error| codec_problem(field, error))
+    match configuration.map(Json::to_serde).transpose() {
+        Ok(configuration) => Ok(configuration),
+        Err(error) => invalid!("{field}: \"{name}\": {}", error.why),
+    }
+}
+
+/// [`codec`] for a new array. Element types in the configuration of a codec of
+/// numcodecs get the machine's byte order. Elements come to the codec in that order, and zarr-python
+/// takes their bytes for what the configuration names.
+fn new_codec(extension: &Extension<'_>, array: &Context<'_>) -> Result<AnyCodec, Problem> {
+    const TYPES: [&str; 4] = ["dtype", "astype", "encode_dtype", "decode_dtype"];
+    let mut configuration = configuration(extension)?;
+    if let Some(Value::Object(fields)) = &mut configuration
+        && extension.name.starts_with("numcodecs.")
+    {
+        for name in TYPES {
+            let Some(value) = fields.get_mut(name) else { continue };
+            // The codec says what is wrong with other names.
+            if let Some(dtype) = value.as_str().and_then(|text| text.parse::<DataType>().ok()) {
+                *value = dtype.with_order(ByteOrder::NATIVE).numpy().into();
+            }
+        }
+    }
+    let codec = registry::CODECS.from_v3(extension.name, configuration.as_ref(), array);
+    codec.map_err(|error| codec_problem(extension.field, error))
 }
 
 /// A list of codecs that are to encode `array`, with every setting spelled out, so that what a
@@ -155,13 +183,15 @@ pub(super) fn normalized(
     array: Context<'_>,
     depth: usize,
 ) -> Result<Vec<Json>, Problem> {
+    // The byte order of the type that the user named is none of the array's.
+    let array = Context { dtype: array.dtype.with_order(ByteOrder::NATIVE), ..array };
     let mut arrays = ArrayCodecs::new((0..array.shape.len()).collect(), array);
     let one = |json: &Json| {
         let extension = Extension::parse(field, json)?;
         if extension.name == sharding::NAME {
             return sharding::normalized(&extension, &arrays.array, depth);
         }
-        let codec = codec(&extension, &arrays.array)?;
+        let codec = new_codec(&extension, &arrays.array)?;
         if let AnyCodec::ArrayToArray(codec) = &codec {
             arrays.push(codec.clone()).map_err(|error| codec_problem(field, error))?;
         }

@@ -2,6 +2,7 @@
 
 mod codecs;
 pub(crate) mod extension;
+pub(crate) mod repair;
 pub(crate) mod sharding;
 pub(crate) mod v2;
 pub(crate) mod v3;

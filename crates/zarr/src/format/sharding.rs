@@ -44,6 +44,7 @@ fn index_array(counts: impl Iterator<Item = u64>) -> Result<Context<'static>, Pr
         optional: None,
         shape: shape.into(),
         fortran: false,
+        by_value: true,
         fill: absent.into(),
     })
 }

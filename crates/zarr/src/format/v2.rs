@@ -82,7 +82,7 @@ pub(crate) fn parse(document: &Arc<Json>, attributes: Json) -> Result<Metadata, 
     let fortran = fortran && !element.vlen().is_some_and(VlenKind::is_objects);
     let order = if fortran { (0..rank).rev().collect() } else { (0..rank).collect() };
     let default = fill.clone().unwrap_or_else(|| element.default_fill());
-    let array = Context { fortran, ..element.context(&chunk, &default) };
+    let array = Context { fortran, by_value: false, ..element.context(&chunk, &default) };
     let codecs = codecs(order, array, &filters, &compressors)?;
     let separator = match document.get("dimension_separator") {
         None => '.',
@@ -98,13 +98,15 @@ pub(crate) fn parse(document: &Arc<Json>, attributes: Json) -> Result<Metadata, 
         codecs,
         fill,
         keys: Arc::new(KeyPattern::new(KeyEncoding::V2 { separator }, rank)?),
-        dimension_names: dimension_names(&attributes, rank),
+        dimension_names: dimension_names(&attributes, rank)
+            .or_else(|| nczarr_names(document, &attributes, rank)),
         shape,
         attributes,
         filters,
         serializer: None,
         compressors,
         document: document.clone(),
+        moves_chunks: false,
     })
 }
 
@@ -179,6 +181,16 @@ fn dimension_names(attributes: &Json, rank: usize) -> Option<Vec<Option<String>>
     (names.len() == rank).then_some(names)
 }
 
+/// The names of the axes that NCZarr keeps, as paths of dimensions, in the document or in an attribute
+/// ([NCZarr](https://docs.unidata.ucar.edu/nug/current/nczarr_head.html)).
+fn nczarr_names(document: &Json, attributes: &Json, rank: usize) -> Option<Vec<Option<String>>> {
+    let said = document.get("_NCZARR_ARRAY").or_else(|| attributes.get("_nczarr_array"))?;
+    let paths = said.get("dimrefs").or_else(|| said.get("dimension_references"))?.as_array()?;
+    let name = |path: &Json| Some(Some(path.as_str()?.rsplit('/').next()?.to_owned()));
+    let names: Vec<Option<String>> = paths.iter().map(name).collect::<Option<_>>()?;
+    (names.len() == rank).then_some(names)
+}
+
 /// The documents of a new array: `.zarray` and `.zattrs`.
 pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     if spec.serializer != Choice::Auto {
@@ -207,7 +219,8 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
     // What the codecs before make of a chunk is what the next one encodes.
     let fill = spec.fill.as_deref().unwrap_or_default();
     let order = (0..chunk.len()).collect();
-    let array = Context { fortran: spec.fortran_order, ..spec.element().context(&chunk, fill) };
+    let array =
+        Context { fortran: spec.fortran_order, by_value: false, ..spec.element().context(&chunk, fill) };
     let mut arrays = ArrayCodecs::new(order, array);
     let mut normalized = |field: &str, list: &[Json]| -> Result<Vec<Json>, Problem> {
         list.iter()

@@ -141,6 +141,7 @@ pub(crate) fn parse(document: &Arc<Json>) -> Result<Metadata, Problem> {
         serializer: codecs.serializer,
         compressors: codecs.compressors,
         document: document.clone(),
+        moves_chunks: false,
     })
 }
 

@@ -37,7 +37,8 @@ impl WholeShard {
     pub(super) fn new(json: &Json, array: &Context<'_>) -> Result<Self, Problem> {
         sharding::check_depth(json)?;
         let list = Json::Array(vec![json.clone()]);
-        let codecs = Codecs::parse(&list, array.clone())?;
+        // Inner chunks are cut from elements, whatever made these.
+        let codecs = Codecs::parse(&list, Context { by_value: true, ..array.clone() })?;
         let Some(shards) = codecs.shards else { return invalid!("codecs: expected \"{NAME}\"") };
         let encoding = ChunkEncoding::of(&codecs.chunk, array.dtype, &codecs.codecs);
         Ok(WholeShard {

@@ -137,11 +137,12 @@ impl MosaicRequest<'_> {
             return Ok(());
         };
         let source = &opened.layout;
-        let pattern = within(layout, part, source)?;
+        let pattern = pattern_of(layout, part, source)?;
         let how = part.how(&pattern, is_same(&opened, layout));
         let options =
             ReadOptions { threads, verify: self.verify, fortran: false, interrupt, cache: self.cache };
         let read = |sub: SubRead, base: *mut u8| {
+            check_inside(layout, part, source, &sub.selection)?;
             // SAFETY: the caller gives memory that has room for all sub-reads: the output, of which
             // they cover a part, or a buffer made for them.
             let mut target =
@@ -273,22 +274,53 @@ fn open(layout: &ArrayLayout, part: &Overlap<'_>) -> Result<Option<SourceArray>,
     Ok(opened)
 }
 
-/// The source's pattern, where it lies within the source and has as many elements as the part.
-fn within<'p>(
+/// The source's pattern, which has as many elements as the part. If the source became smaller,
+/// some lie beyond it: [`check_inside`] refuses to read them.
+fn pattern_of<'p>(
     layout: &ArrayLayout,
     part: &Overlap<'p>,
     source: &ArrayLayout,
 ) -> Result<Cow<'p, Pattern>, ArrayError> {
     let refuse = |why: String| fail(layout, part, format!("'{}': {why}", source.name()).into());
-    let pattern = part.piece.source.within(source.shape()).map_err(refuse)?;
-    let wanted = match part.piece.target.count() {
-        Some(count) => count,
-        None => element_count(layout.shape()).unwrap_or(u64::MAX),
-    };
-    match pattern.count() {
-        Some(found) if found == wanted => Ok(pattern),
-        found => Err(refuse(format!("{wanted} elements are wanted, the selection has {found:?}"))),
+    let pattern = part.piece.source.in_rank(source.shape()).map_err(refuse)?;
+    let wanted = wanted(layout, part);
+    if pattern.count() == Some(wanted) {
+        return Ok(pattern);
     }
+    let all = matches!(part.piece.source.0, Kind::All);
+    if let Some(longer) = part.piece.target.longer(layout.shape(), source.shape()).filter(|_| all) {
+        return Ok(Cow::Owned(longer));
+    }
+    let found = pattern.count().map_or("too many".to_owned(), |found| found.to_string());
+    Err(refuse(format!("{wanted} elements are wanted, {found} are selected of shape {:?}", source.shape())))
+}
+
+/// How many elements a part has, all in all.
+fn wanted(layout: &ArrayLayout, part: &Overlap<'_>) -> u64 {
+    part.piece.target.count().or_else(|| element_count(layout.shape())).unwrap_or(u64::MAX)
+}
+
+/// Refuses to read what a source does not have.
+fn check_inside(
+    layout: &ArrayLayout,
+    part: &Overlap<'_>,
+    source: &ArrayLayout,
+    selection: &Selection,
+) -> Result<(), ArrayError> {
+    let end = |axis: &AxisSelection| {
+        let reach = axis.len.saturating_sub(1).saturating_mul(axis.step.unsigned_abs());
+        axis.first.saturating_add(reach).saturating_add(1)
+    };
+    let ends: Dims = selection.axes().iter().map(end).collect();
+    if ends.iter().zip(source.shape()).all(|(end, len)| end <= len) {
+        return Ok(());
+    }
+    let (name, shape, wanted) = (source.name(), source.shape(), wanted(layout, part));
+    let why = format!(
+        "'{name}': {wanted} elements are wanted, and of these now those up to {ends:?}; the shape is {shape:?}: the \
+         array became smaller"
+    );
+    Err(fail(layout, part, why.into()))
 }
 
 /// What [`explain`] is told of.
@@ -319,10 +351,11 @@ pub(crate) fn explain(
             continue;
         };
         let source = &opened.layout;
-        let pattern = within(layout, part, source)?;
+        let pattern = pattern_of(layout, part, source)?;
         let how = part.how(&pattern, is_same(&opened, layout));
         let element = if let How::Direct = how { layout.dtype().size() } else { source.dtype().size() };
         part.for_each_read(&how, &pattern, (strides, element), &mut |sub| {
+            check_inside(layout, part, source, &sub.selection)?;
             let mut given = sub.strides.iter();
             let stride =
                 |axis: &AxisSelection| if axis.dropped { 0 } else { given.next().copied().unwrap_or(0) };

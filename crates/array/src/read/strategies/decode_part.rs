@@ -6,6 +6,7 @@ use crate::costs;
 use crate::execute::scratch::{Scratch, sized};
 use crate::execute::tasks::{codec_error, memory_error};
 use crate::plan::task::reach;
+use crate::read::fetch::decoded;
 use crate::runtime::settings;
 use hyperslab_codec::Reach;
 
@@ -27,12 +28,19 @@ pub(crate) static DECODE_PART: ReadStrategy = ReadStrategy {
     place: |chunk, scratch, encoded, _, _| {
         let (layout, verify) = (chunk.layout, chunk.request.verify);
         let wanted = reach(layout, &scratch.task);
-        let Scratch { decoded, codec, task, key, .. } = scratch;
+        let Scratch { decoded: buffer, codec, task, key, .. } = scratch;
         let len = layout.encoding().decoded_size();
-        let out = sized(decoded, len).ok_or_else(|| memory_error(layout, "a decoded chunk", len as u64))?;
+        let out = sized(buffer, len).ok_or_else(|| memory_error(layout, "a decoded chunk", len as u64))?;
         let done = layout.encoding().chain().decode_part(encoded, wanted, out, codec, verify);
-        done.map_err(|source| codec_error(layout, task, key, source))?;
-        chunk.scatter(out);
+        match done {
+            Err(_) if layout.encoding().ends_early() => {
+                chunk.scatter(decoded(layout, scratch, encoded, verify)?);
+            }
+            done => {
+                done.map_err(|source| codec_error(layout, task, key, source))?;
+                chunk.scatter(out);
+            }
+        }
         Ok(())
     },
     decodes: |chunk, task| {

@@ -32,6 +32,11 @@ pub(super) fn place(
         return Ok(());
     };
     let done = layout.encoding().chain().decode(encoded, memory.as_mut_slice(), &mut scratch.codec, verify);
+    if done.is_err() && layout.encoding().ends_early() {
+        // Not kept: another request may want the missing part.
+        chunk.scatter(decoded(layout, scratch, encoded, verify)?);
+        return Ok(());
+    }
     done.map_err(|source| codec_error(layout, &scratch.task, &scratch.key, source))?;
     chunk.scatter(memory.as_slice());
     let key = tasks::key(layout, &scratch.task, &scratch.key)?;

@@ -97,7 +97,7 @@ impl Boxes {
                 blocks.decode(index, out.ok_or_else(|| corrupt("a box beyond the array"))?)?;
                 continue;
             }
-            let block = sized(block, box_size);
+            let block = sized(block, box_size, "blosc2")?;
             blocks.decode(index, block)?;
             self.scatter(&extent, block, dst);
         }

@@ -206,7 +206,7 @@ impl<'a> Chunk<'a> {
         if self.has_reference() {
             let mut reference = std::mem::take(&mut blocks.buffers.reference);
             let len = self.blocksize.min(self.nbytes);
-            let decoded = blocks.decode(0, sized(&mut reference, len));
+            let decoded = sized(&mut reference, len, "blosc2").and_then(|to| blocks.decode(0, to));
             blocks.buffers.reference = reference;
             decoded?;
             blocks.unread = unread;
@@ -244,7 +244,7 @@ impl Blocks<'_> {
         // Those that do anything.
         let filters = chunk.filters.iter().rev().copied().filter(|code| matches!(code, SHUFFLE..=DELTA));
         let [from, to] = &mut self.buffers.stages;
-        let (from, to) = (sized(from, out.len()), sized(to, out.len()));
+        let (from, to) = (sized(from, out.len(), "blosc2")?, sized(to, out.len(), "blosc2")?);
         // Delta works in place; each shuffle goes from one buffer to another, the last one to
         // `out`.
         let shuffles = filters.clone().filter(|code| *code != DELTA).count();

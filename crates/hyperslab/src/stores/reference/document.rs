@@ -15,7 +15,7 @@
 
 use super::generate::{Generator, generate};
 use super::refs::{Builder, Refs};
-use super::template::{Scope, shown};
+use super::template::Scope;
 use hyperslab_zarr as zarr;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
@@ -86,8 +86,6 @@ struct Document {
     generators: Vec<Generator>,
     /// What stands beside: the references of version 0.
     beside: Builder,
-    /// The first that is no reference.
-    wrong: Option<String>,
 }
 
 impl Document {
@@ -103,14 +101,7 @@ impl Document {
             }
             ("templates", Some(b'{')) => self.templates = serde_json::from_str(text).map_err(within)?,
             ("gen", Some(b'[')) => self.generators = serde_json::from_str(text).map_err(within)?,
-            _ => {
-                if let Err(why) = add(&mut self.beside, key, text) {
-                    if self.beside.is_stopped() {
-                        return Err(why);
-                    }
-                    self.wrong.get_or_insert(why);
-                }
-            }
+            _ => add(&mut self.beside, key, text)?,
         }
         Ok(())
     }
@@ -136,48 +127,44 @@ impl Document {
     }
 
     fn finish(self) -> Result<Option<Refs>, String> {
-        match (self.refs, self.wrong) {
-            (Some(refs), _) => Ok(Some(refs.finish())),
-            (None, _) if !self.beside.has_metadata() || self.version.is_some_and(|version| version > 1) => {
-                Ok(None)
-            }
-            (None, Some(wrong)) => Err(wrong),
-            (None, None) => Ok(Some(self.beside.finish())),
-        }
+        Ok(match self.refs {
+            Some(refs) => Some(refs.finish()),
+            None if !self.beside.has_metadata() || self.version.is_some_and(|version| version > 1) => None,
+            None => Some(self.beside.finish()),
+        })
     }
 }
 
-/// Adds a reference, which is given as JSON.
+/// Adds a reference, which is given as JSON. One that is none is told to who reads it.
 fn add(refs: &mut Builder, key: &str, json: &str) -> Result<(), String> {
-    let wrong = |why: &str| format!("reference '{}' is {}: {why}", shown(key), shown(json));
-    let added = match json.as_bytes().first() {
-        Some(b'"') => {
-            let Text(text) = serde_json::from_str(json).map_err(|error| wrong(&error.to_string()))?;
-            match text.strip_prefix("base64:") {
+    match json.as_bytes().first() {
+        Some(b'"') => match serde_json::from_str(json) {
+            Ok(Text(text)) => match text.strip_prefix("base64:") {
                 Some(encoded) => match zarr::from_base64(encoded) {
                     Some(bytes) => refs.inline(key, &bytes),
-                    None => return Err(wrong("what follows 'base64:' is not base 64")),
+                    None => refs.odd(key, json, "what follows 'base64:' is not base 64"),
                 },
                 None => refs.inline(key, text.as_bytes()),
-            }
-        }
+            },
+            Err(error) => refs.odd(key, json, &error.to_string()),
+        },
         // Metadata as they are, not as text.
         Some(b'{') => refs.inline(key, json.as_bytes()),
         Some(b'[') => match serde_json::from_str::<(Text<'_>, u64, u64)>(json) {
             Ok((Text(url), offset, len)) => refs.target(key, &url, Some((offset, len))),
             Err(_) => match serde_json::from_str::<(Text<'_>,)>(json) {
                 Ok((Text(url),)) => refs.target(key, &url, None),
-                Err(_) => return Err(wrong("expected [url] or [url, offset, length]")),
+                Err(_) => refs.odd(key, json, "expected [url] or [url, offset, length]"),
             },
         },
-        _ => return Err(wrong("expected text, an object, [url] or [url, offset, length]")),
-    };
-    added.map_err(|why| wrong(&why))
+        _ => refs.odd(key, json, "expected text, an object, [url] or [url, offset, length]"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::refs::Ref;
+    use super::super::template::shown;
     use super::*;
 
     fn some(text: &str) -> Refs {
@@ -227,6 +214,7 @@ mod tests {
             Ref::Inline(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Ref::Whole(target) => refs.url(target).to_owned(),
             Ref::Part(target, offset, len) => format!("{} {offset} {len}", refs.url(target)),
+            Ref::Odd(odd) => format!("{odd:?}"),
         };
         assert_eq!(found("key0"), "data");
         assert_eq!(found("key1"), "http://target_url 10000 100");
@@ -268,25 +256,58 @@ mod tests {
             (r#"{"version": 1, "refs": {"a": "b"}} x"#, "trailing characters"),
             ("{\"\u{0}\": 1}", "control character"),
             (r#"{"version": 2, "refs": {}}"#, "version 2; versions 0 and 1"),
-            (r#"{"version": 1, "refs": {"a": 5}}"#, "reference 'a' is 5: expected text"),
-            (r#"{"version": 1, "refs": {"a": null}}"#, "reference 'a' is null"),
-            (r#"{"version": 1, "refs": {"a": []}}"#, "expected [url] or [url, offset, length]"),
-            (r#"{"version": 1, "refs": {"a": ["x", 1]}}"#, "reference 'a' is [\"x\", 1]: expected [url]"),
-            (r#"{"version": 1, "refs": {"a": ["x", -1, 1]}}"#, "expected [url]"),
-            (r#"{"version": 1, "refs": {"a": ["x", 1.5, 1]}}"#, "expected [url]"),
-            (r#"{"version": 1, "refs": {"a": ["x", 1, 18446744073709551616]}}"#, "expected [url]"),
-            (r#"{"version": 1, "refs": {"a": ["x", 18446744073709551615, 1]}}"#, "more than 2⁶³ - 1"),
-            (r#"{"version": 1, "refs": {"a": ["x", 1, 2, 3]}}"#, "expected [url]"),
-            (r#"{"version": 1, "refs": {"a": [1, 1, 2]}}"#, "expected [url]"),
-            (r#"{"version": 1, "refs": {"a": "base64:é"}}"#, "not base 64"),
-            (r#"{"version": 1, "refs": {"a": "base64:AAE"}}"#, "not base 64"),
             (r#"{"version": 1, "templates": {"u": 1}, "refs": {}}"#, "in 'templates'"),
-            (r#"{"version": 1, "templates": {"u": "x"}, "refs": {"a": ["{{v}}"]}}"#, "there is no 'v'"),
-            (r#"{".zgroup": "{}", "a": 5}"#, "reference 'a' is 5"),
             (&deep, ""),
         ] {
             let Err(Failure::Wrong(error)) = parse(text.as_bytes()) else { panic!("{text}") };
             assert!(error.contains(why) && error.len() < 500, "{}: {error}", shown(text));
         }
+    }
+
+    #[test]
+    fn odd_references_do_not_hide_others() {
+        for (value, why) in [
+            ("5", "expected text"),
+            ("null", "expected text"),
+            ("true", "expected text"),
+            ("[]", "expected [url] or [url, offset, length]"),
+            (r#"["x", 1]"#, "expected [url]"),
+            (r#"["x", -1, 1]"#, "expected [url]"),
+            (r#"["x", 1.5, 1]"#, "expected [url]"),
+            (r#"["x", null, null]"#, "expected [url]"),
+            (r#"["x", 1, 18446744073709551616]"#, "expected [url]"),
+            (r#"["x", 18446744073709551615, 1]"#, "more than 2⁶³ - 1"),
+            (r#"["x", 1, 2, 3]"#, "expected [url]"),
+            ("[1, 1, 2]", "expected [url]"),
+            (r#""base64:é""#, "not base 64"),
+            (r#""base64:AAE""#, "not base 64"),
+            (r#"["{{v}}"]"#, "there is no 'v'"),
+            (r#"["{{v}}", 1, 2]"#, "there is no 'v'"),
+        ] {
+            for document in [
+                format!(
+                    r#"{{"version": 1, "templates": {{"u": "x"}}, "refs": {{"a": {value}, "b": ["{{{{u}}}}"]}}}}"#
+                ),
+                format!(r#"{{".zgroup": "{{}}", "a": {value}, "b": ["x"]}}"#),
+            ] {
+                if document.contains("zgroup") && value.contains("{{") {
+                    continue;
+                }
+                let refs = some(&document);
+                let Some(Ref::Odd(odd)) = refs.get("a") else { panic!("{document}") };
+                assert!(odd.why.contains(why) && !odd.text.is_empty(), "{document}: {odd:?}");
+                let Some(Ref::Whole(target)) = refs.get("b") else { panic!("{document}") };
+                assert_eq!(refs.url(target), "x");
+                assert!(refs.beginning("").any(|key| key == "a"));
+            }
+        }
+        // The last one counts, whatever it is.
+        assert_eq!(
+            some(r#"{"version": 1, "refs": {"a": 5, "a": "b"}}"#).get("a"),
+            Some(Ref::Inline(b"b".into()))
+        );
+        assert!(matches!(some(r#"{"version": 1, "refs": {"a": "b", "a": 5}}"#).get("a"), Some(Ref::Odd(_))));
+        // A document that says nothing of Zarr is none of references.
+        assert!(parse(br#"{".zgroup": 5, "a": "b"}"#).unwrap().is_none());
     }
 }

@@ -11,7 +11,9 @@
 //! last. A file that is missing has only absent chunks.
 
 use super::parquet;
-use super::refs::Ref;
+use super::refs::{Odd, Ref};
+use super::template::shown;
+use ::parquet::data_type::ByteArray;
 use bytes::Bytes;
 use hyperslab_store::fork::{Mutex, RwLock};
 use hyperslab_store::{BrokenReference, Key, Next, Opening, Result, Store, StoreError, Unread};
@@ -40,6 +42,8 @@ type File = (usize, u64);
 struct Record {
     rows: Vec<Row>,
     raw: BTreeMap<u32, Box<[u8]>>,
+    /// Rows that name no object: their text, and the reason.
+    odd: BTreeMap<u32, (String, &'static str)>,
     memory: usize,
 }
 
@@ -110,9 +114,14 @@ impl Records {
         let rows = rows.ok_or_else(|| format!("record_size: expected a number from 1 to {MOST_ROWS}"))?;
         let (mut documents, mut arrays) = (BTreeMap::new(), Vec::new());
         for (key, value) in metadata {
-            Key::new(key).map_err(|error| error.to_string())?;
-            if let Some(name) = key.strip_suffix(".zarray") {
-                let counts = counts(value).ok_or_else(|| format!("'{key}' has no shape, or no chunks"))?;
+            // No caller can ask for a key that no store has.
+            if Key::new(key).is_err() {
+                continue;
+            }
+            // Without shape or chunks it is no array, which its document tells who opens it.
+            if let Some(name) = key.strip_suffix(".zarray")
+                && let Some(counts) = counts(value)
+            {
                 arrays.push(Array { name: name.trim_end_matches('/').to_owned(), counts });
             }
             documents.insert(key.clone(), value.to_text(None).into_bytes());
@@ -146,6 +155,10 @@ impl Records {
             _ if record.raw.contains_key(&row) => {
                 record.raw.get(&row).map(|bytes| Ref::Inline(Cow::Owned(bytes.to_vec())))
             }
+            _ if record.odd.contains_key(&row) => record
+                .odd
+                .get(&row)
+                .map(|(text, why)| Ref::Odd(Odd { text: Cow::Owned(text.clone()), why: Cow::Borrowed(why) })),
             None | Some(Row { target: NONE, .. }) => None,
             Some(Row { target, offset: 0, len: 0 }) => Some(Ref::Whole(*target)),
             Some(Row { target, offset, len }) => Some(Ref::Part(*target, *offset, *len)),
@@ -315,7 +328,7 @@ impl Records {
     fn record(&self, file: Bytes) -> std::result::Result<Record, String> {
         let columns = parquet::read(file, usize::try_from(self.rows).unwrap_or(usize::MAX))?;
         let count = columns.path.len().max(columns.raw.len());
-        let (mut rows, mut raw) = (Vec::with_capacity(count), BTreeMap::new());
+        let (mut rows, mut raw, mut odd) = (Vec::with_capacity(count), BTreeMap::new(), BTreeMap::new());
         let mut memory = size_of::<Record>() + count * size_of::<Row>();
         for n in 0..count {
             let mut row = Row { target: NONE, offset: 0, len: 0 };
@@ -323,20 +336,21 @@ impl Records {
                 memory += bytes.len() + 64;
                 raw.insert(n as u32, bytes.data().into());
             } else if let Some(path) = columns.path.get(n).and_then(Option::as_ref) {
-                let url = path.as_utf8().map_err(|_| format!("the path of row {n} is not UTF-8"))?;
-                let at = |column: &[i64]| u64::try_from(column.get(n).copied().unwrap_or_default()).ok();
+                let at = |column: &[i64]| column.get(n).copied().unwrap_or_default();
                 let (offset, len) = (at(&columns.offset), at(&columns.size));
-                let (Some(offset), Some(len)) = (offset, len) else {
-                    return Err(format!("the offset or the size of row {n} is negative"));
-                };
-                if offset.checked_add(len).is_none_or(|end| end >> 63 != 0) {
-                    return Err(format!("offset and size of row {n} are together more than 2⁶³ - 1"));
+                match reference(path, offset, len) {
+                    Ok((url, offset, len)) => row = Row { target: self.number_of(url)?, offset, len },
+                    Err(why) => {
+                        let text = String::from_utf8_lossy(path.data());
+                        let text = format!("{len} bytes at {offset} of '{}'", shown(&text));
+                        memory += text.len() + 64;
+                        odd.insert(n as u32, (text, why));
+                    }
                 }
-                row = Row { target: self.number_of(url)?, offset, len };
             }
             rows.push(row);
         }
-        Ok(Record { rows, raw, memory })
+        Ok(Record { rows, raw, odd, memory })
     }
 
     fn number_of(&self, url: &str) -> std::result::Result<u32, String> {
@@ -371,7 +385,20 @@ impl Array {
 }
 
 fn empty() -> Arc<Record> {
-    Arc::new(Record { rows: Vec::new(), raw: BTreeMap::new(), memory: size_of::<Record>() })
+    let (raw, odd) = (BTreeMap::new(), BTreeMap::new());
+    Arc::new(Record { rows: Vec::new(), raw, odd, memory: size_of::<Record>() })
+}
+
+/// The URL, the offset and the length that a row says.
+fn reference(path: &ByteArray, offset: i64, len: i64) -> std::result::Result<(&str, u64, u64), &'static str> {
+    let url = path.as_utf8().map_err(|_| "the path is not UTF-8")?;
+    let (Ok(offset), Ok(len)) = (u64::try_from(offset), u64::try_from(len)) else {
+        return Err("the offset or the size is negative");
+    };
+    match offset.checked_add(len) {
+        Some(end) if end >> 63 == 0 => Ok((url, offset, len)),
+        _ => Err("offset and size are together more than 2⁶³ - 1"),
+    }
 }
 
 /// All bytes of an open object, or one more than [`LARGEST`].
@@ -445,12 +472,15 @@ mod tests {
             "{error}"
         );
         assert!(parse(b"{}").unwrap().is_none());
-        for bad in [
-            &br#"{"record_size": 0, "metadata": {}}"#[..],
-            br#"{"record_size": 4, "metadata": {"../a": {}}}"#,
-            br#"{"record_size": 4, "metadata": {"a/.zarray": {"shape": [1], "chunks": [0]}}}"#,
-        ] {
+        for bad in [&br#"{"record_size": 0, "metadata": {}}"#[..], br#"{"record_size": "x", "metadata": {}}"#]
+        {
             assert!(parse(bad).is_err());
         }
+        let odd = br#"{"record_size": 4, "metadata": {"../a": {}, "./q": {}, "b/.zarray": {"shape": [1], "chunks": [0]},
+            "c/.zarray": 5, "a/.zarray": {"shape": [1], "chunks": [1]}}}"#;
+        let odd = parse(odd).unwrap().unwrap();
+        assert_eq!(odd.beginning("b/").unwrap(), ["b/.zarray"]);
+        assert!(odd.get("b/0").unwrap().is_none() && odd.chunk("a/0").is_some());
+        assert_eq!(odd.documents.keys().collect::<Vec<_>>(), ["a/.zarray", "b/.zarray", "c/.zarray"]);
     }
 }

@@ -4,7 +4,9 @@
 //! document. URLs are kept once each. Entries are sorted by key, so that a prefix is a range of
 //! them.
 
+use super::template::shown;
 use hyperslab_store::{Key, waiting};
+use hyperslab_zarr as zarr;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,10 +20,25 @@ pub(super) enum Ref<'r> {
     Whole(u32),
     /// Bytes of the object with this number: offset and length, whose sum is less than 2⁶³.
     Part(u32, u64, u64),
+    /// Nothing that can be read.
+    Odd(Odd<'r>),
+}
+
+/// A reference that names no object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Odd<'r> {
+    /// What stands in its place.
+    pub(super) text: Cow<'r, str>,
+    /// The reason why that is no reference.
+    pub(super) why: Cow<'r, str>,
 }
 
 /// In the place of a target: the bytes are here.
 const INLINE: u32 = u32::MAX;
+
+/// In the place of a target: there is none. What is there instead, and what is wrong with it, are
+/// where bytes of the document are, with a NUL between them.
+const ODD: u32 = u32::MAX - 1;
 
 /// In the place of a length: all of the target.
 const WHOLE: u64 = u64::MAX;
@@ -62,13 +79,18 @@ impl Refs {
         self.keys.get(entry.key.range()).unwrap_or_default()
     }
 
+    fn inlined(&self, start: u64, len: u64) -> &[u8] {
+        let (start, len) = (start as usize, len as usize);
+        self.inline.get(start..start.saturating_add(len)).unwrap_or_default()
+    }
+
     fn value_of(&self, entry: &Entry) -> Ref<'_> {
         match (entry.target, entry.len) {
-            (INLINE, len) => {
-                let (start, len) = (entry.offset as usize, len as usize);
-                Ref::Inline(Cow::Borrowed(
-                    self.inline.get(start..start.saturating_add(len)).unwrap_or_default(),
-                ))
+            (INLINE, len) => Ref::Inline(Cow::Borrowed(self.inlined(entry.offset, len))),
+            (ODD, len) => {
+                let told = std::str::from_utf8(self.inlined(entry.offset, len)).unwrap_or_default();
+                let (text, why) = told.split_once('\0').unwrap_or((told, ""));
+                Ref::Odd(Odd { text: text.into(), why: why.into() })
             }
             (target, WHOLE) => Ref::Whole(target),
             (target, len) => Ref::Part(target, entry.offset, len),
@@ -99,6 +121,33 @@ impl Refs {
         rest.get(..count).unwrap_or_default().iter().map(|entry| self.key_of(entry))
     }
 
+    /// Adds the chunks of scalars whose keys ended with a slash: VirtualiZarr calls that of `s` `s/`,
+    /// which is `s/0`. Below anything else such a key is none of a store's.
+    fn add_scalars(&mut self, mut scalars: Vec<Entry>) {
+        scalars.retain(|entry| match self.get(&format!("{}/.zarray", self.key_of(entry))) {
+            Some(Ref::Inline(text)) => zarr::Json::parse(&text).is_ok_and(|array| {
+                array.get("shape").and_then(zarr::Json::as_array).is_some_and(<[_]>::is_empty)
+            }),
+            _ => false,
+        });
+        if scalars.is_empty() {
+            return;
+        }
+        // The last one counts, and `s/0` itself before all others.
+        for mut entry in scalars.into_iter().rev() {
+            let name = format!("{}/0", self.key_of(&entry));
+            let Ok(len) = short(&name) else { continue };
+            entry.key = Span { start: self.keys.len(), len };
+            self.keys.push_str(&name);
+            self.entries.push(entry);
+        }
+        let mut entries = std::mem::take(&mut self.entries);
+        let ordered = |a: &Entry, b: &Entry| self.key_of(a).cmp(self.key_of(b));
+        entries.sort_by(ordered);
+        entries.dedup_by(|later, kept| ordered(later, kept).is_eq());
+        self.entries = entries;
+    }
+
     /// Bytes of memory.
     #[cfg(test)]
     fn memory(&self) -> usize {
@@ -116,6 +165,8 @@ pub(super) struct Builder {
     refs: Refs,
     /// Targets by their URLs.
     numbers: HashMap<Box<str>, u32>,
+    /// What keys with a slash at their end lead to. Their keys have none.
+    scalars: Vec<Entry>,
     /// Whether the user asked to stop.
     stopped: bool,
 }
@@ -131,10 +182,28 @@ impl Builder {
         self.put(key, INLINE, start, bytes.len() as u64)
     }
 
+    /// A text under a key that is no reference, and why. Who reads the key is told.
+    pub(super) fn odd(&mut self, key: &str, text: &str, why: &str) -> Result<(), String> {
+        let (start, len) = self.told(text, why);
+        self.put(key, ODD, start, len)
+    }
+
+    /// Keeps the text and the reason of an odd reference.
+    fn told(&mut self, text: &str, why: &str) -> (u64, u64) {
+        let start = self.refs.inline.len();
+        for part in [shown(text), "\0", why] {
+            self.refs.inline.extend_from_slice(part.as_bytes());
+        }
+        (start as u64, (self.refs.inline.len() - start) as u64)
+    }
+
     /// An object, or a range of it, under a key. `text` is the object's URL.
     pub(super) fn target(&mut self, key: &str, text: &str, range: Option<(u64, u64)>) -> Result<(), String> {
-        if range.is_some_and(|(offset, len)| offset.checked_add(len).is_none_or(|end| end >> 63 != 0)) {
-            return Err("its offset and length are together more than 2⁶³ - 1".into());
+        if let Some((offset, len)) = range
+            && offset.checked_add(len).is_none_or(|end| end >> 63 != 0)
+        {
+            let why = "its offset and length are together more than 2⁶³ - 1";
+            return self.odd(key, &format!("{len} bytes at {offset}"), why);
         }
         let target = self.number(text)?;
         let (offset, len) = range.unwrap_or((0, WHOLE));
@@ -152,7 +221,7 @@ impl Builder {
             return Ok(*number);
         }
         let number = self.refs.targets();
-        if number == INLINE - 1 {
+        if number == ODD - 1 {
             return Err("there are too many different URLs".into());
         }
         self.refs.targets.push(Span { start: self.refs.urls.len(), len: short(text)? });
@@ -166,10 +235,15 @@ impl Builder {
             self.stopped = true;
             return Err("stopped".into());
         }
-        Key::new(key).map_err(|error| error.to_string())?;
-        let span = Span { start: self.refs.keys.len(), len: short(key)? };
-        self.refs.keys.push_str(key);
-        self.refs.entries.push(Entry { key: span, target, offset, len });
+        let (name, is_scalar) = key.strip_suffix('/').map_or((key, false), |name| (name, true));
+        // No caller can ask for a key that no store has.
+        if Key::new(name).is_err() {
+            return Ok(());
+        }
+        let span = Span { start: self.refs.keys.len(), len: short(name)? };
+        self.refs.keys.push_str(name);
+        let entries = if is_scalar { &mut self.scalars } else { &mut self.refs.entries };
+        entries.push(Entry { key: span, target, offset, len });
         Ok(())
     }
 
@@ -185,21 +259,41 @@ impl Builder {
             key.rsplit_once('/').map_or(key, |(_, name)| name)
         };
         let known = |name| matches!(name, ".zgroup" | ".zarray" | "zarr.json" | ".zmetadata");
-        self.refs.entries.iter().any(|entry| known(name(entry)))
+        self.refs.entries.iter().any(|entry| entry.target != ODD && known(name(entry)))
     }
 
-    /// Replaces the URL of every target by what `change` makes of it.
+    /// Replaces the URL of every target by what `change` makes of it. References to a target for
+    /// which that fails become odd ones.
     pub(super) fn change_urls(
         &mut self,
         mut change: impl FnMut(&str) -> Result<String, String>,
     ) -> Result<(), String> {
         let old = std::mem::take(&mut self.refs.urls);
-        for span in &mut self.refs.targets {
-            let new = change(old.get(span.range()).unwrap_or_default())?;
-            *span = Span { start: self.refs.urls.len(), len: short(&new)? };
+        let mut odd: HashMap<u32, (u64, u64)> = HashMap::new();
+        for number in 0..self.refs.targets() {
+            let Some(span) = self.refs.targets.get(number as usize) else { break };
+            let url = old.get(span.range()).unwrap_or_default();
+            let new = match change(url) {
+                Ok(new) => new,
+                Err(why) => {
+                    odd.insert(number, self.told(url, &why));
+                    String::new()
+                }
+            };
+            let new_span = Span { start: self.refs.urls.len(), len: short(&new)? };
+            if let Some(span) = self.refs.targets.get_mut(number as usize) {
+                *span = new_span;
+            }
             self.refs.urls.push_str(&new);
         }
         self.numbers.clear();
+        if !odd.is_empty() {
+            for entry in self.refs.entries.iter_mut().chain(&mut self.scalars) {
+                if let Some((start, len)) = odd.get(&entry.target) {
+                    (entry.target, entry.offset, entry.len) = (ODD, *start, *len);
+                }
+            }
+        }
         Ok(())
     }
 
@@ -211,6 +305,9 @@ impl Builder {
         entries.reverse();
         entries.sort_by(ordered);
         entries.dedup_by(|later, kept| ordered(later, kept).is_eq());
+        refs.entries = entries;
+        refs.add_scalars(self.scalars);
+        let mut entries = std::mem::take(&mut refs.entries);
         entries.shrink_to_fit();
         refs.entries = entries;
         refs.keys.shrink_to_fit();
@@ -238,13 +335,20 @@ mod tests {
         builder.target("b/1", "x", Some((7, 0))).unwrap();
         builder.inline("a", b"").unwrap();
         builder.target("c", "x", Some((0, u64::MAX >> 1))).unwrap();
-        for (offset, len) in [(1, u64::MAX >> 1), (u64::MAX, 1), (0, u64::MAX)] {
-            assert!(builder.target("d", "x", Some((offset, len))).is_err());
+        for (n, (offset, len)) in [(1, u64::MAX >> 1), (u64::MAX, 1), (0, u64::MAX)].into_iter().enumerate() {
+            builder.target(&format!("d{n}"), "x", Some((offset, len))).unwrap();
+        }
+        for key in ["", "/", "./q", "../q", "a//b", "/a", "a\0"] {
+            builder.inline(key, b"nobody asks").unwrap();
         }
         let refs = builder.finish();
-        assert_eq!(refs.beginning("").collect::<Vec<_>>(), ["a", "b!", "b/0", "b/1", "c"]);
+        assert_eq!(refs.beginning("").collect::<Vec<_>>(), ["a", "b!", "b/0", "b/1", "c", "d0", "d1", "d2"]);
+        for key in ["d0", "d1", "d2"] {
+            let Some(Ref::Odd(odd)) = refs.get(key) else { panic!("{key}") };
+            assert!(odd.text.contains("bytes at") && odd.why.contains("more than 2⁶³ - 1"), "{odd:?}");
+        }
         assert_eq!(refs.beginning("b/").collect::<Vec<_>>(), ["b/0", "b/1"]);
-        assert_eq!(refs.beginning("d").len(), 0);
+        assert_eq!(refs.beginning("e").len(), 0);
         assert_eq!(refs.get("a"), Some(Ref::Inline(b"".into())));
         assert_eq!(refs.get("b!"), Some(Ref::Inline(b"abc".into())));
         assert_eq!(refs.get("b/0"), Some(Ref::Whole(1)));
@@ -252,6 +356,26 @@ mod tests {
         assert_eq!(refs.get("c"), Some(Ref::Part(0, 0, u64::MAX >> 1)));
         assert_eq!((refs.get("b"), refs.get("")), (None, None));
         assert_eq!((refs.url(0), refs.url(1), refs.url(2), refs.targets()), ("x", "y", "", 2));
+    }
+
+    #[test]
+    fn keys_of_scalars() {
+        let mut builder = Builder::default();
+        for (name, shape) in [("s", "[]"), ("g/t", "[]"), ("both", "[]"), ("row", "[1]"), ("gone", "5")] {
+            builder.inline(&format!("{name}/.zarray"), format!("{{\"shape\": {shape}}}").as_bytes()).unwrap();
+            builder.inline(&format!("{name}/"), b"first").unwrap();
+            builder.inline(&format!("{name}/"), name.as_bytes()).unwrap();
+        }
+        builder.inline("both/0", b"itself").unwrap();
+        builder.inline("group/", b"").unwrap();
+        let refs = builder.finish();
+        let found = |key| match refs.get(key) {
+            Some(Ref::Inline(bytes)) => String::from_utf8(bytes.into_owned()).unwrap(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!([found("s/0"), found("g/t/0"), found("both/0")], ["s", "g/t", "itself"]);
+        assert_eq!([found("row/0"), found("gone/0"), found("group/0")], ["None", "None", "None"]);
+        assert_eq!(refs.beginning("").len(), 5 + 3);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The store behind references: keys are ranges of other objects.
 
-use super::refs::Ref;
+use super::refs::{Odd, Ref};
 use super::source::Source;
 use super::targets::{Found, NotFound, Targets, told};
 use hyperslab_store::fork::Mutex;
@@ -62,6 +62,18 @@ impl ReferenceStore {
         let target = told(&self.refs.url(wanted.target));
         let (key, url) = (wanted.key.to_owned(), self.url.clone());
         StoreError::Reference(Box::new(BrokenReference::new(key, url, target, wanted.range, why)))
+    }
+
+    /// The reference under a key. Fails for one that names no object.
+    fn get(&self, key: &str) -> Result<Option<Ref<'_>>> {
+        match self.refs.get(key)? {
+            Some(Ref::Odd(Odd { text, why })) => {
+                let (text, why) = (text.into_owned(), why.into_owned());
+                let broken = BrokenReference::malformed(key.to_owned(), self.url.clone(), text, why);
+                Err(StoreError::Reference(Box::new(broken)))
+            }
+            found => Ok(found),
+        }
     }
 
     fn find(&self, wanted: Wanted<'_>) -> Result<Found<'_>> {
@@ -188,7 +200,7 @@ impl ReferenceStore {
     fn wanted<'w>(key: Key<'w>, found: &Ref<'_>) -> Option<Wanted<'w>> {
         let key = key.as_str();
         match found {
-            Ref::Inline(_) => None,
+            Ref::Inline(_) | Ref::Odd(_) => None,
             &Ref::Whole(target) => Some(Wanted { key, target, range: None }),
             &Ref::Part(target, offset, len) => Some(Wanted { key, target, range: Some((offset, len)) }),
         }
@@ -359,7 +371,7 @@ impl Opened for OpenHeld {
 
 impl Store for ReferenceStore {
     fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
-        match self.refs.get(key.as_str())? {
+        match self.get(key.as_str())? {
             None => Ok(false),
             Some(Ref::Inline(bytes)) => {
                 self.check_size(key.as_str(), size, bytes.len() as u64)?;
@@ -378,7 +390,7 @@ impl Store for ReferenceStore {
         size: Option<u64>,
         ranges: &mut [RangeRead<'_>],
     ) -> Result<Stamped> {
-        match self.refs.get(key.as_str())?.map(|found| Self::wanted(key, &found)) {
+        match self.get(key.as_str())?.map(|found| Self::wanted(key, &found)) {
             Some(Some(wanted)) => self.read_target(wanted, size, ranges, true),
             Some(None) => self
                 .read_ranges(key, size, ranges)
@@ -388,7 +400,7 @@ impl Store for ReferenceStore {
     }
 
     fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
-        let wanted = match self.refs.get(key.as_str())? {
+        let wanted = match self.get(key.as_str())? {
             None => return Ok(None),
             Some(Ref::Inline(bytes)) => {
                 self.check_size(key.as_str(), size, bytes.len() as u64)?;
@@ -424,7 +436,7 @@ impl Store for ReferenceStore {
         // What is on servers: for each store the objects there.
         let mut far: Vec<(&'s Arc<dyn Store>, Vec<Far<'_>>)> = Vec::new();
         for (n, Opening { key, next }) in wanted.iter().enumerate() {
-            let found = match self.refs.get(key.as_str()) {
+            let found = match self.get(key.as_str()) {
                 Ok(found) => found,
                 Err(error) => {
                     put(n, Box::new(move || Err(error)));
@@ -489,11 +501,11 @@ impl Store for ReferenceStore {
             url: self.url.clone(),
             limit: limit as u64,
         };
-        let Some(found) = self.refs.get(key.as_str())? else { return Ok((false, None)) };
+        let Some(found) = self.get(key.as_str())? else { return Ok((false, None)) };
         let size = match found {
             Ref::Inline(bytes) => bytes.len() as u64,
             Ref::Part(_, _, len) => len,
-            Ref::Whole(_) => {
+            Ref::Whole(_) | Ref::Odd(_) => {
                 let Some(wanted) = Self::wanted(key, &found) else { return Ok((false, None)) };
                 let found = self.find(wanted)?;
                 let (store, at) = found.parts();
@@ -516,11 +528,11 @@ impl Store for ReferenceStore {
     }
 
     fn size(&self, key: Key<'_>) -> Result<Option<u64>> {
-        match self.refs.get(key.as_str())? {
+        match self.get(key.as_str())? {
             None => Ok(None),
             Some(Ref::Inline(bytes)) => Ok(Some(bytes.len() as u64)),
             Some(Ref::Part(_, _, len)) => Ok(Some(len)),
-            Some(found @ Ref::Whole(_)) => {
+            Some(found @ (Ref::Whole(_) | Ref::Odd(_))) => {
                 let Some(wanted) = Self::wanted(key, &found) else { return Ok(None) };
                 let found = self.find(wanted)?;
                 let (store, at) = found.parts();
@@ -531,7 +543,7 @@ impl Store for ReferenceStore {
     }
 
     fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>> {
-        let Some(found) = self.refs.get(key.as_str())? else { return Ok(None) };
+        let Some(found) = self.get(key.as_str())? else { return Ok(None) };
         let Some(wanted) = Self::wanted(key, &found) else {
             return Ok(Some(self.inline_stamp(key.as_str())));
         };

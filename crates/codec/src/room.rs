@@ -1,0 +1,51 @@
+//! Memory of sizes that files and users choose. Where there is none, that is an error and no abort.
+
+use crate::{CodecError, Result};
+use bytemuck::Zeroable;
+
+/// Larger elements are rare: it is worth a question whether there is memory for them.
+const LARGE_ELEMENT: usize = 1 << 20;
+
+/// Copies of an element in memory while its array is opened: several places keep its fill value.
+const COPIES: usize = 8;
+
+/// Zeros. The system makes pages when they are first touched, so unused room costs nothing. `None`:
+/// there is no memory.
+pub fn zeros<T: Zeroable>(len: usize) -> Option<Vec<T>> {
+    bytemuck::allocation::try_zeroed_slice_box(len).ok().map(Vec::from)
+}
+
+/// Whether memory suffices to open an array with elements of `size` bytes.
+pub fn for_elements(size: usize) -> bool {
+    size <= LARGE_ELEMENT || Vec::<u8>::new().try_reserve_exact(size.saturating_mul(COPIES)).is_ok()
+}
+
+/// Makes room for `more` bytes behind those of a buffer.
+pub(crate) fn reserve(buf: &mut Vec<u8>, more: usize, codec: &'static str) -> Result<()> {
+    buf.try_reserve(more).map_err(|_| CodecError::memory(codec, more))
+}
+
+/// Replaces what a buffer holds.
+pub(crate) fn fill(buf: &mut Vec<u8>, bytes: &[u8], codec: &'static str) -> Result<()> {
+    buf.clear();
+    reserve(buf, bytes.len(), codec)?;
+    buf.extend_from_slice(bytes);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_memory_is_an_error() {
+        assert_eq!(zeros::<u64>(3).unwrap(), [0; 3]);
+        assert!(zeros::<u64>(usize::MAX / 4).is_none() && zeros::<u8>(isize::MAX as usize).is_none());
+        let mut buf = b"ab".to_vec();
+        let error = reserve(&mut buf, isize::MAX as usize, "gzip").unwrap_err().to_string();
+        assert_eq!(error, format!("gzip: no memory for {} bytes", isize::MAX));
+        fill(&mut buf, b"xyz", "gzip").unwrap();
+        assert_eq!(buf, b"xyz");
+        assert!(for_elements(8) && for_elements(LARGE_ELEMENT) && !for_elements(isize::MAX as usize));
+    }
+}

@@ -1,0 +1,196 @@
+//! Codecs in the words of another format: which of them are filters, which one makes bytes, which
+//! ones compress.
+//!
+//! Zarr v3 has filters before the codec from array to bytes, and compressors behind it. Zarr v2 has
+//! filters of both kinds, and one compressor.
+
+use crate::{Format, Json};
+use hyperslab_codec::{ByteOrder, BytesCodec, Codec, DataType, registry};
+use hyperslab_zarr::{ArraySpec, Choice};
+use std::sync::Arc;
+
+/// Codecs by their places.
+#[derive(Debug, Default)]
+pub(super) struct Placed {
+    filters: Vec<Json>,
+    /// The codec from array to bytes, if it is another one than `bytes`.
+    serializer: Option<Json>,
+    compressors: Vec<Json>,
+}
+
+impl Placed {
+    /// Places codecs, which are in the order of encoding. Fails with the first that the format has
+    /// no word for.
+    pub(super) fn new(codecs: &[Arc<dyn Codec>], format: Format) -> Result<Self, &Arc<dyn Codec>> {
+        let mut placed = Placed::default();
+        let (filters, rest) = codecs.split_at(count_filters(codecs));
+        for codec in filters {
+            placed.filters.push(in_format(codec, format).ok_or(codec)?);
+        }
+        for codec in rest.iter().filter(|codec| codec.name() != "bytes") {
+            let json = in_format(codec, format).ok_or(codec)?;
+            let is_first = placed.serializer.is_none() && placed.compressors.is_empty();
+            match name(&json).is_some_and(|name| format == Format::ZarrV3 && registry::makes_bytes(name)) {
+                true if is_first => placed.serializer = Some(json),
+                _ => placed.compressors.push(json),
+            }
+        }
+        Ok(placed)
+    }
+
+    /// Whether every filter gets and makes elements of the types that it names. Else it takes bytes
+    /// for other elements, which readers of Zarr v3 do not do alike.
+    pub(super) fn are_of_elements(&self, mut dtype: DataType) -> bool {
+        self.filters.iter().all(|json| {
+            let name = name(json).unwrap_or_default();
+            let typed = |fields: [&str; 2]| {
+                let json = json.get("configuration")?;
+                let text = fields.iter().find_map(|field| json.get(field))?.as_str()?;
+                text.parse::<DataType>().ok()
+            };
+            let (from, to) = (typed(["decode_dtype", "dtype"]), typed(["encode_dtype", "astype"]));
+            let gets_its_own = from.is_none_or(|from| from == dtype);
+            dtype = to.or(from).unwrap_or(dtype);
+            // zarr-python makes no arrays with `packbits`, and takes what `quantize` has stored for
+            // elements of its first type.
+            let is_read = match name {
+                "numcodecs.packbits" => false,
+                "numcodecs.quantize" => from == to,
+                _ => true,
+            };
+            gets_its_own && is_read
+        })
+    }
+
+    pub(super) fn without_filters(self) -> Self {
+        Placed { filters: Vec::new(), ..self }
+    }
+
+    /// Puts the codecs into what an array is made of. `order`: how its elements are stored.
+    pub(super) fn put(self, spec: &mut ArraySpec, format: Format, order: ByteOrder) {
+        let Placed { mut filters, serializer, mut compressors } = self;
+        if format == Format::ZarrV2 {
+            // The last one is the compressor.
+            let compressor = compressors.pop();
+            filters.extend(compressors);
+            spec.filters = Choice::Set(filters);
+            spec.compressors = Choice::Set(compressor.into_iter().collect());
+            return;
+        }
+        if let Some(serializer) = serializer {
+            spec.serializer = Choice::Set(serializer);
+        } else if !filters.is_empty() {
+            // Filters may make numbers of several bytes of those of one.
+            spec.serializer = Choice::Set(Json::from(&BytesCodec::metadata(Some(order))));
+        }
+        if let Choice::Set(before) = &mut spec.filters {
+            before.extend(filters);
+        } else if !filters.is_empty() {
+            spec.filters = Choice::Set(filters);
+        }
+        spec.compressors = Choice::Set(compressors);
+    }
+}
+
+/// How many codecs, from the first, work on elements. Behind them is the one that makes bytes.
+fn count_filters(codecs: &[Arc<dyn Codec>]) -> usize {
+    if let Some(at) = codecs.iter().position(|codec| codec.name() == "bytes") {
+        return at;
+    }
+    let is_filter = |codec: &Arc<dyn Codec>| {
+        let json = codec.to_v3().as_ref().map(Json::from);
+        json.as_ref().and_then(name).and_then(registry::is_filter) == Some(true)
+    };
+    codecs.iter().rposition(is_filter).map_or(0, |last| last + 1)
+}
+
+/// The name of a codec in v3 metadata.
+fn name(json: &Json) -> Option<&str> {
+    json.get("name")?.as_str()
+}
+
+fn in_format(codec: &Arc<dyn Codec>, format: Format) -> Option<Json> {
+    let value = match format {
+        Format::ZarrV2 => codec.to_v2(),
+        _ => codec.to_v3(),
+    };
+    value.as_ref().map(Json::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyperslab_codec::{Context, registry::CODECS};
+
+    fn codecs(dtype: &str, list: &str) -> Vec<Arc<dyn Codec>> {
+        let array = Context::of_elements(dtype.parse().unwrap());
+        let list = Json::parse(list.as_bytes()).unwrap();
+        let codec = |json: &Json| CODECS.from_v2(&json.to_serde().unwrap(), &array).unwrap().codec();
+        list.as_array().unwrap().iter().map(codec).collect()
+    }
+
+    fn names(list: &[Json]) -> Vec<&str> {
+        list.iter().filter_map(|json| json.get("name").or(json.get("id"))?.as_str()).collect()
+    }
+
+    #[test]
+    fn codecs_find_their_places() {
+        let delta = r#"{"id": "delta", "dtype": "<i4"}"#;
+        for (list, filters, serializer, compressors) in [
+            (format!("[{delta}]"), &["numcodecs.delta"][..], None, &[][..]),
+            (
+                format!(r#"[{delta}, {{"id": "crc32c"}}, {{"id": "zlib"}}]"#),
+                &["numcodecs.delta"],
+                None,
+                &["crc32c", "numcodecs.zlib"],
+            ),
+            (r#"[{"id": "pcodec"}, {"id": "zstd"}]"#.into(), &[], Some("numcodecs.pcodec"), &["zstd"]),
+            (r#"[{"id": "zstd"}]"#.into(), &[], None, &["zstd"]),
+        ] {
+            let placed = Placed::new(&codecs("<i4", &list), Format::ZarrV3).unwrap();
+            assert_eq!(names(&placed.filters), filters, "{list}");
+            assert_eq!(names(placed.serializer.as_slice()), Vec::from_iter(serializer));
+            assert_eq!(names(&placed.compressors), compressors);
+        }
+        let mut spec = ArraySpec::new(hyperslab_zarr::Format::V2, &[4], "<i4".parse().unwrap());
+        let list = codecs("<i4", &format!(r#"[{delta}, {{"id": "crc32c"}}, {{"id": "zlib"}}]"#));
+        Placed::new(&list, Format::ZarrV2).unwrap().put(&mut spec, Format::ZarrV2, ByteOrder::Little);
+        let (Choice::Set(filters), Choice::Set(compressors)) = (&spec.filters, &spec.compressors) else {
+            panic!()
+        };
+        assert_eq!((names(filters), names(compressors)), (vec!["delta", "crc32c"], vec!["zlib"]));
+        // A filter is no compressor, also where there is no other codec.
+        let only = codecs("<i4", &format!("[{delta}]"));
+        Placed::new(&only, Format::ZarrV2).unwrap().put(&mut spec, Format::ZarrV2, ByteOrder::Little);
+        let (Choice::Set(filters), Choice::Set(compressors)) = (&spec.filters, &spec.compressors) else {
+            panic!()
+        };
+        assert_eq!((names(filters), compressors.len()), (vec!["delta"], 0));
+    }
+
+    #[test]
+    fn filters_that_take_bytes_for_other_elements() {
+        for (dtype, list, fits) in [
+            ("<i4", r#"[{"id": "delta", "dtype": "<i4", "astype": ">i2"}]"#, true),
+            (">i4", r#"[{"id": "delta", "dtype": ">i4"}]"#, true),
+            (">i4", r#"[{"id": "delta", "dtype": "<i4"}]"#, false),
+            ("<f4", r#"[{"id": "delta", "dtype": "<i4"}]"#, false),
+            (
+                "<i4",
+                r#"[{"id": "astype", "encode_dtype": ">i2", "decode_dtype": "<i4"}, {"id": "delta", "dtype": ">i2"}]"#,
+                true,
+            ),
+            (
+                "<i4",
+                r#"[{"id": "astype", "encode_dtype": ">i2", "decode_dtype": "<i4"}, {"id": "delta", "dtype": "<i2"}]"#,
+                false,
+            ),
+            ("<f8", r#"[{"id": "quantize", "digits": 1, "dtype": "<f8"}]"#, true),
+            ("<f8", r#"[{"id": "quantize", "digits": 1, "dtype": "<f8", "astype": "<f4"}]"#, false),
+            ("<f8", r#"[{"id": "bitround", "keepbits": 3}]"#, true),
+        ] {
+            let placed = Placed::new(&codecs(dtype, list), Format::ZarrV3).unwrap();
+            assert_eq!(placed.are_of_elements(dtype.parse().unwrap()), fits, "{dtype} {list}");
+        }
+    }
+}

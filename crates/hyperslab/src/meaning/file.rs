@@ -1,0 +1,291 @@
+//! Datasets of HDF5 and variables of NetCDF files as variables.
+
+use super::{FILL_VALUE, MissingValue, Variable};
+use crate::copy::specified;
+use crate::{
+    Array, ArraySpec, Choice, DataFile, Dims, Error, Format, Group, Json, MemoryStore, Node, Result,
+    hdf5_json, netcdf, zarr,
+};
+use hyperslab_hdf5::dataspace::Dataspace;
+use hyperslab_hdf5::element::ElementKind;
+use hyperslab_hdf5::value::Value;
+use hyperslab_hdf5::{self as hdf5, Attribute, Hdf5Error};
+use hyperslab_netcdf::netcdf4::{self, Dimension, Scale};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// What the datasets of a file of HDF5 or NetCDF mean to programs that know variables, as xarray: names
+/// of axes, lengths, attributes. Keeps what was found in the file so far.
+#[derive(Debug)]
+pub struct FileMeaning {
+    /// Whether its datasets are variables: it is NetCDF, or has dimension scales.
+    has_variables: bool,
+    /// The root group, if it is HDF5.
+    root: Option<hdf5::Group>,
+    /// The dimensions of each group, by its path.
+    dimensions: Mutex<HashMap<String, Arc<Vec<Dimension>>>>,
+    /// Names of axes by the path of the dataset, where it has no scales.
+    phony: OnceLock<BTreeMap<String, Vec<String>>>,
+}
+
+impl FileMeaning {
+    /// A file of HDF5 has variables if netCDF wrote it, or if it has a dimension scale anywhere.
+    pub fn of(file: &DataFile) -> Result<FileMeaning> {
+        let mut meaning = Self::of_variables(file)?;
+        if let Some(root) = &meaning.root {
+            meaning.has_variables = netcdf4::is_netcdf4(root.file())? || netcdf4::has_scales(root.file())?;
+        }
+        Ok(meaning)
+    }
+
+    /// Takes all datasets for variables, as netCDF-C does.
+    pub fn of_variables(file: &DataFile) -> Result<FileMeaning> {
+        let root = match file.open("")? {
+            Node::Group(group) => group.as_hdf5().cloned(),
+            Node::Array(_) => None,
+        };
+        Ok(FileMeaning { has_variables: true, root, dimensions: Mutex::default(), phony: OnceLock::new() })
+    }
+
+    /// The array as a variable. `None`: a dataset that only stands for a dimension, without values.
+    pub fn variable(&self, array: &Array) -> Result<Option<Variable>> {
+        if let Some(variable) = array.as_netcdf3() {
+            return self.of_classic(array, variable).map(Some);
+        }
+        let Some(dataset) = array.as_hdf5() else {
+            return Err(crate::Error::Options("an array of another format".into()));
+        };
+        let found = dataset.attributes()?;
+        let scale = Scale::of(&found)?;
+        if self.has_variables && scale.is_some_and(|scale| scale.without_variable) {
+            return Ok(None);
+        }
+        let (mut attributes, unreadable) = self.attributes(&found)?;
+        let mut variable = Variable {
+            is_variable: self.has_variables,
+            dimension_names: netcdf4::dimension_names(dataset)?,
+            shape: array.shape().into(),
+            attributes: Json::object(),
+            missing: MissingValue::None,
+            unreadable,
+        };
+        if self.has_variables {
+            let names = self.names(dataset, variable.dimension_names.take())?;
+            variable.shape = self.shape(dataset, &names)?;
+            variable.dimension_names = Some(names.into_iter().map(Some).collect());
+            if let Some(json) = attributes.remove(FILL_VALUE) {
+                variable.missing = MissingValue::of_json(array, &json);
+            }
+        }
+        variable.attributes = attributes;
+        Ok(Some(variable))
+    }
+
+    fn of_classic(&self, array: &Array, variable: &netcdf::Variable) -> Result<Variable> {
+        let mut attributes = array.attributes()?.into_owned();
+        let missing = match attributes.remove(FILL_VALUE) {
+            Some(json) => MissingValue::of_json(array, &json),
+            None => MissingValue::None,
+        };
+        Ok(Variable {
+            is_variable: true,
+            dimension_names: Some(
+                variable.dimensions().map(|dimension| Some(dimension.name.clone())).collect(),
+            ),
+            shape: array.shape().into(),
+            attributes,
+            missing,
+            unreadable: Vec::new(),
+        })
+    }
+
+    /// Whether an attribute of a node is one that a user has written.
+    pub fn is_of_user(&self, attribute: &str) -> bool {
+        !netcdf4::is_reserved(attribute) || matches!(attribute, "CLASS" | "NAME") && !self.has_variables
+    }
+
+    /// The names of the unlimited dimensions that the group at a path defines.
+    pub fn unlimited(&self, file: &DataFile, path: &str) -> Result<Vec<String>> {
+        if self.root.is_some() {
+            let found = self.dimensions(path.trim_matches('/'))?;
+            let unlimited = found.iter().filter(|dimension| dimension.unlimited && !dimension.is_scalar);
+            return Ok(unlimited.map(|dimension| dimension.name.clone()).collect());
+        }
+        let Node::Group(root) = file.open("")? else { return Ok(Vec::new()) };
+        let dimensions = root.as_netcdf3().map(netcdf::File::dimensions).unwrap_or_default();
+        Ok(dimensions.iter().filter(|each| each.unlimited).map(|each| each.name.clone()).collect())
+    }
+
+    pub(super) fn group_attributes(&self, group: &Group) -> Result<(Json, Vec<String>)> {
+        match group.as_hdf5() {
+            Some(group) => self.attributes(&group.attributes()?),
+            None => Ok((group.attributes()?.into_owned(), Vec::new())),
+        }
+    }
+
+    /// The path of a variable from that of its dataset.
+    pub fn variable_path(&self, path: &str) -> String {
+        if !self.has_variables {
+            return path.to_owned();
+        }
+        let (group, name) = path.rsplit_once('/').map_or((None, path), |(group, name)| (Some(group), name));
+        let name = netcdf4::variable_name(name);
+        group.map_or_else(|| name.to_owned(), |group| format!("{group}/{name}"))
+    }
+
+    /// The names that the dataset of a variable may have, the one that comes first if both are there.
+    pub fn dataset_names(&self, variable: &str) -> Vec<String> {
+        match self.has_variables {
+            true => netcdf4::dataset_names(variable).to_vec(),
+            false => vec![variable.to_owned()],
+        }
+    }
+
+    /// The text of the `zarr.json` of an array whose chunks have this shape and these codecs.
+    pub fn document(&self, array: &Array, chunks: &[u64], codecs: Vec<Json>) -> Result<String> {
+        let name = array.name();
+        let variable = self.variable(array)?.ok_or_else(|| Error::Copy {
+            array: name.clone(),
+            why: "it only stands for a dimension".into(),
+        })?;
+        let spec = specified(&name, array, &variable, Format::ZarrV3, chunks)?;
+        let spec = ArraySpec { compressors: Choice::Set(codecs), ..spec };
+        let made = zarr::Array::create(Arc::new(MemoryStore::new()), "", spec, false)?;
+        Ok(made.to_json().to_text(None))
+    }
+
+    /// The text of the `zarr.json` of a group.
+    pub fn group_document(&self, group: &Group) -> Result<String> {
+        let (attributes, _) = self.group_attributes(group)?;
+        let members =
+            [("zarr_format", 3u32.into()), ("node_type", "group".into()), ("attributes", attributes)];
+        Ok(Json::from(members).to_text(None))
+    }
+
+    /// The user's attributes, and the names of those that cannot be read. In NetCDF a list of one
+    /// value is that value.
+    fn attributes(&self, found: &[Attribute]) -> Result<(Json, Vec<String>)> {
+        let (mut json, mut unreadable) = (Json::object(), Vec::new());
+        for attribute in found {
+            let name = attribute.name.as_str();
+            if !self.is_of_user(name) {
+                continue;
+            }
+            match attribute.value() {
+                Ok(Value::List(mut list)) if self.has_variables && list.len() == 1 => {
+                    json.set(name, list.pop().map_or(Json::Null, hdf5_json::value));
+                }
+                // NetCDF has no attribute without a value: text of no characters, or no numbers.
+                Ok(Value::Null) if self.has_variables && attribute.dataspace == Dataspace::Null => {
+                    let element = attribute.element()?;
+                    let is_text = matches!(
+                        element.kind,
+                        ElementKind::FixedString { .. } | ElementKind::VlenString { .. }
+                    );
+                    json.set(name, if is_text { "".into() } else { Json::Array(Vec::new()) });
+                }
+                Ok(value) => json.set(name, hdf5_json::value(value)),
+                Err(Hdf5Error::Unsupported { .. }) => unreadable.push(name.to_owned()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok((json, unreadable))
+    }
+
+    /// The names of all axes. An axis without a scale, or with a scale that is a scalar, has the name
+    /// that netCDF-C gives it.
+    fn names(&self, dataset: &hdf5::Dataset, known: Option<Vec<Option<String>>>) -> Result<Vec<String>> {
+        let shape = dataset.dataspace().shape();
+        let mut names = known.unwrap_or_else(|| vec![None; shape.len()]);
+        for name in &mut names {
+            let found =
+                name.as_deref().map(|name| self.dimension(dataset.path(), name)).transpose()?.flatten();
+            if found.is_some_and(|dimension| dimension.is_scalar) {
+                *name = None;
+            }
+        }
+        if !names.contains(&None) {
+            return Ok(names.into_iter().flatten().collect());
+        }
+        if self.phony.get().is_none() {
+            let _ = self.phony.set(netcdf::phony_dimension_names(dataset.file())?);
+        }
+        let phony = self.phony.get().and_then(|phony| phony.get(dataset.path()));
+        let phony = phony.filter(|names| names.len() == shape.len()).cloned();
+        let phony = phony.unwrap_or_else(|| by_length(shape));
+        Ok(names.into_iter().zip(phony).map(|(name, phony)| name.unwrap_or(phony)).collect())
+    }
+
+    /// Elements per axis: along an unlimited dimension as many as the longest variable has.
+    fn shape(&self, dataset: &hdf5::Dataset, names: &[String]) -> Result<Dims> {
+        let Dataspace::Simple { shape, max_shape } = dataset.dataspace() else { return Ok(Dims::new()) };
+        let axes = shape.iter().zip(max_shape).zip(names);
+        let lengths = axes.map(|((len, most), name)| match most {
+            Some(_) => Ok(*len),
+            None => {
+                let dimension = self.dimension(dataset.path(), name)?;
+                Ok((*len).max(dimension.map_or(0, |dimension| dimension.len)))
+            }
+        });
+        lengths.collect()
+    }
+
+    /// The dimension that a name means to a dataset: of its group, or of the next one above.
+    fn dimension(&self, dataset: &str, name: &str) -> Result<Option<Dimension>> {
+        let mut path = dataset;
+        loop {
+            path = path.rsplit_once('/').map_or("", |(group, _)| group);
+            let found = self.dimensions(path)?;
+            if let Some(dimension) = found.iter().find(|dimension| dimension.name == name) {
+                return Ok(Some(dimension.clone()));
+            }
+            if path.is_empty() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The dimensions of the group at a path.
+    fn dimensions(&self, path: &str) -> Result<Arc<Vec<Dimension>>> {
+        let known =
+            |this: &Self| this.dimensions.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned();
+        if let Some(known) = known(self) {
+            return Ok(known);
+        }
+        let mut found = Vec::new();
+        if let Some(root) = &self.root {
+            let group = match path {
+                "" => Some(root.clone()),
+                _ => match root.child(path)? {
+                    hdf5::Node::Group(group) => Some(group),
+                    _ => None,
+                },
+            };
+            found = group.map(|group| netcdf4::dimensions(&group)).transpose()?.unwrap_or_default();
+        }
+        let found = Arc::new(found);
+        let mut all = self.dimensions.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(all.entry(path.to_owned()).or_insert(found).clone())
+    }
+}
+
+/// Names for axes of elements that NetCDF does not have: axes of one length share one, but not
+/// within one array.
+fn by_length(shape: &[u64]) -> Vec<String> {
+    let name = |(axis, len): (usize, &u64)| {
+        let before = shape.iter().take(axis).filter(|other| *other == len).count();
+        if before == 0 { format!("phony_dim_of_{len}") } else { format!("phony_dim_of_{len}_{before}") }
+    };
+    shape.iter().enumerate().map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_of_one_length_share_a_name() {
+        assert_eq!(by_length(&[3, 4, 3]), ["phony_dim_of_3", "phony_dim_of_4", "phony_dim_of_3_1"]);
+        assert!(by_length(&[]).is_empty());
+    }
+}

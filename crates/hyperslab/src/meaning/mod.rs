@@ -1,0 +1,140 @@
+//! What arrays and groups mean to people: one description, whatever the format is.
+//!
+//! Programs like xarray see *variables*: arrays whose axes have names, with attributes, and with a
+//! value that marks missing elements (`_FillValue`). Each format says that in other words:
+//!
+//! | | axes | missing value | scalars |
+//! |---|---|---|---|
+//! | NetCDF-3 | dimensions in the header | attribute `_FillValue` | – |
+//! | NetCDF-4 | dimension scales ([`netcdf4`](hyperslab_netcdf::netcdf4)) | attribute `_FillValue` | – |
+//! | Zarr v2 | attribute `_ARRAY_DIMENSIONS`, or the lists of NCZarr | `fill_value`, unless it is `null` | `_ARRAY_DIMENSIONS: []` |
+//! | Zarr v3 | `dimension_names` | attribute `_FillValue`, floats in base 64 | – |
+//!
+//! [`Meaning::variable`] reads these words, and [`Variable::words`] writes them in the words of
+//! [xarray's conventions](https://docs.xarray.dev/en/stable/internals/zarr-encoding-spec.html).
+//! Copies, references, stores for other packages and the engine of xarray all ask here.
+//!
+//! A file of HDF5 without dimension scales, and a Zarr array without names of axes, are *plain*:
+//! their attributes and fill values are only passed on.
+
+mod file;
+mod missing;
+pub(crate) mod ome;
+mod packed;
+mod words;
+
+pub use file::FileMeaning;
+pub use missing::MissingValue;
+pub use packed::{Packing, number_element};
+pub(crate) use words::Words;
+pub use words::user_attributes;
+
+use crate::{Array, Dims, Group, Json, Node, Result, zarr};
+
+/// xarray's attribute for names of axes where the format has no place for them.
+pub(crate) const DIMENSIONS: &str = "_ARRAY_DIMENSIONS";
+/// The attribute of NetCDF whose value marks missing elements.
+pub(crate) const FILL_VALUE: &str = "_FillValue";
+/// The older attribute for the same, which xarray knows too.
+const MISSING_VALUE: &str = "missing_value";
+/// How names of attributes begin that NCZarr keeps for itself, in any case.
+const NCZARR: &str = "_nc";
+
+/// What the arrays of one hierarchy have in common.
+#[derive(Debug)]
+pub(crate) enum Meaning {
+    /// A file of HDF5 or NetCDF.
+    File(FileMeaning),
+    /// Of Zarr: whether an array has names of axes. If so, scalars are variables, too.
+    Zarr { has_names: bool },
+}
+
+/// An array as programs see it that know variables.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    /// Whether axes have names, so that the array is a variable and not plain.
+    pub is_variable: bool,
+    /// Names of the axes. A variable has all of them.
+    pub dimension_names: Option<Vec<Option<String>>>,
+    /// Elements per axis. A variable may be shorter in its file than its unlimited dimensions are;
+    /// the rest is fill value.
+    pub shape: Dims,
+    /// The user's attributes, an object. Those of a variable do not have `_FillValue`.
+    pub attributes: Json,
+    /// What marks missing elements of a variable.
+    pub missing: MissingValue,
+    /// Names of attributes whose values cannot be read or have no words in JSON.
+    pub unreadable: Vec<String>,
+}
+
+impl Meaning {
+    /// `arrays`: those of the hierarchy, if it is of Zarr.
+    pub(crate) fn of<'a>(node: &Node, mut arrays: impl Iterator<Item = &'a Array>) -> Result<Meaning> {
+        match node.file() {
+            Some(file) => Ok(Meaning::File(FileMeaning::of(&file)?)),
+            None => Ok(Meaning::Zarr {
+                has_names: arrays.any(|array| array.as_zarr().and_then(words::names).is_some()),
+            }),
+        }
+    }
+
+    /// The array as a variable. `None`: a dataset that only stands for a dimension, without values.
+    pub(crate) fn variable(&self, array: &Array) -> Result<Option<Variable>> {
+        match (self, array.as_zarr()) {
+            (Meaning::File(file), _) => file.variable(array),
+            (Meaning::Zarr { has_names }, Some(zarr)) => Ok(Some(words::variable(zarr, *has_names))),
+            (Meaning::Zarr { .. }, None) => Err(crate::Error::Options("an array of another format".into())),
+        }
+    }
+
+    /// The attributes of a group, and the names of those that cannot be read.
+    pub(crate) fn group_attributes(&self, group: &Group) -> Result<(Json, Vec<String>)> {
+        match self {
+            Meaning::File(file) => file.group_attributes(group),
+            Meaning::Zarr { .. } => Ok((group.attributes()?.into_owned(), Vec::new())),
+        }
+    }
+
+    /// The path of a variable from that of its dataset.
+    pub(crate) fn path(&self, path: &str) -> String {
+        match self {
+            Meaning::File(file) => file.variable_path(path),
+            Meaning::Zarr { .. } => path.to_owned(),
+        }
+    }
+}
+
+impl Variable {
+    /// How a copy differs, in words, if it means something else.
+    pub(crate) fn difference(&self, array: &Array, copy: &Variable, copied: &Array) -> Option<String> {
+        if !self.is_variable {
+            return None;
+        }
+        if self.dimension_names != copy.dimension_names {
+            let named = |variable: &Variable| {
+                let names = variable.dimension_names.iter().flatten().map(|name| name.as_deref());
+                names.map(|name| name.unwrap_or("?").to_owned()).collect::<Vec<_>>().join(", ")
+            };
+            return Some(format!("its axes are ({}), expected ({})", named(copy), named(self)));
+        }
+        // Of text, the missing value is this attribute in Zarr v3.
+        let members = |json: &Json| {
+            json.as_object().unwrap_or_default().iter().filter(|(name, _)| name != MISSING_VALUE).count()
+        };
+        let mut own = self.attributes.as_object().unwrap_or_default().iter();
+        if let Some((name, _)) = own.find(|(name, value)| copy.attributes.get(name) != Some(value)) {
+            return Some(format!("attribute {name:?} has another value, or is lost"));
+        }
+        if members(&self.attributes) != members(&copy.attributes) {
+            return Some("it has attributes that the source does not have".into());
+        }
+        let is_kept = copied.format() != crate::Format::ZarrV3 || self.missing.to_v3(array).is_some();
+        let (own, found) = (self.missing.shown(array), copy.missing.shown(copied));
+        (is_kept && own != found).then(|| format!("the value of missing elements is {found}, expected {own}"))
+    }
+
+    /// The array in the words of a format. `absent`: the value of elements that nobody has written.
+    pub(crate) fn words(&self, array: &Array, absent: Option<Vec<u8>>, format: zarr::Format) -> Words {
+        Words::of(self, array, absent, format)
+    }
+}

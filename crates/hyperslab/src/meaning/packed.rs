@@ -1,0 +1,260 @@
+//! Packed numbers: what the attributes of CF say of stored elements, as xarray and netCDF4 read
+//! them.
+//!
+//! | attribute | means |
+//! |---|---|
+//! | `_FillValue`, `missing_value` | stored elements that are missing: a number or a list |
+//! | `scale_factor`, `add_offset` | a stored number times the first, plus the second |
+//! | `_Unsigned` | integers are stored with the other sign (`"true"`: read them as unsigned) |
+//!
+//! The fill value of a Zarr v2 array with names of axes counts as `_FillValue`, as in xarray. The
+//! limits `valid_min`, `valid_max` and `valid_range` mean nothing here, as in xarray.
+
+use crate::{Array, ByteOrder, DataType, Error, Format, Json, Kind, Result};
+use half::f16;
+
+/// What stored numbers stand for. The default: for themselves.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Packing {
+    /// Stored elements that are missing, in the machine's byte order.
+    pub missing: Vec<Vec<u8>>,
+    /// What stored numbers are multiplied by.
+    pub scale: Option<f64>,
+    /// The number added after that.
+    pub offset: Option<f64>,
+    /// Whether stored integers have the other sign: `true` reads signed ones as unsigned, `false`
+    /// unsigned ones as signed.
+    pub unsigned: Option<bool>,
+}
+
+impl Packing {
+    /// Reads the packing of an array. Elements that are no numbers stand for themselves.
+    ///
+    /// Fails with [`Error::Options`] where an attribute is no number.
+    pub fn of(array: &Array) -> Result<Packing> {
+        if array.vlen().is_some() || array.structure().is_some() || array.optional().is_some() {
+            return Ok(Packing::default());
+        }
+        let fill = match array.format() {
+            Format::ZarrV2 if array.dimension_names()?.is_some() => array.fill(),
+            _ => None,
+        };
+        Packing::parse(&*array.attributes()?, array.dtype(), fill)
+            .map_err(|why| Error::Options(format!("array '{}': {why}", array.layout().name())))
+    }
+
+    /// Reads the packing from `attributes`, for elements of a type. `fill`: an element of that type, which counts
+    /// as `_FillValue` in place of the attribute.
+    ///
+    /// Fails with the attribute that is no number.
+    pub fn parse(attributes: &Json, dtype: DataType, fill: Option<&[u8]>) -> Result<Packing, String> {
+        let kind = dtype.kind();
+        let is_time = matches!(kind, Kind::DateTime(_) | Kind::TimeDelta(_));
+        if !is_time && !matches!(kind, Kind::Int | Kind::UInt | Kind::Float) {
+            return Ok(Packing::default());
+        }
+        let unsigned = match (kind, attributes.get("_Unsigned").and_then(truth)) {
+            (Kind::Int, Some(true)) => Some(true),
+            (Kind::UInt, Some(false)) => Some(false),
+            _ => None,
+        };
+        let mut missing = Vec::new();
+        if let Some(fill) = fill {
+            let mut fill = fill.to_vec();
+            if dtype.order() != ByteOrder::NATIVE {
+                fill.reverse();
+            }
+            missing.push(fill);
+        }
+        if is_time {
+            return Ok(Packing { missing, ..Packing::default() });
+        }
+        for name in ["_FillValue", "missing_value"] {
+            let Some(found) = attributes.get(name) else { continue };
+            if name == "_FillValue" && fill.is_some() {
+                continue;
+            }
+            for value in found.as_array().unwrap_or(std::slice::from_ref(found)) {
+                let element = match value {
+                    Json::Number(text) => stored(text, dtype, unsigned.is_some()),
+                    Json::String(text) if kind == Kind::Float => encoded(text, dtype),
+                    // No number is a text.
+                    _ => None,
+                };
+                missing.extend(element.filter(|element| !missing.contains(element)));
+            }
+        }
+        let (scale, offset) = (number(attributes, "scale_factor")?, number(attributes, "add_offset")?);
+        Ok(Packing { missing, scale, offset, unsigned })
+    }
+
+    /// Whether numbers have to be computed from stored ones.
+    pub fn scales(&self) -> bool {
+        self.scale.is_some() || self.offset.is_some()
+    }
+
+    /// The type that stored elements are read as: the stored one, perhaps with the other sign.
+    pub fn number_type(&self, dtype: DataType) -> DataType {
+        let kind = match self.unsigned {
+            None => return dtype,
+            Some(true) => Kind::UInt,
+            Some(false) => Kind::Int,
+        };
+        DataType::new(kind, dtype.size(), dtype.order()).unwrap_or(dtype)
+    }
+
+    /// The number that a stored one stands for.
+    pub fn unpacked(&self, stored: f64) -> f64 {
+        stored * self.scale.unwrap_or(1.0) + self.offset.unwrap_or(0.0)
+    }
+}
+
+fn truth(value: &Json) -> Option<bool> {
+    match value {
+        Json::Bool(on) => Some(*on),
+        Json::String(text) if text.eq_ignore_ascii_case("true") => Some(true),
+        Json::String(text) if text.eq_ignore_ascii_case("false") => Some(false),
+        _ => None,
+    }
+}
+
+/// The number that an attribute is. A list of one number is that number: attributes of HDF5 are.
+fn number(attributes: &Json, name: &str) -> Result<Option<f64>, String> {
+    let Some(found) = attributes.get(name) else { return Ok(None) };
+    match (found, found.as_array()) {
+        (Json::Null, _) => Ok(None),
+        (Json::Number(text), _) | (_, Some([Json::Number(text)])) => match text.parse() {
+            Ok(number) => Ok(Some(number)),
+            Err(_) => Err(format!("its attribute {name} is {text}, not a number")),
+        },
+        _ => Err(format!("its attribute {name} is {}, not a number", found.brief())),
+    }
+}
+
+/// The element of a number that may be written with the other sign.
+fn stored(text: &str, dtype: DataType, either: bool) -> Option<Vec<u8>> {
+    let other = match dtype.kind() {
+        Kind::Int => Kind::UInt,
+        Kind::UInt => Kind::Int,
+        _ => return number_element(text, dtype),
+    };
+    let other = DataType::new(other, dtype.size(), dtype.order()).filter(|_| either);
+    number_element(text, dtype).or_else(|| number_element(text, other?))
+}
+
+/// A fill value of floats as xarray writes it to Zarr v3: eight bytes in base 64.
+fn encoded(text: &str, dtype: DataType) -> Option<Vec<u8>> {
+    let bytes: [u8; 8] = hyperslab_zarr::from_base64(text)?.try_into().ok()?;
+    float_element(f64::from_le_bytes(bytes), dtype)
+}
+
+/// A number as an element of a type, in the machine's byte order; `None`: no element can be that
+/// number. For floats the nearest there is.
+pub fn number_element(text: &str, dtype: DataType) -> Option<Vec<u8>> {
+    let float: f64 = text.parse().ok()?;
+    if dtype.kind() == Kind::Float {
+        return float_element(float, dtype);
+    }
+    let is_whole = float.fract() == 0.0 && float.abs() <= u64::MAX as f64;
+    let whole = text.parse::<i128>().ok().or(is_whole.then_some(float as i128))?;
+    let bits = u32::try_from(8 * dtype.size()).ok().filter(|bits| *bits <= 64)?;
+    let range = match dtype.kind() {
+        Kind::UInt => 0..=(1_i128 << bits) - 1,
+        Kind::Bool => 0..=1,
+        Kind::Int | Kind::DateTime(_) | Kind::TimeDelta(_) => {
+            -(1_i128 << (bits - 1))..=(1_i128 << (bits - 1)) - 1
+        }
+        _ => return None,
+    };
+    if !range.contains(&whole) {
+        return None;
+    }
+    let mut bytes = whole.to_le_bytes().get(..dtype.size())?.to_vec();
+    if ByteOrder::NATIVE == ByteOrder::Big {
+        bytes.reverse();
+    }
+    Some(bytes)
+}
+
+fn float_element(float: f64, dtype: DataType) -> Option<Vec<u8>> {
+    Some(match dtype.size() {
+        2 => f16::from_f64(float).to_ne_bytes().to_vec(),
+        4 => (float as f32).to_ne_bytes().to_vec(),
+        8 => float.to_ne_bytes().to_vec(),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(attributes: &str, dtype: &str, fill: Option<&[u8]>) -> Result<Packing, String> {
+        Packing::parse(&Json::parse(attributes.as_bytes()).unwrap(), dtype.parse().unwrap(), fill)
+    }
+
+    fn missing(attributes: &str, dtype: &str) -> Vec<Vec<u8>> {
+        parsed(attributes, dtype, None).unwrap().missing
+    }
+
+    #[test]
+    fn missing_elements() {
+        let short = (-32767_i16).to_ne_bytes().to_vec();
+        assert_eq!(missing(r#"{"_FillValue": -32767}"#, "<i2"), std::slice::from_ref(&short));
+        assert_eq!(missing(r#"{"_FillValue": [-32767.0], "missing_value": -32767}"#, ">i2"), [short]);
+        assert_eq!(missing(r#"{"missing_value": [1, 2.5, 300, "x", null, NaN]}"#, "|u1"), [[1]]);
+        assert_eq!(missing(r#"{"_FillValue": 1e20}"#, "<f4"), [1e20_f32.to_ne_bytes()]);
+        // As xarray writes it to Zarr v3.
+        assert_eq!(missing(r#"{"_FillValue": "AAAAAACIw8A="}"#, "<f4"), [(-10000_f32).to_ne_bytes()]);
+        assert_eq!(missing(r#"{"_FillValue": 18446744073709551615}"#, "<u8"), [[255; 8]]);
+        assert_eq!(missing(r#"{"_FillValue": 0}"#, "|b1"), Vec::<Vec<u8>>::new());
+        assert_eq!(missing("{}", "<i2"), Vec::<Vec<u8>>::new());
+    }
+
+    #[test]
+    fn the_fill_value_is_a_fill_value() {
+        let both = parsed(r#"{"_FillValue": 1, "missing_value": 2}"#, ">i2", Some(&[0, 7])).unwrap();
+        assert_eq!(both.missing, [7_i16.to_ne_bytes(), 2_i16.to_ne_bytes()]);
+    }
+
+    #[test]
+    fn signs() {
+        let bytes = parsed(r#"{"_Unsigned": "true", "_FillValue": -1, "missing_value": 254}"#, "|i1", None);
+        let bytes = bytes.unwrap();
+        assert_eq!((bytes.unsigned, bytes.missing.as_slice()), (Some(true), &[vec![255], vec![254]][..]));
+        assert_eq!(bytes.number_type("|i1".parse().unwrap()), "|u1".parse().unwrap());
+        assert_eq!(parsed(r#"{"_Unsigned": "false"}"#, "<u2", None).unwrap().unsigned, Some(false));
+        for (attributes, dtype) in [(r#"{"_Unsigned": "true"}"#, "<u2"), (r#"{"_Unsigned": "true"}"#, "<f4")]
+        {
+            assert_eq!(parsed(attributes, dtype, None).unwrap().unsigned, None);
+        }
+    }
+
+    #[test]
+    fn scales_and_offsets() {
+        let packing = parsed(r#"{"scale_factor": [0.5], "add_offset": 10}"#, "<i2", None).unwrap();
+        assert_eq!((packing.scales(), packing.unpacked(3.0)), (true, 11.5));
+        assert_eq!(parsed(r#"{"scale_factor": null}"#, "<i2", None).unwrap(), Packing::default());
+        for wrong in [r#"{"scale_factor": "0.1"}"#, r#"{"add_offset": [1, 2]}"#, r#"{"add_offset": true}"#] {
+            let why = parsed(wrong, "<i2", None).unwrap_err();
+            assert!(why.contains("not a number"), "{why}");
+        }
+    }
+
+    #[test]
+    fn numbers_as_elements() {
+        let of = |text: &str, name: &str| number_element(text, name.parse().unwrap());
+        assert_eq!(of("-1", "|i1"), Some(vec![255]));
+        assert_eq!(of("-999", "|i1"), None);
+        assert_eq!(of("256", "|u1"), None);
+        assert_eq!(of("2", "|b1"), None);
+        assert_eq!(of("1.5", "<i4"), None);
+        assert_eq!(of("inf", "<i4"), None);
+        assert_eq!(of("1e3", ">i2"), Some(1000_i16.to_ne_bytes().to_vec()));
+        assert_eq!(of("-999.25", "<f4"), Some((-999.25_f32).to_ne_bytes().to_vec()));
+        assert_eq!(of("-999.25", "<f2"), Some(f16::from_f64(-999.25).to_ne_bytes().to_vec()));
+        assert_eq!(of("-1", "<u8"), None);
+        assert_eq!(of("5", "<M8[D]"), Some(5_i64.to_ne_bytes().to_vec()));
+        assert_eq!(of("x", "<f4"), None);
+    }
+}

@@ -1,0 +1,246 @@
+//! Where the chunks of files are, in words that others understand.
+//!
+//! [`references`] makes [kerchunk's references](https://fsspec.github.io/kerchunk/spec.html),
+//! version 1: the hierarchy as xarray has it in Zarr v2, where instead of a chunk stands `[url,
+//! offset, length]`, or for a small one its bytes. HDF5's filters become codecs of numcodecs. An array
+//! that ranges of the file cannot say (text of any length, a filter without equal) is written into the
+//! references if it is small; else it is refused by name. [`chunks`] lists all that is known, of any
+//! dataset.
+
+mod inlined;
+mod numcodecs;
+mod places;
+
+use crate::copy::specified;
+use crate::error::check;
+use crate::interface::ArrayNode;
+use crate::meaning::{Meaning, Variable};
+use crate::{Array, Below, Error, Format, Group, Json, MemoryStore, Node, NodeKind, Result, zarr};
+use hyperslab_hdf5::element::ElementKind;
+use hyperslab_store::Ask;
+use numcodecs::numcodecs;
+use places::{StoredChunk, not_a_file, read, stored_chunks};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// The most bytes of elements of an array that is written into the references because ranges of the
+/// file cannot say it.
+const MOST_INLINED: u64 = 1 << 20;
+
+/// What references are to be like.
+#[derive(Clone, Debug, Default)]
+pub struct ReferenceOptions {
+    /// What the file is called; by default its `file://` URL.
+    pub url: Option<String>,
+    /// Chunks of at most this many bytes are written into the references.
+    pub inline: u64,
+    /// Whether datasets that references cannot say are left out; otherwise the first is an error.
+    pub skip_unsupported: bool,
+}
+
+/// References, and what is not in them.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct References {
+    /// The document.
+    pub json: Json,
+    /// What was left out: paths, and why.
+    pub skipped: Vec<(String, String)>,
+}
+
+/// Names in the references, and what stands there.
+type Refs = Vec<(String, Json)>;
+
+/// The references of an array or group of a file, which becomes the root. `ask` is asked between
+/// datasets and between chunks, `true` gives up with [`Error::Interrupted`].
+pub fn references(node: &Node, options: &ReferenceOptions, ask: Option<Ask<'_>>) -> Result<References> {
+    if node.file().is_none() {
+        return Err(not_a_file());
+    }
+    let meaning = Meaning::of(node, std::iter::empty())?;
+    let mut all = All { meaning, options, ask, skipped: Vec::new(), refs: Refs::new() };
+    match node {
+        Node::Array(array) => all.add_array("", array)?,
+        Node::Group(group) => {
+            all.add_group("", group)?;
+            for Below { path, kind, .. } in group.below(None, ask)? {
+                check(ask)?;
+                match kind {
+                    NodeKind::Array => all.add_array(&path, &group.array(&path)?)?,
+                    NodeKind::Group => all.add_group(&path, &group.group(&path)?)?,
+                    _ => {}
+                }
+            }
+        }
+    }
+    let json = Json::from([("version", 1u32.into()), ("refs", Json::Object(all.refs))]);
+    Ok(References { json, skipped: all.skipped })
+}
+
+/// The references that are being made.
+struct All<'a> {
+    meaning: Meaning,
+    options: &'a ReferenceOptions,
+    ask: Option<Ask<'a>>,
+    refs: Refs,
+    skipped: Vec<(String, String)>,
+}
+
+impl All<'_> {
+    fn add_group(&mut self, path: &str, group: &Group) -> Result<()> {
+        let (attributes, _) = self.meaning.group_attributes(group)?;
+        self.refs.push((zarr::join(path, ".zgroup"), r#"{"zarr_format": 2}"#.into()));
+        self.refs.push((zarr::join(path, ".zattrs"), text(&attributes)));
+        Ok(())
+    }
+
+    fn add_array(&mut self, path: &str, array: &Array) -> Result<()> {
+        let Some(variable) = self.meaning.variable(array)? else { return Ok(()) };
+        let path = self.meaning.path(path);
+        let made = array_references(&path, array, &variable, self.options, self.ask);
+        let made = match made {
+            Err(Error::Copy { why, .. }) => inlined::references(&path, array, &variable, &why, self.ask),
+            made => made,
+        };
+        match made {
+            Err(error @ Error::Copy { .. }) if self.options.skip_unsupported => {
+                self.skipped.push((format!("/{path}"), error.to_string()));
+            }
+            made => self.refs.extend(made?),
+        }
+        Ok(())
+    }
+}
+
+fn text(json: &Json) -> Json {
+    json.to_text(None).as_str().into()
+}
+
+fn base64(bytes: &[u8]) -> Json {
+    format!("base64:{}", zarr::base64(bytes)).as_str().into()
+}
+
+fn array_references(
+    path: &str,
+    array: &Array,
+    variable: &Variable,
+    options: &ReferenceOptions,
+    ask: Option<Ask<'_>>,
+) -> Result<Refs> {
+    let name = format!("/{path}");
+    let refuse = |why: String| Error::Copy { array: name.clone(), why };
+    let mut codecs = Vec::new();
+    if let Some(dataset) = array.as_hdf5() {
+        if matches!(
+            dataset.element().kind,
+            ElementKind::VlenString { .. } | ElementKind::Vlen { .. } | ElementKind::ObjectReference
+        ) {
+            return Err(refuse(
+                "its chunks hold addresses in the file, not values, which references cannot say".into(),
+            ));
+        }
+        // One character is the same byte, whatever follows a longer text.
+        let is_character =
+            dataset.element().size == 1 && matches!(dataset.element().kind, ElementKind::FixedString { .. });
+        if dataset.element().conversion(dataset.datatype()).is_some() && !is_character {
+            return Err(refuse("its elements are stored in a form that NumPy does not have".into()));
+        }
+        let filters = dataset.filters().iter().map(|filter| numcodecs(filter).map_err(refuse));
+        codecs = filters.collect::<Result<_, _>>()?;
+    }
+    let compressor =
+        codecs.pop_if(|codec: &mut Json| codec.get("id").and_then(Json::as_str) != Some("shuffle"));
+    let chunks = stored_chunks(array)?.ok_or_else(|| {
+        let storage = array.node().storage().unwrap_or_default();
+        refuse(format!("its elements are {storage}, not chunks of the file"))
+    })?;
+
+    // The metadata as Zarr v2 writes it, which knows nothing of these codecs.
+    let shape = if array.has_chunks() { array.chunk_shape() } else { array.shape() };
+    let spec = specified(&name, array, variable, Format::ZarrV2, shape)?;
+    if spec.dtype.size() != array.dtype().size() {
+        return Err(refuse("there are gaps between the fields of its elements".into()));
+    }
+    let made = zarr::Array::create(Arc::new(MemoryStore::new()), "", spec, false)?;
+    let mut document = made.to_json().clone();
+    document.set("filters", if codecs.is_empty() { Json::Null } else { Json::Array(codecs) });
+    document.set("compressor", compressor.unwrap_or(Json::Null));
+
+    let mut refs = vec![
+        (zarr::join(path, ".zarray"), text(&document)),
+        (zarr::join(path, ".zattrs"), text(made.attributes())),
+    ];
+    let key = |place: &[u64]| {
+        let key: Vec<String> = place.iter().map(u64::to_string).collect();
+        zarr::join(path, &if key.is_empty() { "0".to_owned() } else { key.join(".") })
+    };
+    let url = options.url.clone().unwrap_or_else(|| array.url());
+    let mut stored = HashSet::new();
+    for (place, offset, len, skipped) in chunks {
+        check(ask)?;
+        if skipped != 0 {
+            return Err(refuse(format!(
+                "filters were left out of chunk {:?} (mask {skipped:#b}), which references cannot say",
+                place.as_slice()
+            )));
+        }
+        let value = if len <= options.inline {
+            base64(&read(array, offset, len)?)
+        } else {
+            Json::Array(vec![url.as_str().into(), offset.into(), len.into()])
+        };
+        refs.push((key(&place), value));
+        stored.insert(place);
+    }
+    if let Some((value, places)) =
+        inlined::absent(array, &made, &document, &stored).map_err(|error| match error {
+            Error::Copy { why, .. } => refuse(why),
+            error => error,
+        })?
+    {
+        refs.extend(places.iter().map(|place| (key(place), value.clone())));
+    }
+    Ok(refs)
+}
+
+/// For each dataset where its chunks are: their place in the grid, offset in the file, bytes, and a
+/// mask of the filters that were left out. `ask` is asked between datasets, `true` gives up with
+/// [`Error::Interrupted`].
+pub fn chunks(node: &Node, ask: Option<Ask<'_>>) -> Result<Json> {
+    let mut datasets = Vec::new();
+    match node {
+        Node::Array(array) => datasets.push((array.name(), dataset_chunks(array)?)),
+        Node::Group(group) => {
+            for below in group.below(None, ask)?.iter().filter(|below| below.kind == NodeKind::Array) {
+                check(ask)?;
+                let array = group.array(&below.path)?;
+                datasets.push((array.name(), dataset_chunks(&array)?));
+            }
+        }
+    }
+    Ok(Json::from([
+        ("file", node.url().as_str().into()),
+        ("format", Format::Hdf5.to_string().as_str().into()),
+        ("datasets", Json::Object(datasets)),
+    ]))
+}
+
+fn dataset_chunks(array: &Array) -> Result<Json> {
+    let Some(hdf5) = array.hdf5() else {
+        return Err(Error::Options("only HDF5 files have an index of chunks".into()));
+    };
+    let dataset = hdf5.dataset();
+    let list = |numbers: &[u64]| Json::from(numbers);
+    let chunk = |(place, offset, len, skipped): StoredChunk| {
+        Json::Array(vec![list(&place), offset.into(), len.into(), skipped.into()])
+    };
+    let stored = stored_chunks(array)?.map(|chunks| chunks.into_iter().map(chunk).collect());
+    Ok(Json::from([
+        ("shape", list(dataset.dataspace().shape())),
+        ("element", Json::parse(dataset.element().to_json().as_bytes())?),
+        ("storage", hdf5.storage().map_or(Json::Null, Json::from)),
+        ("chunk_shape", dataset.chunk_shape().map_or(Json::Null, list)),
+        ("filters", Json::Array(hdf5.codecs())),
+        ("chunks", stored.map_or(Json::Null, Json::Array)),
+    ]))
+}

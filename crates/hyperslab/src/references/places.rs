@@ -1,0 +1,64 @@
+//! Where the chunks of a file are.
+
+use crate::hdf5_array::place;
+use crate::{Array, Dims, Error, Result};
+use hyperslab_hdf5::data_layout::DataLayout;
+use hyperslab_hdf5::{Bytes, Dataset};
+use hyperslab_store::{Key, RangeRead};
+
+/// A chunk that is stored: its place in the grid, offset in the file, bytes, and the filters that
+/// were left out as bits.
+pub(super) type StoredChunk = (Dims, u64, u64, u32);
+
+/// The stored chunks of an array, where they are ranges of its file; `None`: they are elsewhere.
+pub(super) fn stored_chunks(array: &Array) -> Result<Option<Vec<StoredChunk>>> {
+    if let Some(variable) = array.as_netcdf3() {
+        let places = variable.chunk_places()?.into_iter();
+        return Ok(Some(places.map(|(place, offset, len)| (place.into(), offset, len, 0)).collect()));
+    }
+    match array.as_hdf5() {
+        Some(dataset) => stored_in_dataset(dataset),
+        None => Err(not_a_file()),
+    }
+}
+
+/// Bytes of the file.
+pub(super) fn read(array: &Array, offset: u64, len: u64) -> Result<Bytes> {
+    if let Some(dataset) = array.as_hdf5() {
+        let source = dataset.file().source();
+        return Ok(source.read("a chunk", offset.saturating_sub(source.base()), len)?);
+    }
+    let file = array.file().ok_or_else(not_a_file)?;
+    let mut bytes = vec![0; usize::try_from(len).map_err(|_| not_a_file())?];
+    file.store().read_ranges(Key::new(file.key())?, None, &mut [RangeRead { offset, buf: &mut bytes }])?;
+    Ok(bytes.into())
+}
+
+pub(super) fn not_a_file() -> Error {
+    Error::Options("only files of HDF5 and NetCDF have an index of chunks".into())
+}
+
+fn stored_in_dataset(dataset: &Dataset) -> Result<Option<Vec<StoredChunk>>> {
+    let base = dataset.file().source().base();
+    let offset = |address: u64| address.saturating_add(base);
+    if let Some(index) = dataset.chunk_index()? {
+        let chunks = index.records.iter().map(|record| {
+            (place(&index, record.number), offset(record.address), record.size, record.skipped)
+        });
+        return Ok(Some(chunks.collect()));
+    }
+    if !dataset.external_files().is_empty() {
+        return Ok(None);
+    }
+    let rank = dataset.dataspace().shape().len();
+    let whole = |address, len| Ok(Some(vec![(Dims::from_elem(0, rank), offset(address), len, 0)]));
+    let elements = hyperslab_array::element_count(dataset.dataspace().shape());
+    let bytes = elements.and_then(|n| n.checked_mul(dataset.datatype().size.into())).unwrap_or(u64::MAX);
+    match dataset.data_layout() {
+        _ if bytes == 0 => Ok(Some(Vec::new())),
+        DataLayout::Compact { address, .. } => whole(*address, bytes),
+        DataLayout::Contiguous { address: Some(address), .. } => whole(*address, bytes),
+        DataLayout::Contiguous { address: None, .. } => Ok(Some(Vec::new())),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,92 @@
+//! What lies below a place that is no node itself: a folder of datasets, or an archive that was
+//! made of a folder.
+
+use super::{StoreOptions, archive_path, local, reach};
+use hyperslab_store::{Key, Store};
+use std::env;
+use std::sync::Arc;
+
+/// How many nodes are named.
+const MOST: usize = 3;
+/// How many children of a folder are looked at. Each costs reading metadata.
+const LOOKED_AT: usize = 50;
+/// How many folders, each of which has only the next, are gone through.
+const DEPTH: usize = 8;
+
+/// Where arrays, groups and files of HDF5 and NetCDF lie below a path or URL that is no node itself:
+/// up to three, as a user would write them. None for servers, where looking takes long.
+pub fn nodes_below(location: &str) -> Vec<String> {
+    match reach(location, StoreOptions::default()) {
+        Ok(reached) if reached.object.is_none() => nodes_below_path(&reached.store, &reached.path),
+        _ => Vec::new(),
+    }
+}
+
+/// As [`nodes_below`], for a path in a store.
+pub fn nodes_below_path(store: &Arc<dyn Store>, path: &str) -> Vec<String> {
+    if store.cost().is_far() || !store.lists() {
+        return Vec::new();
+    }
+    let mut path = path.trim_matches('/').to_owned();
+    for _ in 0..DEPTH {
+        let prefix = Some(path.as_str()).filter(|path| !path.is_empty()).map(Key::new).transpose();
+        let children = prefix.ok().and_then(|prefix| store.list_dir(prefix).ok()).unwrap_or_default();
+        let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+        let is_node = |child: &&hyperslab_store::Entry| match child.is_prefix {
+            true => hyperslab_zarr::open(store, &below(&child.name), None).is_ok(),
+            // Documents of Zarr and of references are no datasets that a user opens.
+            false => local::is_file_name(&child.name) && !child.name.ends_with(".json"),
+        };
+        let nodes = children.iter().take(LOOKED_AT).filter(is_node).take(MOST);
+        let nodes: Vec<String> = nodes.map(|child| location(&**store, &below(&child.name))).collect();
+        match children.as_slice() {
+            [only] if nodes.is_empty() && only.is_prefix => path = below(&only.name),
+            _ => return nodes,
+        }
+    }
+    Vec::new()
+}
+
+/// A path in a store as a user would write it: a path on the local disk, relative where it is below
+/// the working directory; else a URL.
+fn location(store: &dyn Store, path: &str) -> String {
+    let url = store.url();
+    let Ok(Some(root)) = archive_path(&url) else { return format!("{}/{path}", url.trim_end_matches('/')) };
+    let whole = root.join(path);
+    let here = env::current_dir().ok();
+    let shown = here.and_then(|here| whole.strip_prefix(here).ok()).unwrap_or(&whole);
+    shown.display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prelude::*;
+    use crate::stores::Intent;
+    use std::fs;
+
+    #[test]
+    fn what_lies_in_folders_and_archives() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+        for folder in ["c/x.zarr", "c/y.zarr"] {
+            Group::create(&at(folder), Format::ZarrV3).unwrap();
+        }
+        // As `zip -r` makes archives: without the groups above that creating a node makes.
+        let document = fs::read(at("c/x.zarr/zarr.json")).unwrap();
+        for (archive, key) in [("a.zip", "x.zarr/zarr.json"), ("b.zip", "deep/er/x.zarr/zarr.json")] {
+            let create = StoreOptions { intent: Intent::Create, ..StoreOptions::default() };
+            let store = reach(&at(archive), create).unwrap().store;
+            store.write(Key::new(key).unwrap(), &[&document]).unwrap();
+            store.flush().unwrap();
+        }
+        fs::write(at("c/z.nc"), "").unwrap();
+        fs::create_dir(at("c/other")).unwrap();
+        assert_eq!(nodes_below(&at("a.zip")), [at("a.zip/x.zarr")]);
+        assert_eq!(nodes_below(&at("b.zip")), [at("b.zip/deep/er/x.zarr")]);
+        assert_eq!(nodes_below(&at("c")), [at("c/x.zarr"), at("c/y.zarr"), at("c/z.nc")]);
+        for none in ["c/other", "none", "c/z.nc"] {
+            assert_eq!(nodes_below(&at(none)), Vec::<String>::new(), "{none}");
+        }
+    }
+}

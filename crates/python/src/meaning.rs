@@ -1,0 +1,102 @@
+//! What the datasets of a file mean, for Python.
+
+use crate::array::ArrayBase;
+use crate::errors::OrRaise;
+use crate::group::GroupBase;
+use crate::hdf5::{AttributeHandle, attributes_of_array, attributes_of_group};
+use hyperslab::{DataFile, Json};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+/// What the datasets of a file mean to programs that know variables.
+#[pyclass(frozen, module = "hyperslab._native")]
+pub(crate) struct FileMeaning {
+    file: DataFile,
+    inner: hyperslab::FileMeaning,
+}
+
+/// The text of the attributes of an array of Zarr that users have written, and `_FillValue`, as programs
+/// see them that know variables.
+#[pyfunction]
+pub(crate) fn user_attributes(py: Python<'_>, array: &ArrayBase) -> PyResult<String> {
+    let array = array.array(py)?;
+    Ok(array.as_zarr().map_or_else(Json::object, hyperslab::user_attributes).to_text(None))
+}
+
+/// A variable: names of its axes, its shape, and its attributes.
+type Variable<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>, Vec<AttributeHandle>);
+
+#[pymethods]
+impl FileMeaning {
+    /// Of the file that a group is in. `all`: whether all datasets are variables, as netCDF-C takes
+    /// them; otherwise, if netCDF wrote the file or it has dimension scales.
+    #[new]
+    fn new(py: Python<'_>, group: &GroupBase, all: bool) -> PyResult<Self> {
+        let group = group.group(py)?;
+        let file = group.file().ok_or_else(|| {
+            pyo3::exceptions::PyTypeError::new_err("expected a group of a file of HDF5 or NetCDF")
+        })?;
+        let read = || match all {
+            true => hyperslab::FileMeaning::of_variables(&file),
+            false => hyperslab::FileMeaning::of(&file),
+        };
+        let inner = py.detach(read).or_raise(py)?;
+        Ok(FileMeaning { file, inner })
+    }
+
+    /// The array as a variable; ``None``: a dataset that only stands for a dimension.
+    fn variable<'py>(&self, py: Python<'py>, array: &ArrayBase) -> PyResult<Option<Variable<'py>>> {
+        let array = array.array(py)?;
+        let Some(found) = py.detach(|| self.inner.variable(&array)).or_raise(py)? else { return Ok(None) };
+        let names = PyTuple::new(py, found.dimension_names.unwrap_or_default())?;
+        let shape = PyTuple::new(py, &*found.shape)?;
+        let mut attributes = attributes_of_array(py, &array)?;
+        attributes.retain(|attribute| self.inner.is_of_user(attribute.name()));
+        Ok(Some((names, shape, attributes)))
+    }
+
+    /// The attributes of a group that users have written.
+    fn group_attributes(&self, py: Python<'_>, group: &GroupBase) -> PyResult<Vec<AttributeHandle>> {
+        let mut attributes = attributes_of_group(py, &*group.group(py)?)?;
+        attributes.retain(|attribute| self.inner.is_of_user(attribute.name()));
+        Ok(attributes)
+    }
+
+    /// The unlimited dimensions that the group at a path defines.
+    fn unlimited(&self, py: Python<'_>, path: &str) -> PyResult<Vec<String>> {
+        py.detach(|| self.inner.unlimited(&self.file, path)).or_raise(py)
+    }
+
+    /// What a variable is called, from the name of its dataset.
+    fn variable_name(&self, dataset: &str) -> String {
+        self.inner.variable_path(dataset)
+    }
+
+    /// The names that the dataset of a variable may have, the one that comes first if both are there.
+    fn dataset_names(&self, variable: &str) -> Vec<String> {
+        self.inner.dataset_names(variable)
+    }
+
+    /// The ``zarr.json`` of an array with chunks of this shape. `codecs`: the text of a list of codecs
+    /// of Zarr v3 that follow the one from elements to bytes.
+    fn document(
+        &self,
+        py: Python<'_>,
+        array: &ArrayBase,
+        chunks: Vec<u64>,
+        codecs: &str,
+    ) -> PyResult<String> {
+        let array = array.array(py)?;
+        let make = || {
+            let codecs = Json::parse(codecs.as_bytes())?;
+            self.inner.document(&array, &chunks, codecs.as_array().unwrap_or_default().to_vec())
+        };
+        py.detach(make).or_raise(py)
+    }
+
+    /// The ``zarr.json`` of a group.
+    fn group_document(&self, py: Python<'_>, group: &GroupBase) -> PyResult<String> {
+        let group = group.group(py)?;
+        py.detach(|| self.inner.group_document(&group)).or_raise(py)
+    }
+}

@@ -1,0 +1,213 @@
+//! Files that stay open, a limited number at a time.
+//!
+//! A process may have 256 or 1024 open files, and a data set may have thousands. So at most
+//! [`MOST`] files are held open. One more closes the file that was used least recently. When that
+//! is read again, it is opened by its path, if the path still leads to the same contents:
+//!
+//! * A file that has lost its name, or whose name leads to another file, is not closed: nothing
+//!   could open it again. It does not count.
+//! * A closed file whose path leads to other contents later is [`StoreError::Stale`].
+//!
+//! A read that is under way keeps its descriptor until it is done. The reads themselves are
+//! positional, so forked children share descriptors without harm.
+
+use super::lock::leads_to;
+use super::read::open_path;
+use super::stamp::{Seen, stamp_of};
+use crate::fork::Mutex;
+use crate::{Operation, Stamp, StoreError};
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// Most files that are held open. xarray keeps as many. It leaves half of the 256 descriptors that
+/// macOS gives a process to others.
+pub(super) const MOST: usize = 128;
+
+/// The files that are held open and may be closed. Gated.
+static OPEN: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+
+#[derive(Debug)]
+struct Entry {
+    held: Weak<HeldFile>,
+    used: Arc<AtomicU64>,
+}
+
+/// Counts openings. A file notes the number when it is used, which tells what was used least
+/// recently. A clock of reads would be one more cache line that all threads write to.
+static OPENINGS: AtomicU64 = AtomicU64::new(0);
+
+/// A file that is open, or will be when it is read.
+#[derive(Debug)]
+pub(super) struct HeldFile {
+    path: CString,
+    /// Gated.
+    state: Mutex<State>,
+    /// What [`OPENINGS`] was when it was last used.
+    used: Arc<AtomicU64>,
+    /// Whether its user closed it.
+    pub(super) closed: AtomicBool,
+}
+
+#[derive(Debug)]
+enum State {
+    Open(Arc<OwnedFd>),
+    /// Closed for want of descriptors; the stamp that it had.
+    Away(Stamp),
+    /// Closed by its user.
+    Closed,
+}
+
+/// Why there is no descriptor.
+#[derive(Debug)]
+pub(super) enum NotOpen {
+    /// Its user closed it.
+    Closed,
+    /// Its path leads to other contents.
+    Stale,
+    /// The system refused.
+    Io(io::Error),
+}
+
+impl NotOpen {
+    pub(super) fn named(self, key: &str, url: String) -> StoreError {
+        let key = key.to_owned();
+        match self {
+            NotOpen::Closed => StoreError::Closed { key, url },
+            NotOpen::Stale => StoreError::Stale { key, url },
+            NotOpen::Io(source) => StoreError::Io { operation: Operation::Read, key, url, source },
+        }
+    }
+}
+
+impl HeldFile {
+    /// Opens a file. `None`: there is none.
+    pub(super) fn open(path: CString) -> io::Result<Option<(Arc<HeldFile>, Arc<OwnedFd>)>> {
+        let Some(file) = open_path(&path)?.map(Arc::new) else { return Ok(None) };
+        let state = Mutex::new(State::Open(file.clone()));
+        let (used, closed) = (Arc::default(), AtomicBool::new(false));
+        let held = Arc::new(HeldFile { path, state, used, closed });
+        held.count();
+        Ok(Some((held, file)))
+    }
+
+    /// Notes that it is used now.
+    pub(super) fn mark(&self) {
+        let now = OPENINGS.load(Ordering::Relaxed);
+        if self.used.load(Ordering::Relaxed) != now {
+            self.used.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Its descriptor, opened again if it was put away.
+    pub(super) fn file(self: &Arc<Self>) -> Result<Arc<OwnedFd>, NotOpen> {
+        self.mark();
+        let stamp = match &*self.state.lock() {
+            State::Open(file) => return Ok(file.clone()),
+            State::Away(stamp) => *stamp,
+            State::Closed => return Err(NotOpen::Closed),
+        };
+        let file = open_path(&self.path).map_err(NotOpen::Io)?.ok_or(NotOpen::Stale)?;
+        let seen = Seen::of(file.as_fd()).map_err(|error| NotOpen::Io(error.into()))?;
+        if !seen.is_some_and(|seen| seen.stamp.same_write(&stamp)) {
+            return Err(NotOpen::Stale);
+        }
+        let file = Arc::new(file);
+        {
+            let mut state = self.state.lock();
+            match &*state {
+                // Another thread was faster.
+                State::Open(other) => return Ok(other.clone()),
+                State::Closed => return Err(NotOpen::Closed),
+                State::Away(_) => *state = State::Open(file.clone()),
+            }
+        }
+        self.count();
+        Ok(file)
+    }
+
+    /// Closes it for good, once reads that are under way are done.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        OPEN.lock().retain(|entry| entry.held.as_ptr() != std::ptr::from_ref(self));
+        let old = std::mem::replace(&mut *self.state.lock(), State::Closed);
+        // The lock is free before the system is called.
+        drop(old);
+    }
+
+    /// Whether its path leads to it.
+    pub(super) fn is_current(&self) -> bool {
+        let (file, stamp) = match &*self.state.lock() {
+            State::Open(file) => (Some(file.clone()), None),
+            State::Away(stamp) => (None, Some(*stamp)),
+            State::Closed => return false,
+        };
+        let path = &*self.path;
+        let now = || rustix::fs::stat(path).ok().as_ref().and_then(stamp_of);
+        file.is_some_and(|file| leads_to(path, file.as_fd()))
+            || stamp.is_some_and(|stamp| now().is_some_and(|now| now.same_write(&stamp)))
+    }
+
+    /// Counts it among those that are open, and closes others if these are too many.
+    fn count(self: &Arc<Self>) {
+        self.used.store(OPENINGS.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+        OPEN.lock().push(Entry { held: Arc::downgrade(self), used: self.used.clone() });
+        while put_one_away(MOST) {}
+    }
+
+    /// Closes its descriptor, unless nothing could open it again.
+    fn put_away(&self) {
+        let file = match &*self.state.lock() {
+            State::Open(file) => file.clone(),
+            State::Away(_) | State::Closed => return,
+        };
+        if !leads_to(&*self.path, file.as_fd()) {
+            return;
+        }
+        let Ok(Some(seen)) = Seen::of(file.as_fd()) else { return };
+        let mut state = self.state.lock();
+        let old = match &*state {
+            State::Open(now) if Arc::ptr_eq(now, &file) => {
+                std::mem::replace(&mut *state, State::Away(seen.stamp))
+            }
+            _ => return,
+        };
+        drop(state);
+        drop((old, file));
+    }
+}
+
+/// Closes the file that was used least recently, if more than `most` are open. `false`: not more.
+fn put_one_away(most: usize) -> bool {
+    let victim = {
+        let mut open = OPEN.lock();
+        if open.len() > most {
+            open.retain(|entry| entry.held.strong_count() > 0);
+        }
+        if open.len() <= most {
+            return false;
+        }
+        let used = |(_, entry): &(usize, &Entry)| entry.used.load(Ordering::Relaxed);
+        let oldest = open.iter().enumerate().min_by_key(used).map(|(n, _)| n);
+        oldest.map(|n| open.swap_remove(n))
+    };
+    // Not under the lock: the system is asked, and the last owner may have gone meanwhile.
+    if let Some(held) = victim.and_then(|entry| entry.held.upgrade()) {
+        held.put_away();
+    }
+    true
+}
+
+/// Closes a file that is held open, for a process that has no descriptor left. `false`: there is
+/// none.
+pub(super) fn free_one() -> bool {
+    put_one_away(0)
+}
+
+/// Whether the system has no descriptor left.
+pub(super) fn is_out_of_descriptors(error: Errno) -> bool {
+    matches!(error, Errno::MFILE | Errno::NFILE)
+}

@@ -1,0 +1,79 @@
+"""Which arrays a lazy value will read: found in the objects that it refers to, without computing it."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterable, Iterator
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from hyperslab._array_common import AnyArray
+from hyperslab._store import FileStore, Store, resolve_store
+from hyperslab.errors import HyperslabError
+
+__all__ = ["reading_from"]
+
+# Objects that are looked at. A graph of 100000 tasks has about a million, which takes half a second.
+_MOST = 4_000_000
+
+# What refers to no arrays.
+_LEAVES = (str, bytes, int, float, complex, type(None), np.dtype, np.generic, type, ModuleType)
+
+
+def reading_from(values: Iterable[Any], store: Store, path: str) -> str | None:
+    """The address of an array at a path of a store, or below that path, which lazy values (arrays of dask)
+    will read. ``None``: none was found.
+    """
+    place = _address(store, path)
+    for array in _arrays_in(values):
+        try:
+            other, inside = (
+                (array._store, array.path) if isinstance(array, AnyArray) else resolve_store(array.store_path)
+            )
+        except (HyperslabError, TypeError, OSError):
+            continue
+        found = _address(other, inside)
+        if found != place and not found.startswith(f"{place}/"):
+            continue
+        # Buckets of different servers may have one URL.
+        if other.url != store.url or store._native.same(other._native):
+            return found
+    return None
+
+
+def _arrays_in(values: Iterable[Any]) -> Iterator[Any]:
+    """Arrays of hyperslab and of zarr-python among all objects that values refer to."""
+    waiting = list(values)
+    # The objects themselves: the number of one that is gone is given to another.
+    seen: dict[int, Any] = {}
+    while waiting and len(seen) < _MOST:
+        each = waiting.pop()
+        if isinstance(each, _LEAVES) or id(each) in seen:
+            continue
+        seen[id(each)] = each
+        if isinstance(each, AnyArray) or _is_zarr_array(each):
+            yield each
+        elif isinstance(each, np.ndarray):
+            if each.dtype == object:
+                waiting.extend(each.flat)
+        elif isinstance(each, FunctionType):
+            # Not all that its module has.
+            waiting += [each.__defaults__, each.__kwdefaults__, each.__closure__]
+        else:
+            waiting += gc.get_referents(each)
+
+
+def _is_zarr_array(value: Any) -> bool:
+    kind = type(value)
+    return kind.__module__.partition(".")[0] == "zarr" and kind.__name__ in ("Array", "AsyncArray")
+
+
+def _address(store: Store, path: str) -> str:
+    """Where a node is, whatever store leads there."""
+    native = store._native
+    root = native.file_path if isinstance(store, FileStore) else native.root
+    start = store.url if root is None else os.path.realpath(os.fspath(root))
+    return "/".join([start.rstrip("/"), *(part for part in path.split("/") if part)])

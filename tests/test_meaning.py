@@ -1,0 +1,127 @@
+"""What a dataset means to xarray survives copies, references and stores: there, and there and back.
+
+For every kind of file the copy is opened by xarray's own engine and by ours, and compared with the source.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import hyperslab as hs
+import pytest
+from hyperslab import _native
+from support import examples
+
+xr = pytest.importorskip("xarray")
+pytest.importorskip("netCDF4")
+pytest.importorskip("h5netcdf")
+pytest.importorskip("zarr")
+
+import hyperslab.zarr  # noqa: E402
+from hyperslab.xarray import BackendEntrypoint as Engine  # noqa: E402
+from meaning_cases import SOURCES, Source  # noqa: E402
+from meaning_judge import Seen, bookkeeping, differences  # noqa: E402
+
+# The formats of copies, one made of the other.
+CHAINS = ((2,), (3,), (2, 3), (3, 2))
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Without the warnings of other libraries about formats and consolidated metadata."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def groups(place: Any, source: Source) -> dict[str, Seen]:
+    """All groups of the source, as xarray's own engine opens them."""
+    if not source.groups:
+        return {"": Seen(place, source.engine)}
+    # Not as a tree, in which coordinates of inner groups have to be those of outer ones.
+    found = xr.open_groups(place, engine=source.engine)
+    paths = [group.lstrip("/") for group in found]
+    for each in found.values():
+        each.close()
+    return {path: Seen(place, source.engine, group=path or None) for path in paths}
+
+
+def faults(want: dict[str, Seen], place: Any, engine: Any, version: int, what: str, **options: Any) -> list[str]:
+    """How what an engine opens differs from the source."""
+    told = []
+    for path, seen in want.items():
+        names = [*seen.variables, *seen.failures]
+        try:
+            found = Seen(place, engine, names, group=path or None, **options)
+            told += [f"/{path}: {line}" for line in differences(seen, found, version)]
+        except Exception as error:
+            told.append(f"/{path}: {type(error).__name__}: {error}"[:300])
+    return [f"{what}: {line}" for line in told]
+
+
+def copies(place: Any, want: dict[str, Seen], folder: Path) -> list[str]:
+    """The faults of copies to both formats, and of copies of these."""
+    made: dict[tuple[int, ...], Any] = {(): place}
+    told = []
+    for chain in CHAINS:
+        target = folder / ("to-" + "-".join(f"v{version}" for version in chain) + ".zarr")
+        what = " → ".join(f"v{version}" for version in chain)
+        if chain[:-1] not in made:
+            continue
+        try:
+            hs.copy(made[chain[:-1]], target, zarr_format=chain[-1], verify=True)
+        except Exception as error:
+            told.append(f"{what}: {type(error).__name__}: {error}"[:300])
+            continue
+        made[chain] = target
+        told += [f"{what}: {line}" for line in bookkeeping(target)]
+        for engine in ("zarr", Engine):
+            name = engine if isinstance(engine, str) else "hyperslab"
+            told += faults(want, target, engine, chain[-1], f"{what} by {name}")
+    return told
+
+
+def indexed(path: Path, folder: Path) -> Path:
+    """References to a file, as kerchunk has them."""
+    document = folder / "refs.json"
+    code = _native.run_cli(["hyperslab", "index", str(path), "-o", str(document)])
+    assert code == 0, f"hyperslab index: {code}"
+    return document
+
+
+def every_fault(place: Path, source: Source, folder: Path) -> list[str]:
+    want = groups(place, source)
+    told = faults(want, place, Engine, 3, "itself by hyperslab")
+    told += copies(place, want, folder)
+    if source.is_file:
+        options = {"consolidated": False}
+        told += faults(want, hyperslab.zarr.Store(place), "zarr", 3, "Store by zarr", **options)
+        try:
+            document = indexed(place, folder)
+        except (Exception, AssertionError) as error:
+            return [*told, f"references: {error}"]
+        told += faults(want, str(document), "kerchunk", 2, "references by kerchunk")
+        told += faults(want, document, Engine, 2, "references by hyperslab")
+        told += copies(document, want, folder / "of-references")
+    return told
+
+
+def reported(told: list[str], what: str) -> None:
+    more = len(told) - 60
+    lines = [*told[:60], *([f"… and {more} more"] if more > 0 else [])]
+    assert not told, "\n  ".join([f"{what}:", *lines])
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_copies_mean_what_their_source_means(name: str, seed: int, tmp_path: Path) -> None:
+    source = SOURCES[name]
+    for number in range(examples(1)):
+        folder = tmp_path / str(number)
+        (folder / "of-references").mkdir(parents=True)
+        place = folder / f"source{source.suffix}"
+        source.write(place, seed + number)
+        reported(every_fault(place, source, folder), f"{name}, seed {seed + number}")
