@@ -1,10 +1,11 @@
-//! Marks in the metadata of objects: which replacements led to what is there.
+//! Marks in the metadata of objects: they tell which replacements led to the present contents.
 //!
 //! A conditional replacement gives the object a mark that only its writer knows, before the marks
 //! that the object had when he read it. The marks go in a header, so the bytes stay as they are. A
 //! writer whose answer was lost looks at the object:
 //!
-//! 1. His mark is among those of the object: it was done, also if others have replaced it since.
+//! 1. His mark is among those of the object: his replacement was done. Others may have replaced
+//!    the object since.
 //! 2. His mark is not there, but the mark of what he read is: it was not done.
 //! 3. Neither is there: others without marks have replaced the object, or more than [`MOST`] have,
 //!    or the server keeps no metadata. Then nobody knows.

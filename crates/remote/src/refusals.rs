@@ -1,9 +1,9 @@
 //! Replacements that a server refuses again and again.
 //!
 //! A writer whose condition is not met reads the object again and tries again. That ends once it is
-//! faster than all others, if the server's answers agree with each other. A server that says that
-//! an object has a version, and then that it has not, would keep the writer for ever: a cache before
-//! the server gives old contents, or the version is another in each answer.
+//! faster than all others, if the server's answers agree with each other. A server that contradicts
+//! itself about the version of an object would keep the writer for ever. A cache before the server
+//! may give old contents, or the version is another in each answer.
 
 use crate::client::Contents;
 use hyperslab_store::fork::Mutex;
