@@ -21,8 +21,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
+import gzip
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -69,11 +71,13 @@ class Pace:
 @dataclass
 class Fault:
     """What happens to chosen requests: to those with the given numbers (the first since `reset` is 1), or to
-    `times` that match method, bucket and key, after the first `skip` of them.
+    `times` that match method, bucket and key, after the first `skip` of them; to each of these with the
+    probability `chance`.
 
     `do` is one of
     - "reset": the connection is reset, before the request takes effect, or `late`, after that;
-    - "status": it is answered with `status`, and has no effect;
+    - "status": it is answered with `status`, and has no effect, or, `late`, after it has taken effect;
+    - "compress": the body comes compressed, by a proxy that leaves the other headers as they were;
     - "cut": the connection closes after so many (`after`) bytes of the body;
     - "stall": nothing is sent for so many `seconds`, at the beginning or after so many (`after`) bytes;
     - "change": the object becomes `data` (base64), or gets another ETag, just before the answer.
@@ -86,6 +90,7 @@ class Fault:
     key: str = ".*"
     skip: int = 0
     times: int = 1
+    chance: float = 1.0
     late: bool = False
     status: int = 503
     retry_after: int | None = None
@@ -102,6 +107,8 @@ class Fault:
             return False
         if self.skip:
             self.skip -= 1
+            return False
+        if self.chance < 1 and random.random() >= self.chance:
             return False
         self.times -= 1
         return True
@@ -290,6 +297,8 @@ class ObjectServer:
 
     def answer(self, request: Request, fault: Fault | None) -> Response:
         if fault and fault.do == "status":
+            if fault.late:
+                self.storage.answer(request)
             headers = {"retry-after": str(fault.retry_after)} if fault.retry_after is not None else {}
             phrase = HTTPStatus(fault.status).phrase
             text = f"<Error><Code>{phrase.title().replace(' ', '')}</Code><Message>Fault</Message></Error>"
@@ -299,7 +308,11 @@ class ObjectServer:
                 object = self.storage.find(request.bucket, request.key)
                 data = object.data if fault.data is None else base64.b64decode(fault.data)
                 self.storage.put(request.bucket, request.key, data, object.headers)
-        return self.storage.answer(request)
+        response = self.storage.answer(request)
+        if fault and fault.do == "compress" and response.body and response.status < 300:
+            response.body = gzip.compress(bytes(response.body))
+            response.headers["content-encoding"] = "gzip"
+        return response
 
     async def send(
         self,

@@ -93,6 +93,22 @@ def test_files(server: Server, tmp_path: Path) -> None:
     assert first > 1 and asked(server, read) == (1, 0)
 
 
+def test_pipes_and_links_among_the_entries(server: Server, tmp_path: Path) -> None:
+    create(server, chunks=(2, 1000), compressors=None)
+    read = reading(server, tmp_path / "cache")
+    first = asked(server, read)
+    entries = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert len(entries) > 10
+    for n, path in enumerate(entries):
+        path.unlink()
+        if n % 2:
+            os.mkfifo(path)
+        else:
+            path.symlink_to("/dev/zero" if n % 4 else tmp_path)
+    assert asked(server, read) == first
+    assert all(path.is_file() and not path.is_symlink() for path in entries)
+
+
 PROGRAM = """
 import sys, numpy as np, hyperslab as hs
 url, cache, size = sys.argv[1:]

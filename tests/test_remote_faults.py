@@ -145,6 +145,11 @@ def reads_chunks(place: Place) -> None:
         assert array[7, 8] == OLD[7, 8]
 
 
+def reads_raw(place: Place) -> None:
+    array = place.array("raw")
+    assert np.array_equal(array[PART], OLD[PART]) and np.array_equal(array[:], OLD)
+
+
 def reads_shards(place: Place) -> None:
     array = place.array("s3")
     assert np.array_equal(array[1::7, 4], OLD[1::7, 4])
@@ -168,6 +173,7 @@ READS = [
     walks_a_group,
     finds_nothing,
     reads_chunks,
+    reads_raw,
     reads_shards,
     reads_sparse,
     reads_hdf5,
@@ -408,6 +414,7 @@ ONCE: list[dict[str, Any]] = [
     {"do": "reset"},
     {"do": "reset", "late": True},
     {"do": "status", "status": 500},
+    {"do": "status", "status": 500, "late": True},
     {"do": "status", "status": 503, "retry_after": 0},
     {"do": "status", "status": 429},
     {"do": "cut", "after": 2},
@@ -417,6 +424,7 @@ FROM_THEN_ON: list[dict[str, Any]] = [
     {"do": "reset", "times": FOR_EVER},
     {"do": "reset", "late": True, "times": FOR_EVER},
     {"do": "status", "status": 500, "times": FOR_EVER},
+    {"do": "status", "status": 500, "late": True, "times": FOR_EVER},
     {"do": "status", "status": 403, "times": FOR_EVER},
     {"do": "cut", "after": 2, "times": FOR_EVER},
 ]
@@ -428,6 +436,15 @@ def test_reads(server: Server, work: Callable[[Place], None], seed: int) -> None
     assert not failed, "one fault is healed by another attempt"
     for case in inject(server, work, FROM_THEN_ON, seed, max_retries="0"):
         assert case.error is None or is_clear(case), case
+
+
+@pytest.mark.parametrize("work", [reads_chunks, reads_raw, reads_shards, reads_hdf5])
+def test_bodies_that_are_compressed_on_the_way(server: Server, work: Any, seed: int) -> None:
+    """The head says which range it is; the bytes are others, and have another length."""
+    for times in (1, FOR_EVER):
+        cases = inject(server, work, [{"do": "compress", "times": times}], seed)
+        assert all(isinstance(case.error, hs.errors.HyperslabError) for case in cases if case.error)
+        assert times == 1 or all(case.error for case in cases)
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -5,6 +5,7 @@
 //! deadline, and returns a [`Failure`] that is fit to be told.
 
 use crate::failure::{Cause, Failure, failure};
+use crate::marks::Marks;
 use crate::meter::Meter;
 use crate::settings::Settings;
 use crate::transport::traced;
@@ -12,8 +13,9 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use hyperslab_store::fork::{self, Mutex};
+use object_store::list::PaginatedListStore;
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt};
+use object_store::{Attribute, Attributes, GetOptions, GetRange, GetResult, ObjectStore};
 use std::fmt;
 use std::future::Future;
 use std::io::ErrorKind;
@@ -37,6 +39,9 @@ pub(crate) struct Abilities {
     pub(crate) lists: bool,
     /// Whether objects can be written in parts.
     pub(crate) parts: bool,
+    /// Whether a content encoding belongs to the object, whose bytes come as they are stored. A web
+    /// server encodes what it sends.
+    pub(crate) stores_encoded: bool,
     /// Whether requests are signed by nobody.
     pub(crate) anonymous: bool,
 }
@@ -44,7 +49,7 @@ pub(crate) struct Abilities {
 /// Makes the connections to a server.
 pub(crate) trait Connect: Send + Sync + fmt::Debug {
     /// A new client; what is wrong, without secrets, if there can be none.
-    fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn ObjectStore>, Box<Cause>>>;
+    fn connect(&self) -> BoxFuture<'_, Result<Connected, Box<Cause>>>;
 }
 
 /// What a server says about contents of an object.
@@ -55,15 +60,18 @@ pub(crate) struct Contents {
     pub(crate) number: Option<String>,
     /// Nanoseconds since 1970.
     pub(crate) modified: i64,
+    /// Which replacements led to them.
+    pub(crate) marks: Option<Marks>,
 }
 
 impl Contents {
-    fn new(meta: &ObjectMeta) -> Self {
+    fn new(GetResult { meta, attributes, .. }: &GetResult) -> Self {
         Contents {
             size: meta.size,
             tag: meta.e_tag.clone(),
             number: meta.version.clone(),
             modified: meta.last_modified.timestamp_nanos_opt().unwrap_or_default(),
+            marks: Marks::found(attributes),
         }
     }
 
@@ -150,9 +158,24 @@ pub(crate) enum Which<'c> {
     Unless(&'c Contents),
 }
 
+/// The name of the compression that the body of an answer has.
+fn compression(attributes: &Attributes) -> Option<&str> {
+    const NAMES: [&str; 7] = ["gzip", "x-gzip", "deflate", "compress", "br", "zstd", "dcb"];
+    let names = attributes.get(&Attribute::ContentEncoding)?.as_ref();
+    names.split(',').map(str::trim).find(|name| NAMES.iter().any(|known| name.eq_ignore_ascii_case(known)))
+}
+
+/// The connections to a server.
+pub(crate) struct Connected {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    /// The same, for servers that list in pages.
+    pub(crate) pages: Option<Arc<dyn PaginatedListStore>>,
+}
+
 /// A client of one process.
 pub(crate) struct Client {
     pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) pages: Option<Arc<dyn PaginatedListStore>>,
     permits: Semaphore,
     /// For the bodies of large answers.
     bodies: Semaphore,
@@ -237,9 +260,24 @@ impl Client {
     /// What the server says about an object.
     pub(crate) async fn head(&self, path: &Path) -> Result<Contents, Failure> {
         let begun = Instant::now();
-        let meta = self.request(0, self.store.head(path)).await?;
+        let options = GetOptions { head: true, ..GetOptions::default() };
+        let result = self.request(0, self.store.get_opts(path, options)).await?;
         self.meter.answered(begun.elapsed());
-        Ok(Contents::new(&meta))
+        self.check_encoding(&result.attributes)?;
+        Ok(Contents::new(&result))
+    }
+
+    /// Refuses an answer whose bytes are not those of the object.
+    fn check_encoding(&self, attributes: &Attributes) -> Result<(), Failure> {
+        match compression(attributes) {
+            Some(name) if !self.abilities.stores_encoded => {
+                let why = format!("the server sent the object compressed (Content-Encoding: {name})");
+                let mut cause = Cause::new(ErrorKind::InvalidData, why);
+                cause.advice = Some("Turn off the compression of this data on the server".into());
+                Err(Failure::Other(cause))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Bytes of an object. A range is cut where the object ends.
@@ -337,20 +375,23 @@ impl Client {
                 let begun = Instant::now();
                 let result = self.watched(0, self.store.get_opts(path, options)).await.0?;
                 let answered = begun.elapsed();
-                let contents = Contents::new(&result.meta);
+                self.check_encoding(&result.attributes)?;
+                let contents = Contents::new(&result);
                 if matches!(which, Which::Only(of) if !of.is(&contents)) {
                     return Err(Failure::Condition);
                 }
                 if matches!(wanted, Wanted::AtMost(most) if contents.size > *most) {
                     // The body is not read.
-                    return Ok(Some(Fetched { contents, range: 0..0, pieces: Vec::new() }));
+                    return Ok(Ok(Fetched { contents, range: 0..0, pieces: Vec::new() }));
                 }
                 let len = result.range.end.saturating_sub(result.range.start);
                 let _turn = if len > LONG_BODY { Some(self.bodies.acquire().await) } else { None };
+                let encoding = compression(&result.attributes).map(str::to_owned);
                 let moving = Instant::now();
                 let (range, pieces) = self.watched(len, self.body(result)).await.0?;
                 self.meter.answered(answered);
                 self.meter.moved(len, moving.elapsed());
+                let pieces = pieces.map_err(|wrong| (wrong, encoding));
                 Ok(pieces.map(|pieces| Fetched { contents, range, pieces }))
             };
             let answer = match body.await {
@@ -363,28 +404,35 @@ impl Client {
                 }
                 Err(failure) => return Err(failure),
             };
-            if let Some(fetched) = answer {
-                return Ok(fetched);
-            }
-            // Cut short, and nobody noticed.
+            let (wrong, encoding) = match answer {
+                Ok(fetched) => return Ok(fetched),
+                Err(wrong) => wrong,
+            };
+            // Changed on the way, and nobody noticed.
             again += 1;
             if again > most {
-                let why = "the server sent fewer bytes than it said";
+                let mut why = format!("the server sent {wrong} bytes than it said");
+                if let Some(encoding) = encoding {
+                    why.push_str(&format!(": they came compressed (Content-Encoding: {encoding})"));
+                }
                 return Err(Failure::Other(Cause::new(ErrorKind::UnexpectedEof, why)));
             }
         }
     }
 
-    /// The body of an answer. `None`: it has fewer bytes than it should have.
-    async fn body(&self, result: GetResult) -> object_store::Result<(Range<u64>, Option<Vec<Bytes>>)> {
+    /// The body of an answer, and which range it is. `Err`: it has "fewer" or "more" bytes than it
+    /// should have.
+    async fn body(
+        &self,
+        result: GetResult,
+    ) -> object_store::Result<(Range<u64>, Result<Vec<Bytes>, &'static str>)> {
         let range = result.range.clone();
         let mut left = range.end.saturating_sub(range.start);
         let (mut stream, mut first, mut all) = (result.into_stream(), Bytes::new(), Vec::new());
         while let Some(piece) = stream.next().await {
-            let mut piece = piece?;
-            // More than was promised is nobody's.
-            piece.truncate(usize::try_from(left).unwrap_or(usize::MAX));
-            left -= piece.len() as u64;
+            let piece = piece?;
+            let Some(less) = left.checked_sub(piece.len() as u64) else { return Ok((range, Err("more"))) };
+            left = less;
             if first.is_empty() {
                 first = piece;
                 continue;
@@ -400,7 +448,7 @@ impl Client {
         }
         let body = if all.is_empty() { first } else { Bytes::from(all) };
         let pieces = if body.is_empty() { Vec::new() } else { vec![body] };
-        Ok((range, (left == 0).then_some(pieces)))
+        Ok((range, if left == 0 { Ok(pieces) } else { Err("fewer") }))
     }
 }
 
@@ -444,8 +492,10 @@ impl PerProcess {
         let client = cell.get_or_try_init(|| async {
             let connect = tokio::time::timeout(self.settings.deadline, self.connect.connect());
             let late = |_| Cause::new(ErrorKind::TimedOut, "the server did not answer in time");
+            let Connected { store, pages } = connect.await.map_err(late).flatten()?;
             Ok::<_, Box<Cause>>(Arc::new(Client {
-                store: connect.await.map_err(late).flatten()?,
+                store,
+                pages,
                 permits: Semaphore::new(self.settings.in_all.max(1)),
                 bodies: Semaphore::new(
                     BODIES_PER_CORE * std::thread::available_parallelism().map_or(1, usize::from),

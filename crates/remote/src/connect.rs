@@ -1,6 +1,6 @@
 //! From a location and options to a store, and from there to clients.
 
-use crate::client::{Abilities, Connect};
+use crate::client::{Abilities, Connect, Connected};
 use crate::credentials::{self, Web};
 use crate::environment::Environment;
 use crate::failure::{Cause, NO_CREDENTIALS, Secrets, leaf};
@@ -19,6 +19,7 @@ use object_store::azure::MicrosoftAzureBuilder;
 use object_store::client::{HttpRequest, HttpRequestBody, HttpService};
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::http::HttpBuilder;
+use object_store::list::PaginatedListStore;
 use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -114,6 +115,7 @@ fn abilities(provider: Provider, options: &Options) -> Result<Abilities, Options
         numbered: provider == Provider::Google,
         lists: provider != Provider::Http,
         parts: provider != Provider::Http,
+        stores_encoded: provider != Provider::Http,
         anonymous,
     })
 }
@@ -221,6 +223,12 @@ fn prepare_http(location: &Location, options: &mut Options) {
     }
 }
 
+/// Of a server that lists in pages.
+fn in_pages<S: ObjectStore + PaginatedListStore>(store: S) -> Connected {
+    let store = Arc::new(store);
+    Connected { store: store.clone(), pages: Some(store) }
+}
+
 /// How `object_store` retries.
 fn retries(settings: &Settings) -> RetryConfig {
     let backoff = BackoffConfig {
@@ -237,7 +245,7 @@ impl Server {
         Cause::new(ErrorKind::InvalidInput, format!("the storage options make no client: {}", leaf(error)))
     }
 
-    async fn s3(&self, service: Service, retries: RetryConfig) -> Result<Arc<dyn ObjectStore>, Box<Cause>> {
+    async fn s3(&self, service: Service, retries: RetryConfig) -> Result<Connected, Box<Cause>> {
         let bucket = &self.location.bucket;
         let mut builder =
             AmazonS3Builder::new().with_bucket_name(bucket).with_retry(retries).with_allow_http(true);
@@ -266,10 +274,10 @@ impl Server {
             builder = builder.with_credentials(Arc::new(credentials::Provider::new(source, web)));
         }
         let store = builder.with_http_connector(service).build().map_err(|error| Self::refused(&error))?;
-        Ok(Arc::new(store))
+        Ok(in_pages(store))
     }
 
-    fn google(&self, service: Service, retries: RetryConfig) -> Result<Arc<dyn ObjectStore>, Box<Cause>> {
+    fn google(&self, service: Service, retries: RetryConfig) -> Result<Connected, Box<Cause>> {
         let mut builder =
             GoogleCloudStorageBuilder::new().with_bucket_name(&self.location.bucket).with_retry(retries);
         for (name, value) in &self.options.values {
@@ -278,10 +286,10 @@ impl Server {
             }
         }
         let store = builder.with_http_connector(service).build().map_err(|error| Self::refused(&error))?;
-        Ok(Arc::new(store))
+        Ok(in_pages(store))
     }
 
-    fn azure(&self, service: Service, retries: RetryConfig) -> Result<Arc<dyn ObjectStore>, Box<Cause>> {
+    fn azure(&self, service: Service, retries: RetryConfig) -> Result<Connected, Box<Cause>> {
         let mut builder = MicrosoftAzureBuilder::new()
             .with_container_name(&self.location.bucket)
             .with_retry(retries)
@@ -292,19 +300,20 @@ impl Server {
             }
         }
         let store = builder.with_http_connector(service).build().map_err(|error| Self::refused(&error))?;
-        Ok(Arc::new(store))
+        Ok(in_pages(store))
     }
 
-    fn http(&self, service: Service, retries: RetryConfig) -> Result<Arc<dyn ObjectStore>, Box<Cause>> {
+    fn http(&self, service: Service, retries: RetryConfig) -> Result<Connected, Box<Cause>> {
         let query = self.location.query.as_ref().map_or_else(String::new, |query| format!("?{query}"));
         let url = format!("{}/{query}", self.location.bucket);
         let builder = HttpBuilder::new().with_url(url).with_retry(retries).with_http_connector(service);
-        Ok(Arc::new(builder.build().map_err(|error| Self::refused(&error))?))
+        let store = builder.build().map_err(|error| Self::refused(&error))?;
+        Ok(Connected { store: Arc::new(store), pages: None })
     }
 }
 
 impl Connect for Server {
-    fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn ObjectStore>, Box<Cause>>> {
+    fn connect(&self) -> BoxFuture<'_, Result<Connected, Box<Cause>>> {
         async {
             let service = self.transport.client().map_err(|why| Cause::new(ErrorKind::InvalidInput, why))?;
             let retries = retries(&self.options.settings);

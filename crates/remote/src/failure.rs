@@ -6,6 +6,7 @@
 //! end, every secret that the store knows is struck out ([`Secrets`]).
 
 use crate::credentials::Refused;
+use crate::pages::Endless;
 use crate::transport::Trace;
 use object_store::client::{HttpError, HttpErrorKind};
 use std::error::Error;
@@ -40,6 +41,17 @@ impl Failure {
             ErrorKind::UnexpectedEof,
         ];
         matches!(self, Failure::Other(cause) if cause.status.is_none() && ended.contains(&cause.kind))
+    }
+
+    /// Whether the server may have done the request although it answers so, or not at all.
+    pub(crate) fn may_be_done(&self) -> bool {
+        let refused = |status| (400..500).contains(&status) && status != 408;
+        match self {
+            Failure::Other(cause) => {
+                !cause.status.is_some_and(refused) && cause.kind != ErrorKind::ConnectionRefused
+            }
+            _ => false,
+        }
     }
 
     /// Whether nobody knows what became of the request.
@@ -179,6 +191,9 @@ pub(crate) fn failure(error: &object_store::Error, trace: &Trace, anonymous: boo
     // What the trace knows is the answer of who gives credentials.
     if let Some(Refused(cause)) = find::<Refused>(error) {
         return Failure::Other(cause.clone());
+    }
+    if let Some(endless) = find::<Endless>(error) {
+        return Failure::Other(Cause::new(ErrorKind::InvalidData, endless.to_string()));
     }
     let body = trace.body.as_deref().unwrap_or_default();
     let code = element(body, "Code");

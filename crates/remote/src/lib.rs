@@ -9,6 +9,9 @@
 //! | `opened` | an open object: what of it has come |
 //! | `held` | an object that stays open, in blocks |
 //! | `write`, `list` | the methods that change and list |
+//! | `marks` | which replacements led to what is there |
+//! | `refusals` | replacements that a server refuses again and again |
+//! | `pages` | listings, page by page |
 //! | `ranges` | which requests bring which ranges |
 //! | `cache` | what was read, kept in memory or on disk |
 //! | `client` | one server: permits, deadlines, retries of bodies |
@@ -32,12 +35,15 @@ mod failure;
 mod held;
 mod list;
 mod location;
+mod marks;
 mod meter;
 mod opened;
 mod options;
+mod pages;
 mod profile;
 mod ranges;
 mod read;
+mod refusals;
 mod runtime;
 mod settings;
 mod staged;

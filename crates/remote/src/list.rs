@@ -9,7 +9,6 @@ use crate::runtime::Running;
 use crate::store::RemoteStore;
 use futures_util::StreamExt;
 use hyperslab_store::{EachListed, Entry, Key, Operation, StoreError};
-use object_store::ListResult;
 use object_store::path::Path;
 
 /// A listing that is under way: names, and the sizes of those that are objects.
@@ -60,10 +59,10 @@ impl RemoteStore {
         const LISTING: u64 = 1 << 30;
         let path = self.prefix_path(prefix)?;
         Ok(self.start(move |client| async move {
-            let list = || client.request(LISTING, client.store.list_with_delimiter(path.as_ref()));
-            let ListResult { common_prefixes, objects, .. } = client.again(list).await?;
+            let list = || client.request(LISTING, client.list_direct(path.as_ref()));
+            let (prefixes, objects) = client.again(list).await?;
             let objects = objects.into_iter().map(|meta| (meta.location, Some(meta.size)));
-            Ok(common_prefixes.into_iter().map(|path| (path, None)).chain(objects).collect::<Vec<_>>())
+            Ok(prefixes.into_iter().map(|path| (path, None)).chain(objects).collect::<Vec<_>>())
         }))
     }
 
@@ -132,7 +131,7 @@ async fn below(
     prefix: Option<&Path>,
     most: usize,
 ) -> Result<Option<Vec<(String, u64)>>, Failure> {
-    let mut found = client.store.list(prefix);
+    let mut found = client.list(prefix);
     let mut keys: Vec<(String, u64)> = Vec::new();
     while let Some(meta) = client.request(0, async { found.next().await.transpose() }).await? {
         if prefix == Some(&meta.location) {
@@ -144,6 +143,8 @@ async fn below(
         }
     }
     keys.sort_unstable();
+    // Pages may overlap.
+    keys.dedup_by(|one, other| one.0 == other.0);
     Ok(Some(keys))
 }
 

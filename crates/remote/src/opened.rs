@@ -2,6 +2,7 @@
 
 use crate::client::{Contents, Fetched, Wanted};
 use crate::failure::Failure;
+use crate::marks::Marks;
 use crate::ranges;
 use crate::read::takers;
 use crate::store::{Fetching, RemoteStore};
@@ -212,7 +213,9 @@ impl Opened for RemoteOpened {
     }
 
     fn version(&self) -> Option<Version<'_>> {
-        Some(Version { tag: self.contents.strong(), number: self.contents.number.as_deref() })
+        let Contents { number, marks, .. } = &self.contents;
+        let marks = marks.as_ref().map(Marks::as_str);
+        Some(Version { tag: self.contents.strong(), number: number.as_deref(), marks })
     }
 }
 

@@ -115,9 +115,13 @@ impl RemoteStore {
     ) -> Result<Option<RemoteOpened>> {
         let contents = match self.fetched(&fetching, key.as_str())? {
             Ok(fetched) => fetched.contents.clone(),
-            Err(Failure::Missing) => return Ok(None),
+            Err(Failure::Missing) => {
+                self.0.refusals.saw(path.as_ref(), None);
+                return Ok(None);
+            }
             Err(failure) => return Err(self.error(Operation::Read, key.as_str(), failure)),
         };
+        self.0.refusals.saw(path.as_ref(), Some(&contents));
         self.check_size(key.as_str(), size, contents.size)?;
         Ok(Some(RemoteOpened::new(self.clone(), key.as_str(), path, contents, fetching)))
     }

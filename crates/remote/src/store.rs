@@ -3,12 +3,13 @@
 use crate::cache::Cache;
 use crate::client::{Abilities, Client, Connect, Contents, Fetched, PerProcess, Wanted, Which};
 use crate::failure::{Cause, Failure, Secrets};
+use crate::refusals::Refusals;
 use crate::runtime::{Lost, Running};
 use crate::settings::Settings;
 use crate::staged::Staging;
 use bytes::Bytes;
 use hyperslab_store::{
-    Ask, Begun, Cost, EachListed, Entry, Expected, HeldObject, Key, Next, Opened, Opening, Operation,
+    Ask, Begun, Cost, EachListed, Entry, Expected, HeldObject, Key, Mark, Next, Opened, Opening, Operation,
     RangeRead, Refusal, Result, Staged, Stamp, Stamped, Store, StoreError, waiting,
 };
 use object_store::path::Path;
@@ -47,6 +48,7 @@ pub(crate) struct Inner {
     pub(crate) cache: Option<Arc<Cache>>,
     /// Whether it was told that changes are made without conditions.
     pub(crate) warned: AtomicBool,
+    pub(crate) refusals: Arc<Refusals>,
 }
 
 impl fmt::Debug for RemoteStore {
@@ -131,7 +133,8 @@ impl RemoteStore {
         let cache = cache.map(Arc::new);
         let process = Arc::new(PerProcess::new(connect, settings, abilities));
         let warned = AtomicBool::new(false);
-        RemoteStore(Arc::new(Inner { url, prefix, identity, process, secrets, cache, warned }))
+        let refusals = Arc::default();
+        RemoteStore(Arc::new(Inner { url, prefix, identity, process, secrets, cache, warned, refusals }))
     }
 
     /// The store that the root of this one is in, and its name there. `None`: the root is a bucket.
@@ -146,6 +149,7 @@ impl RemoteStore {
             secrets: inner.secrets.clone(),
             cache: inner.cache.clone(),
             warned: AtomicBool::new(false),
+            refusals: inner.refusals.clone(),
         };
         (!name.is_empty()).then_some((RemoteStore(Arc::new(above)), name))
     }
@@ -448,7 +452,7 @@ impl Store for RemoteStore {
     }
 
     fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool> {
-        self.put_over(key, Expected::Absent, self.payload(key, parts)?)
+        self.put_over(key, Expected::Absent, Mark::fresh(), self.payload(key, parts)?)
     }
 
     fn swap(
@@ -458,7 +462,18 @@ impl Store for RemoteStore {
         parts: &[&[u8]],
         ask: Option<Ask<'_>>,
     ) -> Result<bool> {
-        self.put_asking(key, expected, self.payload(key, parts)?, ask)
+        self.put_asking(key, expected, Mark::fresh(), self.payload(key, parts)?, ask)
+    }
+
+    fn swap_marked(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        mark: Mark,
+        parts: &[&[u8]],
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool> {
+        self.put_asking(key, expected, mark, self.payload(key, parts)?, ask)
     }
 
     fn swap_owned(
@@ -472,7 +487,7 @@ impl Store for RemoteStore {
             ..crate::write::COPIED => self.payload(key, &[bytes])?,
             _ => Bytes::from(std::mem::take(bytes)),
         };
-        self.put_asking(key, expected, bytes, ask)
+        self.put_asking(key, expected, Mark::fresh(), bytes, ask)
     }
 
     fn swap_out(&self, key: Key<'_>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool> {

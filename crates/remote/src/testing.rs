@@ -1,12 +1,11 @@
 //! Memory in the place of a server.
 
-use crate::client::{Abilities, Connect};
+use crate::client::{Abilities, Connect, Connected};
 use crate::failure::{Cause, Secrets};
 use crate::settings::Settings;
 use crate::store::{Names, RemoteStore};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 struct Memory(Arc<InMemory>);
 
 impl Connect for Memory {
-    fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn ObjectStore>, Box<Cause>>> {
-        async { Ok(self.0.clone() as Arc<dyn ObjectStore>) }.boxed()
+    fn connect(&self) -> BoxFuture<'_, Result<Connected, Box<Cause>>> {
+        async { Ok(Connected { store: self.0.clone(), pages: None }) }.boxed()
     }
 }
 
@@ -41,6 +40,7 @@ pub(crate) fn in_memory_with(settings: Settings) -> RemoteStore {
         numbered: false,
         lists: true,
         parts: true,
+        stores_encoded: true,
         anonymous: true,
     };
     let settings = Settings { part: 60_000, largest: 50_000, ..settings };

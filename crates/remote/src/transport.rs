@@ -6,6 +6,7 @@
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, RANGE};
 use hyperslab_store::fork::{self, Mutex};
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
@@ -134,6 +135,8 @@ impl Transport {
         // The first in the process stays: another library of the program may have chosen.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut headers = HeaderMap::new();
+        // Ranges count bytes as they are stored.
+        headers.insert(ACCEPT_ENCODING, http::HeaderValue::from_static("identity"));
         for (name, value) in &self.headers {
             let name = http::HeaderName::try_from(name.as_str());
             let value = http::HeaderValue::try_from(value.as_str());
@@ -186,6 +189,45 @@ async fn refusal(body: HttpResponseBody) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
+/// The numbers of a header `Content-Range`: the first byte, the last one, all bytes of the object.
+fn content_range(headers: &HeaderMap) -> Option<(u64, u64, u64)> {
+    let text = headers.get(CONTENT_RANGE)?.to_str().ok()?.trim().strip_prefix("bytes ")?;
+    let (range, size) = text.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    Some((first.parse().ok()?, last.parse().ok()?, size.parse().ok()?))
+}
+
+/// What is wrong with the head of an answer to a read, whose body would be taken for other bytes.
+/// `ranged`: a range was asked for.
+fn contradiction(status: u16, headers: &HeaderMap, ranged: bool) -> Option<String> {
+    match status {
+        206 if !ranged => {
+            Some("the server was asked for all of an object, and sent a part of it (HTTP status 206)".into())
+        }
+        206 => {
+            // Without these numbers the layer above refuses the answer.
+            let (first, last, size) = content_range(headers)?;
+            // Some servers say so of the range behind the last byte.
+            let is_behind = first == size && last.checked_add(1) == Some(size);
+            if (first > last && !is_behind) || last >= size {
+                return Some(format!("the server sent bytes {first} to {last} of an object of {size} bytes"));
+            }
+            let sent: u64 = headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()?;
+            let encoding = match plain(headers, CONTENT_ENCODING.as_str()) {
+                Some(name) => format!(" (Content-Encoding: {name})"),
+                None => String::new(),
+            };
+            (sent != last + 1 - first).then(|| {
+                format!("the server sent {sent} bytes{encoding} and called them bytes {first} to {last}")
+            })
+        }
+        // 203: through a proxy that says so. 207: of many objects.
+        200 | 203 | 207 => None,
+        201..=299 => Some(format!("HTTP status {status} is no answer to a read")),
+        _ => None,
+    }
+}
+
 /// What a client of its own is for.
 #[derive(Clone, Copy)]
 enum For {
@@ -228,6 +270,8 @@ impl HttpService for Service {
         let metadata = request.uri().host().is_some_and(is_metadata_host);
         note(|trace| *trace = Trace { sent: trace.sent + 1, no_metadata: metadata, ..Trace::default() });
         let bytes = request.body().content_length();
+        let is_read = request.method() == http::Method::GET;
+        let ranged = request.headers().contains_key(RANGE);
         let client = match (metadata, bytes > UPLOAD) {
             (true, _) => &self.metadata,
             (false, true) => &self.uploads,
@@ -245,6 +289,10 @@ impl HttpService for Service {
                     trace.region = plain(response.headers(), "x-amz-bucket-region");
                 });
                 let code = response.status();
+                if is_read && let Some(why) = contradiction(code.as_u16(), response.headers(), ranged) {
+                    let cut = io::Error::new(io::ErrorKind::UnexpectedEof, why);
+                    return Err(HttpError::new(HttpErrorKind::Decode, cut));
+                }
                 if code.is_client_error() || code.is_server_error() {
                     let (parts, body) = response.into_parts();
                     let body = refusal(body).await;
@@ -256,6 +304,54 @@ impl HttpService for Service {
             // Where there is no such host it is no use to try again.
             Err(error) if metadata => Err(HttpError::new(HttpErrorKind::Unknown, error)),
             Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::contradiction;
+    use http::{HeaderMap, HeaderName};
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, text)| (HeaderName::from_static(name), text.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn answers_that_contradict_themselves() {
+        let wrong = |status, pairs: &[_], ranged| contradiction(status, &headers(pairs), ranged);
+        let range = ("content-range", "bytes 10-19/100");
+        let good: [(u16, &[_], bool); 8] = [
+            (206, &[range, ("content-length", "10")], true),
+            (206, &[range], true),
+            (206, &[("content-range", "bytes 0--1/0"), ("content-length", "0")], true),
+            (206, &[("content-range", "bytes 7-6/7"), ("content-length", "0")], true),
+            (206, &[("content-length", "3")], true),
+            (200, &[("content-length", "10"), ("content-encoding", "gzip")], true),
+            (404, &[range, ("content-length", "11")], true),
+            (304, &[], false),
+        ];
+        for (status, pairs, ranged) in good {
+            assert_eq!(wrong(status, pairs, ranged), None, "{status} {pairs:?}");
+        }
+        let bad: [(u16, &[_], bool, &str); 8] = [
+            (206, &[range, ("content-length", "10")], false, "asked for all"),
+            (206, &[range, ("content-length", "9")], true, "sent 9 bytes and called them bytes 10 to 19"),
+            (206, &[range, ("content-length", "30"), ("content-encoding", "gzip")], true, "gzip"),
+            (206, &[("content-range", "bytes 10-100/100")], true, "bytes 10 to 100 of an object of 100"),
+            (206, &[("content-range", "bytes 5-4/100")], true, "bytes 5 to 4"),
+            (206, &[("content-range", "bytes 7-6/7"), ("content-length", "1")], true, "sent 1 bytes"),
+            (
+                206,
+                &[("content-range", "bytes 0-18446744073709551615/18446744073709551615")],
+                true,
+                "object of",
+            ),
+            (202, &[], false, "202"),
+        ];
+        for (status, pairs, ranged, why) in bad {
+            let found = wrong(status, pairs, ranged).unwrap();
+            assert!(found.contains(why), "{found}");
         }
     }
 }

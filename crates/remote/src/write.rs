@@ -6,12 +6,15 @@
 //! and tries again.
 //!
 //! An answer that is lost on the way is asked for again. The second attempt may then find the
-//! object that the first one made, and its condition is not met. So after several attempts the
-//! object is read: if it has exactly the bytes that were to be written, it was written.
+//! object that the first one made, and its condition is not met. So the object carries the mark of
+//! its writer ([`marks`](crate::marks)): after several attempts, the object tells whether one of
+//! them was done. Equal bytes tell nothing: another writer may store the same.
 
 use crate::cache::Cache;
 use crate::client::{Client, Contents, Wanted, Which};
 use crate::failure::{Cause, Failure};
+use crate::marks::{Fate, History};
+use crate::refusals;
 use crate::settings::Unconditional;
 use crate::store::RemoteStore;
 use bytes::Bytes;
@@ -19,7 +22,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, FuturesUnordered};
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use hyperslab_store::fork::Lazy;
-use hyperslab_store::{Ask, Expected, Key, Opened, Operation, Result, StoreError, waiting};
+use hyperslab_store::{Ask, Expected, Key, Mark, Opened, Operation, Result, StoreError, Version, waiting};
 use object_store::path::Path;
 use object_store::{
     MultipartUpload, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, UpdateVersion,
@@ -52,7 +55,24 @@ pub(crate) const COPIED: usize = 64 << 10;
 #[derive(Clone, Debug)]
 enum Condition {
     Absent,
-    Same(UpdateVersion),
+    Same(UpdateVersion, History),
+}
+
+impl Condition {
+    fn mode(&self) -> PutMode {
+        match self {
+            Condition::Absent => PutMode::Create,
+            Condition::Same(version, _) => PutMode::Update(version.clone()),
+        }
+    }
+
+    /// What was there when the writer looked.
+    fn history(&self) -> History {
+        match self {
+            Condition::Absent => History::none(),
+            Condition::Same(_, history) => history.clone(),
+        }
+    }
 }
 
 impl RemoteStore {
@@ -72,7 +92,7 @@ impl RemoteStore {
             if client.abilities.parts && bytes.len() as u64 > client.settings.part {
                 put_parts(&client, &path, bytes).await
             } else {
-                put_whole(&client, &path, bytes, PutMode::Overwrite).await.0
+                put_any(&client, &path, bytes).await
             }
         })?;
         self.forget(key);
@@ -88,7 +108,7 @@ impl RemoteStore {
             let put = |(path, bytes): (Path, Bytes)| {
                 let (client, cache) = (&client, &cache);
                 async move {
-                    let (done, _) = put_whole(client, &path, bytes, PutMode::Overwrite).await;
+                    let done = put_any(client, &path, bytes).await;
                     forget_in(cache.as_ref(), &path).await;
                     done
                 }
@@ -104,44 +124,78 @@ impl RemoteStore {
         &self,
         key: Key<'_>,
         expected: Expected<'_>,
+        mark: Mark,
         bytes: Bytes,
         ask: Option<Ask<'_>>,
     ) -> Result<bool> {
-        let put = || self.put_over(key, expected, bytes);
+        let put = || self.put_over(key, expected, mark, bytes);
         match ask {
             Some(ask) => waiting::with_ask(ask, put),
             None => put(),
         }
     }
 
-    /// Writes if what is there is as expected.
-    pub(crate) fn put_over(&self, key: Key<'_>, expected: Expected<'_>, bytes: Bytes) -> Result<bool> {
+    /// Writes if what is there is as expected. The contents get this mark.
+    pub(crate) fn put_over(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        mark: Mark,
+        bytes: Bytes,
+    ) -> Result<bool> {
         let path = self.path(key)?;
-        let condition = match expected {
+        let (condition, version) = match expected {
             Expected::Any => return self.put(key, bytes).map(|()| true),
-            Expected::Absent => Some(Condition::Absent),
+            Expected::Absent => (Some(Condition::Absent), refusals::version(None, None, None)),
             Expected::Same(opened) | Expected::Locked(opened) => self.condition(opened),
         };
         let Some(condition) = condition else { return self.put_looking(key, expected, bytes) };
-        let copy = bytes.clone();
-        let done = self
-            .run(key.as_str(), move |client| async move { put_if(&client, &path, copy, &condition).await })?;
+        let (copy, name) = (bytes.clone(), path.to_string());
+        let pause = self.0.refusals.pause(&name);
+        let done = self.run(key.as_str(), move |client| async move {
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+            put_if(&client, &path, copy, &condition, mark).await
+        })?;
         // Also where somebody was faster: what is kept is old then.
         self.forget(key);
         match done {
-            Ok(done) => Ok(done),
+            Ok(true) => {
+                self.0.refusals.met(&name);
+                Ok(true)
+            }
+            Ok(false) => {
+                let over = self.0.refusals.refused(&name, version);
+                over.map_err(|often| self.contradiction(key, often)).map(|()| false)
+            }
             Err(Failure::Unsupported(_)) => self.put_looking(key, expected, bytes),
             Err(failure) => Err(self.error(Operation::Write, key.as_str(), &failure)),
         }
     }
 
-    /// The condition that an open object is still there. `None`: the server told no version.
-    fn condition(&self, opened: &dyn Opened) -> Option<Condition> {
-        let version = opened.version()?;
-        let known = if self.abilities().numbered { version.number } else { version.tag };
-        known?;
+    /// The error about a server that always refuses what it says is there.
+    fn contradiction(&self, key: Key<'_>, often: u32) -> StoreError {
+        let why = format!(
+            "the server says what version the object has, and refuses to replace that version: {often} times in a \
+             row"
+        );
+        let mut cause = Cause::new(ErrorKind::InvalidData, why);
+        cause.advice = Some(
+            "Check whether a cache or a proxy between this machine and the server gives old answers".into(),
+        );
+        self.error(Operation::Write, key.as_str(), &Failure::Other(cause))
+    }
+
+    /// The condition that an open object is still there, and the number of its version. `None`: the
+    /// server told no version.
+    fn condition(&self, opened: &dyn Opened) -> (Option<Condition>, u64) {
+        let Some(Version { tag, number, marks }) = opened.version() else { return (None, 0) };
+        let known = if self.abilities().numbered { number } else { tag };
         let owned = |text: Option<&str>| text.map(str::to_owned);
-        Some(Condition::Same(UpdateVersion { e_tag: owned(version.tag), version: owned(version.number) }))
+        let version = UpdateVersion { e_tag: owned(tag), version: owned(number) };
+        let condition = known.map(|_| Condition::Same(version, History::of(tag, number, marks)));
+        (condition, refusals::version(tag, number, marks))
     }
 
     /// Writes where the server knows no conditions: after a look.
@@ -251,7 +305,7 @@ async fn delete_below(
     cache: Option<&Arc<Cache>>,
 ) -> Result<(), Failure> {
     let itself = prefix.cloned();
-    let found = client.store.list(prefix).map_ok(|meta| meta.location);
+    let found = client.list(prefix).map_ok(|meta| meta.location);
     let found = found.try_filter(move |path| std::future::ready(itself.as_ref() != Some(path))).boxed();
     delete_stream(client, found, cache).await
 }
@@ -277,47 +331,94 @@ async fn put_whole(
     client: &Client,
     path: &Path,
     bytes: Bytes,
-    mode: PutMode,
+    options: PutOptions,
 ) -> (Result<(), Failure>, usize) {
     let len = bytes.len() as u64;
-    let options = PutOptions { mode, ..PutOptions::default() };
     let put = client.store.put_opts(path, PutPayload::from_bytes(bytes), options);
     let (result, sent) = client.counted(len, put).await;
     (result.map(|_| ()), sent)
 }
 
+/// Whether another writer's request for the object is under way: the server wants to be asked again.
+/// Waits a little, the longer the more often it has said so.
+async fn is_busy(failure: &Failure, busy: &mut u32) -> bool {
+    let again = matches!(failure, Failure::Other(cause) if cause.status == Some(409)) && *busy < BUSY;
+    if again {
+        *busy += 1;
+        tokio::time::sleep(Duration::from_millis(20 << *busy)).await;
+    }
+    again
+}
+
+/// Writes in any case, by one request.
+async fn put_any(client: &Client, path: &Path, bytes: Bytes) -> Result<(), Failure> {
+    let mut busy = 0;
+    loop {
+        match put_whole(client, path, bytes.clone(), PutOptions::default()).await.0 {
+            Err(failure) if is_busy(&failure, &mut busy).await => {}
+            done => return done,
+        }
+    }
+}
+
 /// Writes under a condition. `false`: it is not met. What nobody answered is sent again: the
 /// condition sees to it that it is done once.
-async fn put_if(client: &Client, path: &Path, bytes: Bytes, condition: &Condition) -> Result<bool, Failure> {
+async fn put_if(
+    client: &Client,
+    path: &Path,
+    bytes: Bytes,
+    condition: &Condition,
+    mark: Mark,
+) -> Result<bool, Failure> {
     let end = Instant::now() + client.settings.deadline_of(bytes.len() as u64);
-    let (mut busy, mut lost) = (0, 0);
+    let history = condition.history();
+    // `in_doubt`: an attempt may have been done although there was no answer that says so.
+    let (mut busy, mut lost, mut in_doubt) = (0, 0, false);
     loop {
-        let mode = match condition {
-            Condition::Absent => PutMode::Create,
-            Condition::Same(version) => PutMode::Update(version.clone()),
-        };
-        let (result, sent) = put_whole(client, path, bytes.clone(), mode).await;
+        let (mode, attributes) = (condition.mode(), history.with(mark));
+        let options = PutOptions { mode, attributes, ..PutOptions::default() };
+        let (result, sent) = put_whole(client, path, bytes.clone(), options).await;
+        in_doubt |= sent > 1;
         match result {
             Ok(()) => return Ok(true),
             // Nothing is missing where nothing is expected, except the bucket.
             Err(Failure::Missing) if matches!(condition, Condition::Absent) => return Err(Failure::Missing),
-            Err(Failure::Condition | Failure::Missing) if sent > 1 || lost > 0 => {
-                return is_stored(client, path, &bytes).await;
-            }
-            Err(Failure::Condition | Failure::Missing) => return Ok(false),
-            // Another writer's request for the object is under way.
-            Err(Failure::Other(cause)) if cause.status == Some(409) && busy < BUSY => {
-                busy += 1;
-                tokio::time::sleep(Duration::from_millis(20 << busy)).await;
-            }
+            Err(Failure::Condition | Failure::Missing) if !in_doubt => return Ok(false),
+            Err(Failure::Condition | Failure::Missing) => match client.head(path).await {
+                Ok(now) => return Ok(history.fate(mark, &now) == Fate::Done),
+                // Whoever made the object has deleted it.
+                Err(Failure::Missing) if matches!(condition, Condition::Absent) && busy < BUSY => busy += 1,
+                Err(Failure::Missing) => return Ok(false),
+                Err(failure) => return Err(unknown(failure)),
+            },
+            Err(failure) if is_busy(&failure, &mut busy).await => {}
             Err(failure)
                 if failure.is_unanswered() && lost < client.settings.retries && Instant::now() < end =>
             {
+                in_doubt = true;
                 tokio::time::sleep(Duration::from_millis(50 << lost.min(6))).await;
                 lost += 1;
             }
+            Err(failure) if in_doubt || failure.may_be_done() => {
+                return match client.head(path).await.map(|now| history.fate(mark, &now)) {
+                    Ok(Fate::Done) => Ok(true),
+                    Ok(Fate::NotDone) | Err(Failure::Missing) => Err(failure),
+                    Ok(Fate::Unknown) | Err(_) => Err(unknown(failure)),
+                };
+            }
             Err(failure) => return Err(failure),
         }
+    }
+}
+
+/// The failure of a write of which nobody knows whether it was done.
+fn unknown(failure: Failure) -> Failure {
+    match failure {
+        Failure::Other(mut cause) => {
+            cause.why.push_str(". Nobody knows whether the object was written");
+            Failure::Other(cause)
+        }
+        failure => failure,
     }
 }
 
@@ -355,9 +456,23 @@ impl Drop for Upload {
     }
 }
 
+/// Whether an object is what an upload with this mark has made of it.
+async fn is_uploaded(client: &Client, path: &Path, bytes: &Bytes, mark: Mark) -> Result<bool, Failure> {
+    let now = client.head(path).await?;
+    match (History::none().fate(mark, &now), now.marks) {
+        (Fate::Done, _) => Ok(true),
+        // The server keeps no marks, or somebody else has replaced the object. What is there is to
+        // have these bytes, whoever wrote it.
+        (_, None) => is_stored(client, path, bytes).await,
+        _ => Ok(false),
+    }
+}
+
 /// Writes an object in parts.
 async fn put_parts(client: &Arc<Client>, path: &Path, bytes: Bytes) -> Result<(), Failure> {
-    let begin = || client.store.put_multipart_opts(path, PutMultipartOptions::default());
+    let mark = Mark::fresh();
+    let options = PutMultipartOptions { attributes: History::none().with(mark), ..Default::default() };
+    let begin = || client.store.put_multipart_opts(path, options.clone());
     let upload = client.again(|| client.request(0, begin())).await?;
     let mut upload = Upload { client: client.clone(), upload: Some(upload) };
     // At most 10 000 parts, all of one size.
@@ -378,13 +493,14 @@ async fn put_parts(client: &Arc<Client>, path: &Path, bytes: Bytes) -> Result<()
     drop((sending, waiting));
     if let Some(pending) = &mut upload.upload {
         match client.request(0, pending.complete()).await {
-            // The answer to an earlier attempt was lost: the upload is over.
-            Err(failure) if matches!(failure, Failure::Missing) || failure.is_transient() => {
-                if !is_stored(client, path, &bytes).await? {
+            Ok(_) => {}
+            // The answer to an earlier attempt may be lost: the upload is over.
+            Err(failure) => {
+                let done = is_uploaded(client, path, &bytes, mark).await;
+                if !done.unwrap_or(false) {
                     return Err(failure);
                 }
             }
-            done => drop(done?),
         }
     }
     upload.upload = None;

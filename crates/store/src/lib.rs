@@ -23,6 +23,7 @@ mod hash;
 mod key;
 mod local;
 mod lock;
+mod mark;
 mod memory;
 mod segments;
 mod staged;
@@ -35,6 +36,7 @@ pub use error::{BrokenReference, Operation, Refusal, Result, StoreError, Unread}
 pub use key::Key;
 pub use local::{FileStore, LocalOptions, LocalStore, replace_directory};
 pub use lock::{Expected, ObjectLock, Version};
+pub use mark::Mark;
 pub use memory::MemoryStore;
 pub use segments::{Segment, SegmentStore};
 pub use staged::Staged;
@@ -453,6 +455,21 @@ pub trait Store: Send + Sync + Debug {
     ) -> Result<bool> {
         let _ = (expected, ask);
         self.write(key, parts).map(|()| true)
+    }
+
+    /// As [`Store::swap`], by contents that carry a mark, where the store keeps marks. Whoever opens
+    /// the object learns which replacements led to it ([`Version::marks`]): the caller too, when it
+    /// does not know what became of its own. The default keeps no marks.
+    fn swap_marked(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        mark: Mark,
+        parts: &[&[u8]],
+        ask: Option<Ask<'_>>,
+    ) -> Result<bool> {
+        let _ = mark;
+        self.swap(key, expected, parts, ask)
     }
 
     /// As [`Store::swap`], of memory that the store may keep: there is no other copy to make of an

@@ -1,6 +1,6 @@
 //! The guard of an object's lock, and conditions for replacing an object.
 
-use crate::Opened;
+use crate::{Mark, Opened};
 use std::fmt::Debug;
 
 /// Holds the lock of an object ([`Store::lock`](crate::Store::lock)) until it is dropped.
@@ -32,6 +32,24 @@ pub struct Version<'v> {
     pub tag: Option<&'v str>,
     /// The number of the version, on servers that compare that instead.
     pub number: Option<&'v str>,
+    /// The marks of the last replacements that led to these contents, latest first, one behind the
+    /// other. `None`: whoever stored the contents gave them no mark, or the store keeps none.
+    pub marks: Option<&'v str>,
+}
+
+impl Version<'_> {
+    /// Whether the replacement with this mark stored these very contents. `None`: they have no mark.
+    pub fn is_of(&self, mark: Mark) -> Option<bool> {
+        self.marks.map(|marks| marks.starts_with(mark.as_str()))
+    }
+
+    /// Whether the replacement with this mark stored these contents, or some that led to them.
+    /// `None`: they have no mark.
+    pub fn follows(&self, mark: Mark) -> Option<bool> {
+        let found =
+            |marks: &str| marks.as_bytes().chunks(Mark::LEN).any(|one| one == mark.as_str().as_bytes());
+        self.marks.map(found)
+    }
 }
 
 /// What has to be under a key for an object to be put there. (As `If-Match` and `If-None-Match` of
@@ -51,8 +69,23 @@ pub enum Expected<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::ObjectLock;
+    use super::{ObjectLock, Version};
+    use crate::Mark;
     use std::sync::Arc;
+
+    #[test]
+    fn marks_tell_what_led_to_an_object() {
+        let [first, second, other] = [1, 2, 3].map(Mark::of);
+        let marks = format!("{}{}", second.as_str(), first.as_str());
+        let version = Version { tag: None, number: None, marks: Some(&marks) };
+        assert_eq!([first, second, other].map(|mark| version.is_of(mark)), [false, true, false].map(Some));
+        assert_eq!([first, second, other].map(|mark| version.follows(mark)), [true, true, false].map(Some));
+        let plain = Version { marks: None, ..version };
+        assert_eq!((plain.is_of(first), plain.follows(first)), (None, None));
+        // Only whole marks count.
+        let shifted = format!("x{}", first.as_str());
+        assert_eq!(Version { marks: Some(&shifted), ..version }.follows(first), Some(false));
+    }
 
     #[test]
     fn what_is_held_goes_with_the_guard() {

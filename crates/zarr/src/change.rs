@@ -14,12 +14,45 @@ use hyperslab_array::{
     self as engine, ArrayError, Index, Ragged, ReadOptions, Selection, Source, WriteOptions,
 };
 use hyperslab_store::fork::Mutex;
-use hyperslab_store::{Ask, Key, Store};
+use hyperslab_store::{Ask, Key, Mark, Store};
 use std::sync::Arc;
 
 /// Objects that are deleted between two looks at the metadata: a server takes so many in one
 /// request.
 const DELETED_AT_ONCE: usize = 1000;
+
+/// An array that an append makes longer.
+struct Longer {
+    old: Array,
+    changed: Array,
+    stored: StoredNode,
+    /// The first new index.
+    first: u64,
+    /// Of the metadata that reserves the rows.
+    mark: Mark,
+}
+
+impl Longer {
+    /// Takes the rows away that were reserved, if nobody else has changed the array since. `known`:
+    /// they were reserved for certain.
+    ///
+    /// Objects stay. Others may append to the same chunks from now on, and what was written is
+    /// overwritten before it comes into view.
+    fn give_back(&self, lock: &Locked<'_>, store: &Arc<dyn Store>, known: bool) -> Result<()> {
+        if known && store.checks_chunks() {
+            // Behind the end there are no keys to delete.
+            self.old.delete_outside(&self.changed, lock, store, None)?;
+        }
+        let (path, name) = (self.old.path(), self.old.document_name());
+        let (now, seen) = lock.read_document(store, path, name, None)?;
+        // Without marks, equal metadata of another writer is taken for these rows only after a resize.
+        let same = || known && now.as_ref() == Some(self.changed.to_json());
+        if seen.is_of(self.mark).unwrap_or_else(same) {
+            seen.replace(self.old.to_json(), None)?;
+        }
+        Ok(())
+    }
+}
 
 impl Array {
     /// Replaces the attributes, atomically. What else the metadata says is kept as it is stored
@@ -131,34 +164,50 @@ impl Array {
     ) -> Result<(), E> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
         let lock = locked::lock(&store, &path, ask)?;
-        loop {
+        // A store that checks chunks refuses them before the array has grown.
+        let reserves = |seen: &Seen<'_>| !seen.is_locked() || store.checks_chunks();
+        let mut tried: Option<Longer> = None;
+        let (longer, seen) = loop {
             let (stored, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
-            let old = self.of_stored(&stored)?;
-            let (longer, first) = old.longer(axis, more, like)?;
-            let (changed, stored) = old.reshaped(&longer)?;
-            let reserves = more > 0 && (!seen.is_locked() || store.checks_chunks());
-            if reserves && !seen.replace(changed.to_json(), ask)? {
-                self.go_on(ask)?;
-                continue;
+            // The rows may be reserved although the server said no: a proxy asks it twice, too.
+            if let Some(longer) = tried.take_if(|longer| seen.follows(longer.mark)) {
+                break (longer, seen);
             }
-            // All elements that come into view are written: nothing that was there before can show.
-            if more > 0
-                && let Err(error) = write(&changed, first)
-            {
-                // The first error is the one to report. What stays would be invisible, too.
-                let _ = if reserves {
-                    changed.give_back(&old, &lock, &store)
-                } else {
-                    old.delete_outside(&changed, &lock, &store, None)
-                };
-                return Err(error);
+            let longer = self.of_stored(&stored)?.longer(axis, more, like)?;
+            if more == 0 || !reserves(&seen) {
+                break (longer, seen);
             }
-            if more > 0 && !reserves {
-                seen.replace(changed.to_json(), ask)?;
+            match seen.replace_marked(longer.changed.to_json(), longer.mark, ask) {
+                Ok(true) => break (longer, seen),
+                Ok(false) => tried = Some(longer),
+                Err(error) => {
+                    // Nobody else gives back rows of which nobody knows whether they are reserved.
+                    if matches!(error, ZarrError::Store(_)) {
+                        let _ = longer.give_back(&lock, &store, false);
+                    }
+                    return Err(error.into());
+                }
             }
-            self.become_stored(&stored, changed);
-            return Ok(());
+            self.go_on(ask)?;
+        };
+        let Longer { old, changed, stored, first, .. } = &longer;
+        // All elements that come into view are written: nothing that was there before can show.
+        if more > 0
+            && let Err(error) = write(changed, *first)
+        {
+            // The first error is the one to report. What stays would be invisible, too.
+            let _ = if reserves(&seen) {
+                longer.give_back(&lock, &store, true)
+            } else {
+                old.delete_outside(changed, &lock, &store, None)
+            };
+            return Err(error);
         }
+        if more > 0 && !reserves(&seen) {
+            seen.replace(changed.to_json(), ask)?;
+        }
+        self.become_stored(stored, changed.clone());
+        Ok(())
     }
 
     /// Before chunks are written: where the stored document is one that other readers take for
@@ -180,9 +229,8 @@ impl Array {
         }
     }
 
-    /// The shape with `more` along `axis`, and the first new index. The shape is to be `like`, but
-    /// for that axis.
-    fn longer(&self, axis: usize, more: u64, like: &[u64]) -> Result<(Vec<u64>, u64)> {
+    /// This array with `more` along `axis`. Its shape is to be `like`, but for that axis.
+    fn longer(self, axis: usize, more: u64, like: &[u64]) -> Result<Longer> {
         let shape = self.layout().shape();
         let mut longer = shape.to_vec();
         let Some(extent) = longer.get_mut(axis) else {
@@ -196,21 +244,8 @@ impl Array {
             let array = self.layout().name().to_owned();
             return Err(ArrayError::Shape { array, expected: shape.to_vec(), found: like.to_vec() }.into());
         }
-        Ok((longer, first))
-    }
-
-    /// Takes the rows away that were reserved for an append to `old`, if nobody else has changed the
-    /// array since.
-    fn give_back(&self, old: &Array, lock: &Locked<'_>, store: &Arc<dyn Store>) -> Result<()> {
-        if store.checks_chunks() {
-            // Behind the end there are no keys to delete.
-            old.delete_outside(self, lock, store, None)?;
-        }
-        let (now, seen) = lock.read_document(store, self.path(), self.document_name(), None)?;
-        if now.as_ref() == Some(self.to_json()) && seen.replace(old.to_json(), None)? {
-            old.delete_outside(self, lock, store, None)?;
-        }
-        Ok(())
+        let (changed, stored) = self.reshaped(&longer)?;
+        Ok(Longer { old: self, changed, stored, first, mark: Mark::fresh() })
     }
 
     /// The array's metadata as it is stored now, and the object of it that is to be replaced.

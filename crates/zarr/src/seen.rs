@@ -10,7 +10,7 @@ use crate::locked::Locked;
 use crate::node::{self, StoredNode};
 use crate::path::join;
 use crate::{Format, Result};
-use hyperslab_store::{Ask, Expected, Key, Opened, Store};
+use hyperslab_store::{Ask, Expected, Key, Mark, Opened, Store, Version};
 use std::sync::Arc;
 
 /// A metadata object as it was when the node was read.
@@ -71,13 +71,33 @@ impl Seen<'_> {
     /// nothing has changed. What could not be read again is refused. `ask` is asked while this
     /// waits; `true` gives up.
     pub(crate) fn replace(&self, document: &Json, ask: Option<Ask<'_>>) -> Result<bool> {
+        self.replace_marked(document, Mark::fresh(), ask)
+    }
+
+    /// As [`Seen::replace`]; the new object has this mark ([`Seen::is_of`]).
+    pub(crate) fn replace_marked(&self, document: &Json, mark: Mark, ask: Option<Ask<'_>>) -> Result<bool> {
         let expected = match &self.was {
             None => return node::write_document(self.store, &self.key, document).map(|()| true),
             Some(None) => Expected::Absent,
             Some(Some(was)) => Expected::Same(&**was),
         };
         let text = node::check_document(&self.key, document)?;
-        Ok(self.store.swap(Key::new(&self.key)?, expected, &[text.as_bytes()], ask)?)
+        Ok(self.store.swap_marked(Key::new(&self.key)?, expected, mark, &[text.as_bytes()], ask)?)
+    }
+
+    fn version(&self) -> Option<Version<'_>> {
+        self.was.as_ref()?.as_ref()?.version()
+    }
+
+    /// Whether the replacement with this mark stored the object as it was seen. `None`: the object
+    /// has no mark.
+    pub(crate) fn is_of(&self, mark: Mark) -> Option<bool> {
+        self.version()?.is_of(mark)
+    }
+
+    /// Whether the replacement with this mark led to the object as it was seen.
+    pub(crate) fn follows(&self, mark: Mark) -> bool {
+        self.version().and_then(|version| version.follows(mark)).unwrap_or(false)
     }
 
     /// Whether the object is what it was. Where the store tells no versions, it is taken to be that.

@@ -4,7 +4,7 @@ use crate::testing::spec_of;
 use crate::{Array, Consolidation, Format, Group, Json, ZarrError};
 use hyperslab_array::{self as engine, Index, ReadOptions, Selection, Source, WriteOptions};
 use hyperslab_store::{
-    Entry, Expected, Key, MemoryStore, Opened, RangeRead, Result, Store, StoreError, Version,
+    Entry, Expected, Key, Mark, MemoryStore, Opened, Operation, RangeRead, Result, Store, StoreError, Version,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,8 +20,23 @@ struct Machine {
     /// The number of the contents of each object.
     versions: Arc<Mutex<BTreeMap<String, u64>>>,
     number: u64,
+    /// The marks of each object.
+    marks: Arc<Mutex<BTreeMap<String, String>>>,
     /// Happens before the next replacement of an object of this name.
     meanwhile: Mutex<Option<(&'static str, Meanwhile)>>,
+    /// What goes wrong with the next replacement of a document.
+    lie: Mutex<Option<Lie>>,
+}
+
+/// How an answer goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Lie {
+    /// It was done, and the answer is no.
+    DoneButNo,
+    /// It was done, and the answer is an error.
+    DoneButError,
+    /// It was not done: an error.
+    Error,
 }
 
 static MACHINES: AtomicU64 = AtomicU64::new(1);
@@ -31,6 +46,8 @@ impl Machine {
         Arc::new(Machine {
             objects: MemoryStore::new(),
             versions: Arc::default(),
+            marks: Arc::default(),
+            lie: Mutex::default(),
             number: MACHINES.fetch_add(1, Ordering::Relaxed),
             meanwhile: Mutex::default(),
         })
@@ -41,6 +58,8 @@ impl Machine {
         Arc::new(Machine {
             objects: self.objects.clone(),
             versions: self.versions.clone(),
+            marks: self.marks.clone(),
+            lie: Mutex::default(),
             number: MACHINES.fetch_add(1, Ordering::Relaxed),
             meanwhile: Mutex::default(),
         })
@@ -67,7 +86,7 @@ impl fmt::Debug for Machine {
 }
 
 #[derive(Debug)]
-struct Versioned<'s>(Box<dyn Opened + 's>, String);
+struct Versioned<'s>(Box<dyn Opened + 's>, String, Option<String>);
 
 impl Opened for Versioned<'_> {
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()> {
@@ -79,7 +98,7 @@ impl Opened for Versioned<'_> {
     }
 
     fn version(&self) -> Option<Version<'_>> {
-        Some(Version { tag: Some(&self.1), number: None })
+        Some(Version { tag: Some(&self.1), number: None, marks: self.2.as_deref() })
     }
 }
 
@@ -91,7 +110,9 @@ impl Store for Machine {
     fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>> {
         let versions = self.versions.lock().unwrap();
         let tag = versions.get(key.as_str()).map_or_else(String::new, u64::to_string);
-        Ok(self.objects.open(key, size)?.map(|opened| Box::new(Versioned(opened, tag)) as Box<dyn Opened>))
+        let marks = self.marks.lock().unwrap().get(key.as_str()).cloned();
+        let opened = self.objects.open(key, size)?;
+        Ok(opened.map(|opened| Box::new(Versioned(opened, tag, marks)) as Box<dyn Opened>))
     }
 
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool> {
@@ -131,8 +152,35 @@ impl Store for Machine {
         if fits {
             *now += 1;
             self.objects.write(key, parts)?;
+            self.marks.lock().unwrap().remove(key.as_str());
         }
         Ok(fits)
+    }
+
+    fn swap_marked(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        mark: Mark,
+        parts: &[&[u8]],
+        ask: Option<hyperslab_store::Ask<'_>>,
+    ) -> Result<bool> {
+        let before = self.marks.lock().unwrap().get(key.as_str()).cloned().unwrap_or_default();
+        let lie = self.lie.lock().unwrap().take();
+        let error = || StoreError::io(self, Operation::Write, key.as_str(), std::io::ErrorKind::Other);
+        if lie == Some(Lie::Error) {
+            self.happen(key.as_str());
+            return Err(error());
+        }
+        let done = self.swap(key, expected, parts, ask)?;
+        if done {
+            self.marks.lock().unwrap().insert(key.as_str().to_owned(), format!("{}{before}", mark.as_str()));
+        }
+        match lie {
+            Some(Lie::DoneButError) => Err(error()),
+            Some(_) => Ok(false),
+            None => Ok(done),
+        }
     }
 
     fn swap_out(
@@ -312,6 +360,52 @@ fn a_failed_append_gives_its_rows_back() {
             open(&first).resize(&[12, 3], None).unwrap();
             assert_eq!(read(&open(&first)), [1, 1, 1, 1, 1, 7, 7, 7, 7, 7, 7, 7]);
         }
+    }
+}
+
+/// The rows were reserved, and the server says no or nothing.
+#[test]
+fn rows_are_reserved_once() {
+    for format in FORMATS {
+        let first = Machine::new();
+        let mut mine = array(&first, format, 5);
+        set(&mine, 0, 5, 1).unwrap();
+        *first.lie.lock().unwrap() = Some(Lie::DoneButNo);
+        append(&mut mine, 2).unwrap();
+        assert_eq!(read(&open(&first)), [1, 1, 1, 1, 1, 2, 2, 2]);
+        // An error, and nobody has them: they go away.
+        *first.lie.lock().unwrap() = Some(Lie::DoneButError);
+        append(&mut mine, 3).unwrap_err();
+        assert_eq!(read(&open(&first)), [1, 1, 1, 1, 1, 2, 2, 2]);
+        // Another writer has reserved as many, with equal metadata: his stay.
+        let other = first.other();
+        first.meanwhile(if format == Format::V2 { ".zarray" } else { "zarr.json" }, move || {
+            append(&mut open(&other), 4).unwrap();
+        });
+        *first.lie.lock().unwrap() = Some(Lie::Error);
+        append(&mut mine, 3).unwrap_err();
+        assert_eq!(read(&open(&first)), [1, 1, 1, 1, 1, 2, 2, 2, 4, 4, 4]);
+    }
+}
+
+/// The rows of a failed append are gone already, and others have as many: these stay.
+#[test]
+fn rows_of_others_are_not_given_back() {
+    for format in FORMATS {
+        let first = Machine::new();
+        let mut mine = array(&first, format, 4);
+        set(&mine, 0, 4, 1).unwrap();
+        let (like, other) = (mine.layout().shape().to_vec(), first.other());
+        let failed = mine.append_with(0, 4, &like, None, |longer, from| {
+            set(longer, from, from + 4, 2)?;
+            open(&other).resize(&[4, 3], None)?;
+            let mut theirs = open(&other);
+            let like = theirs.layout().shape().to_vec();
+            theirs.append_with(0, 4, &like, None, |longer, first| set(longer, first, first + 4, 3))?;
+            Err(ZarrError::Interrupted)
+        });
+        assert!(matches!(failed, Err(ZarrError::Interrupted)), "{failed:?}");
+        assert_eq!(read(&open(&first)), [1, 1, 1, 1, 3, 3, 3, 3]);
     }
 }
 

@@ -8,7 +8,7 @@ use crc_fast::{CrcAlgorithm, Digest, checksum};
 use hyperslab_store as store;
 use hyperslab_store::fork::Mutex;
 use hyperslab_store::{
-    Ask, Begun, Cost, EachListed, EachOpened, Entry, Expected, Identity, ObjectLock, Opened, Opening,
+    Ask, Begun, Cost, EachListed, EachOpened, Entry, Expected, Identity, Mark, ObjectLock, Opened, Opening,
     RangeRead, Replacement, Staged, Stamp, Stamped,
 };
 use std::collections::HashMap;
@@ -228,8 +228,19 @@ impl Store for Summed {
         parts: &[&[u8]],
         ask: Option<Ask<'_>>,
     ) -> store::Result<bool> {
+        self.swap_marked(key, expected, Mark::fresh(), parts, ask)
+    }
+
+    fn swap_marked(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        mark: Mark,
+        parts: &[&[u8]],
+        ask: Option<Ask<'_>>,
+    ) -> store::Result<bool> {
         let sum = sum_of(parts);
-        let done = self.inner.swap(key, expected, parts, ask)?;
+        let done = self.inner.swap_marked(key, expected, mark, parts, ask)?;
         if done {
             self.note(key, Some(sum));
         }

@@ -10,6 +10,8 @@
 use super::{Id, entry, pick, resolved};
 use crate::client::{Contents, Fetched, Wanted};
 use bytes::Bytes;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -121,7 +123,7 @@ impl Folder {
         let directory = self.directory(id);
         let names: Vec<Name> = versions(&directory).into_values().flatten().collect();
         names.iter().find_map(|name| {
-            let file = File::open(directory.join(name.to_text())).ok()?;
+            let file = open_entry(&directory.join(name.to_text())).ok()?;
             entry::head(&file, id).map(|head| head.contents)
         })
     }
@@ -239,10 +241,18 @@ fn put_together(
     for (n, part) in pick(range, &ranges)? {
         let name = names.get(n)?;
         let path = directory.join(name.to_text());
-        let file = File::open(&path).ok()?;
-        let head = entry::head(&file, id).filter(|head| head.range == name.range);
-        let read = head.and_then(|head| entry::read(&file, &head, &part).map(|bytes| (head, bytes)));
-        let Some((head, bytes)) = read else {
+        let file = match open_entry(&path) {
+            Ok(file) => Some(file),
+            // Somebody has removed it, or this process has no more files.
+            Err(error) if error.kind() != io::ErrorKind::InvalidData => return None,
+            Err(_) => None,
+        };
+        let read = file.and_then(|file| {
+            let head = entry::head(&file, id).filter(|head| head.range == name.range)?;
+            let bytes = entry::read(&file, &head, &part)?;
+            Some((file, head, bytes))
+        });
+        let Some((file, head, bytes)) = read else {
             let _ = fs::remove_file(&path);
             return None;
         };
@@ -255,6 +265,20 @@ fn put_together(
         note_use(&file);
     }
     Some(Fetched { contents: contents?, range: range.clone(), pieces })
+}
+
+/// Opens an entry. [`io::ErrorKind::InvalidData`]: it is no regular file, so it is none of the
+/// cache's. Waits for nobody: a pipe has no other end.
+fn open_entry(path: &Path) -> io::Result<File> {
+    let foreign = || io::Error::from(io::ErrorKind::InvalidData);
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = match retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty())) {
+        Ok(file) => File::from(file),
+        // A link, a socket, a device without a driver.
+        Err(Errno::LOOP | Errno::NXIO | Errno::NODEV) => return Err(foreign()),
+        Err(error) => return Err(error.into()),
+    };
+    if file.metadata()?.is_file() { Ok(file) } else { Err(foreign()) }
 }
 
 /// Notes that an entry is in use. (What the system notes itself, it notes once a day.)
@@ -304,10 +328,11 @@ mod tests {
     use crate::client::{Contents, Fetched, Wanted};
     use bytes::Bytes;
     use std::fs::{self, File};
+    use std::process::Command;
     use std::time::{Duration, SystemTime};
 
     fn contents(tag: &str, size: u64) -> Contents {
-        Contents { size, tag: Some(tag.to_owned()), number: None, modified: 1 }
+        Contents { size, tag: Some(tag.to_owned()), number: None, modified: 1, marks: None }
     }
 
     fn fetched(tag: &str, size: u64, start: u64, bytes: &[u8]) -> Fetched {
@@ -372,6 +397,26 @@ mod tests {
             assert!(folder.find(&ID, &Wanted::All, None).is_none());
             assert!(!path.exists());
         }
+        // Nobody writes to a pipe, and a link leads out of the folder.
+        let outside = directory.path().join("outside");
+        fs::write(&outside, "theirs").unwrap();
+        let pipe = || assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let link = || std::os::unix::fs::symlink(&outside, &path).unwrap();
+        for make in [&pipe as &dyn Fn(), &link] {
+            make();
+            assert!(folder.find(&ID, &Wanted::All, Some(&contents("a", 4))).is_none());
+            assert!(folder.contents(&ID).is_none());
+            assert!(!fs::exists(&path).unwrap() && path.symlink_metadata().is_err());
+            folder.put(&ID, &fetched("a", 4, 0, b"0123")).unwrap();
+            assert_eq!(joined(folder.find(&ID, &Wanted::All, None)).unwrap(), b"0123");
+            fs::remove_file(&path).unwrap();
+        }
+        assert_eq!(fs::read(&outside).unwrap(), b"theirs");
+        // A directory stays: nothing is kept there.
+        fs::create_dir(&path).unwrap();
+        assert!(folder.find(&ID, &Wanted::All, None).is_none());
+        assert!(folder.put(&ID, &fetched("a", 4, 0, b"0123")).is_err());
+        fs::remove_dir(&path).unwrap();
         folder.sweep();
         assert_eq!(fs::read(at.join("notes.txt")).unwrap(), b"mine");
         for text in ["", "a", "0-1-2-3", "0000000000000001-a-5-5", "0000000000000001-a-0-5-6", "notes.txt"] {

@@ -3,7 +3,7 @@
 //! ```text
 //! magic, 8 bytes │ length of the head, u32 │ CRC-32C of the head, u32 │ head │ payload
 //! head: number of the object, 32 bytes │ size, modified, start, end of the range, 8 bytes each
-//!       │ entity tag │ version │ CRC-32C of each 64 KiB of the payload, 4 bytes each
+//!       │ entity tag │ version │ marks │ CRC-32C of each 64 KiB of the payload, 4 bytes each
 //! ```
 //!
 //! Numbers are little-endian. A text is its length (u16) and its bytes; `u16::MAX`: there is none. A
@@ -11,6 +11,7 @@
 
 use super::Id;
 use crate::client::Contents;
+use crate::marks::Marks;
 use bytes::Bytes;
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,7 +19,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// Changes with the layout.
-const MAGIC: [u8; 8] = *b"hslab 1\n";
+const MAGIC: [u8; 8] = *b"hslab 2\n";
 
 /// What stands before the head.
 const FRAME: u64 = 16;
@@ -26,7 +27,7 @@ const FRAME: u64 = 16;
 /// Bytes under one checksum. A part of an entry is read with at most so many more on each side.
 const BLOCK: u64 = 64 << 10;
 
-/// Tags and versions of more bytes are not kept. Servers send some 40.
+/// Tags and versions of more bytes are not kept. Servers send some 40. Marks have at most as many.
 const LONGEST_TEXT: usize = 1 << 10;
 
 /// What an entry says about itself.
@@ -53,8 +54,8 @@ pub(super) fn write(
         head.extend_from_slice(&number.to_le_bytes());
     }
     head.extend_from_slice(&contents.modified.to_le_bytes());
-    for text in [&contents.tag, &contents.number] {
-        let text = text.as_deref();
+    let marks = contents.marks.as_ref().map(Marks::as_str);
+    for text in [contents.tag.as_deref(), contents.number.as_deref(), marks] {
         let len = match text {
             None => u16::MAX,
             Some(text) if text.len() <= LONGEST_TEXT => u16::try_from(text.len()).unwrap_or(u16::MAX),
@@ -155,7 +156,11 @@ pub(super) fn head(file: &File, id: &Id) -> Option<Head> {
     }
     let (object, start, end) = (cursor.number()?, cursor.number()?, cursor.number()?);
     let modified = i64::from_le_bytes(cursor.bytes()?);
-    let (tag, number) = (cursor.text()?, cursor.text()?);
+    let (tag, number, marks) = (cursor.text()?, cursor.text()?, cursor.text()?);
+    let marks = marks.map(|marks| Marks::parse(&marks));
+    if marks == Some(None) {
+        return None;
+    }
     let (sums, rest) = cursor.0.as_chunks::<4>();
     let sums: Vec<u32> = sums.iter().copied().map(u32::from_le_bytes).collect();
     let len = end.checked_sub(start)?;
@@ -163,7 +168,7 @@ pub(super) fn head(file: &File, id: &Id) -> Option<Head> {
         && end <= object
         && len.div_ceil(BLOCK) == sums.len() as u64
         && payload.checked_add(len) == Some(size);
-    let contents = Contents { size: object, tag, number, modified };
+    let contents = Contents { size: object, tag, number, modified, marks: marks.flatten() };
     whole.then_some(Head { contents, range: start..end, sums, payload })
 }
 
@@ -190,6 +195,7 @@ pub(super) fn read(file: &File, head: &Head, wanted: &Range<u64>) -> Option<Byte
 mod tests {
     use super::{BLOCK, head, read, write};
     use crate::client::Contents;
+    use crate::marks::Marks;
     use bytes::Bytes;
     use std::fs::{self, File};
 
@@ -203,7 +209,9 @@ mod tests {
         let range = 1000..1000 + bytes.len() as u64;
         for (tag, number) in [(Some("\"tag\""), None), (None, Some("7")), (Some(""), Some("v"))] {
             let owned = |text: Option<&str>| text.map(str::to_owned);
-            let contents = Contents { size: 1 << 40, tag: owned(tag), number: owned(number), modified: -5 };
+            let marks = tag.and_then(|_| Marks::parse(&"abcdefgh".repeat(128)));
+            let contents =
+                Contents { size: 1 << 40, tag: owned(tag), number: owned(number), modified: -5, marks };
             let mut file = Vec::new();
             write(&mut file, &[7; 32], &contents, &range, &pieces).unwrap();
             fs::write(&path, &file).unwrap();

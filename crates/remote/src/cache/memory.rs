@@ -147,7 +147,7 @@ mod tests {
     use bytes::Bytes;
 
     fn fetched(tag: &str, start: u64, bytes: &[u8]) -> Fetched {
-        let contents = Contents { size: 1000, tag: Some(tag.into()), number: None, modified: 1 };
+        let contents = Contents { size: 1000, tag: Some(tag.into()), number: None, modified: 1, marks: None };
         let range = start..start + bytes.len() as u64;
         Fetched { contents, range, pieces: bytes.chunks(7).map(Bytes::copy_from_slice).collect() }
     }

@@ -29,6 +29,12 @@ pub enum Fault {
     Grow,
     /// The request is done, but the connection ends before the answer.
     Lost,
+    /// The request is done, but the answer is an error status.
+    Late(u16),
+    /// More bytes come than the range has, compressed; `true`: the head says how many.
+    Compressed(bool),
+    /// A range is answered with all of the object, as if it were the range.
+    Whole,
 }
 
 /// One request.
@@ -42,11 +48,23 @@ pub struct Seen {
     pub headers: BTreeMap<String, String>,
 }
 
+pub type Meanwhile = Box<dyn FnOnce() + Send>;
+
 /// Status, body, headers.
 pub type Refusal = (u16, String, Vec<(String, String)>);
 
 #[derive(Default)]
 pub struct State {
+    /// The metadata of objects that have some.
+    pub marks: Mutex<BTreeMap<String, String>>,
+    /// Whether metadata is not kept.
+    pub no_marks: AtomicBool,
+    /// Whether every condition is said not to be met.
+    pub refuses: AtomicBool,
+    /// Whether listings give the same token for ever.
+    pub repeats: AtomicBool,
+    /// Happens once, when a request has gone wrong, before the client hears of it.
+    pub meanwhile: Mutex<Option<Meanwhile>>,
     pub objects: Mutex<BTreeMap<String, (Vec<u8>, u64)>>,
     uploads: Mutex<BTreeMap<String, BTreeMap<u64, Vec<u8>>>>,
     version: AtomicU64,
@@ -118,6 +136,7 @@ impl Server {
 impl State {
     fn put(&self, path: &str, bytes: Vec<u8>) -> u64 {
         let version = self.version.fetch_add(1, SeqCst);
+        self.marks.lock().unwrap().remove(path);
         self.objects.lock().unwrap().insert(path.to_owned(), (bytes, version));
         version
     }
@@ -210,9 +229,19 @@ fn answer(
         .and_then(|(after, times, fault)| (number >= after && number - after < times).then_some(fault));
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let path = decode(path);
+    let happen = || {
+        let meanwhile = fault.and_then(|_| state.meanwhile.lock().unwrap().take());
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
+    };
     match fault {
-        Some(Fault::Reset) => return false,
+        Some(Fault::Reset) => {
+            happen();
+            return false;
+        }
         Some(Fault::Status(status)) => {
+            happen();
             let error = "<Error><Code>InternalError</Code><Message>told to fail</Message></Error>";
             let text = format!(
                 "HTTP/1.1 {status} x\r\ncontent-length: {}\r\nx-amz-request-id: REQ1\r\n\r\n{error}",
@@ -243,18 +272,36 @@ fn answer(
         _ => {}
     }
     let refusal = state.refusal.lock().unwrap().clone();
-    let answer = match refusal {
+    let mut answer = match refusal {
         Some((status, body, headers)) => Answer { status, headers, body: body.into_bytes() },
         None => respond(state, method, &path, query, headers, body),
     };
-    if fault == Some(Fault::Lost) {
-        return false;
+    match fault {
+        Some(Fault::Lost) => {
+            happen();
+            return false;
+        }
+        Some(Fault::Late(status)) => {
+            happen();
+            answer = Answer { body: b"<Error><Code>InternalError</Code></Error>".to_vec(), ..plain(status) };
+        }
+        Some(Fault::Compressed(_)) if answer.status < 300 => {
+            answer.headers.push(("content-encoding".into(), "gzip".into()));
+            answer.body.extend_from_slice(&[7; 30]);
+        }
+        Some(Fault::Whole) if answer.status == 206 => {
+            answer.body = state.objects.lock().unwrap().get(&path).unwrap().0.clone();
+        }
+        _ => {}
     }
+    let ends = fault == Some(Fault::Compressed(false));
     let mut text = format!("HTTP/1.1 {} x\r\nx-amz-request-id: REQ1\r\n", answer.status);
     for (name, value) in &answer.headers {
         text += &format!("{name}: {value}\r\n");
     }
-    if answer.status != 204 && !answer.headers.iter().any(|(name, _)| name == "content-length") {
+    if ends {
+        text += "connection: close\r\n";
+    } else if answer.status != 204 && !answer.headers.iter().any(|(name, _)| name == "content-length") {
         text += &format!("content-length: {}\r\n", answer.body.len());
     }
     text += "\r\n";
@@ -267,8 +314,11 @@ fn answer(
             return false;
         }
     }
-    stream.write_all(&bytes).is_ok()
+    stream.write_all(&bytes).is_ok() && !ends
 }
+
+/// The header of metadata that is kept.
+const MARKS: &str = "x-amz-meta-hyperslab";
 
 fn tag(version: u64) -> String {
     format!("\"v{version}\"")
@@ -303,6 +353,9 @@ fn respond(
         "PUT" => put(state, path, headers, body),
         "POST" if parameter(query, "uploads").is_some() => {
             let id = format!("u{}", state.version.fetch_add(1, SeqCst));
+            if let Some(marks) = headers.get(MARKS) {
+                state.marks.lock().unwrap().insert(id.clone(), marks.clone());
+            }
             state.uploads.lock().unwrap().insert(id.clone(), BTreeMap::new());
             let body = format!(
                 "<InitiateMultipartUploadResult><Bucket>b</Bucket><Key>k</Key><UploadId>{id}</UploadId></InitiateMultipartUploadResult>"
@@ -310,11 +363,13 @@ fn respond(
             Answer { body: body.into_bytes(), ..plain(200) }
         }
         "POST" if parameter(query, "uploadId").is_some() => {
-            let Some(parts) = state.uploads.lock().unwrap().remove(&parameter(query, "uploadId").unwrap())
-            else {
-                return plain(404);
-            };
+            let id = parameter(query, "uploadId").unwrap();
+            let Some(parts) = state.uploads.lock().unwrap().remove(&id) else { return plain(404) };
             let version = state.put(path, parts.into_values().flatten().collect());
+            let mut kept = state.marks.lock().unwrap();
+            if let Some(marks) = kept.remove(&id).filter(|_| !state.no_marks.load(SeqCst)) {
+                kept.insert(path.to_owned(), marks);
+            }
             let body = format!(
                 "<CompleteMultipartUploadResult><ETag>{}</ETag></CompleteMultipartUploadResult>",
                 tag(version)
@@ -366,6 +421,9 @@ fn get(state: &State, method: &str, path: &str, headers: &BTreeMap<String, Strin
     if !state.no_tags.load(SeqCst) {
         answer.headers.push(("etag".into(), tag));
     }
+    if let Some(marks) = state.marks.lock().unwrap().get(path) {
+        answer.headers.push((MARKS.into(), marks.clone()));
+    }
     answer.headers.push(("last-modified".into(), "Wed, 01 Jan 2020 00:00:00 GMT".into()));
     let range = headers.get("range").filter(|_| !state.no_ranges.load(SeqCst));
     match range.and_then(|range| range.strip_prefix("bytes=")) {
@@ -405,6 +463,14 @@ fn put(state: &State, path: &str, headers: &BTreeMap<String, String>, body: Vec<
     {
         return plain(412);
     }
+    if state.refuses.load(SeqCst) && (if_match.is_some() || if_none_match.is_some()) {
+        return plain(412);
+    }
+    let mut marks = state.marks.lock().unwrap();
+    match headers.get(MARKS).filter(|_| !state.no_marks.load(SeqCst)) {
+        Some(new) => marks.insert(path.to_owned(), new.clone()),
+        None => marks.remove(path),
+    };
     objects.insert(path.to_owned(), (body, version));
     Answer { headers: vec![("etag".into(), tag(version))], ..plain(200) }
 }
@@ -424,6 +490,7 @@ fn list(state: &State, path: &str, query: &str) -> Answer {
             None => items.insert(key.to_owned(), Some((bytes.len(), *version))),
         };
     }
+    let after = if state.repeats.load(SeqCst) { String::new() } else { after };
     let left: Vec<_> = items.into_iter().filter(|(name, _)| *name > after).collect();
     let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let mut body = String::from("<ListBucketResult><Name>b</Name>");
@@ -436,7 +503,9 @@ fn list(state: &State, path: &str, query: &str) -> Answer {
             ),
         };
     }
-    if left.len() > PAGE {
+    if state.repeats.load(SeqCst) {
+        body += "<IsTruncated>true</IsTruncated><NextContinuationToken>again</NextContinuationToken>";
+    } else if left.len() > PAGE {
         body += &format!(
             "<IsTruncated>true</IsTruncated><NextContinuationToken>{}</NextContinuationToken>",
             escape(&left[PAGE - 1].0)

@@ -1,0 +1,177 @@
+//! Marks in the metadata of objects: they tell which replacements led to the present contents.
+//!
+//! A conditional replacement gives the object a mark that only its writer knows, before the marks
+//! that the object had when he read it. The marks go in a header, so the bytes stay as they are. A
+//! writer whose answer was lost looks at the object:
+//!
+//! 1. His mark is among those of the object: his replacement was done. Others may have replaced
+//!    the object since.
+//! 2. His mark is not there, but the mark of what he read is: it was not done.
+//! 3. Neither is there: others without marks have replaced the object, or more than [`MOST`] have,
+//!    or the server keeps no metadata. Then nobody knows.
+
+use crate::client::Contents;
+use hyperslab_store::Mark;
+use object_store::{Attribute, Attributes};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The name in the metadata: `x-amz-meta-hyperslab`, `x-goog-meta-hyperslab`, `x-ms-meta-hyperslab`.
+const NAME: Attribute = Attribute::Metadata(Cow::Borrowed("hyperslab"));
+
+/// Marks that an object keeps. S3 takes 2 KB of metadata in all; these are 1 KB. A hundred writers
+/// replace an object that often in some seconds.
+const MOST: usize = 128;
+
+/// Marks of an object, latest first, one behind the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Marks(Arc<str>);
+
+impl Marks {
+    /// The marks in a text. `None`: it is something else, of somebody else.
+    pub(crate) fn parse(text: &str) -> Option<Marks> {
+        let len = text.len();
+        let fits = len > 0 && len.is_multiple_of(Mark::LEN) && len <= MOST * Mark::LEN;
+        (fits && text.bytes().all(Mark::has_letter)).then(|| Marks(text.into()))
+    }
+
+    /// Those that came with an answer.
+    pub(crate) fn found(attributes: &Attributes) -> Option<Marks> {
+        attributes.get(&NAME).and_then(|text| Marks::parse(text.as_ref()))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn has(&self, mark: &str) -> bool {
+        self.0.as_bytes().chunks(Mark::LEN).any(|one| one == mark.as_bytes())
+    }
+}
+
+/// The history of an object as its writer read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct History(String);
+
+impl History {
+    /// Of no object.
+    pub(crate) fn none() -> Self {
+        History(Mark::of(u64::MAX).as_str().to_owned())
+    }
+
+    /// Of contents without marks: begins with what stands for them.
+    fn plain(tag: Option<&str>, number: Option<&str>) -> Self {
+        let mut hash = ring::digest::Context::new(&ring::digest::SHA256);
+        for text in [tag, number] {
+            let text = text.unwrap_or_default();
+            hash.update(&(text.len() as u64).to_le_bytes());
+            hash.update(text.as_bytes());
+        }
+        let number = hash.finish().as_ref().first_chunk().copied().map_or(0, u64::from_le_bytes);
+        History(Mark::of(number).as_str().to_owned())
+    }
+
+    /// Of contents with this tag, number and marks.
+    pub(crate) fn of(tag: Option<&str>, number: Option<&str>, marks: Option<&str>) -> Self {
+        marks.map_or_else(|| History::plain(tag, number), |marks| History(marks.to_owned()))
+    }
+
+    /// The metadata of contents that replace these.
+    pub(crate) fn with(&self, mark: Mark) -> Attributes {
+        let before = self.0.get(..(MOST - 1) * Mark::LEN).unwrap_or(&self.0);
+        let mut attributes = Attributes::new();
+        attributes.insert(NAME, format!("{}{before}", mark.as_str()).into());
+        attributes
+    }
+
+    /// The mark of the contents themselves.
+    fn last(&self) -> &str {
+        self.0.get(..Mark::LEN).unwrap_or_default()
+    }
+
+    /// What became of the replacement of these contents with this mark, by what is there now.
+    pub(crate) fn fate(&self, mark: Mark, now: &Contents) -> Fate {
+        match &now.marks {
+            Some(marks) if marks.has(mark.as_str()) => Fate::Done,
+            Some(marks) if marks.has(self.last()) => Fate::NotDone,
+            // Whoever read contents without marks finds them unchanged.
+            None if *self == History::plain(now.strong(), now.number.as_deref()) => Fate::NotDone,
+            _ => Fate::Unknown,
+        }
+    }
+}
+
+/// What became of a replacement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It was done. Others may have replaced the object since.
+    Done,
+    /// It was not.
+    NotDone,
+    /// The object does not tell.
+    Unknown,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fate, History, MOST, Marks, NAME};
+    use crate::client::Contents;
+    use hyperslab_store::Mark;
+
+    fn contents(tag: &str, marks: Option<&str>) -> Contents {
+        let marks = marks.and_then(Marks::parse);
+        Contents { size: 1, tag: Some(tag.to_owned()), number: None, modified: 0, marks }
+    }
+
+    /// What is there after a replacement.
+    fn after(history: &History, mark: Mark, tag: &str) -> Contents {
+        let attributes = history.with(mark);
+        contents(tag, attributes.get(&NAME).map(AsRef::as_ref))
+    }
+
+    fn read(contents: &Contents) -> History {
+        History::of(contents.strong(), None, contents.marks.as_ref().map(Marks::as_str))
+    }
+
+    #[test]
+    fn an_object_tells_what_became_of_a_replacement() {
+        let [mine, theirs] = [Mark::fresh(), Mark::fresh()];
+        for (base, was) in [
+            (History::none(), None),
+            (read(&contents("a", None)), Some(contents("a", None))),
+            (read(&contents("a", Some("abcdefgh"))), Some(contents("a", Some("abcdefgh")))),
+        ] {
+            // Nothing has happened; mine; mine, and theirs behind it; theirs in its place.
+            assert!(was.is_none_or(|was| base.fate(mine, &was) == Fate::NotDone));
+            let done = after(&base, mine, "b");
+            assert_eq!(base.fate(mine, &done), Fate::Done);
+            assert_eq!(base.fate(mine, &after(&read(&done), theirs, "c")), Fate::Done);
+            assert_eq!(base.fate(mine, &after(&base, theirs, "b")), Fate::NotDone);
+            // Somebody without marks, and then others.
+            let plain = contents("p", None);
+            assert_eq!(base.fate(mine, &plain), Fate::Unknown);
+            assert_eq!(base.fate(mine, &after(&read(&plain), theirs, "d")), Fate::Unknown);
+        }
+    }
+
+    #[test]
+    fn an_object_keeps_the_last_marks() {
+        let base = History::none();
+        let mine = Mark::fresh();
+        let mut now = after(&base, mine, "t");
+        for n in 1..MOST {
+            assert_eq!(base.fate(mine, &now), Fate::Done, "{n}");
+            now = after(&read(&now), Mark::fresh(), "t");
+        }
+        assert_eq!(now.marks.as_ref().map(|marks| marks.as_str().len()), Some(MOST * Mark::LEN));
+        now = after(&read(&now), Mark::fresh(), "t");
+        assert_eq!(base.fate(mine, &now), Fate::Unknown);
+    }
+
+    #[test]
+    fn metadata_of_others_is_no_mark() {
+        for text in ["", "abc", "abcdefg h", "abcdefg!", &"a".repeat(Mark::LEN * (MOST + 1))] {
+            assert_eq!(Marks::parse(text), None, "{text}");
+        }
+    }
+}
