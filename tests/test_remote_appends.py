@@ -148,9 +148,7 @@ def test_an_append_that_fails_leaves_no_rows(server: Server, zarr_format: Any) -
 
 
 def test_appends_take_as_many_requests_as_before(server: Server) -> None:
-    array = hs.create_array(
-        _url("a"), shape=(0,), chunks=(4,), dtype="i8", storage_options=server.s3_options
-    )
+    array = hs.create_array(_url("a"), shape=(0,), chunks=(4,), dtype="i8", storage_options=server.s3_options)
     for _ in range(2):
         server.reset()
         array.append(np.arange(4))
@@ -170,7 +168,9 @@ def test_consolidating_says_what_became_of_it(server: Server) -> None:
     """Every change of a document, with an answer that is lost after it was done."""
     url, options = "s3://bucket/g.zarr", server.s3_options
     server.control(
-        faults=[{"do": "status", "status": 500, "late": True, "method": "PUT", "chance": 0.5, "times": FOR_EVER}]
+        faults=[
+            {"do": "status", "status": 500, "late": True, "method": "PUT", "chance": 0.5, "times": FOR_EVER}
+        ]
     )
     group = hs.create_group(url, storage_options=options)
     for n in range(4):
