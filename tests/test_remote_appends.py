@@ -1,4 +1,4 @@
-"""Appends of several processes to arrays on a server that fails: each row that was acknowledged is there once,
+"""Appends of several processes to arrays on a server that fails: each acknowledged row is there once,
 and no row is nobody's.
 """
 
