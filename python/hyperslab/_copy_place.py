@@ -122,8 +122,7 @@ class Place:
         with self.alone(make=True):
             if self.plan(plan) is not None:
                 raise DestinationError(f"{plan.destination}: another run has just begun a copy to it")
-            journal = self._root / "journal"
-            if self._local is not None and journal.is_dir():
+            if self._local is not None and (journal := self._root / "journal").is_dir():
                 # What a worker left that came too late. The directory itself has the lock.
                 for left in (*self._root.iterdir(), *journal.iterdir()):
                     if left.is_dir() and left != journal:

@@ -383,7 +383,7 @@ class CopyPlan:
         resume : bool, default False
             Whether to go on with a copy that was not finished. Tasks are skipped if what they have written is
             as they left it (see ``check``). Without a journal everything is copied. If the destination has
-            the metadata of the copy already, and ``overwrite`` is not set, all elements are compared with the
+            the metadata of the copy, and ``overwrite`` is not set, all elements are compared with the
             source, and nothing is copied if all are equal. A journal of another plan is refused. A run that
             still lives stops when another one resumes its copy.
         check : {"stamps", "contents"}, default "stamps"
