@@ -307,7 +307,7 @@ impl<'o> Walked<'o> {
         for job in &jobs {
             fill_rest(job, options)?;
         }
-        if self.consolidated {
+        if self.consolidated && store.consolidates() {
             zarr::Group::open(store, base, Some(format), Consolidation::Ignore)?.consolidate(ask)?;
         }
         self.report.elapsed = start.elapsed();
