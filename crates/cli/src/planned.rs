@@ -30,7 +30,7 @@ pub struct PlannedCopy {
     pub max_memory: u64,
     /// Whether what cannot be copied is left out.
     pub skip_unsupported: bool,
-    /// Whether the copy of a group gets consolidated metadata.
+    /// `true`: the copy of a group gets consolidated metadata.
     pub consolidated: bool,
     /// Whether everything is flushed to the disk.
     pub fsync: bool,

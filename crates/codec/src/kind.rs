@@ -33,10 +33,10 @@ pub struct Context<'a> {
     pub shape: Cow<'a, [u64]>,
     /// The first axis is the fastest instead (`"order": "F"` of Zarr v2).
     pub fortran: bool,
-    /// Whether elements go to the next codec by value: they have the byte order of `dtype`, also
-    /// if that codec's configuration names the other one. So it is in Zarr v3, up to the first
-    /// filter of numcodecs. A codec of Zarr v2, or behind such a filter, takes bytes for what its
-    /// configuration names.
+    /// `true` if elements go to the next codec by value. They then have the byte order of `dtype`,
+    /// also if that codec's configuration names the other one. Zarr v3 does this up to the first
+    /// filter of numcodecs. A codec of Zarr v2, or behind such a filter, takes bytes for elements
+    /// of the type that its configuration names.
     pub by_value: bool,
     /// The fill value: one element in `dtype`'s byte order. If elements have variable length: its
     /// bytes.

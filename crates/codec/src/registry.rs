@@ -191,8 +191,8 @@ pub fn makes_bytes(name: &str) -> bool {
     }
 }
 
-/// Whether the codec of a Zarr v3 name is one from array to array; `None`: it is one that only a
-/// finder knows.
+/// Tells if the codec of a Zarr v3 name goes from array to array. `None`: only a finder knows the
+/// codec.
 pub fn is_filter(name: &str) -> Option<bool> {
     let name = current_name(name);
     let line = CODECS.0.iter().chain(registered::all()).find(|line| line.v3.contains(&name))?;

@@ -1,4 +1,4 @@
-//! Memory of sizes that files and users choose. Where there is none, that is an error and no abort.
+//! Memory of sizes that files and users choose. A lack of memory is an error and no abort.
 
 use crate::{CodecError, Result};
 use bytemuck::Zeroable;
@@ -15,12 +15,12 @@ pub fn zeros<T: Zeroable>(len: usize) -> Option<Vec<T>> {
     bytemuck::allocation::try_zeroed_slice_box(len).ok().map(Vec::from)
 }
 
-/// Whether memory suffices to open an array with elements of `size` bytes.
+/// Returns `true` if memory suffices to open an array with elements of `size` bytes.
 pub fn for_elements(size: usize) -> bool {
     size <= LARGE_ELEMENT || Vec::<u8>::new().try_reserve_exact(size.saturating_mul(COPIES)).is_ok()
 }
 
-/// Makes room for `more` bytes behind those of a buffer.
+/// Makes room for `more` bytes at the end of a buffer.
 pub(crate) fn reserve(buf: &mut Vec<u8>, more: usize, codec: &'static str) -> Result<()> {
     buf.try_reserve(more).map_err(|_| CodecError::memory(codec, more))
 }

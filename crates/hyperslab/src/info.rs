@@ -195,8 +195,8 @@ impl Info {
     }
 
     /// How many times smaller the stored chunks are than their elements; `None` if nothing is known to
-    /// be stored, or elements are of variable length. Chunks that are not stored do not count; but
-    /// those of a shard that is stored do, which makes this an estimate where there are shards.
+    /// be stored, or elements are of variable length. Chunks that are not stored do not count. All
+    /// chunks of a stored shard do, which makes this an estimate where there are shards.
     pub fn ratio(&self) -> Option<f64> {
         let (stored, bytes) = (self.chunks_stored? as f64, self.bytes_stored?);
         let elements = match &self.shards {

@@ -407,7 +407,7 @@ pub(crate) trait ArrayNode: StoredNode {
         self.read_ragged(selection, options)
     }
 
-    /// The text of elements that nobody has written, if elements are text of any length.
+    /// The text of unwritten elements, if elements are text of any length.
     fn absent_text(&self) -> Result<Option<Vec<u8>>> {
         Ok(self.fill().map(<[u8]>::to_vec))
     }

@@ -42,14 +42,14 @@ pub struct Dimension {
     pub unlimited: bool,
     /// Whether the dataset of this name holds no coordinates, but is there for the dimension only.
     pub without_variable: bool,
-    /// Whether that dataset is a scalar: HDF5 attaches such scales, NetCDF has no such dimension.
+    /// `true` if that dataset is a scalar: HDF5 attaches such scales, NetCDF has no such dimension.
     pub is_scalar: bool,
     /// Address of that dataset.
     pub address: u64,
 }
 
-/// Whether an attribute belongs to the format, so that no user has written it. (`CLASS` and `NAME`
-/// do so at dimension scales only.)
+/// Returns `true` if an attribute belongs to the format, so that no user has written it. (`CLASS`
+/// and `NAME` do so at dimension scales only.)
 pub fn is_reserved(attribute: &str) -> bool {
     matches!(
         attribute,
@@ -79,7 +79,7 @@ pub fn is_netcdf4(file: &File) -> Result<bool, Hdf5Error> {
     Ok(false)
 }
 
-/// Whether a dataset anywhere in a file is a dimension scale.
+/// Returns `true` if a dataset anywhere in a file is a dimension scale.
 pub fn has_scales(file: &File) -> Result<bool, Hdf5Error> {
     for group in groups(&file.root()?)? {
         for dataset in datasets(&group)? {
@@ -91,7 +91,7 @@ pub fn has_scales(file: &File) -> Result<bool, Hdf5Error> {
     Ok(false)
 }
 
-/// The name that a variable has in NetCDF, from that of its dataset.
+/// The name that a variable has in NetCDF, from the name of its dataset.
 pub fn variable_name(dataset: &str) -> &str {
     dataset.strip_prefix(NOT_COORDINATES).unwrap_or(dataset)
 }
@@ -162,7 +162,7 @@ pub fn dimension_names(dataset: &Dataset) -> Result<Option<Vec<Option<String>>>,
 pub struct Scale {
     /// Its number in the file (`_Netcdf4Dimid`).
     pub id: Option<i128>,
-    /// Whether it holds no coordinates, but is there for the dimension only.
+    /// `true` if it holds no coordinates, but is there for the dimension only.
     pub without_variable: bool,
 }
 

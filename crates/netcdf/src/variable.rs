@@ -67,8 +67,8 @@ impl Variable {
         Some([&[1], rest].concat())
     }
 
-    /// Where its chunks are: for each the place in the grid, the offset in the file, and its bytes.
-    /// Errors where one is not in the file.
+    /// The places of its chunks: for each the place in the grid, the offset in the file, and its
+    /// bytes. Fails if a chunk is not in the file.
     pub fn chunk_places(&self) -> Result<Vec<(Vec<u64>, u64, u64)>, NetcdfError> {
         let facts = &self.facts;
         if facts.shape.contains(&0) {
@@ -85,7 +85,7 @@ impl Variable {
         (0..records).map(place).collect()
     }
 
-    /// Where a chunk begins: that of a record, or of all elements.
+    /// The offset of a chunk: the chunk of a record, or the chunk of all elements.
     fn chunk_offset(&self, record: u64) -> Result<u64, NetcdfError> {
         let (facts, inner) = (&self.facts, &self.file.inner);
         let start = record.checked_mul(facts.step).and_then(|at| at.checked_add(facts.declared.begin));

@@ -29,17 +29,17 @@ fn get(store: &dyn Store) -> Vec<u8> {
     buf
 }
 
-/// Replaces what is there now.
+/// Replaces the object that is there now.
 fn swap(store: &dyn Store, bytes: &[u8]) -> Result<bool, StoreError> {
     let was = store.open(key("x"), None)?;
     store.swap(key("x"), was.as_deref().map_or(Expected::Absent, Expected::Same), &[bytes], None)
 }
 
-/// What another writer does.
+/// The step of another writer.
 #[derive(Clone, Copy, Debug)]
 enum Other {
     Nothing,
-    /// Replaces what is there by bytes.
+    /// Replaces the object by bytes.
     Swaps(&'static [u8]),
     /// Writes bytes without a mark.
     Writes(&'static [u8]),
@@ -51,7 +51,7 @@ enum Other {
 fn lost_answers_are_told_apart() {
     const LOST: [Fault; 3] = [Fault::Lost, Fault::Late(500), Fault::Late(503)];
     const UNDONE: [Fault; 3] = [Fault::Reset, Fault::Status(500), Fault::Status(409)];
-    // Whether the request was done; what another writer does then; the answer; what is there.
+    // Is the request done? The next step of another writer; the answer; the object at the end.
     let cases: [(bool, Other, bool, Option<&[u8]>); 9] = [
         (true, Other::Nothing, true, Some(b"1")),
         (true, Other::Swaps(b"1"), true, Some(b"1")),
@@ -129,7 +129,7 @@ fn errors_say_whether_something_was_written() {
     let error = swap(&store, b"2").unwrap_err().to_string();
     assert!(error.contains("500") && error.contains("Nobody knows whether"), "{error}");
     server.heal();
-    // The marks of all writers come with the object; those of others behind the last one.
+    // The marks of all writers come with the object; marks of others stand behind the last one.
     let mine = Mark::fresh();
     let was = store.open(key("x"), None).unwrap().unwrap();
     assert!(store.swap_marked(key("x"), Expected::Same(&*was), mine, &[b"3"], None).unwrap());
@@ -179,7 +179,7 @@ fn a_replacement_takes_as_many_requests_as_before() {
     assert_eq!(count(), 4);
 }
 
-/// The server says what is there, and always refuses to replace that.
+/// The server names a version, and always refuses to replace that version.
 #[test]
 fn writers_come_to_an_end() {
     let server = Server::start();

@@ -21,7 +21,7 @@ fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// One test: what is held open is a matter of the whole process.
+/// One test: the whole process shares the files that are held open.
 #[test]
 fn few_files_are_open_at_a_time() {
     let dir = tempfile::tempdir().unwrap();

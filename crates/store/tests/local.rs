@@ -301,7 +301,7 @@ fn other_kinds_of_files() {
         refused(store.read_exact(key(name), &mut []));
         refused(store.read_ranges(key(name), None, &mut []));
         refused(store.read_ranges(key(name), Some(5), &mut []));
-        // What gives bytes without end is told by its size, which nobody knows here.
+        // Files without end are told by their size, which nobody knows here.
         if !matches!(name, "zero" | "full") {
             refused(store.read_ranges(key(name), None, &mut [RangeRead { offset: 3, buf: &mut [0; 10] }]));
         }

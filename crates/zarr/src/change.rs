@@ -28,7 +28,7 @@ struct Longer {
     stored: StoredNode,
     /// The first new index.
     first: u64,
-    /// Of the metadata that reserves the rows.
+    /// The mark of the metadata that reserves the rows.
     mark: Mark,
 }
 
@@ -36,8 +36,8 @@ impl Longer {
     /// Takes the rows away that were reserved, if nobody else has changed the array since. `known`:
     /// they were reserved for certain.
     ///
-    /// Objects stay. Others may append to the same chunks from now on, and what was written is
-    /// overwritten before it comes into view.
+    /// Objects stay. Others may append to the same chunks from now on. Written elements are
+    /// overwritten before they come into view.
     fn give_back(&self, lock: &Locked<'_>, store: &Arc<dyn Store>, known: bool) -> Result<()> {
         if known && store.checks_chunks() {
             // Behind the end there are no keys to delete.
@@ -153,7 +153,8 @@ impl Array {
     ///
     /// A server has no locks: there the metadata is replaced before, so the new rows are seen
     /// without their values first. If `write` fails, they go away, unless somebody else has
-    /// appended behind them; a killed writer leaves them. So it is in a store that checks chunks.
+    /// appended behind them; a killed writer leaves them. The same holds for a store that checks
+    /// chunks.
     pub fn append_with<E: From<ZarrError>>(
         &mut self,
         axis: usize,
@@ -181,7 +182,7 @@ impl Array {
                 Ok(true) => break (longer, seen),
                 Ok(false) => tried = Some(longer),
                 Err(error) => {
-                    // Nobody else gives back rows of which nobody knows whether they are reserved.
+                    // Nobody knows whether the rows are reserved, and nobody else gives them back.
                     if matches!(error, ZarrError::Store(_)) {
                         let _ = longer.give_back(&lock, &store, false);
                     }
@@ -195,7 +196,7 @@ impl Array {
         if more > 0
             && let Err(error) = write(changed, *first)
         {
-            // The first error is the one to report. What stays would be invisible, too.
+            // Report the first error. Elements that stay would be invisible, too.
             let _ = if reserves(&seen) {
                 longer.give_back(&lock, &store, true)
             } else {
@@ -229,7 +230,7 @@ impl Array {
         }
     }
 
-    /// This array with `more` along `axis`. Its shape is to be `like`, but for that axis.
+    /// This array with `more` along `axis`. Its shape must be `like`, but for that axis.
     fn longer(self, axis: usize, more: u64, like: &[u64]) -> Result<Longer> {
         let shape = self.layout().shape();
         let mut longer = shape.to_vec();

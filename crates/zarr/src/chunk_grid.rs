@@ -16,7 +16,7 @@ use crate::json::Json;
 use crate::metadata::{MAX_RANK, chunk_sizes};
 use hyperslab_array::{ChunkGrid, Dims};
 
-/// So many shapes of chunks are each put together. To make the codecs of one takes some 10 µs.
+/// Up to this many shapes of chunks, all are listed. To make the codecs of one takes some 10 µs.
 const MOST_SHAPES: usize = 1024;
 
 /// The chunks along an axis of a rectilinear grid.
@@ -232,8 +232,8 @@ impl GridMetadata {
         Ok(GridMetadata { chunk, axes: Some(axes) })
     }
 
-    /// The shapes of chunks, also of those behind the array's end. Of very many, for each length along
-    /// an axis one that has it.
+    /// The shapes of chunks, also behind the array's end. If there are more than `MOST_SHAPES`: for
+    /// each length along an axis one shape that has it.
     pub(crate) fn shapes(axes: &[AxisChunks]) -> Vec<Dims> {
         let distinct = |axis: &AxisChunks| {
             let mut lengths: Vec<u64> = axis.lengths().collect();

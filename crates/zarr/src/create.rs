@@ -160,8 +160,8 @@ pub(crate) fn group(format: Format, attributes: Json) -> Vec<Document> {
     }
 }
 
-/// Removes what is stored below a path (`""`: everything in the store), whether it is a node or not;
-/// in one step where the store can do that. Elsewhere documents go first. `ask` is asked while this
+/// Removes all objects below a path (`""`: everything in the store), also if no node is there. This
+/// is one step where the store can do that. Elsewhere documents go first. `ask` is asked while it
 /// waits for others and deletes, `true` gives up.
 pub fn remove(store: &Arc<dyn Store>, path: &str, ask: Option<Ask<'_>>) -> Result<()> {
     let path = &normalize_path(path)?;

@@ -44,8 +44,8 @@ pub(crate) struct Metadata {
     pub(crate) compressors: Vec<Json>,
     /// The whole document: `zarr.json` or `.zarray`; as it should be, if another one is stored.
     pub(crate) document: Arc<Json>,
-    /// Whether the document is to be stored before chunks are written: by the one that is stored,
-    /// other readers do not find them.
+    /// `true` if the document must be stored before chunks are written: other readers do not find
+    /// them by the stored one.
     pub(crate) moves_chunks: bool,
 }
 

@@ -89,13 +89,13 @@ impl Seen<'_> {
         self.was.as_ref()?.as_ref()?.version()
     }
 
-    /// Whether the replacement with this mark stored the object as it was seen. `None`: the object
+    /// Tells if the replacement with this mark stored the object as it was seen. `None`: the object
     /// has no mark.
     pub(crate) fn is_of(&self, mark: Mark) -> Option<bool> {
         self.version()?.is_of(mark)
     }
 
-    /// Whether the replacement with this mark led to the object as it was seen.
+    /// Returns `true` if the replacement with this mark led to the object as it was seen.
     pub(crate) fn follows(&self, mark: Mark) -> bool {
         self.version().and_then(|version| version.follows(mark)).unwrap_or(false)
     }

@@ -24,7 +24,7 @@ struct Machine {
     marks: Arc<Mutex<BTreeMap<String, String>>>,
     /// Happens before the next replacement of an object of this name.
     meanwhile: Mutex<Option<(&'static str, Meanwhile)>>,
-    /// What goes wrong with the next replacement of a document.
+    /// The fault of the next replacement of a document.
     lie: Mutex<Option<Lie>>,
 }
 
@@ -373,7 +373,7 @@ fn rows_are_reserved_once() {
         *first.lie.lock().unwrap() = Some(Lie::DoneButNo);
         append(&mut mine, 2).unwrap();
         assert_eq!(read(&open(&first)), [1, 1, 1, 1, 1, 2, 2, 2]);
-        // An error, and nobody has them: they go away.
+        // The writer gets an error, and the rows belong to nobody: they go away.
         *first.lie.lock().unwrap() = Some(Lie::DoneButError);
         append(&mut mine, 3).unwrap_err();
         assert_eq!(read(&open(&first)), [1, 1, 1, 1, 1, 2, 2, 2]);

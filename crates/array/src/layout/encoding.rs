@@ -112,7 +112,7 @@ impl ChunkEncoding {
         ChunkEncoding { ends_early: true, ..self }
     }
 
-    /// Whether chunks need not be stored to their end.
+    /// Returns `true` if chunks need not be stored to their end.
     pub(crate) fn ends_early(&self) -> bool {
         self.ends_early
     }

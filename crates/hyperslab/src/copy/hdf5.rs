@@ -80,7 +80,7 @@ pub(crate) fn copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Cop
     })
 }
 
-/// The text of the elements of a dataset of strings that nobody has written.
+/// The text of unwritten elements, in a dataset of strings.
 pub(crate) fn absent_text(dataset: &Dataset) -> Result<Vec<u8>> {
     let Some(absent) = dataset.absent_value() else { return Ok(Vec::new()) };
     match Value::of(dataset.file(), dataset.element(), absent)? {

@@ -133,8 +133,8 @@ pub struct CopyOptions<'a> {
     /// About how much memory to use, in bytes. At least a chunk of source and destination are
     /// needed.
     pub max_memory: u64,
-    /// Whether a copy that needs more memory is refused with [`Error::Options`]. Otherwise a block of
-    /// the least size is taken, whatever it needs.
+    /// `true`: a copy that needs more memory is refused with [`Error::Options`]. `false`: a block
+    /// of the least size is taken, whatever it needs.
     pub memory_is_limit: bool,
     /// Whether to read the copy back and compare it with the source.
     pub verify: bool,
@@ -148,7 +148,7 @@ pub struct CopyOptions<'a> {
     pub fsync: bool,
     /// What of each array is copied; `None`: all.
     pub region: Option<Region>,
-    /// Whether the copy of a group gets no consolidated metadata.
+    /// `true`: the copy of a group gets no consolidated metadata.
     pub unconsolidated: bool,
     /// Gets the progress.
     pub progress: Option<&'a dyn Progress>,

@@ -38,8 +38,8 @@ impl Placed {
         Ok(placed)
     }
 
-    /// Whether every filter gets and makes elements of the types that it names. Else it takes bytes
-    /// for other elements, which readers of Zarr v3 do not do alike.
+    /// Returns `true` if every filter gets and makes elements of the types that it names. Other
+    /// filters take bytes for other elements, which readers of Zarr v3 do not do alike.
     pub(super) fn are_of_elements(&self, mut dtype: DataType) -> bool {
         self.filters.iter().all(|json| {
             let name = name(json).unwrap_or_default();
@@ -80,7 +80,7 @@ impl Placed {
         if let Some(serializer) = serializer {
             spec.serializer = Choice::Set(serializer);
         } else if !filters.is_empty() {
-            // Filters may make numbers of several bytes of those of one.
+            // Filters may turn numbers of one byte into numbers of several bytes.
             spec.serializer = Choice::Set(Json::from(&BytesCodec::metadata(Some(order))));
         }
         if let Choice::Set(before) = &mut spec.filters {

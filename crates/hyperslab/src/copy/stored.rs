@@ -137,8 +137,8 @@ fn put(part: &[u8], inner: &Block, whole: &mut [u8], outer: &Block, size: usize)
     Ok(())
 }
 
-/// Whether elements that nobody has written have another value in the target than in the source, so
-/// that they have to be written: Zarr v2 has `null` where no element is missing, which reads as zero.
+/// Returns `true` if unwritten elements have another value in the target than in the source. They
+/// must then be written: Zarr v2 has `null` where no element is missing, which reads as zero.
 pub(super) fn fills_differ(job: &Job) -> Result<bool> {
     let (source, target) = (&job.source, &job.target);
     if job.repack.is_some() {

@@ -41,7 +41,7 @@ pub(super) struct Walked<'o> {
     options: &'o CopyOptions<'o>,
     pub(super) groups: Vec<(String, Json)>,
     pub(super) arrays: Vec<Member>,
-    /// Whether the copy gets consolidated metadata.
+    /// `true`: the copy gets consolidated metadata.
     pub(super) consolidated: bool,
     notes: Notes,
     pub(super) report: CopyReport,
@@ -338,7 +338,7 @@ fn fill_rest(job: &Job, options: &CopyOptions<'_>) -> Result<()> {
     let Some(fill) = fill_in(&job.source, target) else { return Ok(()) };
     for axis in 0..window.shape.len() {
         options.check()?;
-        // Up to this axis what is copied, behind it everything.
+        // The copied part of axes before this one, the rest of this one, and all of axes behind it.
         let range = |(at, (copied, all)): (usize, (&u64, &u64))| match at.cmp(&axis) {
             Ordering::Less => 0..*copied,
             Ordering::Equal => *copied..*all,
@@ -360,8 +360,8 @@ fn fill_rest(job: &Job, options: &CopyOptions<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Compares what the arrays of a copy mean to people with what those of the source do: names of axes,
-/// attributes, and the value that marks missing elements.
+/// Compares the meaning of a copy's arrays with the source's arrays: names of axes, attributes, and
+/// the value that marks missing elements.
 fn verify_meaning(jobs: &[Job], promised: &[Variable], options: &CopyOptions<'_>) -> Result<()> {
     let has_names = promised.iter().any(|variable| variable.is_variable);
     let meaning = Meaning::Zarr { has_names };

@@ -14,11 +14,11 @@ use hyperslab_netcdf::netcdf4::{self, Dimension, Scale};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// What the datasets of a file of HDF5 or NetCDF mean to programs that know variables, as xarray: names
-/// of axes, lengths, attributes. Keeps what was found in the file so far.
+/// The meaning of a file's datasets (HDF5 or NetCDF) to programs that know variables, as xarray:
+/// names of axes, lengths, attributes. Keeps the facts that were found in the file so far.
 #[derive(Debug)]
 pub struct FileMeaning {
-    /// Whether its datasets are variables: it is NetCDF, or has dimension scales.
+    /// `true` if its datasets are variables: it is NetCDF, or has dimension scales.
     has_variables: bool,
     /// The root group, if it is HDF5.
     root: Option<hdf5::Group>,
@@ -99,7 +99,7 @@ impl FileMeaning {
         })
     }
 
-    /// Whether an attribute of a node is one that a user has written.
+    /// Returns `true` if a user has written this attribute of a node.
     pub fn is_of_user(&self, attribute: &str) -> bool {
         !netcdf4::is_reserved(attribute) || matches!(attribute, "CLASS" | "NAME") && !self.has_variables
     }
@@ -123,7 +123,7 @@ impl FileMeaning {
         }
     }
 
-    /// The path of a variable from that of its dataset.
+    /// The path of a variable, from the path of its dataset.
     pub fn variable_path(&self, path: &str) -> String {
         if !self.has_variables {
             return path.to_owned();
@@ -162,8 +162,8 @@ impl FileMeaning {
         Ok(Json::from(members).to_text(None))
     }
 
-    /// The user's attributes, and the names of those that cannot be read. In NetCDF a list of one
-    /// value is that value.
+    /// The user's attributes, and the names of unreadable ones. In NetCDF a list of one value is
+    /// that value.
     fn attributes(&self, found: &[Attribute]) -> Result<(Json, Vec<String>)> {
         let (mut json, mut unreadable) = (Json::object(), Vec::new());
         for attribute in found {

@@ -15,7 +15,7 @@ pub enum MissingValue {
 }
 
 impl MissingValue {
-    /// What an attribute of a file says, or of Zarr v2: a number, text, or a list of one of them.
+    /// Reads an attribute of a file, or of Zarr v2: a number, text, or a list of one of them.
     pub(crate) fn of_json(array: &Array, json: &Json) -> MissingValue {
         let one = match json.as_array() {
             Some([one]) if !matches!(array.dtype().kind(), Kind::Complex) => one,
@@ -24,8 +24,8 @@ impl MissingValue {
         element(array, one).map_or_else(|| MissingValue::Other(json.clone()), MissingValue::Value)
     }
 
-    /// What the attribute of Zarr v3 says, which xarray writes: numbers with a point are base 64 of
-    /// a little-endian float of 64 bits. A number itself is taken as what it is.
+    /// Reads the attribute of Zarr v3, which xarray writes: numbers with a point are base 64 of a
+    /// little-endian float of 64 bits. A plain number stands for itself.
     pub(crate) fn of_v3(array: &Array, json: &Json) -> MissingValue {
         let (dtype, vlen) = (array.dtype(), array.vlen());
         let decoded = match (dtype.kind(), json) {
@@ -47,8 +47,8 @@ impl MissingValue {
         decoded.map_or_else(|| Self::of_json(array, json), MissingValue::Value)
     }
 
-    /// What the attribute of Zarr v3 is to be. `None`: xarray refuses arrays of this type that have
-    /// one, so it is left out.
+    /// Makes the attribute of Zarr v3. `None`: xarray refuses arrays of this type that have one, so
+    /// it is left out.
     pub(crate) fn to_v3(&self, array: &Array) -> Option<Json> {
         let (dtype, bytes) = match self {
             MissingValue::None => return None,
@@ -99,7 +99,7 @@ impl MissingValue {
         }
     }
 
-    /// What the attribute says, if that is none of the element type.
+    /// The attribute's value, if it is no element of the array's type.
     pub(crate) fn other(&self) -> Option<&Json> {
         match self {
             MissingValue::Other(json) => Some(json),
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn attributes_of_zarr_v3_are_those_of_xarray() {
-        // What `xarray.backends.zarr.FillValueCoder.encode` gives.
+        // Results of `xarray.backends.zarr.FillValueCoder.encode`.
         for (dtype, said, written) in [
             ("<f8", "-9999.0", r#""AAAAAICHw8A=""#),
             ("<f4", "0.10000000149011612", r#""AAAAoJmZuT8=""#),

@@ -1,4 +1,4 @@
-//! What arrays and groups mean to people: one description, whatever the format is.
+//! The meaning of arrays and groups to people: one description, whatever the format is.
 //!
 //! Programs like xarray see *variables*: arrays whose axes have names, with attributes, and with a
 //! value that marks missing elements (`_FillValue`). Each format says that in other words:
@@ -40,35 +40,35 @@ const MISSING_VALUE: &str = "missing_value";
 /// How names of attributes begin that NCZarr keeps for itself, in any case.
 const NCZARR: &str = "_nc";
 
-/// What the arrays of one hierarchy have in common.
+/// The facts that the arrays of one hierarchy share.
 #[derive(Debug)]
 pub(crate) enum Meaning {
     /// A file of HDF5 or NetCDF.
     File(FileMeaning),
-    /// Of Zarr: whether an array has names of axes. If so, scalars are variables, too.
+    /// A hierarchy of Zarr. If any array has names of axes, scalars are variables, too.
     Zarr { has_names: bool },
 }
 
 /// An array as programs see it that know variables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variable {
-    /// Whether axes have names, so that the array is a variable and not plain.
+    /// `true` if axes have names: the array is a variable and not plain.
     pub is_variable: bool,
     /// Names of the axes. A variable has all of them.
     pub dimension_names: Option<Vec<Option<String>>>,
     /// Elements per axis. A variable may be shorter in its file than its unlimited dimensions are;
     /// the rest is fill value.
     pub shape: Dims,
-    /// The user's attributes, an object. Those of a variable do not have `_FillValue`.
+    /// The user's attributes, an object. Attributes of a variable do not have `_FillValue`.
     pub attributes: Json,
-    /// What marks missing elements of a variable.
+    /// The value that marks missing elements of a variable.
     pub missing: MissingValue,
     /// Names of attributes whose values cannot be read or have no words in JSON.
     pub unreadable: Vec<String>,
 }
 
 impl Meaning {
-    /// `arrays`: those of the hierarchy, if it is of Zarr.
+    /// `arrays`: the hierarchy's arrays, if it is of Zarr.
     pub(crate) fn of<'a>(node: &Node, mut arrays: impl Iterator<Item = &'a Array>) -> Result<Meaning> {
         match node.file() {
             Some(file) => Ok(Meaning::File(FileMeaning::of(&file)?)),
@@ -87,7 +87,7 @@ impl Meaning {
         }
     }
 
-    /// The attributes of a group, and the names of those that cannot be read.
+    /// The attributes of a group, and the names of unreadable ones.
     pub(crate) fn group_attributes(&self, group: &Group) -> Result<(Json, Vec<String>)> {
         match self {
             Meaning::File(file) => file.group_attributes(group),
@@ -95,7 +95,7 @@ impl Meaning {
         }
     }
 
-    /// The path of a variable from that of its dataset.
+    /// The path of a variable, from the path of its dataset.
     pub(crate) fn path(&self, path: &str) -> String {
         match self {
             Meaning::File(file) => file.variable_path(path),
@@ -117,7 +117,7 @@ impl Variable {
             };
             return Some(format!("its axes are ({}), expected ({})", named(copy), named(self)));
         }
-        // Of text, the missing value is this attribute in Zarr v3.
+        // The missing value of text is this attribute in Zarr v3.
         let members = |json: &Json| {
             json.as_object().unwrap_or_default().iter().filter(|(name, _)| name != MISSING_VALUE).count()
         };
@@ -133,7 +133,7 @@ impl Variable {
         (is_kept && own != found).then(|| format!("the value of missing elements is {found}, expected {own}"))
     }
 
-    /// The array in the words of a format. `absent`: the value of elements that nobody has written.
+    /// The array in the words of a format. `absent`: the value of unwritten elements.
     pub(crate) fn words(&self, array: &Array, absent: Option<Vec<u8>>, format: zarr::Format) -> Words {
         Words::of(self, array, absent, format)
     }

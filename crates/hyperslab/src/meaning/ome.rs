@@ -31,7 +31,7 @@ const PARTS: [&str; 8] = [MULTISCALES, OMERO, LABELS, IMAGE_LABEL, PLATE, WELL, 
 /// The most axes that an image has.
 const MOST_AXES: usize = 5;
 
-/// Turns OME-Zarr metadata of one Zarr format into that of the other, in all groups of a hierarchy.
+/// Turns OME-Zarr metadata of one Zarr format into the other's, in all groups of a hierarchy.
 ///
 /// `groups` are paths, relative to one place, and attributes. All are needed at once: an attribute
 /// named `labels` belongs to OME-Zarr only beside or above an image. Nothing changes between equal
@@ -93,12 +93,13 @@ fn stated(part: &Json) -> Option<&str> {
     part.get(VERSION)?.as_str()
 }
 
-/// Whether the part is of version 0.4, as far as it states a version.
+/// Returns `true` if the part is of version 0.4, or states no version.
 fn is_v2(part: &Json) -> bool {
     part.as_object().is_some() && part.get(VERSION).is_none_or(|version| version.as_str() == Some(V2_VERSION))
 }
 
-/// Whether `multiscales` is that of version 0.4, and not an earlier one's or another convention's.
+/// Returns `true` if `multiscales` is of version 0.4, and not of an earlier one or of another
+/// convention.
 fn is_image(multiscales: &Json) -> bool {
     let is_one = |multiscale: &Json| {
         let datasets = datasets(multiscale);
@@ -112,7 +113,7 @@ fn is_image(multiscales: &Json) -> bool {
     multiscales.as_array().is_some_and(|all| !all.is_empty() && all.iter().all(is_one))
 }
 
-/// Whether these are attributes of an image of version 0.4.
+/// Returns `true` if these are attributes of an image of version 0.4.
 fn has_image(attributes: &Json) -> bool {
     attributes.get(MULTISCALES).is_some_and(is_image)
 }
@@ -130,7 +131,7 @@ fn texts(list: &Json) -> Option<Vec<&str>> {
     list.as_array()?.iter().map(Json::as_str).collect()
 }
 
-/// A group's place, and that of the group around it, which the root has not.
+/// Splits a group's path into the path of the group around it, and its name. `None`: it is the root.
 fn split(path: &str) -> Option<(&str, &str)> {
     match path.rsplit_once('/') {
         Some(split) => Some(split),
@@ -173,7 +174,7 @@ fn to_v3(groups: &mut [(String, Json)]) {
     }
 }
 
-/// Moves what is a part of version 0.4 into the attribute of version 0.5.
+/// Moves the parts of version 0.4 into the attribute of version 0.5.
 fn wrap(attributes: &mut Json, is_part: impl Fn(&str, &Json) -> bool) {
     let Json::Object(members) = attributes else { return };
     let Some(first) = members.iter().position(|(name, value)| is_part(name, value)) else { return };
@@ -219,7 +220,7 @@ fn unwrap(attributes: &mut Json) {
     let (parts, rest): (Vec<_>, Vec<_>) =
         ome.iter().cloned().partition(|(name, _)| PARTS.contains(&name.as_str()));
     let clashes = |(name, _): &(String, Json)| members.iter().any(|(other, _)| other == name);
-    // Where another convention has the same name, both can only stay where they are.
+    // If another convention has the same name, both can only stay where they are.
     if !is_v3 || parts.is_empty() || parts.iter().any(clashes) {
         return;
     }
@@ -235,7 +236,7 @@ fn unwrap(attributes: &mut Json) {
         }
         moved.push((name, part));
     }
-    // What is no part has no place in 0.4.
+    // Other members have no place in 0.4.
     let rest: Vec<_> = rest.into_iter().filter(|(name, _)| name != VERSION).collect();
     if !rest.is_empty() {
         moved.push((OME.to_owned(), Json::Object(rest)));
@@ -243,7 +244,7 @@ fn unwrap(attributes: &mut Json) {
     members.splice(place..=place, moved);
 }
 
-/// Whether an attribute `ome` with this member holds metadata of its own.
+/// Returns `true` if an attribute `ome` with this member holds metadata of its own.
 fn is_known(name: &str) -> bool {
     name == VERSION || PARTS.contains(&name)
 }
@@ -375,7 +376,7 @@ mod tests {
         ] {
             assert_eq!(v3(text), (text.to_owned(), text.to_owned()));
         }
-        // What has no place in 0.4 stays in its attribute.
+        // Members without a place in 0.4 stay in their attribute.
         let text = r#"{"ome": {"version": "0.5", "well": {"images": []}, "mine": 1}, "z": 2}"#;
         let (v2, back) = v3(text);
         assert_eq!(v2, r#"{"well": {"images": []}, "ome": {"mine": 1}, "z": 2}"#);

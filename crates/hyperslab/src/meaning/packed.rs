@@ -13,17 +13,17 @@
 use crate::{Array, ByteOrder, DataType, Error, Format, Json, Kind, Result};
 use half::f16;
 
-/// What stored numbers stand for. The default: for themselves.
+/// The values that stored numbers stand for. By default they stand for themselves.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Packing {
     /// Stored elements that are missing, in the machine's byte order.
     pub missing: Vec<Vec<u8>>,
-    /// What stored numbers are multiplied by.
+    /// The factor of stored numbers.
     pub scale: Option<f64>,
     /// The number added after that.
     pub offset: Option<f64>,
-    /// Whether stored integers have the other sign: `true` reads signed ones as unsigned, `false`
-    /// unsigned ones as signed.
+    /// Stored integers have the other sign: `true` reads signed ones as unsigned, `false` unsigned
+    /// ones as signed.
     pub unsigned: Option<bool>,
 }
 
@@ -88,7 +88,7 @@ impl Packing {
         Ok(Packing { missing, scale, offset, unsigned })
     }
 
-    /// Whether numbers have to be computed from stored ones.
+    /// Returns `true` if numbers have to be computed from stored ones.
     pub fn scales(&self) -> bool {
         self.scale.is_some() || self.offset.is_some()
     }

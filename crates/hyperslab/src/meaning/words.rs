@@ -1,21 +1,21 @@
-//! Variables in the words of Zarr: those that xarray reads and writes.
+//! Variables in the words of Zarr, as xarray reads and writes them.
 //!
-//! Zarr v2 has one place for two things: elements that nobody has written are `fill_value`, and
-//! elements that equal it are missing. A variable without missing elements has `null` there. Zarr v3
-//! has both: `fill_value`, and the attribute `_FillValue`.
+//! Zarr v2 has one place for two things: unwritten elements are `fill_value`, and elements that
+//! equal it are missing. A variable without missing elements has `null` there. Zarr v3 has both:
+//! `fill_value`, and the attribute `_FillValue`.
 
 use super::{DIMENSIONS, FILL_VALUE, MISSING_VALUE, MissingValue, NCZARR, Variable};
 use crate::{Array, Json, zarr};
 use hyperslab_codec::VlenKind;
 
-/// What a document of Zarr says of a variable.
+/// A variable, as a document of Zarr describes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Words {
     pub(crate) attributes: Json,
     pub(crate) dimension_names: Option<Vec<Option<String>>>,
-    /// Of Zarr v2, `None` is `null`; of v3, the default of the element type.
+    /// `None` is `null` in Zarr v2, and the default of the element type in v3.
     pub(crate) fill: Option<Vec<u8>>,
-    /// Whether the missing value is left out, because xarray cannot read it back.
+    /// `true` if the missing value is left out, because xarray cannot read it back.
     pub(crate) loses_missing: bool,
 }
 
@@ -60,7 +60,7 @@ impl Words {
     }
 }
 
-/// Whether an element is a number or text, as those of NetCDF.
+/// Returns `true` if elements are numbers or text, as in NetCDF.
 fn has_plain_elements(array: &Array) -> bool {
     let vlen = array.vlen();
     array.structure().is_none()
@@ -106,7 +106,7 @@ pub(super) fn names(array: &zarr::Array) -> Option<Vec<Option<String>>> {
     array.dimension_names().filter(|names| names.iter().all(Option::is_some)).map(<[_]>::to_vec)
 }
 
-/// Whether a user has written an attribute of an array of Zarr v2 that has names of axes.
+/// Returns `true` if a user has written an attribute of an array of Zarr v2 that has names of axes.
 fn is_of_user(attribute: &str) -> bool {
     let start = attribute.get(..NCZARR.len());
     attribute != DIMENSIONS && !start.is_some_and(|start| start.eq_ignore_ascii_case(NCZARR))

@@ -54,8 +54,8 @@ pub(super) fn references(
     if total > MOST_INLINED { Err(too_large(total)) } else { Ok(refs) }
 }
 
-/// What stands for chunks that are not stored, and which these are, if they hold another value than
-/// `document` says: `null` reads as zero. `made`: the array of that document.
+/// The reference for chunks that are not stored, and the places of these chunks, if they hold
+/// another value than `document` says: `null` reads as zero. `made`: the array of that document.
 pub(super) fn absent(
     array: &Array,
     made: &zarr::Array,

@@ -1,11 +1,13 @@
-//! Where the chunks of files are, in words that others understand.
+//! The places of chunks in files, in words that others understand.
 //!
 //! [`references`] makes [kerchunk's references](https://fsspec.github.io/kerchunk/spec.html),
-//! version 1: the hierarchy as xarray has it in Zarr v2, where instead of a chunk stands `[url,
-//! offset, length]`, or for a small one its bytes. HDF5's filters become codecs of numcodecs. An array
-//! that ranges of the file cannot say (text of any length, a filter without equal) is written into the
-//! references if it is small; else it is refused by name. [`chunks`] lists all that is known, of any
-//! dataset.
+//! version 1. They hold the hierarchy as xarray has it in Zarr v2. In the place of a chunk stands
+//! `[url, offset, length]`, or for a small one its bytes. HDF5's filters become codecs of
+//! numcodecs.
+//!
+//! Ranges of the file cannot say some arrays (text of any length, a filter without equal). A small
+//! one is written into the references, a large one is refused by name. [`chunks`] lists all that is
+//! known, of any dataset.
 
 mod inlined;
 mod numcodecs;
@@ -27,24 +29,24 @@ use std::sync::Arc;
 /// file cannot say it.
 const MOST_INLINED: u64 = 1 << 20;
 
-/// What references are to be like.
+/// Options of [`references`].
 #[derive(Clone, Debug, Default)]
 pub struct ReferenceOptions {
-    /// What the file is called; by default its `file://` URL.
+    /// The file's name in the references; by default its `file://` URL.
     pub url: Option<String>,
     /// Chunks of at most this many bytes are written into the references.
     pub inline: u64,
-    /// Whether datasets that references cannot say are left out; otherwise the first is an error.
+    /// `true`: datasets that references cannot say are left out. `false`: the first is an error.
     pub skip_unsupported: bool,
 }
 
-/// References, and what is not in them.
+/// References, and the datasets that are not in them.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct References {
     /// The document.
     pub json: Json,
-    /// What was left out: paths, and why.
+    /// Datasets that were left out: paths, and why.
     pub skipped: Vec<(String, String)>,
 }
 

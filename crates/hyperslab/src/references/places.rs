@@ -1,4 +1,4 @@
-//! Where the chunks of a file are.
+//! The places of the chunks of a file.
 
 use crate::hdf5_array::place;
 use crate::{Array, Dims, Error, Result};

@@ -1,8 +1,8 @@
 //! Statistics of elements in memory: piece by piece, so that the second pass finds them in the
 //! caches.
 //!
-//! 1. What is missing by its value, if anything is, is taken out. Packed numbers are
-//!    looked at as they are stored, and the results of each piece are scaled.
+//! 1. Elements that are missing by their value are taken out. Packed numbers are looked at as they
+//!    are stored, and the results of each piece are scaled.
 //! 2. One pass adds, and finds the smallest and the largest. Of floats it adds differences from a
 //!    pivot, the first element of the piece, and their squares.
 //! 3. Where that is not enough, there are two passes: of integers; of floats where something is not
@@ -38,12 +38,12 @@ pub(super) trait Number: Pod + PartialEq {
 pub(super) struct Seen<'a, T> {
     /// Stored numbers that count as missing.
     pub(super) missing: Vec<T>,
-    /// What numbers are computed from stored ones, if they are.
+    /// The packing, if numbers are computed from stored ones.
     pub(super) scale: Option<&'a Packing>,
     pub(super) bins: Option<&'a Bins>,
 }
 
-/// Adds stored numbers to what is known.
+/// Adds stored numbers to `all`.
 pub(super) fn add<T: Number>(values: &[T], seen: &Seen<'_, T>, all: &mut Part) {
     let Seen { missing, scale, bins } = seen;
     let mut kept = Vec::new();
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!((all.count, all.missing, all.min, all.max), (3, 1, 8.5, 9.5));
         assert_eq!((all.mean(), all.std(), all.sum.value()), (Some(9.0), Some((1.0_f64 / 6.0).sqrt()), 27.0));
         assert_eq!(all.bins, [1, 2]);
-        // Of nothing, nothing is known.
+        // Without elements, nothing is known.
         let seen = Seen { missing: vec![1.0_f32], scale: Some(&packing), bins: None };
         let mut none = Part::default();
         add(&[1.0, f32::NAN], &seen, &mut none);

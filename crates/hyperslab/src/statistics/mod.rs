@@ -33,8 +33,8 @@ pub struct StatisticsOptions<'a> {
     /// Values that count as missing, as not-a-number and not-a-time do: stored elements in the
     /// machine's byte order.
     pub missing: Vec<Vec<u8>>,
-    /// Whether stored numbers are told, whatever attributes say of them. Otherwise [`Packing`]
-    /// says which numbers they stand for, and which are missing.
+    /// `true`: stored numbers are told, whatever attributes say of them. `false`: [`Packing`] says
+    /// which numbers they stand for, and which are missing.
     pub raw: bool,
     /// The bins of a histogram.
     pub bins: Option<Bins>,
@@ -46,12 +46,12 @@ pub struct StatisticsOptions<'a> {
     pub progress: Option<&'a dyn Progress>,
 }
 
-/// What the numbers of an array are told as.
+/// The form in which the numbers of an array are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
     /// The type of stored numbers: with the sign that they are read with.
     pub stored: DataType,
-    /// Whether other numbers are computed from these, as 64-bit floats.
+    /// `true` if other numbers are computed from these, as 64-bit floats.
     pub scaled: bool,
 }
 
@@ -63,7 +63,7 @@ impl Told {
         Ok(Some(Told { stored: packing.number_type(dtype), scaled: packing.scales() }))
     }
 
-    /// Whether they are told as floats.
+    /// Returns `true` if they are told as floats.
     pub fn is_float(&self) -> bool {
         self.scaled || self.stored.kind() == Kind::Float
     }

@@ -1,5 +1,5 @@
-//! What lies below a place that is no node itself: a folder of datasets, or an archive that was
-//! made of a folder.
+//! Nodes below a place that is no node itself: a folder of datasets, or an archive that was made of
+//! a folder.
 
 use super::{StoreOptions, archive_path, local, reach};
 use hyperslab_store::{Key, Store};
@@ -10,11 +10,11 @@ use std::sync::Arc;
 const MOST: usize = 3;
 /// How many children of a folder are looked at. Each costs reading metadata.
 const LOOKED_AT: usize = 50;
-/// How many folders, each of which has only the next, are gone through.
+/// How many folders are gone through, if each holds only the next.
 const DEPTH: usize = 8;
 
-/// Where arrays, groups and files of HDF5 and NetCDF lie below a path or URL that is no node itself:
-/// up to three, as a user would write them. None for servers, where looking takes long.
+/// The places of arrays, groups and files of HDF5 and NetCDF below a path or URL that is no node
+/// itself: up to three, as a user would write them. None for servers, where looking takes long.
 pub fn nodes_below(location: &str) -> Vec<String> {
     match reach(location, StoreOptions::default()) {
         Ok(reached) if reached.object.is_none() => nodes_below_path(&reached.store, &reached.path),

@@ -57,11 +57,11 @@ pub type Refusal = (u16, String, Vec<(String, String)>);
 pub struct State {
     /// The metadata of objects that have some.
     pub marks: Mutex<BTreeMap<String, String>>,
-    /// Whether metadata is not kept.
+    /// `true`: metadata is not kept.
     pub no_marks: AtomicBool,
-    /// Whether every condition is said not to be met.
+    /// `true`: every condition is said not to be met.
     pub refuses: AtomicBool,
-    /// Whether listings give the same token for ever.
+    /// `true`: listings give the same token for ever.
     pub repeats: AtomicBool,
     /// Happens once, when a request has gone wrong, before the client hears of it.
     pub meanwhile: Mutex<Option<Meanwhile>>,

@@ -165,7 +165,7 @@ fn new_codec(extension: &Extension<'_>, array: &Context<'_>) -> Result<AnyCodec,
     {
         for name in TYPES {
             let Some(value) = fields.get_mut(name) else { continue };
-            // The codec says what is wrong with other names.
+            // The codec refuses other names in its own words.
             if let Some(dtype) = value.as_str().and_then(|text| text.parse::<DataType>().ok()) {
                 *value = dtype.with_order(ByteOrder::NATIVE).numpy().into();
             }

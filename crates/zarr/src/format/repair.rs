@@ -9,7 +9,7 @@
 //! | v3: `true`, `4.0` among the edges of a `rectilinear` grid | 1, 4 |
 //!
 //! No chunk can have been stored under a chunk length of 0: an axis of length 0 had it, and the axis
-//! may have grown since. What is none of these stays as it is, and is refused as such.
+//! may have grown since. Anything else stays as it is, and is refused as such.
 
 use super::{Format, sharding};
 use crate::json::Json;
@@ -20,8 +20,8 @@ use std::sync::Arc;
 /// A document that may have been repaired.
 pub(crate) struct Repaired {
     pub(crate) document: Arc<Json>,
-    /// Whether readers of the document as it is stored look for chunks elsewhere, if they read it at
-    /// all: it is to be replaced before chunks are written.
+    /// `true` if readers of the document as it is stored look for chunks elsewhere, if they read it
+    /// at all. The document must be replaced before chunks are written.
     pub(crate) moves_chunks: bool,
 }
 
@@ -73,8 +73,8 @@ fn lengths(json: Option<&Json>) -> Option<Vec<u64>> {
     json?.as_array()?.iter().map(|length| length.as_integer::<u64>()).collect()
 }
 
-/// A chunk shape with what is wrong along axes of these lengths put right; chunks are multiples of
-/// `units`, where there are any. `None`: nothing is wrong, or nobody knows what it means.
+/// A chunk shape, repaired along axes of these lengths. Chunks are multiples of `units`, where
+/// there are any. `None`: nothing is wrong, or nobody knows what the shape means.
 fn chunk_shape(json: &Json, shape: &[u64], units: &[u64], moves_chunks: &mut bool) -> Option<Json> {
     let stored = json.as_array().filter(|stored| stored.len() == shape.len())?;
     let (mut read, mut wrong, mut moves) = (Vec::with_capacity(stored.len()), false, false);

@@ -27,7 +27,7 @@ pub(super) enum Ref<'r> {
 /// A reference that names no object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Odd<'r> {
-    /// What stands in its place.
+    /// The text in its place.
     pub(super) text: Cow<'r, str>,
     /// The reason why that is no reference.
     pub(super) why: Cow<'r, str>,
@@ -36,8 +36,8 @@ pub(super) struct Odd<'r> {
 /// In the place of a target: the bytes are here.
 const INLINE: u32 = u32::MAX;
 
-/// In the place of a target: there is none. What is there instead, and what is wrong with it, are
-/// where bytes of the document are, with a NUL between them.
+/// In the place of a target: there is none. The text in its place, and the reason why that is no
+/// reference, are among the bytes of the document, with a NUL between them.
 const ODD: u32 = u32::MAX - 1;
 
 /// In the place of a length: all of the target.
@@ -121,8 +121,8 @@ impl Refs {
         rest.get(..count).unwrap_or_default().iter().map(|entry| self.key_of(entry))
     }
 
-    /// Adds the chunks of scalars whose keys ended with a slash: VirtualiZarr calls that of `s` `s/`,
-    /// which is `s/0`. Below anything else such a key is none of a store's.
+    /// Adds the chunks of scalars whose keys ended with a slash: VirtualiZarr calls the chunk of
+    /// `s` `s/`, which is `s/0`. Below anything else such a key is none of a store's.
     fn add_scalars(&mut self, mut scalars: Vec<Entry>) {
         scalars.retain(|entry| match self.get(&format!("{}/.zarray", self.key_of(entry))) {
             Some(Ref::Inline(text)) => zarr::Json::parse(&text).is_ok_and(|array| {
@@ -165,7 +165,7 @@ pub(super) struct Builder {
     refs: Refs,
     /// Targets by their URLs.
     numbers: HashMap<Box<str>, u32>,
-    /// What keys with a slash at their end lead to. Their keys have none.
+    /// The targets of keys with a slash at their end. The keys here have no slash there.
     scalars: Vec<Entry>,
     /// Whether the user asked to stop.
     stopped: bool,
@@ -182,7 +182,7 @@ impl Builder {
         self.put(key, INLINE, start, bytes.len() as u64)
     }
 
-    /// A text under a key that is no reference, and why. Who reads the key is told.
+    /// Adds a text under a key that is no reference, and why. Readers of the key are told.
     pub(super) fn odd(&mut self, key: &str, text: &str, why: &str) -> Result<(), String> {
         let (start, len) = self.told(text, why);
         self.put(key, ODD, start, len)
