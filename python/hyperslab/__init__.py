@@ -167,5 +167,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """What users import. Modules that this package is made of are left out."""
+    """The names that users import. Modules that this package is made of are left out."""
     return sorted({*(name for name in globals() if name.startswith("__")), *__all__})

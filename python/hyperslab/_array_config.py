@@ -20,7 +20,7 @@ _OF_REMOTE_STORES = ("sharding_coalesce_max_bytes", "sharding_coalesce_max_gap_b
 
 @dataclass(frozen=True)
 class ArrayConfig:
-    """What an array does its own way; ``None``: as `hyperslab.config` said when it was opened."""
+    """An array's own settings; ``None``: as `hyperslab.config` said when the array was opened."""
 
     write_empty_chunks: bool | None = None
     order: Literal["C", "F"] | None = None
@@ -41,8 +41,8 @@ NO_CONFIG = ArrayConfig()
 
 
 def settled(own: ArrayConfig, before: ArrayConfig = NO_CONFIG) -> ArrayConfig:
-    """The settings of an array that is opened now: its own, then those that it had before, then what
-    `hyperslab.config` says.
+    """The settings of an array that is opened now: its own, then its earlier ones, then the values of
+    `hyperslab.config`.
     """
     now: dict[str, Any] = {"write_empty_chunks": settings.write_empty_chunks, "order": settings.order}
     now |= {"read_missing_chunks": settings.read_missing_chunks}

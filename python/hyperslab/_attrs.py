@@ -24,7 +24,7 @@ def attributes_text(attributes: Mapping[str, Any] | None) -> str:
     return json.dumps(dict(attributes or {}), allow_nan=True)
 
 
-# What HDF5 and netCDF note in attributes for themselves.
+# Attributes that HDF5 and netCDF write for themselves.
 _OF_FILES = frozenset(
     {
         "CLASS",
@@ -60,7 +60,7 @@ def carried_attributes(array: Any, zarr_format: int) -> dict[str, Any]:
 
 
 def _as_json(value: Any) -> Any:
-    """An attribute as JSON has it: what has one element is that element; ``None``: JSON has none."""
+    """An attribute as JSON has it: an array of one element is that element. ``None``: JSON has none."""
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.item() if value.size == 1 else value.tolist()
     try:

@@ -17,14 +17,14 @@ from hyperslab.errors import HyperslabError, InvalidArgumentError
 
 __all__ = ["KEPT_BYTES", "reading_from", "refuse_early_loss"]
 
-# What replaces something on a server is kept in memory up to at least so many bytes, while the old one stays:
-# four parts of an upload in parts, of 5 MiB at least.
+# Data that replace others on a server are kept in memory while the old ones stay. At least this many bytes
+# fit: four parts of an upload in parts, of 5 MiB at least.
 KEPT_BYTES = 16 << 20
 
 # Objects that are looked at. A graph of 100000 tasks has about a million, which takes half a second.
 _MOST = 4_000_000
 
-# What refers to no arrays.
+# Types whose objects refer to no arrays.
 _LEAVES = (str, bytes, int, float, complex, type(None), np.dtype, np.generic, type, ModuleType)
 
 
@@ -50,8 +50,8 @@ def reading_from(values: Iterable[Any], store: Store, path: str) -> str | None:
 
 
 def refuse_early_loss(store: Store, path: str, nbytes: int, fill: Any) -> None:
-    """Refuses to replace what is at a path of a server by what ``fill`` writes, if that reads from there and
-    is so much that the old one is deleted first.
+    """Refuses to replace data at a path of a server by the data that ``fill`` writes, if ``fill`` reads from
+    there and writes more than `KEPT_BYTES`. The old data would be deleted first.
     """
     # Loaded only where there is one.
     remote = sys.modules.get("hyperslab._remote")
@@ -94,7 +94,7 @@ def _is_zarr_array(value: Any) -> bool:
 
 
 def _address(store: Store, path: str) -> str:
-    """Where a node is, whatever store leads there."""
+    """The address of a node, whatever store leads there."""
     native = store._native
     root = native.file_path if isinstance(store, FileStore) else native.root
     start = store.url if root is None else os.path.realpath(os.fspath(root))

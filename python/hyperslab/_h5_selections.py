@@ -84,7 +84,7 @@ def _blocks(part: Any) -> MultiBlockSlice | None:
 
 
 def has_blocks(selection: Any) -> bool:
-    """Whether an index is or holds a `MultiBlockSlice`, ours or h5py's."""
+    """Tells if an index is or holds a `MultiBlockSlice`, ours or h5py's."""
     parts = selection if isinstance(selection, tuple) else (selection,)
     return any(_blocks(part) is not None for part in parts)
 

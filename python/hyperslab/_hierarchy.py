@@ -115,7 +115,7 @@ def create_below(place: Store, base: str, nodes: Nodes, overwrite: bool) -> list
 
 
 def _replace(place: Store, path: str, named: Mapping[str, bytes], zarr_format: int) -> None:
-    """Puts a node without elements in the place of what is there, in one step."""
+    """Puts a node without elements in the place of the old node, in one step."""
     place._writable()
 
     def fill(beside: _native.StoreHandle) -> None:

@@ -92,8 +92,8 @@ def pyramid(
         How many, with level 0. Default: until a level fits one chunk along all axes with a factor.
     missing : scalar or sequence of scalar, optional
         Stored values that do not count (but for ``"nearest"``), as not-a-number, not-a-time and elements that
-        may be missing and are. What stands for nothing else becomes the first. Default: those that the
-        attributes ``_FillValue`` and ``missing_value`` name, as in `statistics`; ``()``: none.
+        may be missing and are. An element that stands for nothing else becomes the first. Default: the values
+        of the attributes ``_FillValue`` and ``missing_value``, as in `statistics`; ``()``: none.
     metadata : "ome", "geozarr", or both, default "ome"
         ``"ome"``: ``multiscales`` of OME-Zarr 0.5, in Zarr v2 of OME-Zarr 0.4, whose chunks have keys with
         ``/``. ``"geozarr"``: the ``multiscales`` convention that GeoZarr uses.
@@ -105,7 +105,7 @@ def pyramid(
     name : str, optional
         The image's name in the metadata.
     zarr_format : {2, 3}, optional
-        That of a new group. Default: that of the group, or 3.
+        The format of a new group. Default: the format of the group that is given, or 3.
     max_memory, executor
         As in `map_chunks`.
     progress : callable, or True, optional

@@ -1,4 +1,4 @@
-"""Opening files that a user names, none of which may keep the caller waiting."""
+"""Opening files that a user names. None of them may keep the caller waiting."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ __all__ = ["restore_interrupts"]
 
 
 def _is_command() -> bool:
-    """Whether this process runs ``hyperslab`` or ``python -m hyperslab``."""
+    """Tells if this process runs ``hyperslab`` or ``python -m hyperslab``."""
     called = sys.argv[0] if sys.argv else ""
     if called == "-m":
         # Python has this name for the program until it has imported the module's package.

@@ -88,9 +88,9 @@ def statistics(
     region : slice, tuple of slices or None
         Of which part, with slices of step 1. ``None``: of everything.
     missing : scalar, sequence of scalars, or "fill", default ()
-        Stored values that count as missing, too; ``"fill"``: the fill value, which elements have that were
-        never written. Not-a-number and not-a-time are missing whatever is given, and so are elements of
-        `hyperslab.optional_dtype` that are.
+        Stored values that count as missing, too. ``"fill"`` is the fill value, which unwritten elements have.
+        Not-a-number and not-a-time are missing whatever is given. Missing elements of
+        `hyperslab.optional_dtype` are missing, too.
     raw : bool, default False
         Whether stored numbers are told, whatever the attributes say of them.
     bins : int or sequence of float, optional

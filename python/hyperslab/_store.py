@@ -187,7 +187,7 @@ class MemoryStore(Store):
     ['c/0', 'zarr.json']
     """
 
-    # Whether a mapping of the caller's holds the objects.
+    # True: a mapping of the caller's holds the objects.
     _has_mapping = False
 
     def __init__(

@@ -190,7 +190,7 @@ class _Pool(Protocol):
     def workers(self) -> int: ...
     def submit(self, function: Callable[[Any], Any], item: Any, name: str) -> Any: ...
     def result(self, future: Any) -> Any:
-        """What a task returned. Raises the task's own error, or `_LostError`."""
+        """The result of a task. Raises the task's own error, or `_LostError`."""
 
     def cancel(self, futures: list[Any]) -> None: ...
     def check(self) -> None:
@@ -241,8 +241,8 @@ class _Futures:
 class _Dask:
     """A client of `distributed`. The scheduler itself hands tasks of lost workers to others.
 
-    A scheduler that is away shows in errors of many kinds, by the step that meets it first: the client
-    cannot connect, waits too long, is closed, or cancels what it has asked for.
+    A scheduler that is away shows in errors of many kinds, by the step that meets it first. The client
+    cannot connect, waits too long, is closed, or cancels its requests.
     """
 
     def __init__(self, client: Any, name: str) -> None:

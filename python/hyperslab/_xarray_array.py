@@ -113,7 +113,7 @@ class FileArrayAdapter(StoredArray):
         wanted = tuple(axis[inside] for axis, inside in zip(axes, kept, strict=True))
         made[np.ix_(*kept)] = self._converted(array._get("orthogonal", wanted))
         dropped = [axis for axis, part in enumerate(selection) if isinstance(part, (int, np.integer))]
-        # Not by an index, which makes an element of what is an array.
+        # Not by an index, which turns an array into an element.
         return made.reshape([n for axis, n in enumerate(made.shape) if axis not in dropped])
 
     def _filled(self, shape: tuple[int, ...]) -> Any:

@@ -1,5 +1,5 @@
-"""What is checked of variables for arrays that are there, before the first of them is changed: that stored
-values mean what the dataset says, and that rows which are stored keep their meaning.
+"""Checks of variables for arrays that are there, before the first array is changed. Stored values must mean
+the same as in the dataset, and stored rows must keep their meaning.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _cast_dates(values: Any, *, name: str, stored: np.dtype[Any]) -> Any:
         back = cast.astype(values.dtype)
     except (TypeError, OverflowError) as error:
         raise DataTypeError(f"variable {name!r}: {values.dtype} does not fit {stored}: {error}") from error
-    # What overflows comes back as something else.
+    # Values that overflow come back as something else.
     wrong = (back != values) & ~np.isnat(values)
     if wrong.any():
         found = values[wrong].flat[0]
@@ -107,7 +107,7 @@ def numbers_that_fit(name: Any, variable: Variable, array: Array) -> Variable:
 def _in_range(values: Any, *, name: str, stored: np.dtype[Any]) -> Any:
     limits = np.iinfo(stored)
     if values.dtype.kind == "f":
-        # xarray rounds them. What is missing becomes the fill value.
+        # xarray rounds them. Missing elements become the fill value.
         finite = np.around(values[np.isfinite(values)])
         low, high = float(limits.min), float(limits.max) + 1.0
         wrong = finite[(finite < low) | (finite >= high)]
@@ -122,8 +122,8 @@ def _in_range(values: Any, *, name: str, stored: np.dtype[Any]) -> Any:
 
 
 def text_that_fits(name: Any, variable: Variable, array: Array) -> Variable:
-    """A variable of text, or bytes, none of which is longer than what an array of fixed length holds. Raises
-    `DataTypeError` for others. Blocks of dask are loaded, as xarray does with objects.
+    """A variable of text, or bytes, whose elements all fit an array of fixed length. Raises `DataTypeError`
+    for others. Blocks of dask are loaded, as xarray does with objects.
     """
     stored, given = array.dtype, variable.dtype
     fits = given.kind == stored.kind and given.itemsize <= stored.itemsize
@@ -260,7 +260,7 @@ def _added(variables: Mapping[Any, Variable], dimension: Any) -> int:
 
 
 def check_unreadable(array: UnreadableArray, append_dim: Any) -> None:
-    """Raises what is wrong with an array that cannot be read, unless it has not this dimension: it cannot be
+    """Raises the error of an array that cannot be read, unless it does not have this dimension: it cannot be
     made longer.
     """
     names = array.attrs.get("_ARRAY_DIMENSIONS")
@@ -276,8 +276,8 @@ def check_unreadable(array: UnreadableArray, append_dim: Any) -> None:
 
 
 def check_same(name: Any, variable: Variable, array: Array, append_dim: Any, is_coordinate: bool) -> None:
-    """Raises `InvalidArgumentError` where a variable without `append_dim` differs from what is stored: rows
-    that are stored belong to that.
+    """Raises `InvalidArgumentError` where a variable without `append_dim` differs from the stored one: the
+    stored rows belong to the stored one.
     """
     at = ""
     if is_chunked_array(variable.data):
@@ -310,7 +310,7 @@ def check_same(name: Any, variable: Variable, array: Array, append_dim: Any, is_
 
 
 def _may_round(array: Array) -> bool:
-    """Whether codecs may change what is written."""
+    """Tells if codecs may change the values that are written."""
     return bool(array.filters) or array.zarr_format == 3
 
 
@@ -326,7 +326,7 @@ def _blocks_are_same(blocks: Any, array: Array) -> bool:
 
 
 def _difference(one: Any, other: Any) -> tuple[int, ...] | None:
-    """Where two arrays of one shape first differ. Not-a-number is not-a-number."""
+    """The place where two arrays of one shape first differ. Not-a-number is not-a-number."""
     one, other = np.asarray(one), np.asarray(other)
     if one.dtype.kind in "OUSTV" or other.dtype.kind in "OUSTV":
         one, other = one.astype(object), other.astype(object)

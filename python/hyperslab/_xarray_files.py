@@ -35,7 +35,7 @@ class _Members:
     """What is directly in a group."""
 
     variables: list[_FileVariable] = field(default_factory=list)
-    """Those that only stand for a dimension are left out."""
+    """Without datasets that only stand for a dimension."""
     groups: dict[str, FileGroup] = field(default_factory=dict)
     types: dict[str, Datatype] = field(default_factory=dict)
     failed: dict[str, Exception] = field(default_factory=dict)
@@ -231,7 +231,7 @@ def _enum_of(dtype: np.dtype[Any]) -> dict[str, int] | None:
 
 
 def _attributes(handles: list[_native.AttributeHandle], owner: str) -> dict[str, Any]:
-    """Attributes by their names. Those of types that NumPy does not have are left out, with a warning."""
+    """Attributes by their names. Types that NumPy does not have are left out, with a warning."""
     found = {}
     for handle in handles:
         name = handle.name

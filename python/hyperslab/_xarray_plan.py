@@ -1,5 +1,5 @@
-"""What is written of a dataset, planned before anything is changed: xarray's `ZarrStore` decides what goes
-where, and all of it is checked. Groups and arrays are created, made longer and written afterwards.
+"""The writes of a dataset, planned before anything is changed. xarray's `ZarrStore` decides what goes where,
+and all of it is checked. Groups and arrays are created, made longer and written afterwards.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PlannedGroup:
         """Its path below the group that `to_zarr` writes."""
         self.existing = existing
         self.trial = trial
-        """A group in memory. What is new is created there first: that checks it."""
+        """A group in memory. New arrays and groups are created there first: that checks them."""
         self.attributes: Mapping[str, Any] | None = None
         """Its new attributes."""
 
@@ -57,7 +57,7 @@ class PlannedArray:
         self.trial = trial
         """A new one, created in memory."""
         self.arguments = arguments or {}
-        """Of a new one: those of `create_array`."""
+        """The arguments of `create_array`, for a new one."""
         found: Any = existing if trial is None else trial
         self.shape: tuple[int, ...] = found.shape
         """Also while it has to be made longer."""
@@ -81,12 +81,12 @@ class Write(NamedTuple):
 
     @property
     def is_lazy(self) -> bool:
-        """Whether the values are an array of dask."""
+        """Tells if the values are an array of dask."""
         return is_chunked_array(self.source)
 
 
 class Plan(ArrayWriter):
-    """All that is to be done, in the order of the dataset. To xarray it is what writes arrays."""
+    """All steps, in the order of the dataset. xarray takes it for its writer of arrays."""
 
     def __init__(self, existing: Group | None, zarr_format: ZarrFormat) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -127,7 +127,7 @@ class ZarrPlanner(ZarrStore):
         self._given: Mapping[Any, Variable] = {}
         self._stored_encodings: dict[Any, Mapping[str, Any]] = {}
         self._coordinates: set[Any] = set()
-        # Whether variables without `append_dim` are left alone.
+        # True: variables without `append_dim` are left alone.
         self._keeps_static = mode == "a-"
         present = group.trial if group.existing is None else group.existing
         super().__init__(
@@ -165,7 +165,7 @@ class ZarrPlanner(ZarrStore):
             write_empty=self._write_empty,
         )
 
-    # ---- what is there
+    # ---- the existing group
 
     def _fetch_members(self) -> dict[str, Any]:
         existing = self._planned.existing
@@ -224,8 +224,8 @@ class ZarrPlanner(ZarrStore):
     ) -> None:
         """Encodes variables, and plans to write them."""
         self._given, mode = variables, self._mode
-        # With ``a-`` xarray forgets variables without `append_dim` before they are compared with those
-        # that are stored.
+        # With ``a-`` xarray forgets variables without `append_dim` before they are compared with the
+        # stored ones.
         self._mode = "a" if mode == "a-" else mode
         try:
             super().store(variables, attributes, check_encoding_set, writer, unlimited_dims)  # type: ignore[no-untyped-call]
@@ -263,7 +263,7 @@ class ZarrPlanner(ZarrStore):
     def set_variables(
         self, variables: Any, check_encoding_set: Any, writer: Any, unlimited_dims: Any = None
     ) -> None:
-        """Plans to write variables that are encoded. Those that are stored already are left out."""
+        """Plans to write variables that are encoded. Variables that are stored already are left out."""
         first, static = len(self._plan.writes), set()
         if self._planned.existing is not None:
             if self._append_dim is not None or not {*variables} <= {*self.array_keys()}:
@@ -287,7 +287,7 @@ class ZarrPlanner(ZarrStore):
         return found
 
     def _is_static(self, name: Any, variable: Variable) -> bool:
-        """Whether a variable stays as it is stored. Raises what is wrong with a variable that is stored."""
+        """Tells if a variable stays as it is stored. Raises errors of stored variables that do not fit."""
         if name not in self.array_keys():
             return False
         array = self._existing(name)

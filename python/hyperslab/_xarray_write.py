@@ -5,7 +5,7 @@ What is written where is xarray's decision: modes, regions, checks and CF encodi
 
 1. Plan everything (`_xarray_plan`): encode and check all variables, change nothing.
 2. Carry it out. Mode ``w`` builds the new group where nobody sees it, and then puts it in the place of
-   the old one; the other modes change what is there.
+   the old one. The other modes change the existing group.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ AT_ONCE = 32
 # Larger variables in memory are written by themselves: the engine sends their chunks at the same time.
 SMALL_BYTES = 1 << 20
 
-# A dataset of so many bytes at most is encoded in memory before what it replaces on a server is deleted.
+# A dataset of at most this many bytes is encoded in memory before the old group on a server is deleted.
 GATHERED_BYTES = 32 << 20
 
 WriteMode: TypeAlias = Literal["w", "w-", "a", "a-", "r+"]
@@ -139,8 +139,8 @@ def to_zarr(
     consolidated : bool, optional
         Whether the metadata of the whole store are consolidated. By default they are, unless mode is ``r+``.
     append_dim : hashable, optional
-        The dimension along which variables are made longer: all that have it. Coordinates without it have to
-        be those that are stored, in their order; so have other variables without it, unless mode is ``a-``.
+        The dimension along which variables are made longer: all that have it. Coordinates without it must
+        equal the stored ones, in their order. Other variables without it must, too, unless mode is ``a-``.
         Not for trees.
     region : mapping or "auto", optional
         Where in existing variables to write: a slice for some dimensions, or ``"auto"`` for where the
@@ -178,15 +178,15 @@ def to_zarr(
     -----
     Everything is checked before anything is changed.
 
-    Mode ``w`` on disk, in memory and in zip archives: the new group is built beside the old one, which stays
-    until the new one is complete, and stays for good if a task of dask fails or the process is killed.
+    Mode ``w`` on disk, in memory and in zip archives builds the new group beside the old one. The old one
+    stays until the new one is complete, and for good if a task of dask fails or the process is killed.
     ``ds`` may be read lazily from the place that it replaces. Both need space meanwhile. With
     ``compute=False`` the new group takes its place at once, and ``ds`` may not be read from there.
 
-    Mode ``w`` on servers and in other stores: up to 32 MiB (uncompressed) are encoded in memory first.
-    Otherwise the old group is deleted when all checks have passed, and the document of the new group comes
-    last: what fails in between, a task of dask for instance, leaves no group, and arrays in part. Then ``ds``
-    may not be read from there.
+    Mode ``w`` on servers and in other stores encodes up to 32 MiB (uncompressed) in memory first. For a
+    larger dataset, it deletes the old group when all checks have passed, and stores the document of the new
+    group last. A failure in between, of a task of dask for instance, leaves no group, and arrays in part.
+    Then ``ds`` may not be read from there.
 
     Examples
     --------
@@ -243,7 +243,7 @@ def to_zarr(
 
 
 class _Goal:
-    """Where a dataset goes, and what is there."""
+    """The place where a dataset goes, and the node that is there."""
 
     def __init__(
         self,
@@ -324,11 +324,11 @@ def _plan(ds: xr.Dataset, planner: ZarrPlanner, encoding: Any) -> None:
     planner.plan(ds, encoding)
 
 
-# ---- what is there is changed
+# ---- changing an existing group
 
 
 def _change(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | None]:
-    """Creates what is missing, makes arrays longer, and writes."""
+    """Creates missing groups and arrays, makes arrays longer, and writes."""
     root = goal.create() if goal.existing is None else goal.existing
     groups = {"": root}
     errands = _Errands(root._is_far)
@@ -371,11 +371,11 @@ def _resized(array: Array, shape: tuple[int, ...]) -> Array:
     return array
 
 
-# ---- what is there is replaced
+# ---- replacing an existing group
 
 
 def _replace(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | None]:
-    """Puts a new group in the place of what is there."""
+    """Puts a new group in the place of the old node."""
     trial = plan.root.trial
     if goal.consolidates and goal.path == goal.base:
         trial.consolidate()
@@ -400,14 +400,14 @@ def _replace(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | N
 
 
 def _exchanges(store: Store) -> bool:
-    """Whether a store puts a new group in the place of an old one in one step, however large it is."""
+    """Tells if a store puts a new group in the place of an old one in one step, however large it is."""
     if isinstance(store, MemoryStore):
         return not store._has_mapping
     return isinstance(store, (LocalStore, ZipStore))
 
 
 def _are_threads() -> bool:
-    """Whether dask computes in this process."""
+    """Tells if dask computes in this process."""
     import dask.local
     import dask.threaded
     from dask.base import get_scheduler
@@ -512,7 +512,7 @@ def _open(array: PlannedArray, store: Store, path: str) -> Array:
 
 
 def _write_all(writes: Iterable[Write], targets: Mapping[PlannedArray, Any], errands: _Errands) -> None:
-    """Writes what is in memory."""
+    """Writes the variables that are in memory."""
     for write in writes:
         if write.is_lazy:
             continue

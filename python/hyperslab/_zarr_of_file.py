@@ -76,7 +76,7 @@ class FileObjects:
             return None
 
     def _dataset(self, path: str) -> Any:
-        """What a variable of this path is stored as, or a group."""
+        """The dataset of the variable with this path, or a group."""
         group, _, name = path.rpartition("/")
         for stored in self._meaning.dataset_names(name):
             try:
@@ -135,7 +135,7 @@ class ArrayObjects:
     def __init__(self, array: FileArray, meaning: FileMeaning, cut: bool) -> None:
         self._array = array
         self._is_text = is_text(array.dtype)
-        # Of variables that are shorter than their unlimited dimension, the rest is fill value.
+        # Variables may be shorter than their unlimited dimension. The rest is fill value.
         self._own_shape = array.shape
         if array.dtype.hasobject and not self._is_text:
             raise UnsupportedError(f"array {array.name!r} has elements that Zarr v3 does not have")

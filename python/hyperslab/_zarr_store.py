@@ -56,7 +56,7 @@ class ZarrStore(Store):
 
     @property
     def supports_consolidated_metadata(self) -> bool:
-        """Whether groups may have consolidated metadata, as the store of zarr-python says."""
+        """Tells if groups may have consolidated metadata, as the store of zarr-python says."""
         return bool(getattr(self.zarr_store, "supports_consolidated_metadata", True))
 
     def __eq__(self, other: object) -> bool:
@@ -73,7 +73,7 @@ class ZarrStore(Store):
 
 
 def _checks_chunks(store: Any) -> bool:
-    """Whether it refuses chunks that the metadata in it does not have: a session of Icechunk does."""
+    """Tells if it refuses chunks that the metadata in it does not have: a session of Icechunk does."""
     kinds = type(store).__mro__
     if any(kind.__module__.partition(".")[0] == "icechunk" for kind in kinds):
         return True

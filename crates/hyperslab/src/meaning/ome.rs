@@ -131,7 +131,7 @@ fn texts(list: &Json) -> Option<Vec<&str>> {
     list.as_array()?.iter().map(Json::as_str).collect()
 }
 
-/// Splits a group's path into the path of the group around it, and its name. `None`: it is the root.
+/// Splits a group's path into the path of the group around it, and its name. `None`: the root.
 fn split(path: &str) -> Option<(&str, &str)> {
     match path.rsplit_once('/') {
         Some(split) => Some(split),
