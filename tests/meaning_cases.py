@@ -23,7 +23,7 @@ CALENDARS = ("standard", "proleptic_gregorian", "julian", "noleap", "all_leap", 
 
 @dataclass
 class Made:
-    """A dataset in the making, and how its variables are to be stored."""
+    """A dataset in the making, and how to store its variables."""
 
     rng: np.random.Generator
     kind: str
@@ -43,7 +43,7 @@ class Made:
 
 
 def holes(rng: np.random.Generator, values: Any) -> Any:
-    """Floats of which some are missing."""
+    """Floats, some of them missing."""
     return np.where(rng.random(values.shape) < 0.25, np.nan, values)
 
 
@@ -180,7 +180,7 @@ def _texts(made: Made, count: int) -> None:
     words = rng.choice(np.array(["a", "été", "", "long text"], object), count)
     letters = rng.choice(np.array([b"a", b"bc", b"def", b""]), count).astype("S3")
     made.add("bytes", ("x",), letters)
-    # In variables of text netCDF and Zarr have other words for what is missing.
+    # In variables of text, netCDF and Zarr have other words for missing elements.
     made.add("letters", ("x",), words.copy(), dtype="S1")
     made.add("letters_named", ("x",), words.copy(), dtype="S1", char_dim_name="letter")
     if made.kind != "classic":
@@ -313,7 +313,7 @@ def raw(path: Path, seed: int, kind: str) -> None:
         encoded[...] = np.array(["été".encode()] * n_x, "S5").view("S1").reshape(n_x, 5)
         add("located", "f4", ("x",), rng.random(n_x), attributes={"coordinates": "where names"})
         add("where", "f4", ("x",), rng.random(n_x))
-        # Of the name of a dimension, without being its coordinate.
+        # A variable with the name of a dimension, without being its coordinate.
         file.createDimension("strange", 2)
         add("strange", "f4", ("x",), rng.random(n_x))
         # A coordinate of characters.

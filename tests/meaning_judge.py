@@ -1,4 +1,4 @@
-"""What xarray sees of a copy, compared with what it sees of the source: every difference has a sentence.
+"""Compares a copy with its source, both as xarray sees them: every difference has a sentence.
 
 A copy may differ where xarray's own ``to_zarr`` of the source differs in the same way: some things have
 no words in Zarr.
@@ -18,7 +18,7 @@ import zarr
 from numpy.lib.recfunctions import repack_fields
 from xarray.core.utils import equivalent
 
-# What HDF5 and NetCDF keep for themselves.
+# Attributes that HDF5 and NetCDF keep for themselves.
 BOOKKEEPING = {
     "CLASS",
     "NAME",
@@ -95,7 +95,7 @@ def kind_of(dtype: Any) -> Any:
 
 
 def aspects(variable: Any) -> Iterator[tuple[str, Any]]:
-    """Everything of a variable that is to be the same."""
+    """Everything of a variable that must be the same."""
     yield "dims", variable.dims
     yield "shape", variable.shape
     yield "dtype", kind_of(variable.dtype)

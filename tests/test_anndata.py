@@ -86,7 +86,7 @@ def cells(seed: int) -> Any:
 
 
 def written(made: Any, place: Path) -> Any:
-    """What anndata reads of what it has written."""
+    """Writes with anndata, and reads it back with anndata."""
     if place.suffix == ".h5ad":
         made.write_h5ad(place)
         return anndata.read_h5ad(place)

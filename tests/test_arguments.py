@@ -386,7 +386,7 @@ def test_missing_chunks_of_all(tmp_path: Path) -> None:
     text = hs.create_array(tmp_path / "t", shape=(4,), chunks=(2,), dtype="string")
     text[0] = "a"
     with hs.config.set({"array.read_missing_chunks": False}):
-        # An array has what was set when it was opened.
+        # An array has the settings of the time when it was opened.
         assert z[:].sum() == 0
         z, text = hs.open_array(tmp_path / "a"), hs.open_array(tmp_path / "t")
         reads: list[Any] = [lambda: z[:], lambda: z.read(), lambda: z.read(out=np.empty((4, 4), "i4")),

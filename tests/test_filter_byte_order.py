@@ -150,7 +150,7 @@ def test_v2(
 @pytest.mark.parametrize("second", ["<", ">"])
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_filters_after_filters(order: str, second: str) -> None:
-    """What one filter makes, the next one takes for what it names."""
+    """A filter takes the bytes of the filter before it for elements of the type that it names."""
     data = np.random.default_rng(3).integers(-3000, 3000, (7, 9)).astype(f"{order}i4")
     chain = [
         zarr_numcodecs.AsType(encode_dtype=">i2", decode_dtype=f"{order}i4"),

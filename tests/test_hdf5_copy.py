@@ -63,12 +63,12 @@ def test_a_copy_says_what_the_file_says(ocean: Path, tmp_path: Path, zarr_format
             ours = hs.open(tmp_path / "copy.zarr" / path)
             assert ours.dimension_names == file[path].dimensions
         assert copied["label"][...].tolist() == file["label"][...].tolist() == ["here"] + [""] * 19
-        # What stands for a dimension without variable is no array.
+        # A dataset that stands for a dimension without variable is no array.
         assert set(copied) == {"sst", "lat", "cloud", "label", "deep"}
     sst = copied["sst"]
     assert sst.chunks == (1, 10, 30) and sst.fill_value == -9
     attributes = {name: value for name, value in sst.attrs.items() if name != "_ARRAY_DIMENSIONS"}
-    # xarray's conventions: of v2, the fill value marks what is missing; of v3, base 64 of -9.0.
+    # xarray's conventions: in v2, the fill value marks missing elements; in v3, base 64 of -9.0.
     assert attributes == {"units": "K", **({} if zarr_format == 2 else {"_FillValue": "AAAAAAAAIsA="})}
     assert (copied["cloud"].fill_value, copied["lat"].fill_value) == (
         1,

@@ -106,7 +106,7 @@ def test_an_append_that_fails(repository: Any) -> None:
         array.append(["new"] * 4)
     again = hs.open_array(session.store, path="a", mode="r+")
     assert again.shape == (4,) and again[...].tolist() == ["old"] * 4
-    # What had been written is not seen by those who append behind it.
+    # Later appends do not bring elements of the failed one into view.
     assert again.append(["one"]) == (5,)
     again.resize((8,))
     assert again[...].tolist() == ["old"] * 4 + ["one"] + [""] * 3

@@ -1,4 +1,4 @@
-"""The package and its command while they are imported: what is missing, and Ctrl-C."""
+"""The package and its command while they are imported: missing modules, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-# What happens when a module is imported: Python runs this before all else.
+# Acts when a module is imported: Python runs this before all else.
 HOOK = """
 import os, signal, sys
 

@@ -126,7 +126,7 @@ def test_chunks_that_memory_cannot_hold(tmp_path: Path) -> None:
     assert said == ["MemoryError", "7"] * len(paths)
 
 
-# ---- what is no file
+# ---- pipes and devices
 
 
 def special(folder: Path) -> dict[str, Path]:
@@ -159,7 +159,7 @@ def test_nobody_waits_for_a_pipe(tmp_path: Path) -> None:
         with pytest.raises(OSError):
             hs.open(path, mode="r")
         assert not hs.h5.is_hdf5(path)
-    # What replaces it reads nothing.
+    # A write in its place reads nothing.
     array[:2] = [8, 9]
     assert array[:].tolist() == [8, 9, 2, 3]
 

@@ -1,4 +1,4 @@
-"""What a dataset means to xarray survives copies, references and stores: there, and there and back.
+"""A dataset's meaning to xarray survives copies, references and stores: there, and there and back.
 
 For every kind of file the copy is opened by xarray's own engine and by ours, and compared with the source.
 """
@@ -41,7 +41,7 @@ def groups(place: Any, source: Source) -> dict[str, Seen]:
     """All groups of the source, as xarray's own engine opens them."""
     if not source.groups:
         return {"": Seen(place, source.engine)}
-    # Not as a tree, in which coordinates of inner groups have to be those of outer ones.
+    # Not as a tree, in which coordinates of inner groups have to equal the coordinates of outer ones.
     found = xr.open_groups(place, engine=source.engine)
     paths = [group.lstrip("/") for group in found]
     for each in found.values():
@@ -136,7 +136,7 @@ NOT_OPENED = {"ref_tst_compounds.nc", "ref_tst_xplatform2_1.nc", "ref_tst_xplatf
 PLAIN = "HDF5 without dimension scales: axes get no names of the library's making"
 COMPOUND = "JSON has objects for compounds"
 NO_TEXT = "bytes that are no UTF-8 stay bytes; netCDF4-python puts other characters in their place"
-# File, a part of what is told of its copies, and why that is right.
+# File, a part of the message about its copies, and why that is right.
 EXCEPTIONS = [
     ("ref_groups.h5", "is missing the", PLAIN),
     ("ref_groups.h5", "has no dimension names", PLAIN),

@@ -22,7 +22,7 @@ def array_of(shape: list[int], chunks: list[int], dtype: str = "|u1") -> str:
     return json.dumps(meta | {"zarr_format": 2, "compressor": None, "filters": None, "order": "C"})
 
 
-# Values that are no references, and what is said of them.
+# Values that are no references, and the messages about them.
 ODD_VALUES: list[tuple[Any, str]] = [
     (None, "expected text"),
     (True, "expected text"),

@@ -1,6 +1,6 @@
 """OME-Zarr through copies between Zarr formats: version 0.4 of its metadata is for v2, 0.5 for v3.
 
-The rules are those of https://ngff.openmicroscopy.org/0.4 and https://ngff.openmicroscopy.org/0.5.
+The rules are from https://ngff.openmicroscopy.org/0.4 and https://ngff.openmicroscopy.org/0.5.
 """
 
 from __future__ import annotations

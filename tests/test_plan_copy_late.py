@@ -124,7 +124,7 @@ def test_a_run_is_stopped_while_it_moves_the_copy(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("keeps", [False, True])
 def test_on_a_server(tmp_path: Path, keeps: bool) -> None:
-    """Also where options say that what was read is kept: journals are always asked for."""
+    """Also where options keep objects that were read: journals are always asked for."""
     z = hs.create_array(tmp_path / "a", data=data((64, 32)), chunks=(1, 32))
     hs.copy(z, tmp_path / "c", chunks=(64, 4))
     with Server() as server:

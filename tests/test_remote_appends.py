@@ -115,7 +115,7 @@ def test_each_row_is_there_once(server: Server, tmp_path: Path) -> None:
     assert len(done) >= WRITERS * TIMES * len(FAULTS)
     for name in FAULTS:
         found = Counter(hs.open_array(_url(name), mode="r", storage_options=options)[:].tolist())
-        # What was killed between the reservation of its rows and their values.
+        # Appends that were killed between the reservation of their rows and their values.
         killed = [value for of, value in tried - done if of == name]
         nobodys = found.pop(-1, 0)
         for value in (value for of, value in done if of == name):

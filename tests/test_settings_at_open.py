@@ -72,7 +72,7 @@ def test_configs(tmp_path: Path) -> None:
     with hs.config.set(order="F", write_empty_chunks=True, read_missing_chunks=False):
         assert z.config.to_dict() == {"write_empty_chunks": False, "order": "C", "read_missing_chunks": True}
         inside = hs.open_array(z.store)
-        # What is named as `None` is taken anew, the rest stays.
+        # Settings given as `None` are taken anew, the rest stays.
         assert z.with_config({"order": None}).config.to_dict() == {
             "write_empty_chunks": False,
             "order": "F",

@@ -1,4 +1,4 @@
-"""What users are shown: names to import, messages and tables of the command line."""
+"""Users see names to import, messages and tables of the command line."""
 
 from __future__ import annotations
 

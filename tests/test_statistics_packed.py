@@ -48,7 +48,7 @@ def decoded(path: Path) -> np.ndarray[Any, Any]:
 
 
 def check(path: Path, found: hs.Statistics) -> None:
-    """The statistics are those of what xarray reads."""
+    """The statistics describe the values that xarray reads."""
     values = decoded(path)
     known = values[~np.isnan(values)] if values.dtype.kind == "f" else values.ravel()
     assert (found.count, found.missing) == (known.size, values.size - known.size)
@@ -145,7 +145,7 @@ def test_histograms_executors_and_missing_values() -> None:
         assert found.histogram is not None and found.histogram.tolist() == counts.tolist()
         assert found.bin_edges is not None and found.bin_edges.tolist() == edges.tolist()
         assert (found.mean, found.sum) == (values.mean(), values.sum())
-    # What is given are stored numbers.
+    # Callers give stored numbers.
     found = hs.statistics(z, missing=50)
     assert (found.missing, found.max) == (2, 12.0)
     assert isinstance(found.min, np.float64)

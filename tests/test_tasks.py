@@ -161,7 +161,7 @@ def test_lost_workers_of_dask(client: Any, tmp_path: Path) -> None:
 
 
 class Away:
-    """A client of dask whose scheduler is away. Each step fails as that of a real one has failed."""
+    """A client of dask whose scheduler is away. Each step fails as the same step of a real client."""
 
     def __init__(self, error: Exception, begun: int) -> None:
         self.error, self.left, self.status = error, begun, "running"

@@ -245,7 +245,7 @@ def test_variables_of_stored_rows(zarr_format: Any, tmp_path: Path) -> None:
 
 
 def test_coordinates_that_codecs_round(tmp_path: Path) -> None:
-    """What is stored was rounded by a filter; the same values are the same."""
+    """A filter has rounded the stored values; the same values are the same."""
     place = tmp_path / "a.zarr"
     rounds = numcodecs.FixedScaleOffset(offset=0, scale=10, dtype="<f8", astype="<i4")
     ds = of([1.0]).assign_coords(x=("x", [0.123, 0.456]))

@@ -1,5 +1,5 @@
-"""`to_zarr(mode="w")`: what is there stays until the new dataset is complete, and stays for good where it is
-refused or fails.
+"""`to_zarr(mode="w")`: the old dataset stays until the new one is complete, and stays for good where the new
+one is refused or fails.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def test_over_itself(kind: str, chunks: Any, group: str | None, tmp_path: Path) 
 def test_blocks_that_would_be_read_too_late(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is read after it is gone is refused, before it is gone."""
+    """A write that would read the old dataset after its deletion is refused, before the deletion."""
     source, other = tmp_path / "a.zarr", tmp_path / "b.zarr"
     ds = xr.Dataset({"v": (("y", "x"), np.arange(70.0).reshape(10, 7))})
     for place in (source, other):
@@ -177,7 +177,7 @@ def test_blocks_that_would_be_read_too_late(
         with pytest.raises(ValueError, match="read lazily"):
             to_zarr(made, source, mode="w", compute=False)
         assert objects(source) == before
-    # Not from there: the group above is not what is replaced.
+    # The source is another group: the group above is not replaced.
     above = xr.open_dataset(source, engine=engine, chunks={})
     to_zarr(above, source, group="g", mode="w", compute=False).compute()
     xr.testing.assert_identical(xr.open_dataset(source, engine="zarr", group="g").load(), ds)
@@ -254,7 +254,7 @@ def test_other_groups_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert root["a/b/n"][...].tolist() == [0, 1, 2, 3]
         after = {key: value for key, value in objects(place).items() if key.startswith("a/c")}
         assert after == kept
-        # Where an array is in the way, and where the format is another.
+        # An array is in the way, or the format is another.
         before = objects(place)
         with pytest.raises(ValueError):
             to_zarr(new, place, group="v/b", mode="w")
@@ -264,7 +264,7 @@ def test_other_groups_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_killed(tmp_path: Path) -> None:
-    """The old dataset is there, and what is left beside it goes with the next write."""
+    """The old dataset is there, and the next write removes the files that are left beside it."""
     place = tmp_path / "a.zarr"
     to_zarr(old(), place)
     before = objects(place)
@@ -353,7 +353,7 @@ def test_a_cluster_writes_to_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed")
     from object_server_client import Server
 
-    # Workers have no other secrets than those of their environment.
+    # Workers have no other secrets than their environment's.
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     url = "s3://bucket/a.zarr"

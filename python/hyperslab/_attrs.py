@@ -60,7 +60,7 @@ def carried_attributes(array: Any, zarr_format: int) -> dict[str, Any]:
 
 
 def _as_json(value: Any) -> Any:
-    """An attribute as JSON has it: an array of one element is that element. ``None``: JSON has none."""
+    """An attribute as JSON has it: an array of one element is that element. ``None``: JSON cannot hold it."""
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.item() if value.size == 1 else value.tolist()
     try:

@@ -89,8 +89,8 @@ def statistics(
         Of which part, with slices of step 1. ``None``: of everything.
     missing : scalar, sequence of scalars, or "fill", default ()
         Stored values that count as missing, too. ``"fill"`` is the fill value, which unwritten elements have.
-        Not-a-number and not-a-time are missing whatever is given. Missing elements of
-        `hyperslab.optional_dtype` are missing, too.
+        Not-a-number and not-a-time are missing whatever is given. Elements of `hyperslab.optional_dtype` that
+        are missing count as missing, too.
     raw : bool, default False
         Whether stored numbers are told, whatever the attributes say of them.
     bins : int or sequence of float, optional
