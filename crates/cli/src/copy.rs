@@ -89,7 +89,8 @@ pub(crate) struct CopyArgs {
     #[arg(long, visible_alias = "zarr-format", value_enum, default_value_t = FormatArg::V3)]
     format: FormatArg,
     /// About how much memory to use: 64MiB, 2G. A copy that needs more is refused, and told how
-    /// much it needs. By default 256MiB, or what one block of a few chunks needs, where that is more.
+    /// much it needs. By default 256MiB, or what one block of a few chunks needs, where that is
+    /// more.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_memory: Option<u64>,
     /// How many threads; all cores by default.
