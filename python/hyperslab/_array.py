@@ -110,8 +110,8 @@ class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
 
     @property
     def config(self) -> ArrayConfig:
-        """Settings of this array object, as `with_config` takes them. Settings that nobody gave have the values
-        that `hyperslab.config` had when the array was opened.
+        """Settings of this array object, as `with_config` takes them. Settings that nobody gave have the
+        values that `hyperslab.config` had when the array was opened.
         """
         return self._settled
 

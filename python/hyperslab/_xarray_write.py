@@ -183,10 +183,10 @@ def to_zarr(
     ``ds`` may be read lazily from the place that it replaces. Both need space meanwhile. With
     ``compute=False`` the new group takes its place at once, and ``ds`` may not be read from there.
 
-    Mode ``w`` on servers and in other stores encodes up to 32 MiB (uncompressed) in memory first. For a
-    larger dataset, it deletes the old group when all checks have passed, and stores the document of the new
-    group last. A failure in between, of a task of dask for instance, leaves no group, and arrays in part.
-    Then ``ds`` may not be read from there.
+    Mode ``w`` on servers and in other stores encodes up to 32 MiB (uncompressed) in memory first. Otherwise
+    it deletes the old group when all checks have passed, and stores the document of the new group last. A
+    failure in between, of a task of dask for instance, leaves no group, and arrays in part. Then ``ds`` may
+    not be read from there.
 
     Examples
     --------
