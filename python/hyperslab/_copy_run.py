@@ -21,9 +21,10 @@ renamed, in one step. On a server nothing can be renamed: chunks go to their pla
 to write, and nothing to move.
 
 **Going on.** A run that resumes makes the journal its own (see `hyperslab._copy_place`): a run before it that
-still lives stops. The journal's plan is used. A task is done if one of its records has the hash of what is
-stored now; if contents are checked, also that of the checksums, which tasks make of what they read. The last
-stage is looked at first: if all of it is done, nobody needs the stages before it.
+still lives stops. The journal's plan is used. A task is done if one of its records has the hash of the
+objects that are stored now. If contents are checked, the record must also have the hash of the checksums that
+the task made of the values it read. The last stage is looked at first: if all of it is done, nobody needs the
+stages before it.
 
 **A finished copy** has no journal. A run that resumes compares metadata, then all elements with the source.
 """

@@ -35,8 +35,7 @@ pub(crate) struct ArrayBase {
     slot: Arc<Slot<Array>>,
     read_only: bool,
     pub(crate) write_empty_chunks: Option<bool>,
-    /// Whether results have their first axis fastest; `None`: as the metadata of a Zarr v2 array
-    /// says.
+    /// True: results have their first axis fastest. `None`: as the metadata of a Zarr v2 array says.
     pub(crate) fortran: Option<bool>,
     /// The same of Zarr v3 arrays, where `fortran` is `None`.
     pub(crate) fortran_v3: bool,

@@ -119,7 +119,7 @@ pub(crate) fn create_group(
     Ok(GroupHandle::new(group.into()))
 }
 
-/// Removes what is stored below a path; `""`: everything in the store.
+/// Removes every object below a path; `""`: everything in the store.
 #[pyfunction]
 pub(crate) fn remove_below(py: Python<'_>, store: &StoreHandle, path: &str) -> PyResult<()> {
     engine::run(py, |ask| -> Result<(), Failed> { Ok(remove(&store.store, path, Some(ask))?) })

@@ -1,4 +1,4 @@
-//! What the datasets of a file mean, for Python.
+//! The meaning of the datasets of a file, for Python.
 
 use crate::array::ArrayBase;
 use crate::errors::OrRaise;
@@ -8,7 +8,7 @@ use hyperslab::{DataFile, Json};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-/// What the datasets of a file mean to programs that know variables.
+/// The meaning of the datasets of a file to programs that know variables.
 #[pyclass(frozen, module = "hyperslab._native")]
 pub(crate) struct FileMeaning {
     file: DataFile,
@@ -28,8 +28,8 @@ type Variable<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>, Vec<AttributeHan
 
 #[pymethods]
 impl FileMeaning {
-    /// Of the file that a group is in. `all`: whether all datasets are variables, as netCDF-C takes
-    /// them; otherwise, if netCDF wrote the file or it has dimension scales.
+    /// Describes the file that a group is in. With `all`, every dataset is a variable, as for netCDF-C.
+    /// Without, datasets are variables if netCDF wrote the file or it has dimension scales.
     #[new]
     fn new(py: Python<'_>, group: &GroupBase, all: bool) -> PyResult<Self> {
         let group = group.group(py)?;
@@ -67,7 +67,7 @@ impl FileMeaning {
         py.detach(|| self.inner.unlimited(&self.file, path)).or_raise(py)
     }
 
-    /// What a variable is called, from the name of its dataset.
+    /// The name of a variable, from the name of its dataset.
     fn variable_name(&self, dataset: &str) -> String {
         self.inner.variable_path(dataset)
     }

@@ -51,8 +51,8 @@ pub(crate) fn statistics_types(
     Ok(types.map(|types| (types.stored.numpy(), types.scaled)))
 }
 
-/// What attributes say of the stored numbers of an array: the type that they are read as, and the
-/// elements that are missing.
+/// The packing of an array as its attributes tell it: the type that stored numbers are read as, and
+/// the elements that are missing.
 #[pyfunction]
 pub(crate) fn packing(py: Python<'_>, array: &ArrayHandle) -> PyResult<(String, Vec<Cow<'static, [u8]>>)> {
     let array = array.slot.get(py)?;

@@ -304,7 +304,7 @@ impl StoreHandle {
         self.run(py, |store| Ok(store.cost().is_far()))
     }
 
-    /// Where nodes lie below a path that is none itself, as a user would write that; a few of them.
+    /// The paths of a few nodes below a path that is no node itself, as a user would write them.
     fn nodes_below(&self, py: Python<'_>, path: &str) -> Vec<String> {
         py.detach(|| stores::nodes_below_path(&self.store, path))
     }

@@ -39,8 +39,8 @@ pub(crate) struct Abilities {
     pub(crate) lists: bool,
     /// Whether objects can be written in parts.
     pub(crate) parts: bool,
-    /// Whether a content encoding belongs to the object, whose bytes come as they are stored. A web
-    /// server encodes what it sends.
+    /// True: a content encoding belongs to the object, and its bytes come as they are stored. A web
+    /// server encodes its answers.
     pub(crate) stores_encoded: bool,
     /// Whether requests are signed by nobody.
     pub(crate) anonymous: bool,
@@ -267,7 +267,7 @@ impl Client {
         Ok(Contents::new(&result))
     }
 
-    /// Refuses an answer whose bytes are not those of the object.
+    /// Refuses an answer whose bytes differ from the bytes of the object.
     fn check_encoding(&self, attributes: &Attributes) -> Result<(), Failure> {
         match compression(attributes) {
             Some(name) if !self.abilities.stores_encoded => {

@@ -223,7 +223,7 @@ fn prepare_http(location: &Location, options: &mut Options) {
     }
 }
 
-/// Of a server that lists in pages.
+/// Connects to a server that lists in pages.
 fn in_pages<S: ObjectStore + PaginatedListStore>(store: S) -> Connected {
     let store = Arc::new(store);
     Connected { store: store.clone(), pages: Some(store) }

@@ -43,7 +43,7 @@ impl Failure {
         matches!(self, Failure::Other(cause) if cause.status.is_none() && ended.contains(&cause.kind))
     }
 
-    /// Whether the server may have done the request although it answers so, or not at all.
+    /// True: the server may have done the request although it answers so, or not at all.
     pub(crate) fn may_be_done(&self) -> bool {
         let refused = |status| (400..500).contains(&status) && status != 408;
         match self {

@@ -6,8 +6,8 @@
 //!
 //! 1. His mark is among those of the object: his replacement was done. Others may have replaced
 //!    the object since.
-//! 2. His mark is not there, but the mark of what he read is: it was not done.
-//! 3. Neither is there: others without marks have replaced the object, or more than [`MOST`] have,
+//! 2. His mark is not there, but the mark of the contents that he read is: it was not done.
+//! 3. Both are missing: others without marks have replaced the object, or more than [`MOST`] have,
 //!    or the server keeps no metadata. Then nobody knows.
 
 use crate::client::Contents;
@@ -35,7 +35,7 @@ impl Marks {
         (fits && text.bytes().all(Mark::has_letter)).then(|| Marks(text.into()))
     }
 
-    /// Those that came with an answer.
+    /// The marks that came with an answer.
     pub(crate) fn found(attributes: &Attributes) -> Option<Marks> {
         attributes.get(&NAME).and_then(|text| Marks::parse(text.as_ref()))
     }
@@ -89,19 +89,19 @@ impl History {
         self.0.get(..Mark::LEN).unwrap_or_default()
     }
 
-    /// What became of the replacement of these contents with this mark, by what is there now.
+    /// Tells whether the replacement of these contents with this mark was done, by the contents now.
     pub(crate) fn fate(&self, mark: Mark, now: &Contents) -> Fate {
         match &now.marks {
             Some(marks) if marks.has(mark.as_str()) => Fate::Done,
             Some(marks) if marks.has(self.last()) => Fate::NotDone,
-            // Whoever read contents without marks finds them unchanged.
+            // The contents had no marks when they were read, and are unchanged.
             None if *self == History::plain(now.strong(), now.number.as_deref()) => Fate::NotDone,
             _ => Fate::Unknown,
         }
     }
 }
 
-/// What became of a replacement.
+/// Whether a replacement was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It was done. Others may have replaced the object since.
@@ -123,7 +123,7 @@ mod tests {
         Contents { size: 1, tag: Some(tag.to_owned()), number: None, modified: 0, marks }
     }
 
-    /// What is there after a replacement.
+    /// The contents after a replacement.
     fn after(history: &History, mark: Mark, tag: &str) -> Contents {
         let attributes = history.with(mark);
         contents(tag, attributes.get(&NAME).map(AsRef::as_ref))

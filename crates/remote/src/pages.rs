@@ -54,7 +54,7 @@ fn endless(why: Endless) -> object_store::Error {
     object_store::Error::Generic { store: "listing", source: Box::new(why) }
 }
 
-/// What is known of the pages so far.
+/// The pages of a listing so far.
 struct Pages {
     prefix: Option<String>,
     /// `None`: there is no further page.
@@ -114,7 +114,7 @@ impl Client {
         }
     }
 
-    /// What is directly below a prefix: prefixes, and objects.
+    /// The prefixes and objects directly below a prefix.
     pub(crate) async fn list_direct(
         &self,
         prefix: Option<&Path>,

@@ -35,7 +35,7 @@ pub(crate) fn version(tag: Option<&str>, number: Option<&str>, marks: Option<&st
 struct Refused {
     /// The version that was refused last.
     version: u64,
-    /// Whether the server has said since that this is what is there.
+    /// True: the server has said since that the object has this version.
     seen: bool,
     same: u32,
     all: u32,
@@ -91,7 +91,8 @@ impl Refusals {
         }
     }
 
-    /// How long to wait before an object is replaced: what was just refused may come from a cache.
+    /// How long to wait before an object is replaced: a version that was just refused may come from a
+    /// cache.
     pub(crate) fn pause(&self, path: &str) -> Duration {
         if !self.any.load(Relaxed) {
             return Duration::ZERO;
@@ -126,7 +127,7 @@ mod tests {
             over
         });
         assert_eq!(found, Some(SAME));
-        // Others were faster: what is there is another each time. Nobody was faster ANY times.
+        // Others were faster: the version is another each time. Nobody was faster ANY times.
         let over = (0..).find(|n| {
             let over = refusals.refused("z", u64::from(*n)).is_err();
             refusals.saw("z", Some(&contents("b")));
