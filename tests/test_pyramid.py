@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import os
+import struct
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
@@ -342,3 +344,22 @@ def test_packed_numbers_keep_their_meaning() -> None:
     z = hs.array(np.array([[1, -3], [-1, -1]], "i1"), chunks=(1, 1), attributes=unsigned)
     # 1 and 253: their mean is 127.
     assert hs.pyramid(z, hs.MemoryStore(), levels=2)["1"][...].tolist() == [[127]]
+
+
+def test_levels_of_netcdf_have_its_attributes_in_the_words_of_their_format(tmp_path: Path) -> None:
+    xr = pytest.importorskip("xarray")
+    values = np.arange(16, dtype="f4").reshape(4, 4)
+    values[0, :2] = values[1, :2] = np.nan
+    given = xr.Dataset({"t": (("y", "x"), values, {"units": "K"}), "x": ("x", np.arange(4.0))})
+    given.to_netcdf(tmp_path / "a.nc", engine="netcdf4", encoding={"t": {"_FillValue": np.float32(-9)}})
+    with hs.File(tmp_path / "a.nc") as file:
+        for zarr_format, fill in ((2, None), (3, base64.b64encode(struct.pack("<d", -9.0)).decode())):
+            group = hs.pyramid(
+                file["t"], tmp_path / f"{zarr_format}", axes=("y", "x"), levels=2, zarr_format=zarr_format
+            )
+            attributes = group["1"].attrs.asdict()
+            attributes.pop("_ARRAY_DIMENSIONS", None)
+            assert attributes == {"units": "K"} | ({"_FillValue": fill} if fill else {})
+            shown = xr.open_zarr(tmp_path / f"{zarr_format}", consolidated=False, drop_variables=["0"])["1"]
+            assert shown.attrs == {"units": "K"}
+            assert_same(shown.to_numpy(), np.array([[np.nan, 4.5], [10.5, 12.5]], "f4"))

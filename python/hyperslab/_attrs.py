@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 import json
-import struct
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
-import numpy as np
-
 from hyperslab import _native
 
-__all__ = ["Attributes", "attributes_text", "carried_attributes"]
+__all__ = ["Attributes", "attributes_text"]
 
 
 def attributes_text(attributes: Mapping[str, Any] | None) -> str:
@@ -22,51 +18,6 @@ def attributes_text(attributes: Mapping[str, Any] | None) -> str:
     ``NaN`` and infinities are written as Python writes them: other software does, too.
     """
     return json.dumps(dict(attributes or {}), allow_nan=True)
-
-
-# Attributes that HDF5 and netCDF write for themselves.
-_OF_FILES = frozenset(
-    {
-        "CLASS",
-        "NAME",
-        "DIMENSION_LIST",
-        "DIMENSION_LABELS",
-        "REFERENCE_LIST",
-        "_Netcdf4Coordinates",
-        "_Netcdf4Dimid",
-        "_nc3_strict",
-    }
-)
-
-
-def carried_attributes(array: Any, zarr_format: int) -> dict[str, Any]:
-    """The attributes of an array, for another of Zarr with elements of the same type.
-
-    xarray takes ``_FillValue`` of floats in Zarr v3 as eight bytes in base 64; in Zarr v2 it is the fill
-    value, which arrays have anyway.
-    """
-    found = {name: value for name, value in array.attrs.asdict().items() if name not in _OF_FILES}
-    found.pop("_ARRAY_DIMENSIONS", None)
-    found = {name: _as_json(value) for name, value in found.items()}
-    fill = found.get("_FillValue")
-    if getattr(array, "zarr_format", None) == 2 and array.dimension_names and array._fill is not None:
-        fill = _as_json(array.fill_value)
-    if zarr_format == 2:
-        found.pop("_FillValue", None)
-    elif isinstance(fill, (int, float)):
-        is_float = array.dtype.kind == "f" and getattr(array, "zarr_format", None) != 3
-        found["_FillValue"] = base64.b64encode(struct.pack("<d", fill)).decode() if is_float else fill
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _as_json(value: Any) -> Any:
-    """An attribute as JSON has it: an array of one element is that element. ``None``: JSON cannot hold it."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        value = value.item() if value.size == 1 else value.tolist()
-    try:
-        return json.loads(json.dumps(value))
-    except (TypeError, ValueError):
-        return None
 
 
 class Attributes(MutableMapping[str, Any]):

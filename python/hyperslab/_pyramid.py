@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ import numpy as np
 from hyperslab import _native
 from hyperslab._array import Array
 from hyperslab._array_common import AnyArray
-from hyperslab._attrs import carried_attributes
 from hyperslab._blocks import Blocks, Input, Region, plan_blocks, run_blocks
 from hyperslab._codec import ZarrFormat
 from hyperslab._config import parse_size
@@ -190,7 +190,9 @@ def pyramid(
     if group.zarr_format == 2 and getattr(array, "zarr_format", None) != 2:
         # In Zarr v2 the fill value is a missing one to xarray.
         arguments.setdefault("fill_value", skipped[0] if skipped else None)
-    given = dict(create.get("attributes") or carried_attributes(array, group.zarr_format))
+    given = dict(
+        create.get("attributes") or json.loads(_native.carried_attributes(array._handle, group.zarr_format))
+    )
     # Of a call that was killed: the next one replaces these levels.
     arguments["attributes"] = {**given, _UNFINISHED: "hyperslab.pyramid was interrupted: make it again"}
     arguments["overwrite"] = True

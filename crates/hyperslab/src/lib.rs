@@ -81,7 +81,7 @@ pub use group::Group;
 pub use index_text::parse_indices;
 pub use info::{GroupInfo, Info, ShardInfo, ShardLevelInfo};
 pub use interface::{Below, Missing, Object, ResultOrder};
-pub use meaning::{FileMeaning, MissingValue, Variable, user_attributes};
+pub use meaning::{FileMeaning, MissingValue, Variable, carried_attributes, user_attributes};
 pub use node::{Node, NodeKind, open, open_node};
 
 pub use hyperslab_array::{

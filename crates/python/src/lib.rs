@@ -102,7 +102,7 @@ mod _native {
     #[pymodule_export]
     use crate::hdf5::{AttributeHandle, DatatypeHandle, ElementHandle, convert_elements};
     #[pymodule_export]
-    use crate::meaning::{FileMeaning, user_attributes};
+    use crate::meaning::{FileMeaning, carried_attributes, user_attributes};
     #[pymodule_export]
     use crate::objects::object_bytes;
     #[pymodule_export]

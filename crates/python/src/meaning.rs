@@ -3,7 +3,9 @@
 use crate::array::ArrayBase;
 use crate::errors::OrRaise;
 use crate::group::GroupBase;
+use crate::handles::ArrayHandle;
 use crate::hdf5::{AttributeHandle, attributes_of_array, attributes_of_group};
+use hyperslab::zarr::Format;
 use hyperslab::{DataFile, Json};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -21,6 +23,15 @@ pub(crate) struct FileMeaning {
 pub(crate) fn user_attributes(py: Python<'_>, array: &ArrayBase) -> PyResult<String> {
     let array = array.array(py)?;
     Ok(array.as_zarr().map_or_else(Json::object, hyperslab::user_attributes).to_text(None))
+}
+
+/// The text of the attributes for an array of Zarr with named axes whose elements come from this one.
+#[pyfunction]
+pub(crate) fn carried_attributes(py: Python<'_>, array: &ArrayHandle, zarr_format: u32) -> PyResult<String> {
+    let format = crate::create::format(Some(zarr_format))?.unwrap_or(Format::V3);
+    let array = array.slot.get(py)?;
+    let found = py.detach(|| hyperslab::carried_attributes(&array, format)).or_raise(py)?;
+    Ok(found.to_text(None))
 }
 
 /// A variable: names of its axes, its shape, and its attributes.

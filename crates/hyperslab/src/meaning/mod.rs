@@ -104,6 +104,26 @@ impl Meaning {
     }
 }
 
+/// The attributes for an array of Zarr with named axes whose elements come from this one, like a
+/// level of a pyramid. The fill value is up to the caller: in Zarr v2 it is the missing value.
+pub fn carried_attributes(array: &Array, format: zarr::Format) -> Result<Json> {
+    let found = match array.file() {
+        Some(file) => FileMeaning::of(&file)?.variable(array)?,
+        None => Meaning::Zarr { has_names: false }.variable(array)?,
+    };
+    let Some(mut variable) = found else { return Ok(Json::object()) };
+    if !variable.is_variable {
+        variable.is_variable = true;
+        if let Some(said) = variable.attributes.remove(FILL_VALUE) {
+            variable.missing = match array.format() {
+                crate::Format::ZarrV3 => MissingValue::of_v3(array, &said),
+                _ => MissingValue::of_json(array, &said),
+            };
+        }
+    }
+    Ok(variable.words(array, None, format).attributes)
+}
+
 impl Variable {
     /// How a copy differs, in words, if it means something else.
     pub(crate) fn difference(&self, array: &Array, copy: &Variable, copied: &Array) -> Option<String> {
