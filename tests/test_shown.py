@@ -88,6 +88,8 @@ def test_memory_that_holds_no_block_is_refused(tmp_path: Path) -> None:
     said = run("copy", tmp_path / "a", tmp_path / "b", "--max-memory", "1K", code=2)
     assert "--max-memory: 1024 bytes are less than the " in said and not (tmp_path / "b").exists()
     least = said.split("less than the ")[1].split()[0]
+    said = run("copy", tmp_path / "a", tmp_path / "b", "--max-memory", "1K", "--resume", code=2)
+    assert "--max-memory: 1024 bytes are less than the " in said and not (tmp_path / "b").exists()
     run("copy", tmp_path / "a", tmp_path / "b", "--max-memory", least)
     run("copy", tmp_path / "a", tmp_path / "c", "--max-memory", int(least) - 1, code=2)
     assert (hs.open_array(tmp_path / "b", mode="r")[...] == 0).all()

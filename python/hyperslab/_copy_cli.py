@@ -83,6 +83,7 @@ def _copy(wanted: dict[str, Any]) -> None:
     scheduler, resume = wanted.pop("scheduler"), wanted.pop("resume")
     explain, quiet = wanted.pop("explain"), wanted.pop("quiet")
     fsync, verify = wanted.pop("fsync"), wanted.pop("verify")
+    memory_is_limit = wanted.pop("memory_is_limit")
     check = "contents" if wanted.pop("check_contents") else "stamps"
     config.fsync = config.fsync or fsync
     if wanted["compressors"] is None:
@@ -94,6 +95,10 @@ def _copy(wanted: dict[str, Any]) -> None:
         wanted["zarr_format"] = None
     with nullcontext() if scheduler is None else _client(scheduler) as client:
         plan = plan_copy(source, destination, workers=workers(client), **wanted)
+        if memory_is_limit and plan.memory > wanted["max_memory"]:
+            raise InvalidArgumentError(
+                f"--max-memory: {wanted['max_memory']} bytes are less than the {plan.memory} that a task needs"
+            )
         if explain:
             print(plan)
             return

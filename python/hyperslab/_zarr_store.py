@@ -45,7 +45,10 @@ class ZarrStore(Store):
         self._objects = _Objects(store)
         # By its name, so that all who open it take turns.
         self._native = _native.StoreHandle.mapping(
-            self._objects, str(store), self.supports_consolidated_metadata, _checks_chunks(store)
+            self._objects,
+            str(store).partition("\n")[0],
+            self.supports_consolidated_metadata,
+            _checks_chunks(store),
         )
         self._read_only = bool(store.read_only)
 

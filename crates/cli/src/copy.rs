@@ -213,6 +213,7 @@ impl CopyArgs {
             format: options.format.unwrap_or(Format::ZarrV3),
             threads: options.threads,
             max_memory: options.max_memory,
+            memory_is_limit: options.memory_is_limit,
             skip_unsupported: options.skip_unsupported,
             consolidated: !options.unconsolidated,
             fsync: options.fsync,

@@ -28,6 +28,8 @@ pub struct PlannedCopy {
     pub threads: Option<usize>,
     /// About how much memory a task uses, in bytes.
     pub max_memory: u64,
+    /// `true`: a plan that needs more memory is refused.
+    pub memory_is_limit: bool,
     /// Whether what cannot be copied is left out.
     pub skip_unsupported: bool,
     /// `true`: the copy of a group gets consolidated metadata.

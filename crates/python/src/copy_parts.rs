@@ -222,8 +222,8 @@ pub(crate) fn planned_copy(py: Python<'_>, args: Vec<OsString>) -> PyResult<Opti
     let zarr_format = if wanted.format == Format::ZarrV2 { 2 } else { 3 };
     let facts: PyResult<Bound<'_, PyDict>> = dict!(
         py, wanted {
-            source, destination, chunks, compressors, threads, max_memory, skip_unsupported, consolidated, fsync, resume, scheduler,
-            explain, quiet, overwrite, verify, check_contents,
+            source, destination, chunks, compressors, threads, max_memory, memory_is_limit, skip_unsupported,
+            consolidated, fsync, resume, scheduler, explain, quiet, overwrite, verify, check_contents,
         },
         "order": order, "zarr_format": zarr_format,
     );
