@@ -1,7 +1,7 @@
-"""The parameters that docstrings tell are those of the signatures: names, defaults and choices. The stubs of
-the native module tell its signatures, too.
+"""The parameters that docstrings tell are those of the signatures: names, defaults and choices. The stub of the
+native module tells its signatures.
 
-The API reference of the site takes parameters from the docstrings, and their defaults from the signatures.
+The API reference of the site shows what the docstrings tell, with the defaults of the signatures.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import sys
 import typing
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import hyperslab as hs
 import pytest
@@ -22,22 +23,22 @@ from hyperslab import _native
 from hyperslab._create import DEFAULT_FILL_VALUE
 
 MODULES = ("", ".codecs", ".dask", ".errors", ".h5", ".storage", ".xarray", ".zarr")
-# What code in docstrings may name.
+# What defaults in docstrings name.
 NAMES = {"Bytes": hs.codecs.Bytes, "Crc32c": hs.codecs.Crc32c, "zipfile": zipfile}
+STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
 
-def public() -> dict[str, Callable[..., Any]]:
+def public() -> Iterator[tuple[str, Any]]:
     """Functions, classes and methods that users call."""
-    found: dict[str, Callable[..., Any]] = {}
     for suffix in MODULES:
         module = importlib.import_module(f"hyperslab{suffix}")
         for name in module.__all__:
             thing = getattr(module, name)
+            yield f"{module.__name__}.{name}", thing
             if inspect.isclass(thing):
-                members = [each for each in dir(thing) if not each.startswith("_")]
-                found |= {f"{module.__name__}.{name}.{each}": getattr(thing, each) for each in members}
-            found[f"{module.__name__}.{name}"] = thing
-    return {name: thing for name, thing in found.items() if callable(thing)}
+                for each in dir(thing):
+                    if not each.startswith("_"):
+                        yield f"{module.__name__}.{name}.{each}", getattr(thing, each)
 
 
 def documented(thing: Any) -> dict[str, str]:
@@ -51,11 +52,10 @@ def documented(thing: Any) -> dict[str, str]:
 def parameters(thing: Any) -> dict[str, inspect.Parameter]:
     """Parameters in the signature, with the stars that are written before names."""
     found = inspect.signature(thing).parameters.values()
-    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-    return {stars.get(each.kind, "") + each.name: each for each in found if each.name != "self"}
+    return {STARS.get(each.kind, "") + each.name: each for each in found if each.name != "self"}
 
 
-DOCUMENTED = {name: thing for name, thing in public().items() if documented(thing)}
+DOCUMENTED = {name: thing for name, thing in public() if callable(thing) and documented(thing)}
 
 
 def test_there_is_much_to_compare() -> None:
@@ -86,3 +86,75 @@ def test_docstrings_tell_the_defaults(name: str) -> None:
         if not is_right:
             wrong.append(f"{parameter} : {kind}, but {real}")
     assert not wrong
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_docstrings_tell_the_choices(name: str) -> None:
+    """``{"C", "F"}`` are all the values that the annotation has."""
+    for parameter, kind in documented(DOCUMENTED[name]).items():
+        choices = re.match(r"\{(.+)\}", kind)
+        if choices:
+            annotation = annotations(DOCUMENTED[name])[parameter]
+            assert annotation is str or set(eval(f"[{choices[1]}]")) == values(annotation), parameter
+
+
+def annotations(thing: Any) -> dict[str, Any]:
+    """The annotations of the parameters, where they name types of this package and of `typing`."""
+    function = thing.__init__ if inspect.isclass(thing) else thing
+    names = {**vars(typing), **vars(sys.modules[function.__module__])}
+    return {
+        each.name: eval(each.annotation, names)
+        for each in inspect.signature(function).parameters.values()
+        if "Literal" in str(each.annotation) or str(each.annotation).startswith(("str", "Mode", "ZarrFormat"))
+    }
+
+
+def values(annotation: Any) -> set[Any]:
+    """The values in an annotation, other than ``None``."""
+    if typing.get_origin(annotation) is Literal:
+        return set(typing.get_args(annotation)) - {None}
+    return {value for part in typing.get_args(annotation) for value in values(part)}
+
+
+def test_a_group_creates_arrays_as_the_function_does() -> None:
+    function, method = parameters(hs.create_array), parameters(hs.Group.create_array)
+    for name in ("store", "name", "zarr_format"):
+        del function[name]
+    assert method.pop("name").default is inspect.Parameter.empty
+    assert method.pop("compressor") == function["compressors"].replace(name="compressor")
+    assert method == function
+
+
+def stub() -> ModuleType:
+    """The stub of the native module, as a module."""
+    path = Path(hs.__file__).with_name("_native.pyi")
+    module = ModuleType("hyperslab._native_stub")
+    exec(compile("from __future__ import annotations\n" + path.read_text(), path, "exec"), vars(module))
+    return module
+
+
+def shown(thing: Any) -> list[tuple[str, Any]]:
+    """Parameters and defaults. The native module shows ``...`` for a default that is no constant."""
+    found = inspect.signature(thing).parameters.values()
+    return [
+        (STARS.get(each.kind, "") + each.name, ... if each.default == () else each.default)
+        for each in found
+        if each.name != "self"
+    ]
+
+
+def test_the_stub_tells_the_signatures() -> None:
+    told = stub()
+    assert set(told.__all__) == set(_native.__all__)
+    assert len(told.__all__) > 80
+    for name in told.__all__:
+        real, said = getattr(_native, name), getattr(told, name, None)
+        if inspect.isclass(real):
+            for member in vars(real):
+                method = getattr(real, member)
+                if callable(method) and not member.startswith("__"):
+                    assert shown(method) == shown(getattr(said, member)), f"{name}.{member}"
+            if "__new__" in vars(said):
+                assert shown(real) == shown(said), name
+        elif callable(real):
+            assert shown(real) == shown(said), name

@@ -376,7 +376,7 @@ class CopyPlan:
 
         Parameters
         ----------
-        executor : optional
+        executor : executor, optional
             Where tasks run. ``None``: in this process. An executor of `concurrent.futures` (its tasks run in
             threads or processes), a `distributed.Client`, the module ``ray``. All processes must reach source
             and destination by the same paths or URLs.

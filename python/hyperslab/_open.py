@@ -92,6 +92,8 @@ def open(
         Only this format; by default the one that is stored.
     path : str, optional
         The path of the node in the store.
+    storage_options : mapping, optional
+        Options of the server, where ``store`` is a URL of one: see `hyperslab.storage.RemoteStore`.
     cache : Cache, int or str, optional
         Where decoded chunks are kept, for reading small parts of them again and again: a `Cache`, or the size
         of a new one, ``"64 MiB"``. Arrays of a group share the group's. Default: nowhere.
@@ -176,7 +178,7 @@ def open_array(
 
     Parameters
     ----------
-    store, mode, zarr_format, path, cache
+    store, mode, zarr_format, path, storage_options, cache
         As in `open`.
     config : mapping, optional
         Settings of this array, as in `Array.with_config`: ``{"order": "F", "cache": "64 MiB"}``.
@@ -247,7 +249,7 @@ def open_group(
 
     Parameters
     ----------
-    store, mode, zarr_format, path, cache
+    store, mode, zarr_format, path, storage_options, cache
         As in `open`.
     attributes : mapping, optional
         Attributes of a new group.
