@@ -1,4 +1,4 @@
-"""The parameters that docstrings tell are those of the signatures: names, defaults and choices. The stub of the
+"""Docstrings tell the parameters that the signatures have: names, defaults and choices. The stub of the
 native module tells its signatures.
 
 The API reference of the site shows what the docstrings tell, with the defaults of the signatures.
@@ -12,7 +12,7 @@ import re
 import sys
 import typing
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -94,19 +94,15 @@ def test_docstrings_tell_the_choices(name: str) -> None:
     for parameter, kind in documented(DOCUMENTED[name]).items():
         choices = re.match(r"\{(.+)\}", kind)
         if choices:
-            annotation = annotations(DOCUMENTED[name])[parameter]
+            annotation = annotation_of(DOCUMENTED[name], parameter)
             assert annotation is str or set(eval(f"[{choices[1]}]")) == values(annotation), parameter
 
 
-def annotations(thing: Any) -> dict[str, Any]:
-    """The annotations of the parameters, where they name types of this package and of `typing`."""
+def annotation_of(thing: Any, parameter: str) -> Any:
+    """The type in an annotation, of names that the module of the function has."""
     function = thing.__init__ if inspect.isclass(thing) else thing
-    names = {**vars(typing), **vars(sys.modules[function.__module__])}
-    return {
-        each.name: eval(each.annotation, names)
-        for each in inspect.signature(function).parameters.values()
-        if "Literal" in str(each.annotation) or str(each.annotation).startswith(("str", "Mode", "ZarrFormat"))
-    }
+    annotation = inspect.signature(function).parameters[parameter].annotation
+    return eval(annotation, vars(sys.modules[function.__module__]))
 
 
 def values(annotation: Any) -> set[Any]:
@@ -133,14 +129,10 @@ def stub() -> ModuleType:
     return module
 
 
-def shown(thing: Any) -> list[tuple[str, Any]]:
-    """Parameters and defaults. The native module shows ``...`` for a default that is no constant."""
-    found = inspect.signature(thing).parameters.values()
-    return [
-        (STARS.get(each.kind, "") + each.name, ... if each.default == () else each.default)
-        for each in found
-        if each.name != "self"
-    ]
+def shown(thing: Any) -> list[tuple[Any, ...]]:
+    """Names, kinds and defaults. The native module shows ``...`` for a default that is no constant."""
+    found = [each for each in inspect.signature(thing).parameters.values() if each.name != "self"]
+    return [(each.name, each.kind, ... if each.default == () else each.default) for each in found]
 
 
 def test_the_stub_tells_the_signatures() -> None:
