@@ -2,7 +2,8 @@
 reads the docstrings for the site (mkdocs.yml).
 
 griffe alone gives each name of ``store, mode, path`` the type and default of ``store``, takes the first word
-of ``{"r", "r+"}`` for the default, and shows no signature of a class whose objects `__new__` makes.
+of ``{"r", "r+"}`` for the default, reads ``array-like`` as a difference, and shows no signature of a class
+whose objects `__new__` makes.
 """
 
 import re
@@ -29,22 +30,18 @@ class Signatures(griffe.Extension):  # type: ignore[misc]
 
 
 def correct(function: griffe.Function | griffe.Class) -> None:
-    """Gives each parameter in a docstring the default of the signature, and the type, where the docstring
-    has none.
+    """Gives each parameter in a docstring the default of the signature, and the type as it is written; where
+    none is written, that of the signature.
     """
     docstring = function.docstring
-    for section in [] if docstring is None else docstring.parsed:
-        if section.kind is not griffe.DocstringSectionKind.parameters:
-            continue
-        for told in section.value:
-            name = told.name.lstrip("*")
-            real = function.parameters[name]
-            told.value = None if name != told.name else real.default
-            choices = re.search(rf"^{name} : (\{{.+?)(, optional|, default .+)?$", docstring.value, re.M)
-            if choices:
-                told.annotation = choices[1]
-            elif any(told.annotation is each.annotation for each in function.parameters):
-                told.annotation = real.annotation
-            elif isinstance(told.annotation, griffe.ExprTuple):
-                # Several types are no tuple: "int, sequence of int".
-                told.annotation.implicit = True
+    if docstring is None:
+        return
+    lines = re.findall(r"^(\S.*?) : (.+?)(?:, optional|, default .+)?$", docstring.value, re.MULTILINE)
+    types = {name: written for names, written in lines for name in names.split(", ")}
+    for section in docstring.parsed:
+        if section.kind is griffe.DocstringSectionKind.parameters:
+            for told in section.value:
+                name = told.name.lstrip("*")
+                real = function.parameters[name]
+                told.value = real.default if name == told.name else None
+                told.annotation = types.get(told.name, real.annotation)
