@@ -1,9 +1,11 @@
 """Types and defaults of parameters on the site, as the signatures have them: an extension of griffe, which
 reads the docstrings for the site (mkdocs.yml).
 
-griffe alone gives each name of ``store, mode, path`` the type and default of ``store``, takes the first word
-of ``{"r", "r+"}`` for the default, reads ``array-like`` as a difference, and shows no signature of a class
-whose objects `__new__` makes.
+griffe alone is wrong in three ways:
+
+- Each name of ``store, mode, path`` gets the type and the default of ``store``.
+- The first word of ``{"r", "r+"}`` becomes the default, and ``array-like`` a difference.
+- A class that has `__new__` in place of `__init__` gets no signature.
 """
 
 import re
@@ -30,8 +32,8 @@ class Signatures(griffe.Extension):  # type: ignore[misc]
 
 
 def correct(function: griffe.Function | griffe.Class) -> None:
-    """Gives each parameter in a docstring the default of the signature, and the type as it is written; where
-    none is written, that of the signature.
+    """Gives each parameter in a docstring the type that is written there, else the type in the signature, and
+    always the default in the signature.
     """
     docstring = function.docstring
     if docstring is None:

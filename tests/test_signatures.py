@@ -23,7 +23,7 @@ from hyperslab import _native
 from hyperslab._create import DEFAULT_FILL_VALUE
 
 MODULES = ("", ".codecs", ".dask", ".errors", ".h5", ".storage", ".xarray", ".zarr")
-# What defaults in docstrings name.
+# Defaults in docstrings name these.
 NAMES = {"Bytes": hs.codecs.Bytes, "Crc32c": hs.codecs.Crc32c, "zipfile": zipfile}
 STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 

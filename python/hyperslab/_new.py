@@ -66,8 +66,8 @@ def create_group(
 
     Parameters
     ----------
-    store : str, os.PathLike, LocalStore or MemoryStore
-        A path, a ``file://`` URL or a store.
+    store : StoreLike
+        A path, a URL, a store, or a mapping that holds objects.
     path : str, optional
         The path of the group in the store.
     zarr_format : {2, 3}, optional
@@ -151,8 +151,8 @@ def create_array(
 
     Parameters
     ----------
-    store : str, os.PathLike, LocalStore or MemoryStore
-        A path, a ``file://`` URL or a store.
+    store : StoreLike
+        A path, a URL, a store, or a mapping that holds objects.
     name : str, optional
         The path of the array in the store.
     shape : int or sequence of int, optional
@@ -166,10 +166,10 @@ def create_array(
         Gives shape and data type, and is written. Also all that `Ragged.of` takes, where it is a `Ragged`, of
         Arrow, or an array of objects. A Zarr array, also zarr-python's, gives fill value, attributes and
         dimension names too (and in Zarr v2 the order); chunks and codecs are kept by `from_array`.
-    chunks : int, sequence of int or "auto", default "auto"
+    chunks : int, sequence, "auto" or False, default "auto"
         Elements of a chunk per axis; -1: the whole axis; ``False``: one chunk. Zarr v3, without shards: for
         an axis also the length of each chunk, ``[[3, 4, 3], [5, 5]]`` (a rectilinear grid).
-    shards : int, sequence of int, "auto" or None, default None
+    shards : int, sequence, mapping, "auto" or None, default None
         Elements of a shard per axis, multiples of the chunks; -1: the whole axis. Chunks of a shard lie in
         one object, and are read and replaced one by one. With ``chunks="auto"`` chunks are chosen that divide
         the shards; ``"auto"``: shards of up to 64 MiB. For an axis also the length of each shard,

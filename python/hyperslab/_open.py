@@ -78,10 +78,10 @@ def open(
 
     Parameters
     ----------
-    store : str, os.PathLike, LocalStore or MemoryStore, optional
-        A path, a ``file://`` URL, a store, or a file object that reads HDF5 or NetCDF. ``None``: a new
-        `MemoryStore`. A path may lead to a directory of Zarr, to a file of HDF5 or NetCDF, or to a node in
-        either (``"ocean.h5/forcing/wind"``).
+    store : StoreLike, optional
+        A path, a URL, a store, a mapping that holds objects, or a file object that reads HDF5 or NetCDF.
+        ``None``: a new `MemoryStore`. A path may lead to a directory of Zarr, to a file of HDF5 or NetCDF, or
+        to a node in either (``"ocean.h5/forcing/wind"``).
     mode : {"r", "r+", "a", "w", "w-"}, optional
         ``r``: read only; ``r+``: read and write, must exist; ``a``: create where missing; ``w``: create,
         deleting what is there; ``w-``: create, must not exist. Default: as ``r+``, or ``r`` where the store

@@ -222,6 +222,7 @@ CodecLike: TypeAlias = Codec | Mapping[str, Any] | _HasToDict | _HasConfig | _Ha
 """A codec of ours, of zarr-python, of numcodecs or of your own, or its metadata."""
 
 CodecsLike: TypeAlias = CodecLike | Iterable[CodecLike] | Literal["auto"] | None
+"""A codec, a list of codecs, or ``"auto"``; ``None``: none."""
 
 _CLASSES: tuple[type[Codec], ...] = (
     Bytes,
