@@ -333,7 +333,14 @@ def test_require() -> None:
     assert g.require_group("b") == g.require_group("b")
     with pytest.raises(TypeError):
         g.require_array("b", shape=3)
+    assert g.require_group("b", overwrite=True, attributes={"n": 1}).attrs["n"] == 1
     assert [node.name for node in g.require_groups("x", "y/z")] == ["/x", "/y/z"]
+    # Names are checked even if the array exists.
+    with pytest.raises(TypeError, match="unexpected keyword argument 'shap'"):
+        g.require_array("a", shape=3, shap=3)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'attribute'"):
+        g.require_group("b", attribute={})
+    assert g.require_array("plain", shape=3, compressor=None).compressors == ()
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])

@@ -89,7 +89,7 @@ def advise(
 
     Parameters
     ----------
-    array : Array
+    array : Array or FileArray
     access : str, tuple, or list of these
         The ways to read it. All count the same: each by how much longer it takes than with the chunks that
         suit it best.

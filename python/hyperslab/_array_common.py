@@ -146,7 +146,7 @@ class AnyArray(Indexed, Node):
         ----------
         selection : index, optional
             As in ``array[selection]``; by default everything.
-        threads, verify : optional
+        threads, verify
             As in `read`.
 
         Returns

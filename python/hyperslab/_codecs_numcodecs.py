@@ -98,9 +98,9 @@ class LZMA(Codec):
         1 (xz), 2 (alone) or 3 (raw, which needs ``filters``).
     check : int, default -1
         The checksum of an xz stream: 0 (none), 1 (CRC-32), 4 (CRC-64) or 10 (SHA-256); -1 is CRC-64.
-    preset : int or None
+    preset : int, optional
         0 (fastest) to 9 (smallest); ``None``: 6.
-    filters : sequence of dict or None
+    filters : sequence of dict, optional
         A chain of filters and their options instead of a preset.
 
     Examples
@@ -151,7 +151,7 @@ class PCodec(Codec):
         Which differences are stored instead of the numbers. ``none`` is an old name of ``no_op``.
     paging_spec : {"equal_pages_up_to"}, default "equal_pages_up_to"
         How a chunk is cut into pages.
-    delta_encoding_order : int or None
+    delta_encoding_order : int, optional
         How often differences are taken of differences, 0 to 7, for ``try_consecutive`` and ``auto``.
     equal_pages_up_to : int, default 262144
         The most numbers of a page.
@@ -520,7 +520,7 @@ class JenkinsLookup3(Codec):
     ----------
     initval : int, default 0
         What the sum starts with.
-    prefix : bytes or None
+    prefix : bytes, optional
         Bytes that are summed before those of the chunk, and not stored. numcodecs cannot write a prefix to
         metadata: arrays that have one are read by hyperslab only.
     """

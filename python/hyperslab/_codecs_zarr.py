@@ -122,9 +122,9 @@ class Blosc(Codec):
         The compressor inside. (Also ``snappy``, for reading.)
     clevel : int, default 5
         0 (stored) to 9 (smallest).
-    shuffle : {"noshuffle", "shuffle", "bitshuffle"} or None
+    shuffle : {"noshuffle", "shuffle", "bitshuffle"}, optional
         ``None``: by bytes, or by bits for elements of one byte.
-    typesize : int or None
+    typesize : int, optional
         Bytes of one element; ``None``: what the array's elements have.
     blocksize : int, default 0
         0 lets the encoder choose.
@@ -187,13 +187,13 @@ class Zfp(Codec):
     ----------
     mode : {"reversible", "fixed_accuracy", "fixed_rate", "fixed_precision", "expert"}, default "reversible"
         Each other than ``reversible`` has its parameters, and no others.
-    tolerance : float
+    tolerance : float, optional
         The largest error, for ``fixed_accuracy``.
-    rate : float
+    rate : float, optional
         Bits of an element, for ``fixed_rate``.
-    precision : int
+    precision : int, optional
         Bits of each of zfp's coefficients, for ``fixed_precision``.
-    minbits, maxbits, maxprec, minexp : int
+    minbits, maxbits, maxprec, minexp : int, optional
         All four, for ``expert``.
 
     Examples
@@ -290,8 +290,10 @@ class ScaleOffset(Codec):
 
     Parameters
     ----------
-    offset, scale : int, float or str, default 0 and 1
-        What is subtracted, and what the rest is multiplied with.
+    offset : int, float or str, default 0
+        What is subtracted.
+    scale : int, float or str, default 1
+        What the rest is multiplied with.
 
     Examples
     --------
@@ -316,8 +318,9 @@ class CastValue(Codec):
     ----------
     data_type : str
         The type of what is stored, as in Zarr v3: ``"uint8"``.
-    rounding : {"nearest-even", "towards-zero", "towards-positive", "towards-negative", "nearest-away"}
-        How numbers are rounded; default: to the nearest, of two the even one.
+    rounding : str, default "nearest-even"
+        How numbers are rounded: ``"nearest-even"`` (to the nearest, of two the even one), ``"nearest-away"``,
+        ``"towards-zero"``, ``"towards-positive"`` or ``"towards-negative"``.
     out_of_range : {"clamp", "wrap"} or None, default None
         What becomes of numbers that the type does not have. ``None``: an error.
     scalar_map : dict, optional

@@ -82,7 +82,7 @@ def copy(
     ----------
     source : Array, Group, or store
         What to copy: a node, a path, a ``file://`` URL, a store.
-    dest : Group, or store
+    dest : Group, store, or Array
         Where to: a path, a ``file://`` URL, a store, a group. With ``target_region`` an array that exists.
     name : str, optional
         Name of the copy in a group or store.

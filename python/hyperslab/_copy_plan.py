@@ -35,7 +35,7 @@ from hyperslab.codecs import CodecsLike
 from hyperslab.errors import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
-    from hyperslab._copy_run import CopyRun
+    from hyperslab._copy_run import CopyRun, Progress
 
 __all__ = [
     "CopyArray",
@@ -366,7 +366,7 @@ class CopyPlan:
         retries: int = 2,
         threads: int | None = None,
         in_flight: int | None = None,
-        progress: Any = None,
+        progress: Progress | bool | None = None,
     ) -> CopyRun:
         """Execute the plan.
 
@@ -376,7 +376,7 @@ class CopyPlan:
 
         Parameters
         ----------
-        executor : optional
+        executor : executor, optional
             Where tasks run. ``None``: in this process. An executor of `concurrent.futures` (its tasks run in
             threads or processes), a `distributed.Client`, the module ``ray``. All processes must reach source
             and destination by the same paths or URLs.
@@ -401,7 +401,7 @@ class CopyPlan:
             divided by the workers of a pool, and one in tasks of dask and Ray.
         in_flight : int, optional
             The most tasks that are handed over at a time. Default: twice the workers.
-        progress : callable, optional
+        progress : callable, or True, optional
             Called as ``progress("copy" or "verify", bytes_done, bytes_in_all)``. ``True``: a bar on standard
             error.
 
@@ -494,7 +494,7 @@ def plan_copy(
     ----------
     source : Array, Group, or store
         What to copy: a node, a path, a URL. All processes must reach it by that path or URL.
-    dest : store
+    dest : store, or Array
         Where to: a path, a URL of a server. Nothing may be there, without ``overwrite``. With
         ``target_region`` an array that exists.
     region, target_region

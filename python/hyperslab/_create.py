@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from hyperslab._attrs import attributes_text
 from hyperslab._config import config as settings
@@ -28,7 +27,6 @@ __all__ = [
     "ChunksLike",
     "CopyPart",
     "CopySpec",
-    "NewArray",
     "ShapeLike",
     "ShardsLike",
     "ZarrFormat",
@@ -55,29 +53,6 @@ _VLEN_NAMES: dict[str, Kind] = {"string": "text", "variable_length_bytes": "byte
 
 # Numbers smaller than NumPy's own: their names in the package ml_dtypes, and in Zarr.
 _SMALL = small_numbers()
-
-
-class NewArray(TypedDict, total=False):
-    """Arguments of `hyperslab.create_array` that are also those of a group's method."""
-
-    shape: ShapeLike | None
-    dtype: npt.DTypeLike | None
-    data: Any
-    chunks: ChunksLike
-    shards: ShardsLike
-    filters: CodecsLike
-    compressors: CodecsLike
-    serializer: CodecLike | Literal["auto"]
-    object_codec: CodecLike | None
-    fill_value: Any
-    order: Literal["C", "F"] | None
-    attributes: Mapping[str, Any] | None
-    chunk_key_encoding: Any
-    dimension_names: Iterable[str | None] | None
-    overwrite: bool
-    config: Any
-    write_data: bool
-    access: Any
 
 
 class ArraySpec(TypedDict):

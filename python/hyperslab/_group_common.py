@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, ValuesView
+import inspect
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +13,23 @@ import numpy.typing as npt
 from hyperslab import _native
 from hyperslab._array import Array
 from hyperslab._cache import Cache
-from hyperslab._create import DEFAULT_ZERO, NewArray, ZarrFormat, array_like, normalize_dtype, normalize_shape
+from hyperslab._create import (
+    DEFAULT_FILL_VALUE,
+    DEFAULT_ZERO,
+    ChunksLike,
+    ShapeLike,
+    ShardsLike,
+    ZarrFormat,
+    array_like,
+    normalize_dtype,
+    normalize_shape,
+)
 from hyperslab._info import Info
 from hyperslab._node import Node
 from hyperslab._store import Store
 from hyperslab._tree import Tree
 from hyperslab._unreadable import UNREADABLE, UnreadableArray, why
-from hyperslab.codecs import CodecsLike
+from hyperslab.codecs import CodecLike, CodecsLike
 from hyperslab.errors import (
     ArrayNotFoundError,
     ContainsArrayError,
@@ -30,6 +41,7 @@ from hyperslab.errors import (
 )
 
 if TYPE_CHECKING:
+    from hyperslab._advise import AccessLike
     from hyperslab._copy import CopyReport
     from hyperslab._group import Group
 
@@ -267,6 +279,8 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
 
         Parameters
         ----------
+        expand
+            Refused, as in zarr-python.
         level : int, optional
             How many levels below the direct children, for which it is 0; all by default.
         max_nodes : int, default 500
@@ -316,9 +330,26 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         self,
         name: str,
         *,
+        shape: ShapeLike | None = None,
+        dtype: npt.DTypeLike | None = None,
+        data: Any = None,
+        chunks: ChunksLike = "auto",
+        shards: ShardsLike = None,
+        filters: CodecsLike = "auto",
+        compressors: CodecsLike = "auto",
         compressor: CodecsLike = "auto",
+        serializer: CodecLike | Literal["auto"] = "auto",
+        object_codec: CodecLike | None = None,
+        fill_value: Any = DEFAULT_FILL_VALUE,
+        order: Literal["C", "F"] | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        chunk_key_encoding: Any = None,
+        dimension_names: Iterable[str | None] | None = None,
         storage_options: Mapping[str, Any] | None = None,
-        **arguments: Unpack[NewArray],
+        overwrite: bool = False,
+        config: Any = None,
+        write_data: bool = True,
+        access: AccessLike | None = None,
     ) -> Array:
         """Create an array below this group.
 
@@ -328,31 +359,45 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         from hyperslab import _new
 
         self._check_writable()
-        zarr_format = cast(ZarrFormat, self._zarr_format)
         if not (isinstance(compressor, str) and compressor == "auto"):
-            given = arguments.get("compressors", "auto")
-            if not (isinstance(given, str) and given == "auto"):
+            if not (isinstance(compressors, str) and compressors == "auto"):
                 raise InvalidArgumentError("compressor and compressors: give one of them, not both")
-            arguments["compressors"] = compressor
+            compressors = compressor
         created = _new.create_array(
             self._store,
             name=self._path_of(name),
-            zarr_format=zarr_format,
+            shape=shape,
+            dtype=dtype,
+            data=data,
+            chunks=chunks,
+            shards=shards,
+            filters=filters,
+            compressors=compressors,
+            serializer=serializer,
+            object_codec=object_codec,
+            fill_value=fill_value,
+            order=order,
+            zarr_format=cast(ZarrFormat, self._zarr_format),
+            attributes=attributes,
+            chunk_key_encoding=chunk_key_encoding,
+            dimension_names=dimension_names,
             storage_options=storage_options,
-            **arguments,
+            overwrite=overwrite,
+            config=config,
+            write_data=write_data,
+            access=access,
         )
         self._notice(name, created._handle)
         return created if created.cache or not self._cache else created.with_config({"cache": self._cache})
 
     create = create_array
 
-    def require_group(self, name: str, **kwargs: Any) -> Group:
+    def require_group(
+        self, name: str, *, overwrite: bool = False, attributes: Mapping[str, Any] | None = None
+    ) -> Group:
         """The group of this name, created where it is missing. Raises `TypeError` where there is an array."""
-        unknown = sorted(set(kwargs) - {"overwrite", "attributes"})
-        if unknown:
-            raise TypeError(f"require_group() got an unexpected keyword argument {unknown[0]!r}")
-        if name not in self or kwargs.get("overwrite", False):
-            return self.create_group(name, **kwargs)
+        if name not in self or overwrite:
+            return self.create_group(name, overwrite=overwrite, attributes=attributes)
         node = self[name]
         if not isinstance(node, AnyGroup):
             raise TypeError(f"{name!r} is an array, not a group")
@@ -380,7 +425,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
             Where there is a group, or an array of another shape, or of a type to which ``dtype`` cannot be
             cast safely (``exact``: of another type).
         """
-        unknown = sorted(set(kwargs) - set(NewArray.__annotations__))
+        unknown = sorted(set(kwargs) - set(inspect.signature(self.create_array).parameters))
         if unknown:
             raise TypeError(f"require_array() got an unexpected keyword argument {unknown[0]!r}")
         if name not in self:

@@ -80,6 +80,8 @@ class File(FileGroup):
         ``"family"``: ``name`` has a ``%d`` for the number of a member. ``"split"``: metadata are in the file
         ``name`` + ``meta_ext`` (``"-m.h5"``), elements in ``name`` + ``raw_ext``. ``"ros3"``: ``name`` is a
         URL. The others mean one file.
+    userblock_size, fs_strategy, fs_page_size
+        Of new files: refused.
     libver, swmr, **keywords
         What h5py takes, such as ``rdcc_nbytes``, ``locking``, ``track_order``. They have no effect on what is
         read: there is no lock, and a file that is being written with SWMR can always be read.

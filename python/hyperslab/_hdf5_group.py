@@ -212,7 +212,7 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         ----------
         name : str
             A name or path.
-        default : optional
+        default : any object, optional
         getclass : bool, default False
             Whether to get the class instead: `FileArray`, `FileGroup`, `Datatype`.
         getlink : bool, default False
@@ -306,7 +306,7 @@ class FileGroup(FileNode, _Base):  # type: ignore[misc]
         ----------
         max_depth : int or None, default 0
             0: what is directly in it, also behind links; ``None``: all nodes, without following links.
-        use_consolidated_for_children : bool
+        use_consolidated_for_children : bool, default True
             Of Zarr only.
         """
         if max_depth == 0:

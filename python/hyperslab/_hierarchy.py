@@ -300,9 +300,9 @@ def copy_store(
     ----------
     source, dest : store
         As in `open`.
-    source_path, dest_path : str, optional
+    source_path, dest_path : str, default ""
         Only what is below, and where to.
-    excludes, includes : str or sequence of str, optional
+    excludes, includes : str or sequence of str, default ()
         Patterns of keys, as a shell has them: ``"*.json"``. Keys that an exclude matches are left out, unless
         an include matches them, too.
     if_exists : {"raise", "replace", "skip"}, default "raise"

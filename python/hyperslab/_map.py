@@ -86,7 +86,7 @@ def map_chunks(
         An array, of which each element (of ``region``) is written; or where to create one, with the arguments
         of `create_array` in ``create``. Shape and data type of a new one are those that the sources give when
         they are broadcast, chunks and shards those of the first source of its shape.
-    region : slice, tuple of slices or None
+    region : slice or tuple of slices, optional
         Which part of the target to compute, with slices of step 1, from the same part of the sources.
         ``None``: everything. At its edges, shards may be written in part.
     halo : int, sequence of int, or mapping, optional
@@ -104,7 +104,7 @@ def map_chunks(
     max_memory : int or str, default "256 MiB"
         The most bytes of blocks: what is read, what comes out, and the same once more for what is being
         written. What the function makes for itself is not counted. With an ``executor``: of each task.
-    executor : optional
+    executor : executor, optional
         What runs the blocks, in place of threads of this process: an executor of `concurrent.futures`, a
         ``distributed.Client``, or the module ``ray``. Function, sources and target are pickled for other
         processes: arrays of hyperslab as their place, those of NumPy with all elements. A block whose task

@@ -19,6 +19,7 @@ __all__ = [
     "CacheBase",
     "DatatypeHandle",
     "ElementHandle",
+    "FileMeaning",
     "GroupBase",
     "GroupHandle",
     "Reference",
@@ -33,10 +34,15 @@ __all__ = [
     "advise_shape",
     "array_of_document",
     "arrow_array",
+    "arrow_of_values",
     "arrow_schema",
+    "arrow_values",
     "chunk_key",
     "chunk_of_key",
+    "compare_part",
+    "convert_elements",
     "copy",
+    "copy_into",
     "copy_part",
     "create_array",
     "create_group",
@@ -45,11 +51,15 @@ __all__ = [
     "finish_archives",
     "finish_writers",
     "frozen",
+    "is_replaceable_directory",
     "is_reserved_codec",
     "is_secret_option",
+    "object_bytes",
     "open_node",
     "open_root",
     "outline_copy",
+    "outline_copy_into",
+    "packing",
     "planned_copy",
     "ragged_check_text",
     "ragged_fixed",
@@ -60,12 +70,15 @@ __all__ = [
     "ragged_views",
     "read_field",
     "recycled_bytes",
+    "remove_below",
+    "replace_directory",
     "run_cli",
     "set_decodes_in_flight",
     "set_external_files",
     "set_file_locks",
     "set_partial_decode",
     "set_partial_reads",
+    "set_read_missing_chunks",
     "set_recycler_bound",
     "set_shard_index_bound",
     "set_threads",
@@ -80,6 +93,8 @@ __all__ = [
     "statistics_part",
     "statistics_types",
     "takes_storage_options",
+    "user_attributes",
+    "v3_data_type",
     "write_field",
 ]
 
@@ -201,7 +216,7 @@ def ragged_objects(
 def ragged_fixed(ragged: Ragged, wide: bool, len: int | None = None) -> npt.NDArray[Any]: ...
 def ragged_views(ragged: Ragged, dtype: np.dtype[Any]) -> npt.NDArray[Any]: ...
 def convert_elements(
-    src: npt.NDArray[np.uint8], from_: str, dst: npt.NDArray[np.uint8], to: str, /
+    src: npt.NDArray[np.uint8], src_type: str, dst: npt.NDArray[np.uint8], dst_type: str
 ) -> bool: ...
 def ragged_check_text(ragged: Ragged) -> None: ...
 def ragged_take(
@@ -282,7 +297,7 @@ class Stopper:
     @property
     def is_stopped(self) -> bool: ...
     def stop(self) -> None: ...
-    def run(self, call: Callable[..., _Result], /, *args: Any) -> _Result: ...
+    def run(self, call: Callable[..., _Result], *args: Any) -> _Result: ...
 
 @final
 class ArrayHandle:
@@ -404,7 +419,7 @@ class ArrayBase:
     ) -> Any: ...
     def _raw(
         self,
-        selection: Any = None,
+        selection: Any,
         meaning: _Meaning | None = None,
         threads: int | None = None,
         verify: bool | None = None,
@@ -646,6 +661,7 @@ class Reference:
         """The attribute that it leads to."""
     def _open(self) -> Any: ...
 
+@final
 class RegionReference(Reference):
     """A reference to elements of a dataset of an HDF5 file. ``file[reference]`` is the dataset,
     ``dataset[reference]`` the elements.

@@ -17,7 +17,6 @@ from hyperslab._attrs import attributes_text
 from hyperslab._create import (
     DEFAULT_FILL_VALUE,
     ChunksLike,
-    NewArray,
     ShapeLike,
     ShardsLike,
     array_spec,
@@ -29,7 +28,6 @@ from hyperslab._create import (
 )
 from hyperslab._graph_reads import refuse_early_loss
 from hyperslab._group import Group, node_of
-from hyperslab._group_common import AnyGroup
 from hyperslab._like import described, is_zarr_array, layout_of
 from hyperslab._optional import is_optional, memory_dtype, packed, value_dtype
 from hyperslab._place import ZarrFormat, place_of
@@ -68,8 +66,8 @@ def create_group(
 
     Parameters
     ----------
-    store : str, os.PathLike, LocalStore or MemoryStore
-        A path, a ``file://`` URL or a store.
+    store : StoreLike
+        A path, a URL, a store, or a mapping that holds objects.
     path : str, optional
         The path of the group in the store.
     zarr_format : {2, 3}, optional
@@ -77,6 +75,9 @@ def create_group(
     overwrite : bool, default False
         Whether it takes the place of what is there, which stays until the new one is there.
     attributes : mapping, optional
+        The user's attributes.
+    storage_options : mapping, optional
+        As in `open`.
 
     Raises
     ------
@@ -150,25 +151,25 @@ def create_array(
 
     Parameters
     ----------
-    store : str, os.PathLike, LocalStore or MemoryStore
-        A path, a ``file://`` URL or a store.
+    store : StoreLike
+        A path, a URL, a store, or a mapping that holds objects.
     name : str, optional
         The path of the array in the store.
-    shape : int or sequence of int
-        Elements per axis.
-    dtype : data type
+    shape : int or sequence of int, optional
+        Elements per axis. Needed without ``data``.
+    dtype : data type, optional
         Anything that NumPy makes a data type of: bool, integers, floats, complex numbers, ``S``, ``U``,
         ``V``, dates and time differences. Of variable length: `str`, ``"T"``, ``StringDType()`` or
         ``"string"`` (text); `bytes` or ``"variable_length_bytes"``; `hyperslab.vlen_dtype` (arrays, only in
-        Zarr v2), and h5py's types of the kind.
+        Zarr v2), and h5py's types of the kind. Needed without ``data`` and ``object_codec``.
     data : array-like, optional
         Gives shape and data type, and is written. Also all that `Ragged.of` takes, where it is a `Ragged`, of
         Arrow, or an array of objects. A Zarr array, also zarr-python's, gives fill value, attributes and
         dimension names too (and in Zarr v2 the order); chunks and codecs are kept by `from_array`.
-    chunks : int, sequence of int or "auto", default "auto"
+    chunks : int, sequence, "auto" or False, default "auto"
         Elements of a chunk per axis; -1: the whole axis; ``False``: one chunk. Zarr v3, without shards: for
         an axis also the length of each chunk, ``[[3, 4, 3], [5, 5]]`` (a rectilinear grid).
-    shards : int, sequence of int, "auto" or None, default None
+    shards : int, sequence, mapping, "auto" or None, default None
         Elements of a shard per axis, multiples of the chunks; -1: the whole axis. Chunks of a shard lie in
         one object, and are read and replaced one by one. With ``chunks="auto"`` chunks are chosen that divide
         the shards; ``"auto"``: shards of up to 64 MiB. For an axis also the length of each shard,
@@ -196,11 +197,13 @@ def create_array(
         ``None``: ``hyperslab.config.default_zarr_format``.
     attributes : mapping, optional
         The user's attributes.
-    chunk_key_encoding : optional
+    chunk_key_encoding : tuple or mapping, optional
         ``("default", "/")``, ``("v2", ".")``, or metadata: how chunks are named. In Zarr v2 the separator
         alone counts.
     dimension_names : sequence of str or None, optional
         Names of the axes. In Zarr v2 they are stored as xarray does, in the attribute ``_ARRAY_DIMENSIONS``.
+    storage_options : mapping, optional
+        As in `open`.
     overwrite : bool, default False
         Whether it takes the place of what is there. With ``data``, the old array stays until the new one is
         complete, and stays for good if anything goes wrong; ``data`` may be the old array, or made of it.
@@ -331,22 +334,6 @@ def create_filled(store: StoreLike, fill: Callable[[Array], None], **arguments: 
     return new_array(store, fill=fill, **filled)
 
 
-# The method of groups says its arguments as this function does.
-_arguments = inspect.signature(create_array).parameters
-_shared = [_arguments[name] for name in _arguments if name in NewArray.__annotations__]
-_own = [
-    inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation)
-    for name, annotation in (("self", inspect.Parameter.empty), ("name", "str"))
-]
-_more = [
-    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
-    for name, default in (("compressor", "auto"), ("storage_options", None))
-]
-vars(AnyGroup)["create_array"].__signature__ = inspect.Signature(
-    [*_own, *_shared, *_more], return_annotation="Array"
-)
-
-
 def new_array(
     store: StoreLike,
     *,
@@ -415,17 +402,25 @@ def from_array(
 
     Parameters
     ----------
+    store, name
+        As in `create_array`.
     data : array-like
         What to copy. Of a Zarr array, also zarr-python's, everything is kept that no argument says otherwise;
         its codecs only where the format stays. Of other data, as in `create_array`.
     write_data : bool, default True
         Whether the values are copied, too.
+    chunks, shards, filters, compressors, serializer
+        As in `create_array`; by default those of ``data``.
     zarr_format : {2, 3}, optional
         Default: that of ``data``, 3 of other data.
+    fill_value, order, attributes, chunk_key_encoding, dimension_names
+        As in `create_array`; by default those of ``data``.
+    storage_options, overwrite, config
+        As in `create_array`.
 
     Notes
     -----
-    All other arguments are those of `create_array`. `copy` is faster for whole arrays and groups.
+    `copy` is faster for whole arrays and groups.
 
     Examples
     --------

@@ -77,6 +77,8 @@ def open_like(a: Any, path: str, *, zarr_format: ZarrFormat | None = None, **kwa
         As in `empty_like`.
     path : str
         The path in ``store``.
+    zarr_format : {2, 3}, optional
+        As in `open_array`; of a new array as in `empty_like`.
     **kwargs
         Arguments of `open_array`, ``store`` among them. ``mode`` is ``a`` by default.
 

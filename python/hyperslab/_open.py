@@ -78,10 +78,10 @@ def open(
 
     Parameters
     ----------
-    store : str, os.PathLike, LocalStore or MemoryStore, optional
-        A path, a ``file://`` URL, a store, or a file object that reads HDF5 or NetCDF. ``None``: a new
-        `MemoryStore`. A path may lead to a directory of Zarr, to a file of HDF5 or NetCDF, or to a node in
-        either (``"ocean.h5/forcing/wind"``).
+    store : StoreLike, optional
+        A path, a URL, a store, a mapping that holds objects, or a file object that reads HDF5 or NetCDF.
+        ``None``: a new `MemoryStore`. A path may lead to a directory of Zarr, to a file of HDF5 or NetCDF, or
+        to a node in either (``"ocean.h5/forcing/wind"``).
     mode : {"r", "r+", "a", "w", "w-"}, optional
         ``r``: read only; ``r+``: read and write, must exist; ``a``: create where missing; ``w``: create,
         deleting what is there; ``w-``: create, must not exist. Default: as ``r+``, or ``r`` where the store
@@ -92,6 +92,8 @@ def open(
         Only this format; by default the one that is stored.
     path : str, optional
         The path of the node in the store.
+    storage_options : mapping, optional
+        Options of the server, where ``store`` is a URL of one: see `hyperslab.storage.RemoteStore`.
     cache : Cache, int or str, optional
         Where decoded chunks are kept, for reading small parts of them again and again: a `Cache`, or the size
         of a new one, ``"64 MiB"``. Arrays of a group share the group's. Default: nowhere.
@@ -176,7 +178,7 @@ def open_array(
 
     Parameters
     ----------
-    store, mode, zarr_format, path, cache
+    store, mode, zarr_format, path, storage_options, cache
         As in `open`.
     config : mapping, optional
         Settings of this array, as in `Array.with_config`: ``{"order": "F", "cache": "64 MiB"}``.
@@ -247,7 +249,7 @@ def open_group(
 
     Parameters
     ----------
-    store, mode, zarr_format, path, cache
+    store, mode, zarr_format, path, storage_options, cache
         As in `open`.
     attributes : mapping, optional
         Attributes of a new group.

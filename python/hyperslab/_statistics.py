@@ -85,7 +85,7 @@ def statistics(
     ----------
     array : Array
         Of bools, integers, floats, dates or time differences; also with elements that may be missing.
-    region : slice, tuple of slices or None
+    region : slice or tuple of slices, optional
         Of which part, with slices of step 1. ``None``: of everything.
     missing : scalar, sequence of scalars, or "fill", default ()
         Stored values that count as missing, too. ``"fill"`` is the fill value, which unwritten elements have.
@@ -98,7 +98,7 @@ def statistics(
     range : (float, float), optional
         Where equally wide bins begin and end. Without, that is the smallest and the largest element, and the
         array is read twice.
-    executor : optional
+    executor : executor, optional
         What reads the blocks, in place of threads of this process; as in `map_chunks`.
     threads : int, optional
         Default: ``config.threads``.

@@ -58,7 +58,7 @@ def run_tasks(
         other processes it is pickled: a function of a module, or a `functools.partial` of one.
     items : iterable
         Taken one by one as there is room: it may be a generator of very many.
-    executor : optional
+    executor : executor, optional
         Where tasks run: ``None``, in this process one after the other; an executor of `concurrent.futures`;
         a `distributed.Client`; the module ``ray``; anything with ``submit(function, item)`` that returns
         futures with ``add_done_callback`` and ``result``.

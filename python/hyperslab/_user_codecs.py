@@ -66,7 +66,7 @@ def register_codec(
     key : str or class
         The name, as in ``zarr.registry.register_codec(key, cls)``; or the class, as in
         ``numcodecs.register_codec(cls)``.
-    codec_cls : class
+    codec_cls : class, optional
         One of these:
 
         - a subclass of numcodecs' ``Codec``, or any class with ``encode(buf)`` and ``decode(buf)``. In

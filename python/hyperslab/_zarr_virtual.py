@@ -31,7 +31,7 @@ class VirtualizarrParser:
         The group that becomes the root.
     drop_variables : iterable of str, default ()
         Names of arrays and groups to leave out.
-    inline : int, default 16 MiB
+    inline : int, default 16 << 20
         The largest array, in bytes, that is copied. A larger one raises `hyperslab.errors.UnsupportedError`.
     storage_options : mapping, optional
         As in `hyperslab.open`. The registry is for VirtualiZarr's own reads of chunks.

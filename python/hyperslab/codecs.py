@@ -117,9 +117,6 @@ __all__ = [
     "register_codec",
 ]
 
-_BYTES = (Bytes(),)
-_INDEX_CODECS = (Bytes(), Crc32c())
-
 
 @dataclass(frozen=True)
 class Sharding(Codec):
@@ -134,9 +131,9 @@ class Sharding(Codec):
     ----------
     chunk_shape : sequence of int
         Elements of an inner chunk per axis, as the axes are after the filters; divides the shards.
-    codecs : sequence of codecs, default Bytes()
+    codecs : sequence of codecs, default (Bytes(),)
         What inner chunks go through; may end in another `Sharding`.
-    index_codecs : sequence of codecs, default Bytes(), Crc32c()
+    index_codecs : sequence of codecs, default (Bytes(), Crc32c())
         What the index goes through; its size must stay fixed.
     index_location : {"end", "start"}, default "end"
         Where in the shard the index is.
@@ -153,8 +150,8 @@ class Sharding(Codec):
     """
 
     chunk_shape: tuple[int, ...]
-    codecs: tuple[Codec | dict[str, Any], ...] = _BYTES
-    index_codecs: tuple[Codec | dict[str, Any], ...] = _INDEX_CODECS
+    codecs: tuple[Codec | dict[str, Any], ...] = (Bytes(),)
+    index_codecs: tuple[Codec | dict[str, Any], ...] = (Bytes(), Crc32c())
     index_location: Literal["end", "start"] = "end"
 
     _v3 = "sharding_indexed"
@@ -162,8 +159,8 @@ class Sharding(Codec):
     def __init__(
         self,
         chunk_shape: Iterable[int],
-        codecs: CodecsLike = _BYTES,
-        index_codecs: CodecsLike = _INDEX_CODECS,
+        codecs: CodecsLike = (Bytes(),),
+        index_codecs: CodecsLike = (Bytes(), Crc32c()),
         index_location: Literal["end", "start"] = "end",
     ) -> None:
         location = getattr(index_location, "value", index_location)
@@ -225,6 +222,7 @@ CodecLike: TypeAlias = Codec | Mapping[str, Any] | _HasToDict | _HasConfig | _Ha
 """A codec of ours, of zarr-python, of numcodecs or of your own, or its metadata."""
 
 CodecsLike: TypeAlias = CodecLike | Iterable[CodecLike] | Literal["auto"] | None
+"""A codec, a list of codecs, or ``"auto"``; ``None``: none."""
 
 _CLASSES: tuple[type[Codec], ...] = (
     Bytes,

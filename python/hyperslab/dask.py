@@ -48,7 +48,7 @@ def from_array(
     Parameters
     ----------
     array : Array
-    chunks : default "auto"
+    chunks : int, str, tuple or mapping, default "auto"
         The blocks:
 
         - ``"auto"``: so many whole shards (chunks, where there are no shards) as fit into dask's setting
@@ -149,7 +149,7 @@ def store(
     x : dask.array.Array
     target : Array
         In a store that all workers reach: a directory, a server.
-    region : slice, tuple of slices or None
+    region : slice or tuple of slices, optional
         Where to, as in ``target[region] = x``: of step 1. ``None``: everything. At its edges, shards may be
         written in part.
     compute : bool, default True

@@ -127,6 +127,10 @@ class BackendEntrypoint(_XarrayEntrypoint):
         ----------
         filename_or_obj : str, os.PathLike, hyperslab.Store, hyperslab.Group, bytes or memoryview
             What `hyperslab.open_group` takes, or the contents of a file.
+        mask_and_scale, decode_times, concat_characters, decode_coords
+            As in ``xarray.open_dataset``.
+        drop_variables, use_cftime, decode_timedelta
+            As in ``xarray.open_dataset``.
         group : str, optional
             The path of the group.
         storage_options, zarr_format

@@ -220,12 +220,12 @@ impl ElementHandle {
 #[pyfunction]
 pub(crate) fn convert_elements(
     src: PyReadonlyArray1<'_, u8>,
-    from: &str,
+    src_type: &str,
     mut dst: PyReadwriteArray1<'_, u8>,
-    to: &str,
+    dst_type: &str,
 ) -> PyResult<bool> {
     let dtype = |name: &str| name.parse::<DataType>().ok();
-    let Some((from, to)) = dtype(from).zip(dtype(to)) else { return Ok(false) };
+    let Some((from, to)) = dtype(src_type).zip(dtype(dst_type)) else { return Ok(false) };
     Ok(convert(from, src.as_slice()?, to, dst.as_slice_mut()?))
 }
 

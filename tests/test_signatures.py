@@ -1,0 +1,152 @@
+"""Docstrings tell the parameters that the signatures have: names, defaults and choices. The stub of the
+native module tells its signatures.
+
+The API reference of the site shows what the docstrings tell, with the defaults of the signatures.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+import typing
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+import hyperslab as hs
+import pytest
+from hyperslab import _native
+from hyperslab._create import DEFAULT_FILL_VALUE
+
+MODULES = ("", ".codecs", ".dask", ".errors", ".h5", ".storage", ".xarray", ".zarr")
+# Defaults in docstrings name these.
+NAMES = {"Bytes": hs.codecs.Bytes, "Crc32c": hs.codecs.Crc32c, "zipfile": zipfile}
+STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    """Functions, classes and methods that users call."""
+    for suffix in MODULES:
+        module = importlib.import_module(f"hyperslab{suffix}")
+        for name in module.__all__:
+            thing = getattr(module, name)
+            yield f"{module.__name__}.{name}", thing
+            if inspect.isclass(thing):
+                for each in dir(thing):
+                    if not each.startswith("_"):
+                        yield f"{module.__name__}.{name}.{each}", getattr(thing, each)
+
+
+def documented(thing: Any) -> dict[str, str]:
+    """Parameters in a docstring, and what stands behind the colon."""
+    section = re.search(r"^Parameters\n-+\n((?:.*\n?)+?)(?=\w.*\n---|\Z)", inspect.getdoc(thing) or "", re.M)
+    lines = section[1].splitlines() if section else []
+    parts = [line.partition(" : ") for line in lines if re.match(r"[\w*]", line)]
+    return {name: kind for names, _, kind in parts for name in names.split(", ")}
+
+
+def parameters(thing: Any) -> dict[str, inspect.Parameter]:
+    """Parameters in the signature, with the stars that are written before names."""
+    found = inspect.signature(thing).parameters.values()
+    return {STARS.get(each.kind, "") + each.name: each for each in found if each.name != "self"}
+
+
+DOCUMENTED = {name: thing for name, thing in public() if callable(thing) and documented(thing)}
+
+
+def test_there_is_much_to_compare() -> None:
+    assert len(DOCUMENTED) > 100
+    assert set(documented(hs.open)) > {"store", "mode", "cache", "**kwargs"}
+    assert documented(hs.open)["zarr_format"] == "{2, 3}, optional"
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_docstrings_name_the_parameters(name: str) -> None:
+    assert set(documented(DOCUMENTED[name])) == set(parameters(DOCUMENTED[name]))
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_docstrings_tell_the_defaults(name: str) -> None:
+    """Behind the type stands ``optional`` where nothing is the default, else ``default`` and the default."""
+    wrong = []
+    for parameter, kind in documented(DOCUMENTED[name]).items():
+        real = parameters(DOCUMENTED[name])[parameter]
+        if not kind:
+            continue
+        if real.default is real.empty:
+            is_right = not re.search(r"\b(optional|default)\b", kind)
+        elif re.search(r", default (.+)$", kind):
+            is_right = eval(kind.partition(", default ")[2], NAMES) == real.default
+        else:
+            is_right = kind.endswith(", optional") and real.default in (None, DEFAULT_FILL_VALUE)
+        if not is_right:
+            wrong.append(f"{parameter} : {kind}, but {real}")
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_docstrings_tell_the_choices(name: str) -> None:
+    """``{"C", "F"}`` are all the values that the annotation has."""
+    for parameter, kind in documented(DOCUMENTED[name]).items():
+        choices = re.match(r"\{(.+)\}", kind)
+        if choices:
+            annotation = annotation_of(DOCUMENTED[name], parameter)
+            assert annotation is str or set(eval(f"[{choices[1]}]")) == values(annotation), parameter
+
+
+def annotation_of(thing: Any, parameter: str) -> Any:
+    """The type in an annotation, of names that the module of the function has."""
+    function = thing.__init__ if inspect.isclass(thing) else thing
+    annotation = inspect.signature(function).parameters[parameter].annotation
+    return eval(annotation, vars(sys.modules[function.__module__]))
+
+
+def values(annotation: Any) -> set[Any]:
+    """The values in an annotation, other than ``None``."""
+    if typing.get_origin(annotation) is Literal:
+        return set(typing.get_args(annotation)) - {None}
+    return {value for part in typing.get_args(annotation) for value in values(part)}
+
+
+def test_a_group_creates_arrays_as_the_function_does() -> None:
+    function, method = parameters(hs.create_array), parameters(hs.Group.create_array)
+    for name in ("store", "name", "zarr_format"):
+        del function[name]
+    assert method.pop("name").default is inspect.Parameter.empty
+    assert method.pop("compressor") == function["compressors"].replace(name="compressor")
+    assert method == function
+
+
+def stub() -> ModuleType:
+    """The stub of the native module, as a module."""
+    path = Path(hs.__file__).with_name("_native.pyi")
+    module = ModuleType("hyperslab._native_stub")
+    exec(compile("from __future__ import annotations\n" + path.read_text(), path, "exec"), vars(module))
+    return module
+
+
+def shown(thing: Any) -> list[tuple[Any, ...]]:
+    """Names, kinds and defaults. The native module shows ``...`` for a default that is no constant."""
+    found = [each for each in inspect.signature(thing).parameters.values() if each.name != "self"]
+    return [(each.name, each.kind, ... if each.default == () else each.default) for each in found]
+
+
+def test_the_stub_tells_the_signatures() -> None:
+    told = stub()
+    assert set(told.__all__) == set(_native.__all__)
+    assert len(told.__all__) > 80
+    for name in told.__all__:
+        real, said = getattr(_native, name), getattr(told, name, None)
+        if inspect.isclass(real):
+            for member in vars(real):
+                method = getattr(real, member)
+                if callable(method) and not member.startswith("__"):
+                    assert shown(method) == shown(getattr(said, member)), f"{name}.{member}"
+            if "__new__" in vars(said):
+                assert shown(real) == shown(said), name
+        elif callable(real):
+            assert shown(real) == shown(said), name
