@@ -8,6 +8,7 @@ import sys
 from contextlib import nullcontext
 from typing import Any
 
+from hyperslab import _native
 from hyperslab._config import config
 from hyperslab._copy_plan import CopyPlan, plan_copy
 from hyperslab._copy_text import count_text
@@ -43,16 +44,12 @@ def copy(wanted: dict[str, Any]) -> int:
     return 0
 
 
-# What the functions that do the work call things, and what these are called here.
+# Words of Python that only plans have, and the same for the command line.
 _WORDS = (
-    (r"^compressors?: ", "--codec: "),
-    (r"^zarr_format: ", "--format: "),
-    (r"^(chunks|shards|order|threads|region|overwrite): ", r"--\1: "),
-    (r"^(max|target)_(memory|region): ", r"--\1-\2: "),
+    (r"^target_region: ", "--target-region: "),
     (r"^dest: ", "DST: "),
     (r"^source: ", "SRC: "),
     (r"; to create one, pass mode=.*$", ""),
-    (r"set overwrite to", "pass --overwrite to"),
     (r"run\(resume=True\), or hyperslab copy --resume", "--resume"),
     (r"plan\.discard\(\)", "CopyPlan.discard in Python"),
     (r"say where: target_region$", "say where: --target-region"),
@@ -61,6 +58,7 @@ _WORDS = (
 
 
 def _in_options(text: str) -> str:
+    text = _native.in_options(text)
     for found, here in _WORDS:
         text = re.sub(found, here, text)
     return text
@@ -95,9 +93,10 @@ def _copy(wanted: dict[str, Any]) -> None:
         wanted["zarr_format"] = None
     with nullcontext() if scheduler is None else _client(scheduler) as client:
         plan = plan_copy(source, destination, workers=workers(client), **wanted)
-        if memory_is_limit and plan.memory > wanted["max_memory"]:
+        most = wanted["max_memory"]
+        if memory_is_limit and plan.memory > most:
             raise InvalidArgumentError(
-                f"--max-memory: {wanted['max_memory']} bytes are less than the {plan.memory} that a task needs"
+                f"--max-memory: {most} bytes are less than the {plan.memory} that a task needs"
             )
         if explain:
             print(plan)

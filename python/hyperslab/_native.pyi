@@ -37,6 +37,7 @@ __all__ = [
     "arrow_of_values",
     "arrow_schema",
     "arrow_values",
+    "carried_attributes",
     "chunk_key",
     "chunk_of_key",
     "compare_part",
@@ -51,6 +52,7 @@ __all__ = [
     "finish_archives",
     "finish_writers",
     "frozen",
+    "in_options",
     "is_replaceable_directory",
     "is_reserved_codec",
     "is_secret_option",
@@ -104,6 +106,7 @@ _Item = TypeVar("_Item", bound=np.generic)
 _Result = TypeVar("_Result")
 
 def run_cli(args: list[str]) -> int: ...
+def in_options(text: str) -> str: ...
 def planned_copy(args: list[str]) -> dict[str, Any] | None: ...
 def set_threads(count: int) -> None: ...
 def set_recycler_bound(bytes: int) -> None: ...

@@ -1,5 +1,6 @@
 //! Errors, as the user sees them: one line and an exit code.
 
+use crate::words::in_options;
 use hyperslab::zarr::ZarrError;
 use hyperslab::{Error, Node, hdf5::Hdf5Error, stores};
 use std::error;
@@ -87,7 +88,7 @@ impl Failure {
             Failure::Stopped("") => return Some("interrupted".into()),
             Failure::Library(error) if is_stop(error) => return Some("interrupted".into()),
             Failure::Stopped(state) => return Some(format!("interrupted; {state}")),
-            Failure::Library(error) => in_options(chain(error)),
+            Failure::Library(error) => in_options(&chain(error)),
             Failure::Usage(why) => why.clone(),
             Failure::NotFound(path, below) => {
                 let what = match std::fs::exists(path) {
@@ -113,17 +114,6 @@ impl Failure {
         // Names from outside may hold anything; a message stays one line.
         let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         Some(format!("error: {line}"))
-    }
-}
-
-/// A message of the library with the names that its options have here.
-fn in_options(text: String) -> String {
-    const NAMES: [&str; 5] = ["chunks", "shards", "region", "overwrite", "max_memory"];
-    let text = text.replace("set overwrite to", "pass --overwrite to");
-    match text.split_once(": ") {
-        Some(("compressor", rest)) => format!("--codec: {rest}"),
-        Some((name, rest)) if NAMES.contains(&name) => format!("--{}: {rest}", name.replace('_', "-")),
-        _ => text,
     }
 }
 
@@ -153,18 +143,6 @@ mod tests {
         let failure = Failure::from(error);
         assert_eq!(failure.message().unwrap(), "error: cannot make '/a b': no space left");
         assert_eq!(failure.exit_code(), 1);
-    }
-
-    #[test]
-    fn messages_speak_of_options() {
-        let message = |why: &str| Failure::from(Error::Options(why.to_owned())).message().unwrap();
-        assert_eq!(message("chunks: 1 size is given"), "error: --chunks: 1 size is given");
-        assert_eq!(message("max_memory: too little"), "error: --max-memory: too little");
-        assert_eq!(message("compressor: no"), "error: --codec: no");
-        assert_eq!(
-            message("array 'a': set overwrite to replace"),
-            "error: array 'a': pass --overwrite to replace"
-        );
     }
 
     #[test]

@@ -21,12 +21,14 @@ mod stats;
 mod style;
 mod text;
 mod tree;
+mod words;
 
 use command::{COMMANDS, Request};
 pub use planned::{PlannedCopy, planned_copy};
 use signals::Watch;
 use std::ffi::OsString;
 use std::io::{self, Write};
+pub use words::in_options;
 
 /// Runs the command of these arguments (the first is the program's name) and returns its exit code.
 ///

@@ -214,6 +214,12 @@ pub(crate) fn replace_directory(new: PathBuf, target: PathBuf, aside: PathBuf) -
     Ok(hyperslab::store::replace_directory(&new, &target, &aside)?)
 }
 
+/// A message in the words of the command line.
+#[pyfunction]
+pub(crate) fn in_options(text: &str) -> String {
+    hyperslab_cli::in_options(text)
+}
+
 /// What the command line asks for, if that is a copy in tasks: the arguments of `plan_copy` and more.
 #[pyfunction]
 pub(crate) fn planned_copy(py: Python<'_>, args: Vec<OsString>) -> PyResult<Option<Bound<'_, PyDict>>> {

@@ -1,0 +1,70 @@
+//! Messages of the library in the words of the command line: options and environment variables in
+//! place of arguments of Python.
+
+/// Arguments that have an option of the same name.
+const NAMES: [&str; 7] = ["chunks", "shards", "region", "overwrite", "max_memory", "order", "threads"];
+
+/// Advice of the library, and the same here.
+const ADVICE: [(&str, &str); 9] = [
+    ("set overwrite to", "pass --overwrite to"),
+    ("pass storage_options={\"anon\": True}", "set AWS_SKIP_SIGNATURE=true (GOOGLE_…, AZURE_…)"),
+    ("pass storage_options={\"account_name\": …}", "set AZURE_STORAGE_ACCOUNT"),
+    (
+        "Pass storage_options={\"region\": …}, or \"endpoint_url\" for",
+        "Set AWS_REGION, or AWS_ENDPOINT_URL for",
+    ),
+    ("pass storage_options={\"region\": …}", "set AWS_REGION"),
+    ("name a profile, or pass the credentials in storage_options", "or name a profile in AWS_PROFILE"),
+    ("pass credentials in storage_options", "set the environment variables of the provider"),
+    ("setting external_files = ", "--external-files "),
+    ("verify_checksums = false", "HYPERSLAB_VERIFY_CHECKSUMS=0"),
+];
+
+/// A message in the words of the command line.
+pub fn in_options(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (there, here) in ADVICE {
+        text = text.replace(there, here);
+    }
+    if let Some((before, rest)) = text.split_once("pass storage_options={\"region\": \"")
+        && let Some((region, after)) = rest.split_once("\"}")
+    {
+        text = format!("{before}set AWS_REGION={region}{after}");
+    }
+    match text.split_once(": ") {
+        Some(("compressor" | "compressors", rest)) => format!("--codec: {rest}"),
+        Some(("zarr_format", rest)) => format!("--format: {rest}"),
+        Some((name, rest)) if NAMES.contains(&name) => format!("--{}: {rest}", name.replace('_', "-")),
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_options;
+
+    #[test]
+    fn messages_speak_of_options() {
+        for (there, here) in [
+            ("chunks: 1 size is given", "--chunks: 1 size is given"),
+            ("max_memory: too little", "--max-memory: too little"),
+            ("compressor: no", "--codec: no"),
+            ("array 'a': set overwrite to replace", "array 'a': pass --overwrite to replace"),
+            (
+                "The bucket is in region 'x': pass storage_options={\"region\": \"x\"}",
+                "The bucket is in region 'x': set AWS_REGION=x",
+            ),
+            (
+                "For public data pass storage_options={\"anon\": True}",
+                "For public data set AWS_SKIP_SIGNATURE=true (GOOGLE_…, AZURE_…)",
+            ),
+            (
+                "'/b' is outside (setting external_files = \"same-directory\"; \"anywhere\" allows it)",
+                "'/b' is outside (--external-files \"same-directory\"; \"anywhere\" allows it)",
+            ),
+            ("group 'chunks': damaged", "group 'chunks': damaged"),
+        ] {
+            assert_eq!(in_options(there), here);
+        }
+    }
+}
