@@ -7,6 +7,7 @@ and in Zarr v2, a filter takes bytes for what it names.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import hyperslab as hs
@@ -47,6 +48,13 @@ def in_orders(codec: Any, first: str, second: str) -> dict[str, Any]:
     return config
 
 
+@pytest.fixture(autouse=True, scope="module")
+def all_chunks() -> Iterator[None]:
+    """zarr-python stores chunks of fill values, too: filters that round read other values from them."""
+    with zarr.config.set({"array.write_empty_chunks": True}):
+        yield
+
+
 ORDERS = st.sampled_from("<>")
 WITH_AXES = shapes_and_chunks(3).filter(lambda grid: len(grid[0]) > 0)
 TYPED = filters("=").filter(lambda found: found[0].codec_id in CLASSES and found[1].kind != "b")
@@ -69,11 +77,13 @@ def test_v3(
     values = np.asarray(data_for(codec, dtype, shape, seed))
     back, _ = expected(codec, np.atleast_1d(values), chunks or (1,), "C")
     back = back.reshape(shape)
+    # Sums of floats depend on the elements beyond the end in a chunk; `expected` has zeros there.
+    is_exact = codec.codec_id != "delta" or dtype.kind not in "fc"
     more: dict[str, Any] = {
         "data": values.astype(dtype.newbyteorder(order)),
         "chunks": chunks,
         "config": {"write_empty_chunks": True},
-        "fill_value": data.draw(st.sampled_from([0, 1])),
+        "fill_value": data.draw(st.sampled_from([0, 1])) if is_exact else 0,
         "serializer": {
             "name": "bytes",
             "configuration": {"endian": data.draw(st.sampled_from(["little", "big"]))},
@@ -84,8 +94,6 @@ def test_v3(
     config = in_orders(codec, first, second)
     # zarr-python cannot read what `quantize` stores as another type.
     is_read = codec.codec_id != "quantize" or codec.astype == codec.dtype
-    # Sums of floats depend on what lies beyond the end in a chunk.
-    is_exact = codec.codec_id != "delta" or dtype.kind != "f"
     with scratch() as path:
         name = f"numcodecs.{codec.codec_id}"
         ours = hs.create_array(path / "a", **{**more, "filters": [{"name": name, "configuration": config}]})
@@ -234,6 +242,10 @@ def test_copies_between_formats(
             order=order,
         )
         back = old[...]
+        if not np.array_equal(
+            expected(codec, back, chunks, order)[0], back, equal_nan=back.dtype.kind in "fc"
+        ):
+            return  # A filter that rounds its own results again does so in a copy, too.
         hs.copy(path / "v2", path / "v3", zarr_format=3, verify=False)
         new = hs.open_array(path / "v3", mode="r")
         np.testing.assert_array_equal(new[...], back)

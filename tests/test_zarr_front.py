@@ -131,7 +131,8 @@ def test_hdf5_for_zarr(hdf5: Path) -> None:
                 assert found.chunks == expected.chunks
         cut = root["a/b/cut"]
         assert dict(cut.attrs) == {"units": "m", "missing": -9.5}
-        assert cut.metadata.dimension_names == (None, "x")
+        # As netCDF names an axis without a scale.
+        assert cut.metadata.dimension_names == ("phony_dim_1", "x")
         assert root["a/b/sparse"].fill_value == 7.5
         assert root["scalar"][()] == 3.5
         assert root["texts"][:].tolist() == ["Rhône", "", "Rhein"]
