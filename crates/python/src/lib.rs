@@ -23,6 +23,8 @@ mod copy;
 mod copy_parts;
 mod create;
 mod elements;
+#[cfg(wraps_personality)]
+mod ending;
 mod engine;
 mod errors;
 mod explain;
