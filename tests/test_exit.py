@@ -7,31 +7,24 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-# `at_end` calls something while the interpreter ends. By default that gives every thread time to want the GIL.
 PROGRAM = """
 import atexit, functools, sys, threading, time, types
 
-# Runs after the handlers that hyperslab registers when it is imported.
-@atexit.register
-def last():
-    late()
+def late():
+    pass
 
-def late(): pass
+# Registered before hyperslab is imported: it runs after the handlers of hyperslab.
+atexit.register(lambda: late())
 
 import numpy as np, hyperslab as hs
 from numcodecs.abc import Codec
-
-class Late:
-    def __init__(self, work):
-        self.work = work
-
-    def __del__(self):
-        self.work()
+from numcodecs.registry import register_codec
 
 class Slow(Codec):
     codec_id = "t-slow"
@@ -56,91 +49,160 @@ class Mapping(dict):
         time.sleep(self.delay)
         super().__setitem__(key, value)
 
-hs.config.threads = 4
-folder, delay = sys.argv[1], float(sys.argv[2])
+class Last:
+    def __init__(self, work):
+        self.work = work
 
-def make(store, **options):
-    return hs.create_array(store, shape=(40, 10_000), chunks=(1, 10_000), dtype="i4", overwrite=True, **options)
+    def __del__(self):
+        self.work()
 
-# What is kept here is freed at the end. What is in this module is not: the frames of threads need it.
+# What is in here is freed while the interpreter ends. `__main__` may stay: frames of threads need it.
 freed = sys.modules["freed"] = types.ModuleType("freed")
 
 def at_end(work):
-    freed.late = Late(work)
+    freed.last = Last(work)
 
+# Every thread wants the GIL meanwhile.
 at_end(functools.partial(time.sleep, 0.2))
 
-def start(work, threads=3):
-    def repeat():
+register_codec(Slow)
+hs.config.threads = 4
+# Python code gives the GIL up all the time.
+sys.setswitchinterval(1e-6)
+folder, delay = sys.argv[1], float(sys.argv[2])
+row = np.arange(10_000)
+
+def make(store, **options):
+    shape, chunks = (40, 10_000), (1, 10_000)
+    return hs.create_array(store, shape=shape, chunks=chunks, dtype="i4", overwrite=True, **options)
+
+def start(*works):
+    def repeat(work):
         while True:
             work()
-    for _ in range(threads):
-        threading.Thread(target=repeat, daemon=True).start()
+    for work in works * 2:
+        threading.Thread(target=repeat, args=(work,), daemon=True).start()
     time.sleep(delay)
 
 """
 
-DELAYS = (0.0, 0.01, 0.03)
+END = "\nprint('done')\nsys.exit(3)"
 
 WORK = {
-    "writes": "z = make(folder)\ndef work(): z[...] = 3",
-    "parts of chunks": "z = make(folder)\ndef work(): z[:, 5:10] = 3",
-    "writers": "z = make(folder)\ndef work():\n    with z.writer() as w: w[0] = 1; w[1] = 2",
-    "one writer": "w = make(folder).writer(buffer=100_000)\nrow = np.arange(10_000)\ndef work(): w[3] = row; w[4, :100] = row[:100]",
-    "creation": "def work(): hs.create_array(hs.MemoryStore(), data=np.arange(9))",
-    "reads": "z = make(folder)\ndef work(): z[...]",
-    "small reads": "z = make(folder)\ndef work(): z[3, 5:9]",
-    "streams": "z = make(folder)\ndef work():\n    for row in z.stream(): pass",
-    "attributes": "z = make(folder)\ndef work(): z.attrs['a'] = 1",
-    "strings": "z = hs.create_array(hs.MemoryStore(), data=['a', 'bc'] * 500)\ndef work(): z[...] = z[...]",
-    "a codec in Python": "z = make(folder, compressors=[Slow()])\ndef work(): z[...] = 3; z[...]",
-    "a codec in Python, streams": "z = make(folder, compressors=[Slow()])\nz[...] = 3\n"
-    "def work():\n    for row in z.stream(): pass",
-    "a store in Python": "z = make(Mapping())\ndef work(): z[...] = 3; z[...]; z.attrs['a'] = 1",
-    "a store in Python, writers": "z = make(Mapping())\n"
-    "def work():\n    with z.writer() as w: w[0] = 1; w[1, :5] = 2",
-    "a stream that is left": "z = make(Mapping(), compressors=[Slow()])\nz[...] = 3\ns = z.stream()\n"
-    "def work(): z[...]\nnext(s)",
+    "writes": """
+z = make(folder)
+def whole(): z[...] = 3
+def parts(): z[:, 5:10] = 3
+start(whole, parts)
+""",
+    "writers": """
+z = make(folder)
+w = z.writer(buffer=100_000)
+def own():
+    with z.writer() as own: own[0] = row; own[1] = row
+def one(): w[3] = row; w[4, :100] = row[:100]
+start(own, one)
+""",
+    "creation": """
+z = make(folder)
+def create(): hs.create_array(hs.MemoryStore(), data=np.arange(9))
+def attributes(): z.attrs['a'] = 1
+start(create, attributes)
+""",
+    "reads": """
+z = make(folder)
+def large(): z[...]
+def small(): z[3, 5:9]
+start(large, small)
+""",
+    "streams": """
+z = make(folder)
+def stream():
+    for row in z.stream(): pass
+start(stream)
+""",
+    "strings": """
+z = hs.create_array(hs.MemoryStore(), data=['a', 'bc'] * 500)
+def strings(): z[...] = z[...]
+start(strings)
+""",
+    "a codec in Python": """
+z = make(folder, compressors=[Slow()])
+def whole(): z[...] = 3; z[...]
+def stream():
+    for row in z.stream(): pass
+start(whole, stream)
+""",
+    "a store in Python": """
+z = make(Mapping())
+def whole(): z[...] = 3; z[...]; z.attrs['a'] = 1
+def writer():
+    with z.writer() as w: w[0] = row; w[1, :5] = row[:5]
+start(whole, writer)
+""",
+    "a stream that is left": """
+z = make(Mapping(), compressors=[Slow()])
+z[...] = 3
+freed.s = z.stream()
+next(freed.s)
+def read(): z[...]
+start(read)
+""",
 }
 
 
-def begin(folder: Path, program: str, delay: float) -> subprocess.Popen[str]:
+@contextmanager
+def begun(folder: Path, program: str, delay: float) -> Iterator[subprocess.Popen[str]]:
+    """The program while it runs. It ends with the test."""
     folder.mkdir()
-    return subprocess.Popen(
-        [sys.executable, "-X", "faulthandler", "-c", PROGRAM + program, str(folder), str(delay)],
+    process = subprocess.Popen(
+        [sys.executable, "-X", "faulthandler", "-c", PROGRAM + program + END, str(folder), str(delay)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("name", WORK)
 def test_daemon_threads_do_not_change_how_a_program_ends(tmp_path: Path, name: str) -> None:
-    program = WORK[name] + "\nstart(work)\nprint('done')\nsys.exit(3)"
-    running = [begin(tmp_path / str(n), program, delay) for n, delay in enumerate(DELAYS)]
-    for process in running:
-        out, err = process.communicate(timeout=60)
-        assert (process.returncode, out, err) == (3, "done\n", "")
+    early, later = begun(tmp_path / "a", WORK[name], 0.0), begun(tmp_path / "b", WORK[name], 0.02)
+    with early as one, later as two:
+        for process in (one, two):
+            out, err = process.communicate(timeout=100)
+            assert (process.returncode, out, err) == (3, "done\n", "")
 
 
-# A thread sleeps in `Mapping`, and has what the end of the program waits for.
-HELD = {
-    "a turn": "z = make(Mapping(delay=0.1)); at_end(lambda: z.attrs.update(b=2))\n"
-    "def work(): z.attrs['a'] = 1\nstart(work)\n",
-    "jobs": "freed.w = make(Mapping(delay=0.1)).writer()\nrow = np.arange(10_000)\n"
-    "def late(): freed.w[3] = row; freed.w[4] = row; time.sleep(0.05)\n",
-}
+def test_nothing_waits_for_ever_for_a_thread_that_was_ended(tmp_path: Path) -> None:
+    """A thread is ended in `Mapping`, and has what the end of the program waits for."""
+    turn = """
+z = make(Mapping(delay=0.1))
+at_end(lambda: z.attrs.update(b=2))
+def work(): z.attrs['a'] = 1
+start(work)
+"""
+    job = """
+freed.w = make(Mapping(delay=0.1)).writer()
+def late(): freed.w[3] = row; time.sleep(0.05)
+"""
+    with begun(tmp_path / "a", turn, 0.05) as one, begun(tmp_path / "b", job, 0.05) as two:
+        for process, what in ((one, "''"), (two, "'memory://mapping-")):
+            out, err = process.communicate(timeout=100)
+            assert (process.returncode, out) == (3, "done\n")
+            assert what in err and "is left as it is: another thread was stopped" in err
 
 
-def test_the_end_of_a_program_waits_for_no_thread(tmp_path: Path) -> None:
-    programs = [
-        work + "print('done')\nsys.exit(3)" for work in HELD.values()
-    ]
-    begun = time.monotonic()
-    running = [begin(tmp_path / str(n), program, 0.05) for n, program in enumerate(programs)]
-    for process in running:
-        out, err = process.communicate(timeout=60)
-        print(err)
-        assert (process.returncode, out) == (3, "done\n")
-    print(time.monotonic() - begun)
-    assert 0
+def test_handlers_of_the_end_use_codecs_in_python(tmp_path: Path) -> None:
+    program = """
+z = make(folder, compressors=[Slow()])
+def late():
+    z[...] = row
+    print(z[...].sum())
+"""
+    with begun(tmp_path / "a", program, 0.0) as process:
+        assert process.communicate(timeout=100) == ("done\n1999800000\n", "")
+        assert process.returncode == 3

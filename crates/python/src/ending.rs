@@ -3,10 +3,11 @@
 //! Nothing may take the GIL then but the thread that ends the interpreter. CPython 3.14 lets every
 //! other thread that wants it sleep for ever. Before, CPython calls `pthread_exit`. glibc then
 //! unwinds the thread's stack by force, and Rust aborts the process: its functions must not be
-//! unwound by anybody else. Any call of Python's C API may end so, also the many that PyO3 and
-//! rust-numpy make, because Python code gives the GIL up now and then and takes it back.
+//! unwound by anybody else. PyO3 catches that in the two functions that only take the GIL. Any other
+//! function of Python and NumPy may end so, too: it may run Python code, which gives the GIL up now
+//! and then and takes it back.
 //!
-//! Here such a thread sleeps for ever, too:
+//! Here a thread sleeps for ever, whatever it called:
 //!
 //! 1. The unwinder goes from the innermost function outwards. For each function of Rust that has
 //!    something to clean up, it asks `rust_eh_personality` what to do there.
@@ -43,6 +44,7 @@ unsafe extern "C" fn __wrap_rust_eh_personality(
     exception: *mut c_void,
     context: *mut c_void,
 ) -> c_int {
+    // No stack is unwound by force for another reason: Python cancels no threads.
     while actions & FORCED != 0 {
         std::thread::sleep(Duration::from_secs(3600));
     }
