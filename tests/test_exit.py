@@ -56,7 +56,7 @@ class Last:
     def __del__(self):
         self.work()
 
-# What is in here is freed while the interpreter ends. `__main__` may stay: frames of threads need it.
+# Freed while the interpreter ends. `__main__` may stay: frames of threads need it.
 freed = sys.modules["freed"] = types.ModuleType("freed")
 
 def at_end(work):

@@ -8,7 +8,7 @@ thread_local! {
     static KEPT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the interpreter is ending: only the thread that ends it still gets the GIL.
+/// Tells that the interpreter is ending: only the thread that ends it still gets the GIL.
 pub(crate) fn is_ending() -> bool {
     // SAFETY: it may be called at any time, by any thread. CPython unsets this before it takes the
     // GIL away from other threads.

@@ -3,7 +3,7 @@
 //! When an interpreter ends (Python's), it lets none of its other threads go on. One that was in
 //! the middle of foreign code keeps its turns ([`turns`](crate::turns)) and its jobs for ever. The
 //! thread that ends the interpreter may wait for them, because objects that are freed late write
-//! what they hold. So these waits give up after a while, and what is not stored is told as an error.
+//! what they hold. These waits give up after a while, with an error that names the object.
 
 use crate::fork::Lazy;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Whether to give up. Asked now and then while the thread waits.
+    /// Asked now and then while the thread waits: `true` means to give up.
     pub fn is_vain(&mut self) -> bool {
         IS_ENDING.get().is_some_and(|is_ending| is_ending()) && self.has_lasted(Instant::now())
     }

@@ -275,7 +275,7 @@ impl Drop for Writer {
             // An error has nobody to go to, and a panic would abort.
             let _ = catch_unwind(AssertUnwindSafe(|| self.flush(None)));
         }
-        // What is left is up to the workers, which keep the queue.
+        // The workers keep the queue, and store the rest.
         let mut state = lock(&self.shared.state);
         state.abandoned = true;
         self.shared.call(&mut state);
