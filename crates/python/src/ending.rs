@@ -45,8 +45,10 @@ unsafe extern "C" fn __wrap_rust_eh_personality(
     context: *mut c_void,
 ) -> c_int {
     // No stack is unwound by force for another reason: Python cancels no threads.
-    while actions & FORCED != 0 {
-        std::thread::sleep(Duration::from_secs(3600));
+    if actions & FORCED != 0 {
+        loop {
+            std::thread::sleep(Duration::from_secs(3600));
+        }
     }
     // SAFETY: the arguments are the unwinder's own.
     unsafe { __real_rust_eh_personality(version, actions, class, exception, context) }
