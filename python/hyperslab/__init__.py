@@ -55,8 +55,7 @@ if _TYPE_CHECKING:
 
 # What a writer could not store when it was dropped is stored by threads, which end with the
 # process.
-# The last is called first: writers may need codecs, and write into archives.
-_atexit.register(_native.end_user_codecs)
+# The last is called first: writers may write into archives.
 _atexit.register(_native.finish_archives)
 _atexit.register(_native.finish_writers)
 

@@ -8,6 +8,13 @@ thread_local! {
     static KEPT: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Tells that the interpreter is ending: only the thread that ends it still gets the GIL.
+pub(crate) fn is_ending() -> bool {
+    // SAFETY: it may be called at any time, by any thread. CPython unsets this before it takes the
+    // GIL away from other threads.
+    unsafe { ffi::Py_IsInitialized() == 0 }
+}
+
 /// Runs `work` with the GIL. `None`: the interpreter is ending.
 ///
 /// A thread that Python did not start gets a state of Python's for the time that it has the GIL. To

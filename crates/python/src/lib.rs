@@ -23,6 +23,8 @@ mod copy;
 mod copy_parts;
 mod create;
 mod elements;
+#[cfg(wraps_personality)]
+mod ending;
 mod engine;
 mod errors;
 mod explain;
@@ -130,7 +132,7 @@ mod _native {
     #[pymodule_export]
     use crate::stream::Stream;
     #[pymodule_export]
-    use crate::user_codecs::{end_user_codecs, is_reserved_codec};
+    use crate::user_codecs::is_reserved_codec;
     #[pymodule_export]
     use crate::vlen_input::ragged_of;
     #[pymodule_export]
@@ -143,6 +145,7 @@ mod _native {
         crate::once::make_early(module.py());
         crate::user_codecs::look_in_python();
         crate::store::prepare_remote();
+        hyperslab::store::ending::ends_with(crate::attach::is_ending);
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -150,6 +150,7 @@ impl<T: SlotNode> Slot<T> {
         Error::Store(match refused {
             Refused::Own => StoreError::Busy { key, url },
             Refused::Stopped => StoreError::Interrupted { key, url },
+            Refused::Abandoned => StoreError::Abandoned { key, url },
         })
     }
 }

@@ -8,15 +8,13 @@ use crate::elements::numpy_type;
 use crate::held::Held;
 use hyperslab::codec::registry::{self, Config, Finder};
 use hyperslab::codec::{AnyCodec, ArrayToArray, ArrayToBytes, Codec, CodecError, Context, DataType, Scratch};
-use hyperslab::store::fork::{Mutex, generation};
+use hyperslab::store::fork::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 const ENDING: &str = "the interpreter is ending";
 
@@ -70,53 +68,8 @@ impl fmt::Display for Raised {
 
 impl std::error::Error for Raised {}
 
-/// How many threads are in a codec.
-static INSIDE: AtomicUsize = AtomicUsize::new(0);
-
-/// Whether the program is ending.
-static ENDED: AtomicBool = AtomicBool::new(false);
-
-/// A thread in a codec.
-struct Inside;
-
-impl Inside {
-    fn new() -> Option<Self> {
-        INSIDE.fetch_add(1, Ordering::SeqCst);
-        let inside = Inside;
-        if ENDED.load(Ordering::SeqCst) { None } else { Some(inside) }
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        INSIDE.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// Lets codecs finish at the end of the program, and begin no more. Up to Python 3.13 the
-/// interpreter kills threads that want to run Python code when it is gone, by unwinding their
-/// stacks: with our functions on them the process would abort.
-#[pyfunction]
-pub(crate) fn end_user_codecs(py: Python<'_>) {
-    const PATIENCE: Duration = Duration::from_secs(5);
-    ENDED.store(true, Ordering::SeqCst);
-    // In a forked child, threads are counted that are not there.
-    if generation() > 0 {
-        return;
-    }
-    py.detach(|| {
-        let begun = Instant::now();
-        while INSIDE.load(Ordering::SeqCst) > 0 && begun.elapsed() < PATIENCE {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    });
-}
-
 /// Runs Python code for a codec. What it raises becomes the source of the error.
 fn ask<T>(codec: &'static str, question: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T> {
-    let Some(_inside) = Inside::new() else {
-        return Err(CodecError::Foreign { codec, source: ENDING.into() });
-    };
     let asked = try_attach(|py| question(py).map_err(|error| Raised::new(py, error).into()));
     let asked = asked.unwrap_or_else(|| Err(ENDING.into()));
     asked.map_err(|source| CodecError::Foreign { codec, source })

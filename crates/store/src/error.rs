@@ -119,6 +119,16 @@ pub enum StoreError {
         /// The store.
         url: String,
     },
+    /// A wait for another thread was given up, because the program is ending.
+    #[error(
+        "'{key}' in {url} is left as it is: another thread was stopped in the middle of a change of it, because the program is ending. Join all threads before it ends"
+    )]
+    Abandoned {
+        /// The object.
+        key: String,
+        /// The store.
+        url: String,
+    },
     /// A zip archive, or a member of one, is not as it should be.
     #[error("'{key}' in {url} {source}")]
     Zip {
@@ -298,6 +308,7 @@ impl StoreError {
         match refused {
             Refused::Own => StoreError::Busy { key, url },
             Refused::Stopped => StoreError::Interrupted { key, url },
+            Refused::Abandoned => StoreError::Abandoned { key, url },
         }
     }
 

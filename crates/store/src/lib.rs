@@ -16,6 +16,7 @@
 
 pub mod contract;
 mod descriptors;
+pub mod ending;
 mod error;
 pub mod fork;
 mod gathered;

@@ -13,6 +13,7 @@
 //! Turns exclude threads of one process. [`Store::lock`](crate::Store::lock) excludes other
 //! processes; take the turn first.
 
+use crate::ending::Wait;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
@@ -31,6 +32,8 @@ pub enum Refused {
     Own,
     /// The answer to [`Ask`] was to give up.
     Stopped,
+    /// The program is ending, and the holder may be gone: see [`ending`](crate::ending).
+    Abandoned,
 }
 
 /// Turns are spread over this many lists, so that threads that take different turns seldom meet.
@@ -115,6 +118,7 @@ pub fn is_waited_for(number: u64) -> bool {
 pub fn take(number: u64, ask: Option<Ask<'_>>) -> Result<Turn, Refused> {
     let generation = crate::fork::generation();
     let thread = me();
+    let mut wait = Wait::default();
     loop {
         {
             let mut taken = table().stripe(number);
@@ -133,10 +137,13 @@ pub fn take(number: u64, ask: Option<Ask<'_>>) -> Result<Turn, Refused> {
             }
         }
         thread::park_timeout(EVERY);
-        if ask.is_some_and(|ask| ask()) {
-            leave(number);
-            return Err(Refused::Stopped);
-        }
+        let refused = match ask {
+            Some(ask) if ask() => Refused::Stopped,
+            _ if wait.is_vain() => Refused::Abandoned,
+            _ => continue,
+        };
+        leave(number);
+        return Err(refused);
     }
 }
 

@@ -44,6 +44,7 @@ use crate::write::barrier::{self, Queue};
 use crate::write::batch;
 use crate::write::batch::{Batch, Work};
 use hyperslab_store::StoreError;
+use hyperslab_store::ending::Wait;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -114,6 +115,8 @@ struct WriterState {
     shrunk: Option<(Dims, Dims)>,
     /// The writer was dropped, and could not store what was queued.
     abandoned: bool,
+    /// A thread that has a job does not go on with it: the program is ending.
+    is_lost: bool,
     #[cfg(test)]
     most_bytes: u64,
 }
@@ -265,14 +268,17 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // An error has nobody to go to, and a panic would abort.
-        let _ = catch_unwind(AssertUnwindSafe(|| self.flush(None)));
-        // What is left is up to the workers, which keep the queue.
-        if self.process == std::process::id() {
-            let mut state = lock(&self.shared.state);
-            state.abandoned = true;
-            self.shared.call(&mut state);
+        if self.process != std::process::id() {
+            return;
         }
+        if !lock(&self.shared.state).is_lost {
+            // An error has nobody to go to, and a panic would abort.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.flush(None)));
+        }
+        // The workers keep the queue, and store the rest.
+        let mut state = lock(&self.shared.state);
+        state.abandoned = true;
+        self.shared.call(&mut state);
     }
 }
 
@@ -365,11 +371,13 @@ impl Shared {
         // In the middle of a chunk, in a signal handler: what waits for this chunk is left to the
         // workers, and not waited for.
         let inside = tasks::is_inside();
+        let mut wait = Wait::default();
         while pending(&state) {
             match if inside { None } else { state.take() } {
                 Some((number, batch)) => {
                     let (after, stopped) = self.execute(state, number, batch, interrupt);
                     state = after;
+                    wait = Wait::default();
                     if stopped {
                         drop(state);
                         return Err(tasks::interrupted(layout));
@@ -381,6 +389,14 @@ impl Shared {
                     state.waiting += 1;
                     state = self.done.wait_timeout(state, ASK).unwrap_or_else(PoisonError::into_inner).0;
                     state.waiting -= 1;
+                    if state.jobs.len() < left {
+                        wait = Wait::default();
+                    } else if wait.is_vain() {
+                        state.is_lost = true;
+                        let (key, url) = (layout.name().to_owned(), layout.store().url());
+                        let lost = StoreError::Abandoned { key, url };
+                        return Err(store_error(layout, &Task::default(), lost));
+                    }
                     if inside && state.jobs.len() >= left && tasks::is_waited_for() {
                         let (key, url) = (layout.name().to_owned(), layout.store().url());
                         return Err(store_error(layout, &Task::default(), StoreError::Busy { key, url }));
