@@ -46,9 +46,9 @@ pub use zip::{ZipError, ZipMode, ZipStore};
 
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// One wanted byte range of an object, and the memory that it goes to (`buf.len()` bytes from
 /// `offset`).
@@ -291,6 +291,10 @@ pub struct Identity {
     pub born: (i64, u32),
 }
 
+/// Answers with an error if others have ended a writer ([`Store::write_while`]), by a look that began
+/// at this time or later.
+pub type Still<'a> = &'a (dyn Fn(Instant) -> Result<()> + Sync);
+
 /// A store of one object that stays open, and the object's key there ([`Store::hold`]).
 pub type HeldObject = (Arc<dyn Store>, String);
 
@@ -486,6 +490,15 @@ pub trait Store: Send + Sync + Debug {
             Expected::Any => self.write(key, &[bytes]).map(|()| true),
             expected => self.swap(key, expected, &[bytes], ask),
         }
+    }
+
+    /// Replaces an object in any case, by a writer that others may end. `still` answers with an error
+    /// if that has happened; it is told how old the answer may be, and its error is given back.
+    /// A store on a server looks at the object, then asks `still`, and replaces what it saw, and
+    /// nothing else: contents that came after the writer was ended stay. The default asks and writes.
+    fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, still: Still<'_>) -> Result<()> {
+        still(Instant::now())?;
+        self.swap_owned(key, Expected::Any, bytes, None).map(|_| ())
     }
 
     /// As [`Store::swap`], by nothing: deletes the object.
@@ -684,6 +697,15 @@ pub trait Store: Send + Sync + Debug {
     fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
         let _ = key;
         None
+    }
+
+    /// The same store for a writer that others may end. Its changes go through `folder`, a directory on
+    /// the same disk. When the folder is gone, no change of this writer is done any more, also none
+    /// that it has begun: they fail with [`StoreError::Superseded`]. `None`, the default: the store is
+    /// not on a local disk, see [`Store::write_while`].
+    fn through(&self, folder: &Path) -> Result<Option<Arc<dyn Store>>> {
+        let _ = folder;
+        Ok(None)
     }
 
     /// Opens an object to stay open: a store of that object alone, and its key there. For formats
