@@ -367,6 +367,19 @@ impl StoreHandle {
         Ok(found.into_iter().map(|entry| (entry.name, entry.is_prefix)).collect())
     }
 
+    /// The same store for the tasks of a run of a planned copy, which others may end: see
+    /// `hyperslab::copy::fenced`.
+    fn fenced(
+        &self,
+        py: Python<'_>,
+        folder: Option<PathBuf>,
+        journal: &str,
+        claim: &[u8],
+    ) -> PyResult<StoreHandle> {
+        let fenced = py.detach(|| hyperslab::copy::fenced(&self.store, folder.as_deref(), journal, claim));
+        Ok(Self::of(fenced.or_raise(py)?))
+    }
+
     /// Creates or replaces an object.
     fn set(&self, py: Python<'_>, key: &str, value: &[u8]) -> PyResult<()> {
         self.run(py, |store| store.write(Key::new(key)?, &[value]))

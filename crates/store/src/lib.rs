@@ -48,7 +48,7 @@ use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// One wanted byte range of an object, and the memory that it goes to (`buf.len()` bytes from
 /// `offset`).
@@ -291,9 +291,17 @@ pub struct Identity {
     pub born: (i64, u32),
 }
 
-/// Answers with an error if others have ended a writer ([`Store::write_while`]), by a look that began
-/// at this time or later.
-pub type Still<'a> = &'a (dyn Fn(Instant) -> Result<()> + Sync);
+/// Answers with an error if others have ended a writer ([`Store::write_while`]).
+pub type Still<'a> = &'a (dyn Fn(Look) -> Result<()> + Sync);
+
+/// How old an answer of [`Still`] may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Somebody has looked a short time ago, or looks now: for writes that replace nothing.
+    Recent,
+    /// Somebody has begun to look after the question was asked.
+    New,
+}
 
 /// A store of one object that stays open, and the object's key there ([`Store::hold`]).
 pub type HeldObject = (Arc<dyn Store>, String);
@@ -493,11 +501,11 @@ pub trait Store: Send + Sync + Debug {
     }
 
     /// Replaces an object in any case, by a writer that others may end. `still` answers with an error
-    /// if that has happened; it is told how old the answer may be, and its error is given back.
-    /// A store on a server looks at the object, then asks `still`, and replaces what it saw, and
-    /// nothing else: contents that came after the writer was ended stay. The default asks and writes.
+    /// if that has happened; then nothing is written, and this is the error. A store on a server looks
+    /// at the object, then asks `still`, and replaces what it saw and nothing else: contents that came
+    /// after the writer was ended stay. The default asks and writes.
     fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, still: Still<'_>) -> Result<()> {
-        still(Instant::now())?;
+        still(Look::New)?;
         self.swap_owned(key, Expected::Any, bytes, None).map(|_| ())
     }
 

@@ -21,6 +21,8 @@
 mod blocks;
 mod compressor;
 mod convert;
+mod delegated;
+mod fence;
 mod geometry;
 pub(crate) mod hdf5;
 mod mover;
@@ -40,6 +42,7 @@ mod walked;
 
 pub(crate) use blocks::all;
 pub use compressor::Compressors;
+pub use fence::fenced;
 pub(crate) use convert::{Copied, CopiedCodecs, Copying};
 pub(crate) use hdf5::Paths;
 pub use outline::{Crew, Outline, OutlinedArray, Units, outline, outline_into};
