@@ -5,7 +5,7 @@ use crate::errors::{self, OrRaise};
 use crate::mapping::MappingStore;
 use crate::slot::Origin;
 use hyperslab::store::{
-    Key, LocalOptions, LocalStore, MemoryStore, RangeRead, Store, StoreError, ZipMode, ZipStore,
+    Expected, Key, LocalOptions, LocalStore, MemoryStore, RangeRead, Store, StoreError, ZipMode, ZipStore,
 };
 use hyperslab::stores::{self, Reached, StoreOptions};
 use hyperslab::{DataFile, remote, settings};
@@ -13,6 +13,7 @@ use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::ffi::CString;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -388,6 +389,36 @@ impl StoreHandle {
     /// Creates an object; `false` where there is one already, which stays.
     fn set_new(&self, py: Python<'_>, key: &str, value: &[u8]) -> PyResult<bool> {
         self.run(py, |store| store.write_new(Key::new(key)?, &[value]))
+    }
+
+    /// Replaces an object if it holds `old` (`None`: if there is none); `false`: it does not. On a
+    /// server without conditions, after a look.
+    fn swap(&self, py: Python<'_>, key: &str, old: Option<&[u8]>, new: &[u8]) -> PyResult<bool> {
+        self.run(py, |store| {
+            let key = Key::new(key)?;
+            let swapped = match old {
+                None => store.write_new(key, &[new]),
+                Some(old) => {
+                    let Some(object) = store.open(key, None)? else { return Ok(false) };
+                    if object.size() != old.len() as u64 {
+                        return Ok(false);
+                    }
+                    let mut found = vec![0; old.len()];
+                    object.read_ranges(&mut [RangeRead { offset: 0, buf: &mut found }])?;
+                    if found != old {
+                        return Ok(false);
+                    }
+                    store.swap(key, Expected::Same(&*object), &[new], None)
+                }
+            };
+            match swapped {
+                // The settings refuse to replace objects there after a look: that is for chunks.
+                Err(error) if error.io_kind() == Some(ErrorKind::Unsupported) => {
+                    store.write(key, &[new]).map(|()| true)
+                }
+                swapped => swapped,
+            }
+        })
     }
 
     /// Deletes an object.

@@ -85,7 +85,9 @@ impl RemoteStore {
         let fail = |failure: Failure| self.error(Operation::Write, key.as_str(), &failure);
         let path = self.path(key)?;
         let begun = self.run(key.as_str(), move |client| async move {
-            begin_parts(&client, path, bytes).await.map(|parts| Arc::new(tokio::sync::Mutex::new(Some(parts))))
+            begin_parts(&client, path, bytes)
+                .await
+                .map(|parts| Arc::new(tokio::sync::Mutex::new(Some(parts))))
         })?;
         let begun = begun.map_err(fail)?;
         let going = still(Look::New);

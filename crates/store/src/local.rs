@@ -75,7 +75,6 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 use smallvec::SmallVec;
 use stamp::{stamp_of, stamped};
-use through::Folder;
 use std::ffi::CStr;
 use std::fs;
 use std::io;
@@ -84,6 +83,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use through::Folder;
 
 /// Settings of a [`LocalStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -210,3 +210,82 @@ impl Store for Fenced {
         self.inner.delete_prefix(prefix)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyperslab_store::MemoryStore;
+
+    fn key(name: &str) -> Key<'_> {
+        Key::new(name).unwrap()
+    }
+
+    fn is_superseded<T>(found: store::Result<T>) -> bool {
+        matches!(found, Err(StoreError::Superseded { .. }))
+    }
+
+    fn fence(inner: &Arc<dyn Store>) -> Fenced {
+        Fenced {
+            inner: inner.clone(),
+            journal: "j/id".into(),
+            claim: b"mine".to_vec(),
+            seen: Mutex::default(),
+        }
+    }
+
+    #[test]
+    fn only_who_has_the_claim_changes_anything() {
+        let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        inner.write(key("j/id"), &[b"mine"]).unwrap();
+        let fenced = fenced(&inner, None, "j/id", b"mine").unwrap();
+        fenced.write(key("a"), &[b"1", b"2"]).unwrap();
+        let mut grown = fenced.replace(key("b")).unwrap();
+        grown.append(&[b"3"]).unwrap();
+        grown.commit().unwrap();
+        let mut late = fenced.replace(key("b")).unwrap();
+        late.append(&[b"late"]).unwrap();
+        assert!(fenced.write_new(key("c"), &[b"4"]).unwrap() && fenced.delete(key("c")).unwrap());
+        for other in [Some(b"theirs"), None] {
+            match other {
+                Some(other) => inner.write(key("j/id"), &[other]).unwrap(),
+                None => drop(inner.delete(key("j/id")).unwrap()),
+            }
+            let opened = inner.open(key("a"), None).unwrap().unwrap();
+            assert!(is_superseded(fenced.write(key("a"), &[b"late"])));
+            assert!(is_superseded(fenced.swap(key("a"), Expected::Same(&*opened), &[b"late"], None)));
+            assert!(is_superseded(fenced.swap_out(key("a"), Expected::Same(&*opened), None)));
+            assert!(is_superseded(fenced.delete(key("a"))));
+            assert!(is_superseded(fenced.delete_all(&[key("x"), key("a")], None)));
+            assert!(is_superseded(fenced.delete_prefix(None)));
+        }
+        assert!(is_superseded(late.commit()));
+        let mut bytes = Vec::new();
+        for (name, expected) in [("a", &b"12"[..]), ("b", b"3")] {
+            assert!(fenced.read_all(key(name), &mut bytes, 10).unwrap());
+            assert_eq!(bytes, expected);
+        }
+        assert_eq!(inner.list(None).unwrap(), ["a", "b"]);
+    }
+
+    #[test]
+    fn the_error_names_the_object_and_the_reason() {
+        let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let error = fence(&inner).write(key("c/0"), &[b"late"]).unwrap_err().to_string();
+        assert!(error.starts_with("cannot write 'c/0' in memory://"), "{error}");
+        assert!(error.contains("this task was superseded. Another client has redone it"), "{error}");
+    }
+
+    #[test]
+    fn a_recent_look_is_enough_for_new_objects_only() {
+        let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        inner.write(key("j/id"), &[b"mine"]).unwrap();
+        let fence = fence(&inner);
+        fence.check(Look::Recent, Operation::Write, key("a")).unwrap();
+        inner.delete(key("j/id")).unwrap();
+        assert!(is_superseded(fence.check(Look::New, Operation::Write, key("a"))));
+        fence.check(Look::Recent, Operation::Write, key("a")).unwrap();
+        let seen = fence.seen.lock().unwrap();
+        *fence.seen.lock() = seen.checked_sub(RECENT);
+        assert!(is_superseded(fence.check(Look::Recent, Operation::Write, key("a"))));
+    }
+}

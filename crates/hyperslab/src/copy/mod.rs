@@ -42,8 +42,8 @@ mod walked;
 
 pub(crate) use blocks::all;
 pub use compressor::Compressors;
-pub use fence::fenced;
 pub(crate) use convert::{Copied, CopiedCodecs, Copying};
+pub use fence::fenced;
 pub(crate) use hdf5::Paths;
 pub use outline::{Crew, Outline, OutlinedArray, Units, outline, outline_into};
 pub use parts::{Part, PartStamp, compare_part, copy_part, stamp_part};

@@ -103,3 +103,131 @@ pub(super) fn copied(from: &CStr, target: &CStr) -> io::Result<Unnamed> {
     let _ = fs::remove_file(path(from));
     Ok(new)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Expected, Key, LocalOptions, LocalStore, Result, Store, StoreError, contract};
+    use std::cell::Cell;
+    use std::path::{Path, PathBuf};
+    use std::sync::Arc;
+
+    fn key(name: &str) -> Key<'_> {
+        Key::new(name).unwrap()
+    }
+
+    fn open(root: &Path) -> LocalStore {
+        LocalStore::open(root, LocalOptions::default()).unwrap()
+    }
+
+    fn read(store: &dyn Store, name: &str) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        store.read_all(key(name), &mut bytes, usize::MAX).unwrap().then_some(bytes)
+    }
+
+    fn is_superseded<T>(found: Result<T>) -> bool {
+        matches!(found, Err(StoreError::Superseded { .. }))
+    }
+
+    /// A store, and the same through a folder beside it.
+    fn both(root: &Path) -> (LocalStore, Arc<dyn Store>, PathBuf) {
+        let folder = root.join("folder");
+        std::fs::create_dir_all(&folder).unwrap();
+        let store = open(&root.join("objects"));
+        let through = store.through(&folder).unwrap().unwrap();
+        (store, through, folder)
+    }
+
+    #[test]
+    fn the_contract_holds_through_a_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let count = Cell::new(0);
+        contract::check(|| {
+            count.set(count.get() + 1);
+            let root = dir.path().join(count.get().to_string());
+            let (store, _, folder) = both(&root);
+            Box::new(store.with_folder(&folder).unwrap())
+        });
+        // Nothing is left in the folders.
+        for n in 1..=count.get() {
+            let left = std::fs::read_dir(dir.path().join(n.to_string()).join("folder")).unwrap();
+            assert_eq!(left.count(), 0);
+        }
+    }
+
+    #[test]
+    fn without_the_folder_nothing_is_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, through, folder) = both(dir.path());
+        through.write(key("a/b"), &[b"old"]).unwrap();
+        let mut begun = through.replace(key("a/b")).unwrap();
+        begun.append(&[b"late"]).unwrap();
+        let mut new = through.replace(key("a/new")).unwrap();
+        new.append(&[b"late"]).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        store.write(key("a/b"), &[b"user"]).unwrap();
+        let opened = store.open(key("a/b"), None).unwrap().unwrap();
+        assert!(is_superseded(begun.commit()));
+        assert!(is_superseded(new.commit_over(Expected::Absent, None)));
+        assert!(is_superseded(through.write(key("a/b"), &[b"late"])));
+        assert!(is_superseded(through.write_new(key("a/new"), &[b"late"])));
+        assert!(is_superseded(through.swap(key("a/b"), Expected::Same(&*opened), &[b"late"], None)));
+        assert!(is_superseded(through.swap_out(key("a/b"), Expected::Same(&*opened), None)));
+        assert!(is_superseded(through.delete(key("a/b"))));
+        assert!(is_superseded(through.delete_prefix(Some(key("a")))));
+        assert!(is_superseded(through.write(key("new/directory/x"), &[b"late"])));
+        assert_eq!(read(&store, "a/b").unwrap(), b"user");
+        assert_eq!(store.list(None).unwrap(), ["a/b"]);
+        assert!(!dir.path().join("objects/new").exists() && !folder.exists());
+    }
+
+    /// The writer is suspended when its file is complete, and has only to be renamed.
+    #[test]
+    fn a_folder_that_is_renamed_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, through, folder) = both(dir.path());
+        let mut begun = through.replace(key("a")).unwrap();
+        begun.append(&[&[1; 100_000]]).unwrap();
+        std::fs::rename(&folder, dir.path().join("ended")).unwrap();
+        assert!(is_superseded(begun.commit()));
+        assert_eq!(read(&store, "a"), None);
+    }
+
+    #[test]
+    fn the_directory_of_an_object_is_made_before_its_bytes_are_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, through, _) = both(dir.path());
+        let begun = through.replace(key("x/y/z")).unwrap();
+        assert!(dir.path().join("objects/x/y").is_dir());
+        drop(begun);
+        assert!(!dir.path().join("objects/x").exists());
+        through.write(key("x/y/z"), &[b"1", b"23"]).unwrap();
+        assert_eq!(read(&store, "x/y/z").unwrap(), b"123");
+    }
+
+    /// The objects are on another file system than the folder.
+    #[test]
+    fn objects_on_another_disk() {
+        let [one, other] = ["/tmp", "/dev/shm"].map(|place| tempfile::tempdir_in(place).ok());
+        let (Some(one), Some(other)) = (one, other) else { return };
+        let device = |path: &Path| std::os::unix::fs::MetadataExt::dev(&path.metadata().unwrap());
+        if device(one.path()) == device(other.path()) {
+            return;
+        }
+        let (store, through, folder) = both(one.path());
+        std::fs::create_dir(one.path().join("objects")).unwrap();
+        std::os::unix::fs::symlink(other.path(), one.path().join("objects/far")).unwrap();
+        for value in [&b"1"[..], b"2"] {
+            through.write(key("far/x"), &[value]).unwrap();
+            assert_eq!(read(&store, "far/x").unwrap(), value);
+        }
+        assert!(through.write_new(key("far/new"), &[b"3"]).unwrap());
+        assert!(through.delete(key("far/new")).unwrap());
+        let mut begun = through.replace(key("far/x")).unwrap();
+        begun.append(&[b"late"]).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(is_superseded(begun.commit()));
+        assert!(is_superseded(through.delete(key("far/x"))));
+        assert_eq!(read(&store, "far/x").unwrap(), b"2");
+        assert_eq!(std::fs::read_dir(other.path()).unwrap().count(), 1);
+    }
+}

@@ -128,7 +128,9 @@ impl LocalStore {
             new.file()?.sync_all()?;
         }
         let put = match self.put_as_expected(new, target, expected, ask) {
-            Err(error) if self.folder.is_some() && error.raw_os_error() == Some(Errno::XDEV.raw_os_error()) => {
+            Err(error)
+                if self.folder.is_some() && error.raw_os_error() == Some(Errno::XDEV.raw_os_error()) =>
+            {
                 new.move_beside(target, self.options.fsync)?;
                 self.check_ended()?;
                 self.put_as_expected(new, target, expected, ask)
