@@ -80,6 +80,8 @@ class Place:
     ) -> None:
         self.run = secrets.token_hex(8) if run is None else run
         self._mark = f"{id} {self.run}".encode()
+        # What the journal's ``id`` held when this run last looked which plan is being executed.
+        self._seen: bytes | None = None
         self._local: Path | None = None
         self._is_into = is_into
         if is_remote(destination):
@@ -121,6 +123,7 @@ class Place:
     def plan(self, wanted: CopyPlan) -> CopyPlan | None:
         """The plan that is being executed, if it is for the same copy; another one is an error."""
         id, text = self.store.get(self.journal("id")), self.store.get(self.journal("plan.json"))
+        self._seen = id
         if id is None or text is None:
             return None
         if id.partition(b" ")[0] != wanted.id.encode():
@@ -145,12 +148,25 @@ class Place:
                         shutil.rmtree(left, ignore_errors=True)
                     elif left != journal:
                         left.unlink(missing_ok=True)
-            self.store.set(self.journal("plan.json"), plan.to_json().encode())
+                self._seen = None
             self.take_over()
+            if self._local is None:
+                # What a run left that was killed while it deleted its journal.
+                self._delete([key for key in self.store.list(self._work) if key != self.journal("id")])
+            self.writing.set(self.journal("plan.json"), plan.to_json().encode())
 
     def take_over(self) -> None:
-        """Makes this run the one that goes on with the copy. The run before it writes nothing any more."""
-        self.store.set(self.journal("id"), self._mark)
+        """Makes this run the one that makes the copy. The run before it writes nothing any more.
+
+        If another run was faster since `plan`, it keeps the copy: this one was stopped in between, perhaps for
+        hours.
+        """
+        if not self.store._native.swap(self.journal("id"), self._seen, self._mark):
+            raise SupersededError(
+                f"{self._named()}: another run has begun, resumed or finished the copy at the same time. "
+                "This run stops, and changes nothing more"
+            )
+        self._seen = self._mark
         self.end_writing()
         if self._folder is not None:
             self._folder.mkdir()
@@ -253,7 +269,7 @@ class Place:
         documents = [key for key in old if key.rpartition("/")[2] in _DOCUMENTS]
         self._delete(sorted(documents, key=lambda key: key.count("/")))
         self._delete([key for key in old if key.rpartition("/")[2] not in _DOCUMENTS])
-        self.store.set(self.journal("cleared"), b"cleared")
+        self.writing.set(self.journal("cleared"), b"cleared")
 
     def remove_journal(self) -> None:
         self.end_writing()
@@ -265,14 +281,15 @@ class Place:
                 (self._root / "journal" / name).unlink(missing_ok=True)
             shutil.rmtree(self._root, ignore_errors=True)
             return
-        keys = self.store.list(self._work)
-        last = self.journal("finished")
-        self._delete([key for key in keys if key != last])
-        self.store.delete(last)
+        # The mark that all is done goes behind the plan. ``id`` goes last: what is deleted is that of this run.
+        last = [self.journal("finished"), self.journal("id")]
+        self._delete([key for key in self.store.list(self._work) if key not in last])
+        for key in last:
+            self.writing.delete(key)
 
     def _delete(self, keys: list[str]) -> None:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for _ in pool.map(self.store.delete, keys):
+            for _ in pool.map(self.writing.delete, keys):
                 pass
 
     def sweep(self) -> None:
@@ -311,7 +328,7 @@ class Place:
         if self._local is None:
             if _is_below(plan.source, plan.destination) or _is_below(plan.destination, plan.source):
                 raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
-            if not has_begun and self.store.list(self._base):
+            if not has_begun and any(not self._is_own(key) for key in self.store.list(self._base)):
                 if not plan.overwrite:
                     raise DestinationError(
                         f"{plan.destination}: objects are there already; set overwrite to replace them"
@@ -332,6 +349,10 @@ class Place:
             source, target = os.path.realpath(plan.source), os.path.realpath(self._local)
             if _is_below(source, target) or _is_below(target, source):
                 raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
+
+    def _is_own(self, key: str) -> bool:
+        """Whether an object is one of the journal of this run."""
+        return self._seen == self._mark and _is_below(key, self._work)
 
     def is_finished(self) -> bool:
         """Whether the copy is in its place, and only the journal has to go."""
@@ -371,8 +392,12 @@ class Place:
                     list(pool.map(write, same))
         with self.alone():
             self.check_journal()
+            if self._local is None:
+                self.writing.set(self.journal("finished"), b"finished")
+                self.remove_journal()
+                return
             self.end_writing()
-            if self._local is None or self._is_into:
+            if self._is_into:
                 self.store.set(self.journal("finished"), b"finished")
             else:
                 self._move(self._local, plan.overwrite)

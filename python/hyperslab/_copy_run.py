@@ -200,6 +200,13 @@ def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
     if found is None:
         place.check(plan, False)
         place.begin(plan)
+        if not plan.overwrite:
+            # Another run may have begun and finished the copy before this one began.
+            try:
+                place.check(plan, False)
+            except DestinationError:
+                place.remove_journal()
+                raise
     else:
         with place.alone():
             # It may have ended while this run waited.
