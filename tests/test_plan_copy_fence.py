@@ -213,9 +213,13 @@ def test_a_run_on_a_server_is_suspended(
             found.update(stored(server))
 
         once(monkeypatch, step, others)
-        with pytest.raises(hs.errors.SupersededError):
+        if step == "remove_journal":
+            # The other run has deleted all of it.
             plan.run()
-        assert stored(server) == found
+        else:
+            with pytest.raises(hs.errors.SupersededError):
+                plan.run()
+        assert found and stored(server) == found
 
 
 @pytest.mark.parametrize("where", ["here", "server"])
