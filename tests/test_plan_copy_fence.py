@@ -140,9 +140,7 @@ plan = hs.plan_copy("a", "b", task_size="64 MiB", compressors="zstd:9", **into) 
     "a", "b", task_size="64 MiB", **into)
 plan.run(threads=1, resume=True)
 """
-    late = subprocess.Popen(
-        [sys.executable, "-c", program], cwd=tmp_path, stderr=subprocess.PIPE, text=True
-    )
+    late = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     try:
         chunks = tmp_path / "b" if where == "into" else tmp_path / ".b.hyperslab-copy"
         until = time.monotonic() + 60
@@ -151,7 +149,9 @@ plan.run(threads=1, resume=True)
             time.sleep(0.0005)
         late.send_signal(signal.SIGSTOP)
         stopped = len([path for path in chunks.glob("**/c/*/*/*") if path.is_file()])
-        into: dict[str, Any] = {"target_region": np.s_[0:64]} if where == "into" else {"compressors": "zstd:9"}
+        into: dict[str, Any] = (
+            {"target_region": np.s_[0:64]} if where == "into" else {"compressors": "zstd:9"}
+        )
         cwd = Path.cwd()
         os.chdir(tmp_path)
         try:
@@ -301,9 +301,7 @@ def test_a_server_without_conditions(tmp_path: Path, source: hs.Array, knows: st
         with pytest.raises(hs.errors.SupersededError):
             plan.run()
         assert (hs.open_array("s3://bucket/b", storage_options=options)[...] == -1).all()
-        plan = hs.plan_copy(
-            source, "s3://bucket/c", storage_options=options | {"unconditional": "refuse"}
-        )
+        plan = hs.plan_copy(source, "s3://bucket/c", storage_options=options | {"unconditional": "refuse"})
         plan.run()
         assert_same(hs.open_array("s3://bucket/c", storage_options=options)[...], values())
 

@@ -158,8 +158,7 @@ class Place:
     def take_over(self) -> None:
         """Makes this run the one that makes the copy. The run before it writes nothing any more.
 
-        If another run was faster since `plan`, it keeps the copy: this one was stopped in between, perhaps for
-        hours.
+        If another run was faster since `plan`, it keeps the copy: this run was stopped in between.
         """
         if not self.store._native.swap(self.journal("id"), self._seen, self._mark):
             raise SupersededError(
@@ -185,7 +184,9 @@ class Place:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise DestinationError(f"{folder}: tasks that write there cannot be ended: {error}") from error
+                raise DestinationError(
+                    f"{folder}: tasks that write there cannot be ended: {error}"
+                ) from error
             for _ in range(_ATTEMPTS):
                 # On NFS, other machines may find the folder by its number until it is gone.
                 shutil.rmtree(ended, ignore_errors=True)
@@ -281,7 +282,7 @@ class Place:
                 (self._root / "journal" / name).unlink(missing_ok=True)
             shutil.rmtree(self._root, ignore_errors=True)
             return
-        # The mark that all is done goes behind the plan. ``id`` goes last: what is deleted is that of this run.
+        # The mark that all is done goes behind the plan. ``id`` goes last: it keeps other runs away.
         last = [self.journal("finished"), self.journal("id")]
         self._delete([key for key in self.store.list(self._work) if key not in last])
         for key in last:

@@ -12,7 +12,7 @@
 //!
 //! **Long objects** are written in parts, whose last step takes no condition. The second question
 //! comes right before the last step. A writer that is suspended exactly between the two is not stopped.
-//! Neither is one on a server that knows no conditions, between the question and the write.
+//! On a server that knows no conditions, that holds for every object.
 
 use crate::client::Contents;
 use crate::failure::Failure;
@@ -35,7 +35,10 @@ impl RemoteStore {
         if self.abilities().parts && bytes.len() as u64 > self.settings().part {
             return self.put_parts_while(key, bytes, still);
         }
-        // Whether the last object existed: then the next one does, mostly.
+        if self.0.unconditional.load(Relaxed) {
+            return self.put_looked(key, bytes, still);
+        }
+        // If the last object existed, the next one mostly does.
         let replacing = &self.0.replacing;
         for attempt in 0..ATTEMPTS {
             if attempt > 1 {
@@ -60,7 +63,11 @@ impl RemoteStore {
             match done {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
-                Err(Failure::Unsupported(_)) => return self.put_looked(key, bytes, still),
+                Err(Failure::Unsupported(_)) => {
+                    // It takes the server seconds to say so: requests that fail are made again.
+                    self.0.unconditional.store(true, Relaxed);
+                    return self.put_looked(key, bytes, still);
+                }
                 Err(failure) => return Err(self.error(Operation::Write, key.as_str(), &failure)),
             }
         }

@@ -47,8 +47,10 @@ pub(crate) struct Inner {
     pub(crate) cache: Option<Arc<Cache>>,
     /// Whether it was told that changes are made without conditions.
     pub(crate) warned: AtomicBool,
-    /// Whether the last object existed that was written by [`RemoteStore::put_while`].
+    /// [`RemoteStore::put_while`] found that the last object existed.
     pub(crate) replacing: AtomicBool,
+    /// The server has said that it knows no conditions.
+    pub(crate) unconditional: AtomicBool,
     pub(crate) refusals: Arc<Refusals>,
 }
 
@@ -133,8 +135,19 @@ impl RemoteStore {
         let cache = settings.cache.as_ref().map(|keep| Cache::new(keep, settings.cache_check, &identity));
         let cache = cache.map(Arc::new);
         let process = Arc::new(PerProcess::new(connect, settings, abilities));
-        let (warned, replacing, refusals) = Default::default();
-        let inner = Inner { url, prefix, identity, process, secrets, cache, warned, replacing, refusals };
+        let (warned, replacing, unconditional, refusals) = Default::default();
+        let inner = Inner {
+            url,
+            prefix,
+            identity,
+            process,
+            secrets,
+            cache,
+            warned,
+            replacing,
+            unconditional,
+            refusals,
+        };
         RemoteStore(Arc::new(inner))
     }
 
@@ -151,6 +164,7 @@ impl RemoteStore {
             cache: inner.cache.clone(),
             warned: AtomicBool::new(false),
             replacing: AtomicBool::new(false),
+            unconditional: AtomicBool::new(false),
             refusals: inner.refusals.clone(),
         };
         (!name.is_empty()).then_some((RemoteStore(Arc::new(above)), name))

@@ -202,8 +202,8 @@ impl RemoteStore {
         (self.condition_that(tag, number, marks), refusals::version(tag, number, marks))
     }
 
-    /// The condition that an object has this tag and number; `None`: that of both which this server
-    /// compares is not known.
+    /// The condition that an object has this tag, or this number, whichever the server compares. `None`:
+    /// the server did not tell it.
     pub(crate) fn condition_that(
         &self,
         tag: Option<&str>,

@@ -153,7 +153,7 @@ pub enum StoreError {
         "cannot {operation} '{key}' in {url}: this task was superseded. Another client has redone it, has finished the work, or has given it up. Nothing was changed, and this client may end"
     )]
     Superseded {
-        /// What was tried.
+        /// The change that was tried.
         operation: Operation,
         /// The object.
         key: String,

@@ -120,7 +120,7 @@ pub struct LocalStore {
     /// Set once files without a name turned out to be impossible here.
     named_only: Lazy<()>,
     replacing: Replacing,
-    /// What all changes go through, if others may end this writer.
+    /// If others may end this writer: the folder that its changes go through.
     folder: Option<Folder>,
 }
 

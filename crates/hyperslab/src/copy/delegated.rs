@@ -1,4 +1,4 @@
-//! What a store that wraps another leaves to it. The wrapper has a field `inner`.
+//! Methods that a store leaves to the store that it wraps. The wrapper has a field `inner`.
 
 /// Methods that the other store answers.
 macro_rules! inner {

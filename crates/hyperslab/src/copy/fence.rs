@@ -2,17 +2,17 @@
 //!
 //! A run owns a copy as long as an object of the copy's journal holds the claim of this run. Another
 //! client that resumes the copy puts its own claim there; the one that finishes deletes the object.
-//! Tasks write through the store that [`fenced`] makes, so every change passes the fence: chunks,
-//! shards, metadata, notes of what is done.
+//! Tasks write to a store that [`fenced`] makes. So every change passes the fence: chunks, shards,
+//! metadata, notes of finished tasks.
 //!
-//! **On a local disk** changes go through a folder of the run, which whoever ends the run removes
-//! ([`Store::through`]). That costs no look at the journal.
+//! **On a local disk** changes go through a folder of the run ([`Store::through`]). Another client that
+//! ends the run removes the folder. No look at the journal is needed.
 //!
 //! **Elsewhere** a change takes these steps:
 //!
 //! 1. Look which contents the object has now.
-//! 2. Look at the claim. It is still there: so nobody has finished the copy before step 1, and those
-//!    are no contents that a user has written since.
+//! 2. Look at the claim. If it is there, nobody had finished the copy at step 1. Then no user has
+//!    written these contents.
 //! 3. Replace these contents, and no others: the condition goes with the request
 //!    ([`Store::write_while`]). If the run is suspended here, and a user writes, the server refuses.
 //! 4. If it was refused: start again. A run that was ended finds that out in step 2.
@@ -29,6 +29,7 @@ use hyperslab_store::{
     Opening, Operation, RangeRead, Stamp, Stamped, Still, StoreError, turn, waiting,
 };
 use std::fmt::{self, Debug, Formatter};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -87,7 +88,7 @@ impl Fenced {
         if is_known() {
             return Ok(());
         }
-        // Of threads that wait here, one looks for all.
+        // One of the threads that wait here looks for all.
         let journal = Key::new(&self.journal)?;
         let _turn = turn(&*self.inner, journal, None)?;
         if is_known() {
@@ -99,6 +100,16 @@ impl Fenced {
         }
         *self.seen.lock() = Some(begun);
         Ok(())
+    }
+
+    /// The bytes of an object in one piece.
+    fn joined(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let no_room =
+            |_| StoreError::io(&*self.inner, Operation::Write, key.as_str(), ErrorKind::OutOfMemory);
+        bytes.try_reserve_exact(parts.iter().map(|part| part.len()).sum()).map_err(no_room)?;
+        parts.iter().for_each(|part| bytes.extend_from_slice(part));
+        Ok(bytes)
     }
 
     /// The check before an object is replaced that was looked at before.
@@ -115,7 +126,7 @@ impl Store for Fenced {
     }
 
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<()> {
-        self.swap_owned(key, Expected::Any, &mut parts.concat(), None).map(|_| ())
+        self.swap_owned(key, Expected::Any, &mut self.joined(key, parts)?, None).map(|_| ())
     }
 
     fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<bool> {
@@ -142,7 +153,7 @@ impl Store for Fenced {
         ask: Option<Ask<'_>>,
     ) -> store::Result<bool> {
         if matches!(expected, Expected::Any) {
-            return self.swap_owned(key, expected, &mut parts.concat(), ask);
+            return self.swap_owned(key, expected, &mut self.joined(key, parts)?, ask);
         }
         self.check_write(expected, key)?;
         self.inner.swap_marked(key, expected, mark, parts, ask)

@@ -2,12 +2,12 @@
 //!
 //! A writer may be suspended in the middle of a write, wake up hours later, and go on with the next
 //! system call. No look and no lock before that call helps: it may have been suspended behind them.
-//! So the call itself has to fail:
+//! The call itself has to fail:
 //!
-//! 1. Whoever starts the writer makes a folder for it alone, on the disk of the objects.
+//! 1. The starter of the writer makes a folder for it alone, on the disk of the objects.
 //! 2. The writer makes each new file in the folder. The last step of a write renames the file from
 //!    the folder to its place. A deletion renames the object into the folder.
-//! 3. Whoever ends the writer removes the folder. From then on both renames fail: one of their two
+//! 3. Others end the writer by removing the folder. From then on both renames fail: one of their two
 //!    names is gone. The kernel does renames one after the other, so each is done before, or never.
 //!
 //! Nothing waits, and a write takes no more system calls than one look at the directory of the
@@ -40,7 +40,7 @@ impl Folder {
         Ok(Folder(CString::new(bytes)?.into()))
     }
 
-    /// Whether somebody has removed it.
+    /// `true` once somebody has removed it.
     fn is_gone(&self) -> bool {
         matches!(rustix::fs::stat(&*self.0), Err(Errno::NOENT | Errno::STALE | Errno::NOTDIR))
     }
@@ -52,7 +52,7 @@ impl LocalStore {
         Ok(LocalStore { folder: Some(Folder::new(folder)?), ..self.clone() })
     }
 
-    /// Whether others have ended this writer.
+    /// `true` once others have ended this writer.
     pub(super) fn is_ended(&self) -> bool {
         self.folder.as_ref().is_some_and(Folder::is_gone)
     }
@@ -70,7 +70,7 @@ impl LocalStore {
         let aside = temporary_beside(&folder.0, &mut aside)?;
         match rustix::fs::rename(path, aside) {
             Ok(()) => {
-                // What is left is removed with the folder.
+                // If this fails, the file goes with the folder.
                 let _ = rustix::fs::unlink(aside);
                 Ok(())
             }
@@ -99,7 +99,7 @@ pub(super) fn copied(from: &CStr, target: &CStr) -> io::Result<Unnamed> {
     let path = |name: &CStr| Path::new(std::ffi::OsStr::from_bytes(name.to_bytes())).to_owned();
     let new = create_named(target)?;
     io::copy(&mut File::open(path(from))?, &mut new.file()?)?;
-    // The copy stays where this fails: the folder goes with what is in it.
+    // If this fails, the file goes with the folder.
     let _ = fs::remove_file(path(from));
     Ok(new)
 }

@@ -258,7 +258,7 @@ fn replace_dangling(new: &mut Unnamed, target: &CStr) -> io::Result<bool> {
     Ok(dangles)
 }
 
-/// Makes a new file in the directory of `target`, under a name that nobody has.
+/// Makes a new file in the directory of `target`. Nobody else has its name.
 pub(super) fn create_named(target: &CStr) -> io::Result<Unnamed> {
     let mut name = PathBytes::new();
     let name = temporary_beside(target, &mut name)?;
