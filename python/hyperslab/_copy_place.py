@@ -6,11 +6,11 @@ run before it may still live: stopped, or on a machine that was cut off. That ru
 journal, and stops. Runs look before each task, before they delete temporary arrays, and before the copy takes
 its place.
 
-**The fence.** A run may be stopped in the middle of a task, behind its last look. So tasks write through
-``writing``, a store that looks at each object (see ``fence.rs``). On disk a run makes its files in a folder of
-its own, ``writing-…``, and renames them from there. A run that takes over, and one that finishes, deletes this
-folder, and no rename of the run before is done any more. On a server each write goes with the condition that
-the object is as it was when ``id`` was still that of the run.
+**The fence.** A run may be stopped in the middle of a task, behind its last look. Tasks therefore write to
+``writing``, a store with a fence (see ``fence.rs``). On disk a run makes its files in a folder of its own,
+``writing-…``, and renames them from there. A run that takes over, and one that finishes, deletes this folder,
+and no rename of the run before is done any more. On a server each write goes with the condition that the
+object is as it was when ``id`` was still that of the run.
 
 **The lock.** On disk a run looks and then acts under a lock of the directory ``journal``, so that no other
 run comes in between. Some shared file systems and all servers have no such lock. There a run that is stopped
