@@ -168,7 +168,9 @@ class Place:
         self._seen = self._mark
         self.end_writing()
         if self._folder is not None:
-            self._folder.mkdir()
+            # Where nothing can be locked, another run may have finished by now: then tasks find no folder.
+            with contextlib.suppress(FileNotFoundError):
+                self._folder.mkdir()
 
     def end_writing(self) -> None:
         """On disk: no task of any run puts an object into its place any more. (On a server that happens when
