@@ -150,7 +150,7 @@ pub enum StoreError {
     },
     /// Somebody else does the work of this writer now, or has done it: this one came too late.
     #[error(
-        "cannot {operation} '{key}' in {url}: this task was superseded. Another client has redone it, has finished the work, or has given it up. Nothing was changed, and this client may end"
+        "cannot {operation} '{key}' in {url}: this task was superseded. Another client has redone it, has finished the work, or has given it up. The object stays as it is. End this client"
     )]
     Superseded {
         /// The change that was tried.
