@@ -56,13 +56,13 @@ def source(tmp_path: Path) -> hs.Array:
 
 
 def values() -> np.ndarray[Any, Any]:
-    """What is copied. Of the last row the copy stores nothing: what is there is deleted."""
+    """The source. Its last row is the fill value: the copy deletes the chunks that are there."""
     found = data((8, 6))
     found[7] = 0
     return found
 
 
-# What the copy is like: chunks, shards, where it goes. Chunks at the edge of an array, and shards that are
+# Chunks and shards of the copy. Chunks at the edge of an array, and shards that are
 # there, are read, changed and put back.
 KINDS: dict[str, dict[str, Any]] = {
     "chunks": {"shape": (8, 6), "chunks": (1, 6)},
@@ -104,7 +104,7 @@ def test_a_task_is_suspended(tmp_path: Path, source: hs.Array, where: str, kind:
 
 @pytest.mark.parametrize("where", ["into", "whole", "server"])
 def test_a_task_is_suspended_while_another_run_goes_on(tmp_path: Path, source: hs.Array, where: str) -> None:
-    """That run has not finished. What the late task writes is refused all the same."""
+    """That run has not finished. The writes of the late task are refused all the same."""
     with Server() as server:
         options = server.s3_options if where == "server" else None
         place: Any = "s3://bucket/b" if options else tmp_path / "b"
@@ -256,7 +256,7 @@ def test_a_run_is_suspended_before_it_begins(
 
 
 def test_requests(tmp_path: Path) -> None:
-    """Of a new copy: one write for each object. Of one that replaces objects: a look at each, too."""
+    """A new copy takes one write for each object. One that replaces objects looks at each, too."""
     z = hs.create_array(tmp_path / "a", data=data((50, 4)), chunks=(1, 4))
     with Server() as server:
         options = server.s3_options

@@ -9,8 +9,8 @@ its place.
 **The fence.** A run may be stopped in the middle of a task, behind its last look. Tasks therefore write to
 ``writing``, a store with a fence (see ``fence.rs``). On disk a run makes its files in a folder of its own,
 ``writing-…``, and renames them from there. A run that takes over, and one that finishes, deletes this folder,
-and no rename of the run before is done any more. On a server each write goes with the condition that the
-object is as it was when ``id`` was still that of the run.
+and no rename of the run before is done any more. On a server each write has a condition: the object is
+as it was when ``id`` still named the run.
 
 **The lock.** On disk a run looks and then acts under a lock of the directory ``journal``, so that no other
 run comes in between. Some shared file systems and all servers have no such lock. There a run that is stopped
@@ -80,7 +80,7 @@ class Place:
     ) -> None:
         self.run = secrets.token_hex(8) if run is None else run
         self._mark = f"{id} {self.run}".encode()
-        # What the journal's ``id`` held when this run last looked which plan is being executed.
+        # The journal's ``id`` as `plan` found it.
         self._seen: bytes | None = None
         self._local: Path | None = None
         self._is_into = is_into
@@ -102,7 +102,7 @@ class Place:
         self._fsync = fsync
         # The folder of this run. Only who begins or takes over makes it.
         self._folder = self._root / f"{_WRITING}{self.run}" if self._local is not None else None
-        # What tasks write to.
+        # Tasks write to this store.
         self.writing = self.store._native.fenced(self._folder, self.journal("id"), self._mark)
 
     @staticmethod
@@ -151,7 +151,7 @@ class Place:
                 self._seen = None
             self.take_over()
             if self._local is None:
-                # What a run left that was killed while it deleted its journal.
+                # Another run may have been killed while it deleted its journal.
                 self._delete([key for key in self.store.list(self._work) if key != self.journal("id")])
             self.writing.set(self.journal("plan.json"), plan.to_json().encode())
 
@@ -168,7 +168,7 @@ class Place:
         self._seen = self._mark
         self.end_writing()
         if self._folder is not None:
-            # Where nothing can be locked, another run may have finished by now: then tasks find no folder.
+            # Without a lock another run may have finished by now. Then tasks find no folder.
             with contextlib.suppress(FileNotFoundError):
                 self._folder.mkdir()
 
@@ -354,7 +354,7 @@ class Place:
                 raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
 
     def _is_own(self, key: str) -> bool:
-        """Whether an object is one of the journal of this run."""
+        """This run has a journal, and the object belongs to it."""
         return self._seen == self._mark and _is_below(key, self._work)
 
     def is_finished(self) -> bool:

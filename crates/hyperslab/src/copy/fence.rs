@@ -2,8 +2,8 @@
 //!
 //! A run owns a copy as long as an object of the copy's journal holds the claim of this run. Another
 //! client that resumes the copy puts its own claim there; the one that finishes deletes the object.
-//! Tasks write to a store that [`fenced`] makes. So every change passes the fence: chunks, shards,
-//! metadata, notes of finished tasks.
+//! Tasks write to a store that [`fenced`] makes, and all that they change passes the fence: chunks,
+//! shards, metadata, notes of finished tasks.
 //!
 //! **On a local disk** changes go through a folder of the run ([`Store::through`]). Another client that
 //! ends the run removes the folder. No look at the journal is needed.
