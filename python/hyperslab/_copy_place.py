@@ -3,8 +3,14 @@
 **Whose copy it is.** Each run of a plan has a random number. The journal's object ``id`` holds the number of
 the plan, and the number of the run that makes the copy. A run that resumes writes its own number there. The
 run before it may still live: stopped, or on a machine that was cut off. That run finds another number, or no
-journal, and stops. Runs look before each task, before each note of a task, before they delete temporary
-arrays, and before the copy takes its place.
+journal, and stops. Runs look before each task, before they delete temporary arrays, and before the copy takes
+its place.
+
+**The fence.** A run may be stopped in the middle of a task, behind its last look. Tasks therefore write to
+``writing``, a store with a fence (see ``fence.rs``). On disk a run makes its files in a folder of its own,
+``writing-…``, and renames them from there. A run that takes over, and one that finishes, deletes this folder,
+and no rename of the run before is done any more. On a server each write has a condition: the object is
+as it was when ``id`` still named the run.
 
 **The lock.** On disk a run looks and then acts under a lock of the directory ``journal``, so that no other
 run comes in between. Some shared file systems and all servers have no such lock. There a run that is stopped
@@ -30,7 +36,7 @@ from typing import Any, Final
 from hyperslab import _native
 from hyperslab._copy_plan import CopyPlan
 from hyperslab._store import LocalStore, resolve_store
-from hyperslab.errors import DestinationError
+from hyperslab.errors import DestinationError, SupersededError
 
 __all__ = ["Place", "is_remote"]
 
@@ -45,6 +51,12 @@ _AT_ONCE: Final = 16
 # How long a run waits for another one that holds the lock, in seconds. The lock is held for some renames, and
 # at the end while files are deleted. A run that was stopped there holds it until somebody ends its process.
 _WAIT: Final = 10.0
+
+# The folders that runs make their files in.
+_WRITING: Final = "writing-"
+
+# How often a folder is deleted in which a run that is ended makes files at the same time.
+_ATTEMPTS: Final = 20
 
 # Options of a server that keep what was read. A run has to see what other runs write.
 _CACHES: Final = ("cache", "cache_size", "cache_check")
@@ -68,6 +80,8 @@ class Place:
     ) -> None:
         self.run = secrets.token_hex(8) if run is None else run
         self._mark = f"{id} {self.run}".encode()
+        # The journal's ``id`` as `plan` found it.
+        self._seen: bytes | None = None
         self._local: Path | None = None
         self._is_into = is_into
         if is_remote(destination):
@@ -86,6 +100,10 @@ class Place:
                 # Of each plan its own: a worker that is late with a task of another one does no harm.
                 self._base, self._work = f"new-{id[:16]}", ""
         self._fsync = fsync
+        # The folder of this run. Only who begins or takes over makes it.
+        self._folder = self._root / f"{_WRITING}{self.run}" if self._local is not None else None
+        # Tasks write to this store.
+        self.writing = self.store._native.fenced(self._folder, self.journal("id"), self._mark)
 
     @staticmethod
     def _join(*parts: str) -> str:
@@ -105,6 +123,7 @@ class Place:
     def plan(self, wanted: CopyPlan) -> CopyPlan | None:
         """The plan that is being executed, if it is for the same copy; another one is an error."""
         id, text = self.store.get(self.journal("id")), self.store.get(self.journal("plan.json"))
+        self._seen = id
         if id is None or text is None:
             return None
         if id.partition(b" ")[0] != wanted.id.encode():
@@ -129,12 +148,53 @@ class Place:
                         shutil.rmtree(left, ignore_errors=True)
                     elif left != journal:
                         left.unlink(missing_ok=True)
-            self.store.set(self.journal("plan.json"), plan.to_json().encode())
-            self.store.set(self.journal("id"), self._mark)
+                self._seen = None
+            self.take_over()
+            if self._local is None:
+                # Another run may have been killed while it deleted its journal.
+                self._delete([key for key in self.store.list(self._work) if key != self.journal("id")])
+            self.writing.set(self.journal("plan.json"), plan.to_json().encode())
 
     def take_over(self) -> None:
-        """Makes this run the one that goes on with the copy. The run before it stops when it looks."""
-        self.store.set(self.journal("id"), self._mark)
+        """Makes this run the one that makes the copy. The run before it writes nothing any more.
+
+        If another run was faster since `plan`, it keeps the copy: this run was stopped in between.
+        """
+        if not self.store._native.swap(self.journal("id"), self._seen, self._mark):
+            raise SupersededError(
+                f"{self._named()}: another run has begun, resumed or finished the copy at the same time. "
+                "This run stops, and changes nothing more"
+            )
+        self._seen = self._mark
+        self.end_writing()
+        if self._folder is not None:
+            # Without a lock another run may have finished by now. Then tasks find no folder.
+            with contextlib.suppress(FileNotFoundError):
+                self._folder.mkdir()
+
+    def end_writing(self) -> None:
+        """On disk: no task of any run puts an object into its place any more. (On a server that happens when
+        ``id`` changes, or is deleted.)
+        """
+        if self._local is None:
+            return
+        for folder in self._root.glob(f"{_WRITING}*"):
+            # With its name, all names of files in it go in one step. Deleting takes longer.
+            ended = folder.with_name(f"ended-{secrets.token_hex(8)}")
+            try:
+                folder.rename(ended)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise DestinationError(
+                    f"{folder}: tasks that write there cannot be ended: {error}"
+                ) from error
+            for _ in range(_ATTEMPTS):
+                # On NFS, other machines may find the folder by its number until it is gone.
+                shutil.rmtree(ended, ignore_errors=True)
+                if not ended.exists():
+                    break
+                time.sleep(0.01)
 
     def check_journal(self) -> None:
         """A process that everybody took for dead may come back when another run goes on, or has finished."""
@@ -147,7 +207,7 @@ class Place:
             why = "another run has resumed this copy"
         else:
             why = "the journal is that of another copy: this one was finished or given up by another run"
-        raise DestinationError(f"{self._named()}: {why}. This run stops, and changes nothing more")
+        raise SupersededError(f"{self._named()}: {why}. This run stops, and changes nothing more")
 
     @contextlib.contextmanager
     def alone(self, make: bool = False) -> Iterator[bool]:
@@ -212,9 +272,10 @@ class Place:
         documents = [key for key in old if key.rpartition("/")[2] in _DOCUMENTS]
         self._delete(sorted(documents, key=lambda key: key.count("/")))
         self._delete([key for key in old if key.rpartition("/")[2] not in _DOCUMENTS])
-        self.store.set(self.journal("cleared"), b"cleared")
+        self.writing.set(self.journal("cleared"), b"cleared")
 
     def remove_journal(self) -> None:
+        self.end_writing()
         if self._local is not None:
             # The mark that all is done goes last.
             for name in ("temporary", *([] if self._is_into else [self._base]), "old", "journal/done"):
@@ -223,14 +284,15 @@ class Place:
                 (self._root / "journal" / name).unlink(missing_ok=True)
             shutil.rmtree(self._root, ignore_errors=True)
             return
-        keys = self.store.list(self._work)
-        last = self.journal("finished")
-        self._delete([key for key in keys if key != last])
-        self.store.delete(last)
+        # The mark that all is done goes behind the plan. ``id`` goes last: it keeps other runs away.
+        last = [self.journal("finished"), self.journal("id")]
+        self._delete([key for key in self.store.list(self._work) if key not in last])
+        for key in last:
+            self.writing.delete(key)
 
     def _delete(self, keys: list[str]) -> None:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for _ in pool.map(self.store.delete, keys):
+            for _ in pool.map(self.writing.delete, keys):
                 pass
 
     def sweep(self) -> None:
@@ -269,7 +331,7 @@ class Place:
         if self._local is None:
             if _is_below(plan.source, plan.destination) or _is_below(plan.destination, plan.source):
                 raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
-            if not has_begun and self.store.list(self._base):
+            if not has_begun and any(not self._is_own(key) for key in self.store.list(self._base)):
                 if not plan.overwrite:
                     raise DestinationError(
                         f"{plan.destination}: objects are there already; set overwrite to replace them"
@@ -290,6 +352,10 @@ class Place:
             source, target = os.path.realpath(plan.source), os.path.realpath(self._local)
             if _is_below(source, target) or _is_below(target, source):
                 raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
+
+    def _is_own(self, key: str) -> bool:
+        """This run has a journal, and the object belongs to it."""
+        return self._seen == self._mark and _is_below(key, self._work)
 
     def is_finished(self) -> bool:
         """Whether the copy is in its place, and only the journal has to go."""
@@ -317,7 +383,7 @@ class Place:
 
         def write(document: tuple[str, str]) -> None:
             key, text = document
-            self.store.set(self.data(key), text.encode())
+            self.writing.set(self.data(key), text.encode())
 
         self.check_journal()
         if not self._is_into:
@@ -329,7 +395,12 @@ class Place:
                     list(pool.map(write, same))
         with self.alone():
             self.check_journal()
-            if self._local is None or self._is_into:
+            if self._local is None:
+                self.writing.set(self.journal("finished"), b"finished")
+                self.remove_journal()
+                return
+            self.end_writing()
+            if self._is_into:
                 self.store.set(self.journal("finished"), b"finished")
             else:
                 self._move(self._local, plan.overwrite)

@@ -50,7 +50,7 @@ from hyperslab._copy_plan import CopyArray, CopyPlan, CopyStage, CopyTask
 from hyperslab._create import CopyPart
 from hyperslab._open import open
 from hyperslab._tasks import run_tasks, workers
-from hyperslab.errors import DestinationError, StoreError, VerificationError
+from hyperslab.errors import DestinationError, StoreError, SupersededError, VerificationError
 
 __all__ = ["CopyRun", "discard", "run"]
 
@@ -201,6 +201,13 @@ def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
     if found is None:
         place.check(plan, False)
         place.begin(plan)
+        if not plan.overwrite:
+            # Another run may have begun and finished the copy before this one began.
+            try:
+                place.check(plan, False)
+            except DestinationError:
+                place.remove_journal()
+                raise
     else:
         with place.alone():
             # It may have ended while this run waited.
@@ -210,6 +217,7 @@ def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
                     f"{plan.destination}: another run has just finished the copy to it, or given it up"
                 )
             if place.is_finished():
+                place.take_over()
                 place.remove_journal()
                 return None
             place.check(plan, True)
@@ -247,6 +255,7 @@ def discard(plan: CopyPlan) -> bool:
     if place.plan(plan) is None:
         return False
     with place.alone():
+        place.take_over()
         place.discard(plan)
     return True
 
@@ -278,14 +287,12 @@ def _run_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
     place.check_journal()
     stage, number = item
     task = copying.plan.stages[stage][number]
-    record = _record([copying.copy(part, job.threads) for part in task.parts])
     try:
-        # A task of a run that is over makes no journal anew.
-        place.check_journal()
-    except DestinationError:
+        record = _record([copying.copy(part, job.threads) for part in task.parts])
+        place.writing.set(place.journal(f"done/{stage}/{number}-{record}"), b"done")
+    except SupersededError:
         place.sweep()
         raise
-    place.store.set(place.journal(f"done/{stage}/{number}-{record}"), b"done")
     return job.id, stage, number
 
 
@@ -342,7 +349,7 @@ class _Copying:
         self._source: Any = None
 
     def copy(self, part: tuple[int, int, int, int], threads: int | None) -> tuple[int, int, int]:
-        return _native.copy_part(self._handle(part[0]), self.place.store._native, self._part(part, threads))
+        return _native.copy_part(self._handle(part[0]), self.place.writing, self._part(part, threads))
 
     def compare(self, part: tuple[int, int, int, int], threads: int | None) -> None:
         _native.compare_part(self._handle(part[0]), self.place.store._native, self._part(part, threads))

@@ -3,7 +3,7 @@
 1. A few tasks more than there are workers are handed over. Of 10⁸ tasks there never are more futures.
 2. As one ends, its result goes to the caller, and the next task is handed over.
 3. A task that fails is handed over again, some times. So is one whose worker was lost, where the executor
-   goes on without that worker.
+   goes on without that worker. One that was superseded is not: others do it.
 4. When the caller stops, or an error goes to him, tasks that have not begun are cancelled. Those that have
    begun end by themselves: tasks are idempotent, so the next attempt may run beside them.
 """
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import BrokenExecutor, CancelledError, Executor
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
+from hyperslab.errors import ArgumentTypeError, InvalidArgumentError, SupersededError
 
 __all__ = ["Progress", "run_tasks", "workers"]
 
@@ -112,7 +112,7 @@ def _here(function: Callable[[T], R], items: Iterable[T], retries: int) -> Itera
             try:
                 result = function(item)
             except Exception as error:
-                if attempt == retries:
+                if attempt == retries or isinstance(error, SupersededError):
                     raise _noted(error, index, attempt + 1) from None
             else:
                 yield index, result
@@ -155,7 +155,7 @@ def _elsewhere(
                 )
                 raise
             except Exception as error:
-                if attempt == retries:
+                if attempt == retries or isinstance(error, SupersededError):
                     raise _noted(error, index, attempt + 1) from None
                 submit(index, item, attempt + 1)
                 continue

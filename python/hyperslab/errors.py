@@ -50,6 +50,7 @@ __all__ = [
     "StoreNotADirectoryError",
     "StoreNotFoundError",
     "StorePermissionError",
+    "SupersededError",
     "UnclosedFileError",
     "UnknownCodecError",
     "UnknownFormatError",
@@ -204,6 +205,12 @@ class ChunkNotFoundError(BaseZarrError):
 
 class DestinationError(HyperslabError, FileExistsError, ValueError):
     """A copy cannot be made there: usually because something is there already."""
+
+
+class SupersededError(DestinationError):
+    """A task or a run of a planned copy came too late: another client has resumed the copy, finished it, or
+    given it up. The late one changes nothing more.
+    """
 
 
 class ExternalFileError(HyperslabError, PermissionError, ValueError):

@@ -126,6 +126,7 @@ fn store_class(py: Python<'_>, error: &StoreError, message: String) -> PyErr {
         StoreError::Interrupted { .. } => interrupted(py, message),
         StoreError::Closed { .. } => exception(py, "ClosedError", message),
         StoreError::Busy { .. } => exception(py, "BusyError", message),
+        StoreError::Superseded { .. } => exception(py, "SupersededError", message),
         StoreError::InvalidKey { .. } => exception(py, "InvalidArgumentError", message),
         StoreError::Zip {
             source: ZipError::Method { .. } | ZipError::Encrypted | ZipError::Disks, ..

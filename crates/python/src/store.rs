@@ -5,7 +5,7 @@ use crate::errors::{self, OrRaise};
 use crate::mapping::MappingStore;
 use crate::slot::Origin;
 use hyperslab::store::{
-    Key, LocalOptions, LocalStore, MemoryStore, RangeRead, Store, StoreError, ZipMode, ZipStore,
+    Expected, Key, LocalOptions, LocalStore, MemoryStore, RangeRead, Store, StoreError, ZipMode, ZipStore,
 };
 use hyperslab::stores::{self, Reached, StoreOptions};
 use hyperslab::{DataFile, remote, settings};
@@ -13,6 +13,7 @@ use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::ffi::CString;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -367,6 +368,19 @@ impl StoreHandle {
         Ok(found.into_iter().map(|entry| (entry.name, entry.is_prefix)).collect())
     }
 
+    /// The same store for the tasks of a run of a planned copy, which others may end: see
+    /// `hyperslab::copy::fenced`.
+    fn fenced(
+        &self,
+        py: Python<'_>,
+        folder: Option<PathBuf>,
+        journal: &str,
+        claim: &[u8],
+    ) -> PyResult<StoreHandle> {
+        let fenced = py.detach(|| hyperslab::copy::fenced(&self.store, folder.as_deref(), journal, claim));
+        Ok(Self::of(fenced.or_raise(py)?))
+    }
+
     /// Creates or replaces an object.
     fn set(&self, py: Python<'_>, key: &str, value: &[u8]) -> PyResult<()> {
         self.run(py, |store| store.write(Key::new(key)?, &[value]))
@@ -375,6 +389,36 @@ impl StoreHandle {
     /// Creates an object; `false` where there is one already, which stays.
     fn set_new(&self, py: Python<'_>, key: &str, value: &[u8]) -> PyResult<bool> {
         self.run(py, |store| store.write_new(Key::new(key)?, &[value]))
+    }
+
+    /// Replaces an object if it holds `old` (`None`: if there is none); `false`: it does not. On a
+    /// server without conditions, after a look.
+    fn swap(&self, py: Python<'_>, key: &str, old: Option<&[u8]>, new: &[u8]) -> PyResult<bool> {
+        self.run(py, |store| {
+            let key = Key::new(key)?;
+            let swapped = match old {
+                None => store.write_new(key, &[new]),
+                Some(old) => {
+                    let Some(object) = store.open(key, None)? else { return Ok(false) };
+                    if object.size() != old.len() as u64 {
+                        return Ok(false);
+                    }
+                    let mut found = vec![0; old.len()];
+                    object.read_ranges(&mut [RangeRead { offset: 0, buf: &mut found }])?;
+                    if found != old {
+                        return Ok(false);
+                    }
+                    store.swap(key, Expected::Same(&*object), &[new], None)
+                }
+            };
+            match swapped {
+                // The settings refuse to replace objects there after a look: that is for chunks.
+                Err(error) if error.io_kind() == Some(ErrorKind::Unsupported) => {
+                    store.write(key, &[new]).map(|()| true)
+                }
+                swapped => swapped,
+            }
+        })
     }
 
     /// Deletes an object.

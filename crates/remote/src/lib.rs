@@ -47,6 +47,7 @@ mod refusals;
 mod runtime;
 mod settings;
 mod staged;
+mod still;
 mod store;
 #[cfg(test)]
 mod testing;

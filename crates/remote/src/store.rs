@@ -7,10 +7,9 @@ use crate::refusals::Refusals;
 use crate::runtime::{Lost, Running};
 use crate::settings::Settings;
 use crate::staged::Staging;
-use bytes::Bytes;
 use hyperslab_store::{
     Ask, Begun, Cost, EachListed, Entry, Expected, HeldObject, Key, Mark, Next, Opened, Opening, Operation,
-    RangeRead, Refusal, Result, Staged, Stamp, Stamped, Store, StoreError, waiting,
+    RangeRead, Refusal, Result, Staged, Stamp, Stamped, Still, Store, StoreError, waiting,
 };
 use object_store::path::Path;
 use std::fmt;
@@ -48,6 +47,10 @@ pub(crate) struct Inner {
     pub(crate) cache: Option<Arc<Cache>>,
     /// Whether it was told that changes are made without conditions.
     pub(crate) warned: AtomicBool,
+    /// [`RemoteStore::put_while`] found that the last object existed.
+    pub(crate) replacing: AtomicBool,
+    /// The server has said that it knows no conditions.
+    pub(crate) unconditional: AtomicBool,
     pub(crate) refusals: Arc<Refusals>,
 }
 
@@ -132,9 +135,20 @@ impl RemoteStore {
         let cache = settings.cache.as_ref().map(|keep| Cache::new(keep, settings.cache_check, &identity));
         let cache = cache.map(Arc::new);
         let process = Arc::new(PerProcess::new(connect, settings, abilities));
-        let warned = AtomicBool::new(false);
-        let refusals = Arc::default();
-        RemoteStore(Arc::new(Inner { url, prefix, identity, process, secrets, cache, warned, refusals }))
+        let (warned, replacing, unconditional, refusals) = Default::default();
+        let inner = Inner {
+            url,
+            prefix,
+            identity,
+            process,
+            secrets,
+            cache,
+            warned,
+            replacing,
+            unconditional,
+            refusals,
+        };
+        RemoteStore(Arc::new(inner))
     }
 
     /// The store that the root of this one is in, and its name there. `None`: the root is a bucket.
@@ -149,6 +163,8 @@ impl RemoteStore {
             secrets: inner.secrets.clone(),
             cache: inner.cache.clone(),
             warned: AtomicBool::new(false),
+            replacing: AtomicBool::new(false),
+            unconditional: AtomicBool::new(false),
             refusals: inner.refusals.clone(),
         };
         (!name.is_empty()).then_some((RemoteStore(Arc::new(above)), name))
@@ -483,11 +499,11 @@ impl Store for RemoteStore {
         bytes: &mut Vec<u8>,
         ask: Option<Ask<'_>>,
     ) -> Result<bool> {
-        let bytes = match bytes.len() {
-            ..crate::write::COPIED => self.payload(key, &[bytes])?,
-            _ => Bytes::from(std::mem::take(bytes)),
-        };
-        self.put_asking(key, expected, Mark::fresh(), bytes, ask)
+        self.put_asking(key, expected, Mark::fresh(), self.owned(key, bytes)?, ask)
+    }
+
+    fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, still: Still<'_>) -> Result<()> {
+        self.put_while(key, self.owned(key, bytes)?, still)
     }
 
     fn swap_out(&self, key: Key<'_>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool> {

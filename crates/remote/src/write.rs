@@ -49,11 +49,11 @@ const PARTS: usize = 8;
 const BUSY: u32 = 5;
 
 /// Bytes up to which a copy costs less than new memory for the next object.
-pub(crate) const COPIED: usize = 64 << 10;
+const COPIED: usize = 64 << 10;
 
 /// What must be there.
 #[derive(Clone, Debug)]
-enum Condition {
+pub(crate) enum Condition {
     Absent,
     Same(UpdateVersion, History),
 }
@@ -83,6 +83,14 @@ impl RemoteStore {
         bytes.try_reserve_exact(parts.iter().map(|part| part.len()).sum()).map_err(no_room)?;
         parts.iter().for_each(|part| bytes.extend_from_slice(part));
         Ok(Bytes::from(bytes))
+    }
+
+    /// The bytes of memory that the store may keep.
+    pub(crate) fn owned(&self, key: Key<'_>, bytes: &mut Vec<u8>) -> Result<Bytes> {
+        match bytes.len() {
+            ..COPIED => self.payload(key, &[bytes]),
+            _ => Ok(Bytes::from(std::mem::take(bytes))),
+        }
     }
 
     /// Writes in any case.
@@ -175,7 +183,7 @@ impl RemoteStore {
     }
 
     /// The error about a server that always refuses what it says is there.
-    fn contradiction(&self, key: Key<'_>, often: u32) -> StoreError {
+    pub(crate) fn contradiction(&self, key: Key<'_>, often: u32) -> StoreError {
         let why = format!(
             "the server says what version the object has, and refuses to replace that version: {often} times in a \
              row"
@@ -191,11 +199,21 @@ impl RemoteStore {
     /// server told no version.
     fn condition(&self, opened: &dyn Opened) -> (Option<Condition>, u64) {
         let Some(Version { tag, number, marks }) = opened.version() else { return (None, 0) };
+        (self.condition_that(tag, number, marks), refusals::version(tag, number, marks))
+    }
+
+    /// The condition that an object has this tag, or this number, whichever the server compares. `None`:
+    /// the server did not tell it.
+    pub(crate) fn condition_that(
+        &self,
+        tag: Option<&str>,
+        number: Option<&str>,
+        marks: Option<&str>,
+    ) -> Option<Condition> {
         let known = if self.abilities().numbered { number } else { tag };
         let owned = |text: Option<&str>| text.map(str::to_owned);
         let version = UpdateVersion { e_tag: owned(tag), version: owned(number) };
-        let condition = known.map(|_| Condition::Same(version, History::of(tag, number, marks)));
-        (condition, refusals::version(tag, number, marks))
+        known.map(|_| Condition::Same(version, History::of(tag, number, marks)))
     }
 
     /// Writes where the server knows no conditions: after a look.
@@ -363,7 +381,7 @@ async fn put_any(client: &Client, path: &Path, bytes: Bytes) -> Result<(), Failu
 
 /// Writes under a condition. `false`: it is not met. What nobody answered is sent again: the
 /// condition sees to it that it is done once.
-async fn put_if(
+pub(crate) async fn put_if(
     client: &Client,
     path: &Path,
     bytes: Bytes,
@@ -468,11 +486,24 @@ async fn is_uploaded(client: &Client, path: &Path, bytes: &Bytes, mark: Mark) ->
     }
 }
 
+/// An object whose parts the server has. Dropped, it is given up.
+pub(crate) struct Parts {
+    path: Path,
+    bytes: Bytes,
+    mark: Mark,
+    upload: Upload,
+}
+
 /// Writes an object in parts.
 async fn put_parts(client: &Arc<Client>, path: &Path, bytes: Bytes) -> Result<(), Failure> {
+    begin_parts(client, path.clone(), bytes).await?.complete(client).await
+}
+
+/// Sends the parts of an object.
+pub(crate) async fn begin_parts(client: &Arc<Client>, path: Path, bytes: Bytes) -> Result<Parts, Failure> {
     let mark = Mark::fresh();
     let options = PutMultipartOptions { attributes: History::none().with(mark), ..Default::default() };
-    let begin = || client.store.put_multipart_opts(path, options.clone());
+    let begin = || client.store.put_multipart_opts(&path, options.clone());
     let upload = client.again(|| client.request(0, begin())).await?;
     let mut upload = Upload { client: client.clone(), upload: Some(upload) };
     // At most 10 000 parts, all of one size.
@@ -491,18 +522,25 @@ async fn put_parts(client: &Arc<Client>, path: &Path, bytes: Bytes) -> Result<()
         sending.extend(waiting.next());
     }
     drop((sending, waiting));
-    if let Some(pending) = &mut upload.upload {
-        match client.request(0, pending.complete()).await {
-            Ok(_) => {}
-            // The answer to an earlier attempt may be lost: the upload is over.
-            Err(failure) => {
-                let done = is_uploaded(client, path, &bytes, mark).await;
-                if !done.unwrap_or(false) {
-                    return Err(failure);
+    Ok(Parts { path, bytes, mark, upload })
+}
+
+impl Parts {
+    /// Makes an object of them.
+    pub(crate) async fn complete(mut self, client: &Client) -> Result<(), Failure> {
+        if let Some(pending) = &mut self.upload.upload {
+            match client.request(0, pending.complete()).await {
+                Ok(_) => {}
+                // The answer to an earlier attempt may be lost: the upload is over.
+                Err(failure) => {
+                    let done = is_uploaded(client, &self.path, &self.bytes, self.mark).await;
+                    if !done.unwrap_or(false) {
+                        return Err(failure);
+                    }
                 }
             }
         }
+        self.upload.upload = None;
+        Ok(())
     }
-    upload.upload = None;
-    Ok(())
 }

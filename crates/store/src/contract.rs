@@ -60,6 +60,7 @@ fn check_all(make: &dyn Fn() -> Box<dyn Store>, flat: bool) {
     }
     writes::writes_of_many_parts(&*make());
     writes::owned_writes(&*make());
+    writes::guarded_writes(&*make());
     writes::names(&*make(), flat);
     if !flat {
         writes::objects_and_prefixes_exclude_each_other(&*make());

@@ -158,6 +158,18 @@ pub enum StoreError {
         /// The store.
         url: String,
     },
+    /// Somebody else does the work of this writer now, or has done it: this one came too late.
+    #[error(
+        "cannot {operation} '{key}' in {url}: this task was superseded. Another client has redone it, has finished the work, or has given it up. The object stays as it is. End this client"
+    )]
+    Superseded {
+        /// The change that was tried.
+        operation: Operation,
+        /// The object.
+        key: String,
+        /// The store.
+        url: String,
+    },
     /// What an object refers to cannot be read.
     #[error(transparent)]
     Reference(Box<BrokenReference>),
@@ -300,6 +312,11 @@ impl StoreError {
 
     pub(crate) fn zip<S: Store + ?Sized>(store: &S, key: &str, source: ZipError) -> Self {
         StoreError::Zip { key: key.to_owned(), url: store.url(), source }
+    }
+
+    /// A change by a writer that came too late.
+    pub fn superseded<S: Store + ?Sized>(store: &S, operation: Operation, key: &str) -> Self {
+        StoreError::Superseded { operation, key: key.to_owned(), url: store.url() }
     }
 
     /// Why there was no turn.

@@ -47,7 +47,7 @@ pub use zip::{ZipError, ZipMode, ZipStore};
 
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -292,6 +292,18 @@ pub struct Identity {
     pub born: (i64, u32),
 }
 
+/// Answers with an error if others have ended a writer ([`Store::write_while`]).
+pub type Still<'a> = &'a (dyn Fn(Look) -> Result<()> + Sync);
+
+/// How old an answer of [`Still`] may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Somebody has looked a short time ago, or looks now: for writes that replace nothing.
+    Recent,
+    /// Somebody has begun to look after the question was asked.
+    New,
+}
+
 /// A store of one object that stays open, and the object's key there ([`Store::hold`]).
 pub type HeldObject = (Arc<dyn Store>, String);
 
@@ -487,6 +499,15 @@ pub trait Store: Send + Sync + Debug {
             Expected::Any => self.write(key, &[bytes]).map(|()| true),
             expected => self.swap(key, expected, &[bytes], ask),
         }
+    }
+
+    /// Replaces an object in any case, by a writer that others may end. `still` answers with an error
+    /// if that has happened; then nothing is written, and this is the error. A store on a server looks
+    /// at the object, then asks `still`, and replaces what it saw and nothing else: contents that came
+    /// after the writer was ended stay. The default asks and writes.
+    fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, still: Still<'_>) -> Result<()> {
+        still(Look::New)?;
+        self.swap_owned(key, Expected::Any, bytes, None).map(|_| ())
     }
 
     /// As [`Store::swap`], by nothing: deletes the object.
@@ -685,6 +706,15 @@ pub trait Store: Send + Sync + Debug {
     fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
         let _ = key;
         None
+    }
+
+    /// The same store for a writer that others may end. Its changes go through `folder`, a directory on
+    /// the same disk. When the folder is gone, no change of this writer is done any more, also none
+    /// that it has begun: they fail with [`StoreError::Superseded`]. `None`, the default: the store is
+    /// not on a local disk, see [`Store::write_while`].
+    fn through(&self, folder: &Path) -> Result<Option<Arc<dyn Store>>> {
+        let _ = folder;
+        Ok(None)
     }
 
     /// Opens an object to stay open: a store of that object alone, and its key there. For formats

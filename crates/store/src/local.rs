@@ -18,7 +18,8 @@
 //! If a step fails, the temporary file is removed. A killed writer leaves it: no key names it and
 //! no listing shows it; [`Store::delete_prefix`] removes it. An object that comes in pieces
 //! ([`Store::replace`]) takes the same steps, the third one many times. Processes that read an
-//! object and replace it exclude each other by [locks](lock).
+//! object and replace it exclude each other by [locks](lock). A writer that others may end makes its
+//! files in a [folder](through) that is gone when they do.
 //!
 //! A read of a whole object opens, reads and closes:
 //!
@@ -56,6 +57,7 @@ mod read;
 pub(crate) mod replace;
 mod stamp;
 mod sweep;
+mod through;
 mod write;
 mod write_out;
 
@@ -79,7 +81,9 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use through::Folder;
 
 /// Settings of a [`LocalStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +120,8 @@ pub struct LocalStore {
     /// Set once files without a name turned out to be impossible here.
     named_only: Lazy<()>,
     replacing: Replacing,
+    /// If others may end this writer: the folder that its changes go through.
+    folder: Option<Folder>,
 }
 
 /// Whether writes mostly replace objects, by what the last ones met: it decides which of two system
@@ -200,7 +206,7 @@ impl LocalStore {
     /// The store of an absolute root.
     fn at(root: PathBuf, options: LocalOptions) -> LocalStore {
         let (lock_seed, named_only) = (Lazy::new(), Lazy::new());
-        LocalStore { root, lock_seed, options, named_only, replacing: Replacing::default() }
+        LocalStore { root, lock_seed, options, named_only, replacing: Replacing::default(), folder: None }
     }
 
     /// Bytes that may still be stored here, also before the directory exists. `None`: the system does
@@ -226,6 +232,9 @@ impl LocalStore {
     }
 
     fn error(&self, operation: Operation, key: &str, source: impl Into<io::Error>) -> StoreError {
+        if matches!(operation, Operation::Write | Operation::Delete) && self.is_ended() {
+            return StoreError::superseded(self, operation, key);
+        }
         StoreError::io(self, operation, key, source)
     }
 
@@ -413,7 +422,8 @@ impl Store for LocalStore {
 
     fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
         let name = prefix.map_or("", Key::as_str);
-        self.delete_below(prefix).map_err(|error| self.error(Operation::Delete, name, error))
+        let deleted = self.check_ended().and_then(|()| self.delete_below(prefix));
+        deleted.map_err(|error| self.error(Operation::Delete, name, error))
     }
 
     fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>> {
@@ -450,6 +460,11 @@ impl Store for LocalStore {
 
     fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
         Some(key.map_or_else(|| self.root.clone(), |key| self.root.join(key.as_str())))
+    }
+
+    fn through(&self, folder: &Path) -> Result<Option<Arc<dyn Store>>> {
+        let store = self.with_folder(folder).map_err(|error| self.error(Operation::Write, "", error))?;
+        Ok(Some(Arc::new(store)))
     }
 
     fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {

@@ -21,6 +21,8 @@
 mod blocks;
 mod compressor;
 mod convert;
+mod delegated;
+mod fence;
 mod geometry;
 pub(crate) mod hdf5;
 mod mover;
@@ -41,6 +43,7 @@ mod walked;
 pub(crate) use blocks::all;
 pub use compressor::Compressors;
 pub(crate) use convert::{Copied, CopiedCodecs, Copying};
+pub use fence::fenced;
 pub(crate) use hdf5::Paths;
 pub use outline::{Crew, Outline, OutlinedArray, Units, outline, outline_into};
 pub use parts::{Part, PartStamp, compare_part, copy_part, stamp_part};

@@ -1,7 +1,7 @@
 //! Writing and deleting: parts, names, objects above objects.
 
 use super::{assert_missing, get, key, keys, pattern, put};
-use crate::{Expected, Store, StoreError};
+use crate::{Expected, Operation, Store, StoreError};
 use std::io::ErrorKind;
 
 pub(super) fn writes_of_many_parts(store: &dyn Store) {
@@ -20,6 +20,26 @@ pub(super) fn writes_of_many_parts(store: &dyn Store) {
         store.write(key("a/parts"), parts).unwrap();
         assert_eq!(get(store, "a/parts").unwrap(), b"");
     }
+}
+
+/// A writer that others may end asks before it writes.
+pub(super) fn guarded_writes(store: &dyn Store) {
+    let write = |value: u8, ended: bool| {
+        let still = |_| match ended {
+            true => Err(StoreError::superseded(store, Operation::Write, "g")),
+            false => Ok(()),
+        };
+        store.write_while(key("g"), &mut vec![value; 3000], &still)
+    };
+    let superseded = |found| matches!(found, Err(StoreError::Superseded { .. }));
+    assert!(superseded(write(1, true)));
+    assert_eq!(get(store, "g"), None);
+    for value in [2, 3] {
+        write(value, false).unwrap();
+        assert_eq!(get(store, "g"), Some(vec![value; 3000]));
+    }
+    assert!(superseded(write(4, true)));
+    assert_eq!(get(store, "g"), Some(vec![3; 3000]));
 }
 
 /// Memory that a store may keep, short and long, in place of what was there.

@@ -4,7 +4,6 @@ use super::attempts::Attempts;
 use super::{LocalStore, PathBytes};
 use crate::{Ask, Expected, Key};
 use rustix::fs::FileType;
-use rustix::io::Errno;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,16 +15,14 @@ impl LocalStore {
         // Looked at first because a link to a directory, and on some systems a directory, could be
         // unlinked.
         let deleted = match rustix::fs::stat(path) {
-            Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile => {
-                rustix::fs::unlink(path)
-            }
+            Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile => self.unlink(path),
             Ok(_) => return Ok(false),
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         };
         match deleted {
             Ok(()) => {}
-            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(false),
-            Err(error) => return Err(error.into()),
+            Err(error) if is_missing(&error) => return Ok(false),
+            Err(error) => return Err(error),
         }
         self.prune_and_flush(key)?;
         Ok(true)
@@ -40,10 +37,7 @@ impl LocalStore {
     ) -> io::Result<bool> {
         let mut bytes = PathBytes::new();
         let path = self.path(key.as_str(), &mut bytes)?;
-        let unlink = || match rustix::fs::unlink(path) {
-            Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
-            Err(error) => Err(io::Error::from(error)),
-        };
+        let unlink = || ignore_missing(self.unlink(path));
         let deleted = match expected {
             Expected::Any => return self.delete_object(key).map(|_| true),
             // Nothing was there: done.

@@ -4,6 +4,7 @@
 use super::attempts::Attempts;
 use super::lock::{leads_to, while_locked};
 use super::stamp::age;
+use super::through;
 use super::write_out::{WriteOut, write_parts};
 use super::{LocalStore, PathBytes};
 use crate::descriptors::Lockable;
@@ -69,6 +70,7 @@ impl LocalStore {
             // Pauses come before directories are made: others remove empty ones meanwhile.
             let again = attempts.again();
             match error.kind() {
+                io::ErrorKind::NotFound if self.is_ended() => break error,
                 io::ErrorKind::NotFound if again => {
                     match self.create_parents(as_path(target), &mut made_parents) {
                         Err(error) if error.kind() != io::ErrorKind::NotFound => break error,
@@ -86,8 +88,11 @@ impl LocalStore {
     }
 
     /// Makes a new file in the directory of `target`: without a name, where the file system can do
-    /// that.
+    /// that. A writer that others may end makes it in its folder.
     pub(super) fn create_beside(&self, target: &CStr) -> io::Result<Unnamed> {
+        if let Some(folder) = &self.folder {
+            return through::create(folder, target);
+        }
         if self.named_only.get().is_none() {
             let mut directory = PathBytes::new();
             match create_unnamed(beside(target, b".", &mut directory)?) {
@@ -102,11 +107,7 @@ impl LocalStore {
                 Some(Err(error)) => return Err(error.into()),
             }
         }
-        let mut name = PathBytes::new();
-        let name = temporary_beside(target, &mut name)?;
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let file = retry_on_intr(|| rustix::fs::open(name, flags, Mode::from_raw_mode(0o666)))?;
-        Ok(Unnamed::new(file, Some(name.to_owned())))
+        create_named(target)
     }
 
     /// How a new file goes to the disk.
@@ -126,18 +127,37 @@ impl LocalStore {
         if self.options.fsync {
             new.file()?.sync_all()?;
         }
-        // The file gets a name only after all waiting: a process that is killed while it waits
-        // leaves nothing.
-        let put = match expected {
-            Expected::Same(former) => self.if_same(target, former, false, ask, || new.replace(target)),
-            Expected::Locked(former) => self.if_same(target, former, true, ask, || new.replace(target)),
-            Expected::Any => self.put_new(new, target, true),
-            Expected::Absent => self.put_new(new, target, false),
+        let put = match self.put_as_expected(new, target, expected, ask) {
+            Err(error)
+                if self.folder.is_some() && error.raw_os_error() == Some(Errno::XDEV.raw_os_error()) =>
+            {
+                new.move_beside(target, self.options.fsync)?;
+                self.check_ended()?;
+                self.put_as_expected(new, target, expected, ask)
+            }
+            put => put,
         }?;
         if put {
             self.flush_above(as_path(target))?;
         }
         Ok(put)
+    }
+
+    fn put_as_expected(
+        &self,
+        new: &mut Unnamed,
+        target: &CStr,
+        expected: Expected<'_>,
+        ask: Option<Ask<'_>>,
+    ) -> io::Result<bool> {
+        // The file gets a name only after all waiting: a process that is killed while it waits
+        // leaves nothing.
+        match expected {
+            Expected::Same(former) => self.if_same(target, former, false, ask, || new.replace(target)),
+            Expected::Locked(former) => self.if_same(target, former, true, ask, || new.replace(target)),
+            Expected::Any => self.put_new(new, target, true),
+            Expected::Absent => self.put_new(new, target, false),
+        }
     }
 
     /// Does `work`, which replaces or deletes what is at `path`, if that is the object that was
@@ -238,6 +258,15 @@ fn replace_dangling(new: &mut Unnamed, target: &CStr) -> io::Result<bool> {
     Ok(dangles)
 }
 
+/// Makes a new file in the directory of `target`. Nobody else has its name.
+pub(super) fn create_named(target: &CStr) -> io::Result<Unnamed> {
+    let mut name = PathBytes::new();
+    let name = temporary_beside(target, &mut name)?;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let file = retry_on_intr(|| rustix::fs::open(name, flags, Mode::from_raw_mode(0o666)))?;
+    Ok(Unnamed::new(file, Some(name.to_owned())))
+}
+
 /// A new file. Without a name it is gone when it is closed, however its writer ends.
 #[derive(Debug)]
 pub(super) struct Unnamed {
@@ -255,6 +284,18 @@ impl Unnamed {
 
     pub(super) fn file(&self) -> io::Result<&File> {
         self.file.as_ref().ok_or_else(|| Errno::BADF.into())
+    }
+
+    /// Moves a file from the folder of its writer to the directory of `target`, on another disk.
+    fn move_beside(&mut self, target: &CStr, fsync: bool) -> io::Result<()> {
+        let Some(name) = &self.name else { return Ok(()) };
+        let new = through::copied(name, target)?;
+        if fsync {
+            new.file()?.sync_all()?;
+        }
+        self.name = None;
+        *self = new;
+        Ok(())
     }
 
     /// Gives the file a name that nobody has; otherwise the error is `EXIST`.
@@ -401,7 +442,7 @@ fn is_dead(path: &CStr) -> bool {
 /// that share a directory. A forked child repeats its parent's numbers, which exclusive creation
 /// then finds: the next number is tried. The length has a bound that does not depend on the key,
 /// whose last component may be as long as names can be.
-fn temporary_beside<'p>(target: &CStr, bytes: &'p mut PathBytes) -> io::Result<&'p CStr> {
+pub(super) fn temporary_beside<'p>(target: &CStr, bytes: &'p mut PathBytes) -> io::Result<&'p CStr> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     static RANDOM: Lazy<u64> = Lazy::new();
     let random = *RANDOM.get_or_make(|| RandomState::new().hash_one(0));

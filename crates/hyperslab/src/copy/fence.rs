@@ -1,0 +1,302 @@
+//! The fence of a planned copy: a run that was given up changes nothing when it wakes up late.
+//!
+//! A run owns a copy as long as an object of the copy's journal holds the claim of this run. Another
+//! client that resumes the copy puts its own claim there; the one that finishes deletes the object.
+//! Tasks write to a store that [`fenced`] makes, and all that they change passes the fence: chunks,
+//! shards, metadata, notes of finished tasks.
+//!
+//! **On a local disk** changes go through a folder of the run ([`Store::through`]). Another client that
+//! ends the run removes the folder. No look at the journal is needed.
+//!
+//! **Elsewhere** a change takes these steps:
+//!
+//! 1. Look which contents the object has now.
+//! 2. Look at the claim. If it is there, nobody had finished the copy at step 1. Then no user has
+//!    written these contents.
+//! 3. Replace these contents, and no others: the condition goes with the request
+//!    ([`Store::write_while`]). If the run is suspended here, and a user writes, the server refuses.
+//! 4. If it was refused: start again. A run that was ended finds that out in step 2.
+//!
+//! Most objects of a copy are new. For them the condition is that there is none, without step 1, and
+//! the look at the claim may be [`RECENT`]. Threads share looks.
+
+use super::delegated::{inner, reads};
+use crate::{Key, Result, Store};
+use hyperslab_store as store;
+use hyperslab_store::fork::Mutex;
+use hyperslab_store::{
+    Ask, Begun, Cost, EachListed, EachOpened, Entry, Expected, Identity, Look, Mark, ObjectLock, Opened,
+    Opening, Operation, RangeRead, Stamp, Stamped, Still, StoreError, turn, waiting,
+};
+use std::fmt::{self, Debug, Formatter};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The age up to which a look at the claim is enough for a new object. A longer time only matters to
+/// a chunk that a user deletes (sets to the fill value) right after the copy was finished by another
+/// client. A shorter one costs more requests: this is one request in a hundred on a fast server.
+const RECENT: Duration = Duration::from_secs(1);
+
+/// Bytes of a claim; there are some hundred.
+const LONGEST: usize = 4096;
+
+/// A store for the tasks of a run. `folder`: the folder of the run, if the store is on a local disk;
+/// `journal`: the key of the object that holds `claim` as long as the run goes on.
+pub fn fenced(
+    store: &Arc<dyn Store>,
+    folder: Option<&Path>,
+    journal: &str,
+    claim: &[u8],
+) -> Result<Arc<dyn Store>> {
+    if let Some(folder) = folder
+        && let Some(through) = store.through(folder)?
+    {
+        return Ok(through);
+    }
+    Key::new(journal)?;
+    let (inner, journal, claim) = (store.clone(), journal.to_owned(), claim.to_vec());
+    Ok(Arc::new(Fenced { inner, journal, claim, seen: Mutex::default() }))
+}
+
+/// See the module.
+struct Fenced {
+    inner: Arc<dyn Store>,
+    journal: String,
+    claim: Vec<u8>,
+    /// When the last look began that found the claim.
+    seen: Mutex<Option<Instant>>,
+}
+
+impl Debug for Fenced {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl Fenced {
+    /// Fails with [`StoreError::Superseded`] if the claim is gone. The error names what the caller is
+    /// about to do.
+    fn check(&self, look: Look, operation: Operation, key: Key<'_>) -> store::Result<()> {
+        let now = Instant::now();
+        let since = match look {
+            Look::New => now,
+            Look::Recent => now.checked_sub(RECENT).unwrap_or(now),
+        };
+        let is_known = || self.seen.lock().is_some_and(|begun| begun >= since);
+        if is_known() {
+            return Ok(());
+        }
+        // One of the threads that wait here looks for all.
+        let journal = Key::new(&self.journal)?;
+        let _turn = turn(&*self.inner, journal, None)?;
+        if is_known() {
+            return Ok(());
+        }
+        let (begun, mut found) = (Instant::now(), Vec::new());
+        if !self.inner.read_all(journal, &mut found, LONGEST)? || found != self.claim {
+            return Err(StoreError::superseded(&*self.inner, operation, key.as_str()));
+        }
+        *self.seen.lock() = Some(begun);
+        Ok(())
+    }
+
+    /// The bytes of an object in one piece.
+    fn joined(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let no_room =
+            |_| StoreError::io(&*self.inner, Operation::Write, key.as_str(), ErrorKind::OutOfMemory);
+        bytes.try_reserve_exact(parts.iter().map(|part| part.len()).sum()).map_err(no_room)?;
+        parts.iter().for_each(|part| bytes.extend_from_slice(part));
+        Ok(bytes)
+    }
+
+    /// The check before an object is replaced that was looked at before.
+    fn check_write(&self, expected: Expected<'_>, key: Key<'_>) -> store::Result<()> {
+        let replaces = !matches!(expected, Expected::Absent);
+        self.check(if replaces { Look::New } else { Look::Recent }, Operation::Write, key)
+    }
+}
+
+impl Store for Fenced {
+    reads!();
+    inner! {
+        fn sweep(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> store::Result<u64>;
+    }
+
+    fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<()> {
+        self.swap_owned(key, Expected::Any, &mut self.joined(key, parts)?, None).map(|_| ())
+    }
+
+    fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<bool> {
+        self.check_write(Expected::Absent, key)?;
+        self.inner.write_new(key, parts)
+    }
+
+    fn swap(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        parts: &[&[u8]],
+        ask: Option<Ask<'_>>,
+    ) -> store::Result<bool> {
+        self.swap_marked(key, expected, Mark::fresh(), parts, ask)
+    }
+
+    fn swap_marked(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        mark: Mark,
+        parts: &[&[u8]],
+        ask: Option<Ask<'_>>,
+    ) -> store::Result<bool> {
+        if matches!(expected, Expected::Any) {
+            return self.swap_owned(key, expected, &mut self.joined(key, parts)?, ask);
+        }
+        self.check_write(expected, key)?;
+        self.inner.swap_marked(key, expected, mark, parts, ask)
+    }
+
+    fn swap_owned(
+        &self,
+        key: Key<'_>,
+        expected: Expected<'_>,
+        bytes: &mut Vec<u8>,
+        ask: Option<Ask<'_>>,
+    ) -> store::Result<bool> {
+        if matches!(expected, Expected::Any) {
+            let mut write = || self.write_while(key, bytes, &|_| Ok(()));
+            return match ask {
+                Some(ask) => waiting::with_ask(ask, write),
+                None => write(),
+            }
+            .map(|()| true);
+        }
+        self.check_write(expected, key)?;
+        self.inner.swap_owned(key, expected, bytes, ask)
+    }
+
+    fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, still: Still<'_>) -> store::Result<()> {
+        self.inner.write_while(key, bytes, &|look| {
+            still(look)?;
+            self.check(look, Operation::Write, key)
+        })
+    }
+
+    fn swap_out(&self, key: Key<'_>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> store::Result<bool> {
+        if matches!(expected, Expected::Any) {
+            return self.delete(key).map(|_| true);
+        }
+        self.check(Look::New, Operation::Delete, key)?;
+        self.inner.swap_out(key, expected, ask)
+    }
+
+    fn delete(&self, key: Key<'_>) -> store::Result<bool> {
+        let exists = self.inner.exists(key)?;
+        if exists {
+            self.check(Look::New, Operation::Delete, key)?;
+            // Without a second question whether there is one.
+            self.inner.delete_all(&[key], None)?;
+        }
+        Ok(exists)
+    }
+
+    fn delete_all(&self, keys: &[Key<'_>], ask: Option<Ask<'_>>) -> store::Result<()> {
+        let mut found = Vec::new();
+        for key in keys {
+            if self.inner.exists(*key)? {
+                found.push(*key);
+            }
+        }
+        let Some(first) = found.first() else { return Ok(()) };
+        self.check(Look::New, Operation::Delete, *first)?;
+        self.inner.delete_all(&found, ask)
+    }
+
+    fn delete_prefix(&self, prefix: Option<Key<'_>>) -> store::Result<()> {
+        let journal = Key::new(&self.journal)?;
+        self.check(Look::New, Operation::Delete, prefix.unwrap_or(journal))?;
+        self.inner.delete_prefix(prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyperslab_store::MemoryStore;
+
+    fn key(name: &str) -> Key<'_> {
+        Key::new(name).unwrap()
+    }
+
+    fn is_superseded<T>(found: store::Result<T>) -> bool {
+        matches!(found, Err(StoreError::Superseded { .. }))
+    }
+
+    fn fence(inner: &Arc<dyn Store>) -> Fenced {
+        Fenced {
+            inner: inner.clone(),
+            journal: "j/id".into(),
+            claim: b"mine".to_vec(),
+            seen: Mutex::default(),
+        }
+    }
+
+    #[test]
+    fn only_who_has_the_claim_changes_anything() {
+        let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        inner.write(key("j/id"), &[b"mine"]).unwrap();
+        let fenced = fenced(&inner, None, "j/id", b"mine").unwrap();
+        fenced.write(key("a"), &[b"1", b"2"]).unwrap();
+        let mut grown = fenced.replace(key("b")).unwrap();
+        grown.append(&[b"3"]).unwrap();
+        grown.commit().unwrap();
+        let mut late = fenced.replace(key("b")).unwrap();
+        late.append(&[b"late"]).unwrap();
+        assert!(fenced.write_new(key("c"), &[b"4"]).unwrap() && fenced.delete(key("c")).unwrap());
+        for other in [Some(b"theirs"), None] {
+            match other {
+                Some(other) => inner.write(key("j/id"), &[other]).unwrap(),
+                None => drop(inner.delete(key("j/id")).unwrap()),
+            }
+            let opened = inner.open(key("a"), None).unwrap().unwrap();
+            assert!(is_superseded(fenced.write(key("a"), &[b"late"])));
+            assert!(is_superseded(fenced.swap(key("a"), Expected::Same(&*opened), &[b"late"], None)));
+            assert!(is_superseded(fenced.swap_out(key("a"), Expected::Same(&*opened), None)));
+            assert!(is_superseded(fenced.delete(key("a"))));
+            assert!(is_superseded(fenced.delete_all(&[key("x"), key("a")], None)));
+            assert!(is_superseded(fenced.delete_prefix(None)));
+        }
+        assert!(is_superseded(late.commit()));
+        let mut bytes = Vec::new();
+        for (name, expected) in [("a", &b"12"[..]), ("b", b"3")] {
+            assert!(fenced.read_all(key(name), &mut bytes, 10).unwrap());
+            assert_eq!(bytes, expected);
+        }
+        assert_eq!(inner.list(None).unwrap(), ["a", "b"]);
+    }
+
+    #[test]
+    fn the_error_names_the_object_and_the_reason() {
+        let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let error = fence(&inner).write(key("c/0"), &[b"late"]).unwrap_err().to_string();
+        assert!(error.starts_with("cannot write 'c/0' in memory://"), "{error}");
+        assert!(error.contains("this task was superseded. Another client has redone it"), "{error}");
+    }
+
+    #[test]
+    fn a_recent_look_is_enough_for_new_objects_only() {
+        let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        inner.write(key("j/id"), &[b"mine"]).unwrap();
+        let fence = fence(&inner);
+        fence.check(Look::Recent, Operation::Write, key("a")).unwrap();
+        inner.delete(key("j/id")).unwrap();
+        assert!(is_superseded(fence.check(Look::New, Operation::Write, key("a"))));
+        fence.check(Look::Recent, Operation::Write, key("a")).unwrap();
+        let seen = fence.seen.lock().unwrap();
+        *fence.seen.lock() = seen.checked_sub(RECENT);
+        assert!(is_superseded(fence.check(Look::Recent, Operation::Write, key("a"))));
+    }
+}

@@ -1,0 +1,203 @@
+//! Writing by a writer that others may end ([`Store::write_while`](hyperslab_store::Store::write_while)).
+//!
+//! 1. Ask what the object is now.
+//! 2. Ask whether the writer was ended. If not, nobody else has written to the object since it was:
+//!    what step 1 found may be replaced.
+//! 3. Replace what step 1 found, under the condition that it is still there. A writer that was
+//!    suspended between the steps replaces nothing that came since.
+//! 4. Refused: start again.
+//!
+//! Most objects are new. The condition that there is none needs no step 1, so it is tried first,
+//! until an object turns out to exist.
+//!
+//! **Long objects** are written in parts, whose last step takes no condition. The second question
+//! comes right before the last step. A writer that is suspended exactly between the two is not stopped.
+//! On a server that knows no conditions, that holds for every object.
+
+use crate::client::Contents;
+use crate::failure::Failure;
+use crate::store::RemoteStore;
+use crate::write::{Condition, begin_parts, put_if};
+use bytes::Bytes;
+use hyperslab_store::{Key, Look, Mark, Operation, Result, Still};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// How often a write is refused before it fails. One other task at most writes the object, so more than
+/// a few times mean that the server contradicts itself. With the pauses it takes about 6 s: some caches
+/// are as old as that.
+const ATTEMPTS: u32 = 12;
+
+impl RemoteStore {
+    /// Writes in any case, unless `still` answers with an error.
+    pub(crate) fn put_while(&self, key: Key<'_>, bytes: Bytes, still: Still<'_>) -> Result<()> {
+        if self.abilities().parts && bytes.len() as u64 > self.settings().part {
+            return self.put_parts_while(key, bytes, still);
+        }
+        if self.0.unconditional.load(Relaxed) {
+            return self.put_looked(key, bytes, still);
+        }
+        // If the last object existed, the next one mostly does.
+        let replacing = &self.0.replacing;
+        for attempt in 0..ATTEMPTS {
+            if attempt > 1 {
+                std::thread::sleep(Duration::from_millis(10 << attempt.min(6)));
+            }
+            let looks = attempt > 0 || replacing.load(Relaxed);
+            let found = if looks { self.head(key, Operation::Write)? } else { None };
+            replacing.store(found.is_some(), Relaxed);
+            let condition = match &found {
+                None => Condition::Absent,
+                Some(found) => match self.condition_of(found) {
+                    Some(condition) => condition,
+                    None => return self.put_looked(key, bytes, still),
+                },
+            };
+            still(if found.is_some() { Look::New } else { Look::Recent })?;
+            let (path, copy) = (self.path(key)?, bytes.clone());
+            let done = self.run(key.as_str(), move |client| async move {
+                put_if(&client, &path, copy, &condition, Mark::fresh()).await
+            })?;
+            self.forget(key);
+            match done {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(Failure::Unsupported(_)) => {
+                    // It takes the server seconds to say so: requests that fail are made again.
+                    self.0.unconditional.store(true, Relaxed);
+                    return self.put_looked(key, bytes, still);
+                }
+                Err(failure) => return Err(self.error(Operation::Write, key.as_str(), &failure)),
+            }
+        }
+        Err(self.contradiction(key, ATTEMPTS))
+    }
+
+    /// Writes where the server knows no conditions: right after the question.
+    fn put_looked(&self, key: Key<'_>, bytes: Bytes, still: Still<'_>) -> Result<()> {
+        still(Look::New)?;
+        self.put(key, bytes)
+    }
+
+    /// The condition that these contents are there. `None`: the server told no version.
+    fn condition_of(&self, contents: &Contents) -> Option<Condition> {
+        let (tag, number) = (contents.strong(), contents.number.as_deref());
+        self.condition_that(tag, number, contents.marks.as_ref().map(|marks| marks.as_str()))
+    }
+
+    /// Writes a long object in parts, which become an object after the question.
+    fn put_parts_while(&self, key: Key<'_>, bytes: Bytes, still: Still<'_>) -> Result<()> {
+        still(Look::Recent)?;
+        let fail = |failure: Failure| self.error(Operation::Write, key.as_str(), &failure);
+        let path = self.path(key)?;
+        let begun = self.run(key.as_str(), move |client| async move {
+            begin_parts(&client, path, bytes)
+                .await
+                .map(|parts| Arc::new(tokio::sync::Mutex::new(Some(parts))))
+        })?;
+        let begun = begun.map_err(fail)?;
+        let going = still(Look::New);
+        let is_going = going.is_ok();
+        let done = self.run(key.as_str(), move |client| async move {
+            match begun.lock().await.take() {
+                Some(parts) if is_going => parts.complete(&client).await,
+                // Dropped here, where the server can be told to forget the parts.
+                _ => Ok(()),
+            }
+        })?;
+        self.forget(key);
+        going?;
+        done.map_err(fail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::in_memory;
+    use hyperslab_store::{Key, Look, Operation, Store, StoreError};
+    use std::cell::Cell;
+    use std::sync::Mutex;
+
+    fn read(store: &dyn Store, key: Key<'_>) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        store.read_all(key, &mut bytes, usize::MAX).unwrap().then_some(bytes)
+    }
+
+    /// Long ones are written in parts.
+    const LENGTHS: [usize; 2] = [5, 150_000];
+
+    #[test]
+    fn a_writer_that_goes_on_replaces_whatever_is_there() {
+        let store = in_memory();
+        let key = Key::new("a/b").unwrap();
+        for len in LENGTHS {
+            for value in [1, 2, 3] {
+                store.write_while(key, &mut vec![value; len], &|_| Ok(())).unwrap();
+                assert_eq!(read(&store, key), Some(vec![value; len]));
+            }
+        }
+    }
+
+    #[test]
+    fn a_writer_that_was_ended_writes_nothing() {
+        let store = in_memory();
+        let key = Key::new("a/b").unwrap();
+        let ended = |_| Err(StoreError::superseded(&store, Operation::Write, "a/b"));
+        for len in LENGTHS {
+            let found = store.write_while(key, &mut vec![1; len], &ended);
+            assert!(matches!(found, Err(StoreError::Superseded { .. })));
+            assert_eq!(read(&store, key), None);
+        }
+        assert_eq!(store.list(None).unwrap(), [""; 0]);
+    }
+
+    /// Somebody writes between the question and the write: the writer was suspended there.
+    #[test]
+    fn what_others_have_written_since_stays() {
+        for was_there in [false, true] {
+            let store = in_memory();
+            let key = Key::new("a/b").unwrap();
+            if was_there {
+                store.write(key, &[b"before"]).unwrap();
+            }
+            let asked = Mutex::new(Vec::new());
+            let suspended = |look: Look| {
+                asked.lock().unwrap().push(look);
+                match asked.lock().unwrap().len() {
+                    1 => {
+                        store.write(key, &[b"user"])?;
+                        Ok(())
+                    }
+                    _ => Err(StoreError::superseded(&store, Operation::Write, "a/b")),
+                }
+            };
+            let found = store.write_while(key, &mut b"late".to_vec(), &suspended);
+            assert!(matches!(found, Err(StoreError::Superseded { .. })), "{was_there}");
+            assert_eq!(read(&store, key).unwrap(), b"user", "{was_there}");
+            // The first try takes the object for a new one. It is refused before anybody is asked again.
+            assert_eq!(asked.lock().unwrap().as_slice(), [Look::Recent, Look::New]);
+        }
+    }
+
+    #[test]
+    fn objects_that_exist_are_looked_at_first() {
+        let store = in_memory();
+        let news = Cell::new(0);
+        for round in [1, 2] {
+            for name in ["a", "b", "c", "d"] {
+                let looks = Mutex::new(Vec::new());
+                let count = |look| {
+                    looks.lock().unwrap().push(look);
+                    Ok(())
+                };
+                store.write_while(Key::new(name).unwrap(), &mut vec![round], &count).unwrap();
+                let looks = looks.into_inner().unwrap();
+                news.set(news.get() + usize::from(looks.contains(&Look::Recent)));
+                assert_eq!(looks.last() == Some(&Look::New), round == 2, "{name}");
+            }
+        }
+        // All of the first round, and the first one of the second.
+        assert_eq!(news.get(), 5);
+    }
+}
