@@ -51,8 +51,11 @@ class PlannedArray:
         existing: Array | None = None,
         trial: Array | None = None,
         arguments: Mapping[str, Any] | None = None,
+        given: Variable | None = None,
     ) -> None:
         self.group, self.name = group, name
+        self.given = given
+        """The variable that goes there, before it was encoded."""
         self.existing = existing
         self.trial = trial
         """A new one, created in memory."""
@@ -300,7 +303,9 @@ class ZarrPlanner(ZarrStore):
         return True
 
     def _open_existing_array(self, *, name: str) -> Any:
-        return self._add(PlannedArray(self._planned, name, existing=self._existing(name)))
+        return self._add(
+            PlannedArray(self._planned, name, existing=self._existing(name), given=self._given.get(name))
+        )
 
     def _create_new_array(
         self,
