@@ -172,7 +172,8 @@ def to_zarr(
         For everything that xarray refuses, with its words; for what would change the meaning of rows that
         are stored.
     DataTypeError
-        For dates, text and numbers that do not fit the data type of an array that is there (a ``TypeError``).
+        For dates, text and numbers that do not fit the data type of an array that is there (a ``TypeError``);
+        in blocks of dask, when they are written. Fractions are rounded to integers, as by xarray.
     FileExistsError
         Where something is there and mode is ``w-``.
 
