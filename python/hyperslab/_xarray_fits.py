@@ -140,7 +140,8 @@ def text_that_fits(name: Any, variable: Variable, array: Array) -> Variable:
         return variable
     has_fill = _has_fill(variable.encoding)
     values: Any = variable.values
-    for each, is_missing in zip(values.flat, isnull(values).flat, strict=True):
+    missing: Any = np.asarray(isnull(values))  # type: ignore[no-untyped-call]
+    for each, is_missing in zip(values.flat, missing.flat, strict=True):
         if isinstance(each, (str, bytes)):
             if fixed:
                 _check_length(name, each, array)
