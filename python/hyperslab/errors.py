@@ -41,6 +41,7 @@ __all__ = [
     "NoChunkShapeError",
     "NodeNotFoundError",
     "NodeTypeValidationError",
+    "NumberRangeError",
     "OutOfMemoryError",
     "PickleCodecDisabledError",
     "ReadOnlyError",
@@ -172,6 +173,10 @@ class ArrayShapeError(HyperslabError, ValueError):
 
 class InvalidArgumentError(HyperslabError, ValueError):
     """An argument that no array or group can have."""
+
+
+class NumberRangeError(InvalidArgumentError, OverflowError):
+    """A number that the data type has no room for."""
 
 
 class ArgumentTypeError(InvalidArgumentError, TypeError):
