@@ -186,10 +186,10 @@ def to_zarr(
     blocks, up to 32 MiB of them, are loaded before the first write; more are refused, and all with
     ``compute=False``.
 
-    Mode ``w`` on disk, in memory and in zip archives builds the new group beside the old one. The old one
-    stays until the new one is complete, and for good if a task of dask fails or the process is killed.
-    ``ds`` may be read lazily from the place that it replaces. Both need space meanwhile. With
-    ``compute=False`` the new group takes its place at once, and ``ds`` may not be read from there.
+    Mode ``w`` on disk, in memory (also in a dictionary) and in zip archives builds the new group beside the
+    old one. The old one stays until the new one is complete, and for good if a task of dask fails or the
+    process is killed. ``ds`` may be read lazily from the place that it replaces. Both need space meanwhile.
+    With ``compute=False`` the new group takes its place at once, and ``ds`` may not be read from there.
 
     Mode ``w`` on servers and in other stores encodes up to 32 MiB (uncompressed) in memory first. Otherwise
     it deletes the old group when all checks have passed, and stores the document of the new group last. A
@@ -431,7 +431,10 @@ def _replace(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | N
     size = sum(source.nbytes for source in at_once)
     if _exchanges(goal.store):
         fill: Callable[[Group], None] = _built_beside(plan, goal.store, compute)
-    elif size <= GATHERED_BYTES and (not compute or not blocks or _are_threads()):
+    elif getattr(goal.store, "_has_dict", False) or (
+        size <= GATHERED_BYTES and (not compute or not blocks or _are_threads())
+    ):
+        # The objects of a dictionary are in memory in any case.
         fill = _built_in_memory(plan, compute)
     else:
         _refuse_reading(blocks, goal)
