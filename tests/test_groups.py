@@ -513,3 +513,28 @@ def test_names_as_zarr_python_has_them(tmp_path: Path, zarr_format: Any, kind: s
         for path in ("hyperslab", "zarr"):
             for library in (hs, zarr):
                 assert library.open_group(tmp_path / path, mode="r")[name][:].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_update_checks_all_before_the_first_is_replaced(zarr_format: Any) -> None:
+    store = hs.MemoryStore()
+    group = hs.create_group(store, zarr_format=zarr_format)
+    group["a"] = [1, 2]
+    group["b/c"] = [3]
+    before = {key: store.get(key) for key in store.list()}
+    bad: list[tuple[dict[str, Any], type[Exception]]] = [
+        ({"a": [5], "q": None}, TypeError),
+        ({"a": [5], "q": np.zeros(2, [("x", "O")])}, TypeError),
+        ({"a": [5], "q/../r": [1]}, ValueError),
+        ({"b/c": [5], "a/b": [1]}, hs.errors.ContainsArrayError),
+        ({"a": [5], "q": [1], "q/r": [1]}, hs.errors.ContainsArrayError),
+    ]
+    for arrays, error in bad:
+        with pytest.raises(error):
+            group.update(arrays)
+        assert {key: store.get(key) for key in store.list()} == before
+    group.update({"a": [5], "d/e": np.array(["x", "yz"])}, f=np.float32(1))
+    assert group["a"][...].tolist() == [5] and group["b/c"][...].tolist() == [3]
+    assert group["d/e"][...].tolist() == ["x", "yz"] and group["f"].dtype == np.float32
+    with pytest.raises(hs.errors.ReadOnlyError):
+        hs.open_group(store, mode="r").update({"a": [1]})

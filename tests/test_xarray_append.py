@@ -5,6 +5,7 @@ and what cannot be stored is refused before anything is changed.
 from __future__ import annotations
 
 import random
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,6 +180,108 @@ def test_numbers_that_do_not_fit(zarr_format: Any, tmp_path: Path) -> None:
     refused(of([5]), flags, TypeError, "holds bool", append_dim="t")
     to_zarr(of([True]), flags, append_dim="t")
     assert opened(flags)["v"].values.tolist() == [True, False, True]
+
+
+WAYS: list[dict[str, Any]] = [
+    {"append_dim": "t"},
+    {"mode": "a"},
+    {"mode": "r+"},
+    {"region": {"t": slice(0, 2)}},
+]
+
+
+@pytest.mark.parametrize("kind", ["U", "S", "T"])
+@FORMATS
+def test_numbers_are_no_text(zarr_format: Any, kind: str, tmp_path: Path) -> None:
+    place = tmp_path / "a.zarr"
+    first: Any = {
+        "U": np.array(["ab", "c"]),
+        "S": np.array([b"ab", b"c"]),
+        "T": np.array(["ab", "c"], object),
+    }
+    to_zarr(of(first[kind]), place, zarr_format=zarr_format)
+    stored = str(hs.open_array(place, path="v").dtype)
+    numbers: list[Any] = [[1234, 5], [1.5, 2.0], [1j, 2], [True, False], dates("2000-01-01", "2000-01-02")]
+    for given in [*(np.asarray(each) for each in numbers), np.array([1234, 5], object)]:
+        for options in WAYS:
+            words = rf"^variable 'v' has data type {re.escape(str(given.dtype))}.* holds {re.escape(stored)}"
+            refused(of(given), place, hs.errors.DataTypeError, words, **options)
+    refused(of([1234, 5]).chunk(), place, TypeError, "int64", append_dim="t")
+    for missing in (None, np.nan):
+        given = np.array([first["S" if kind == "S" else "U"][1], missing], object)
+        refused(of(given), place, TypeError, "missing elements", append_dim="t")
+
+
+def test_missing_text_with_a_fill_value(tmp_path: Path) -> None:
+    place = tmp_path / "a.zarr"
+    first = of(np.array(["ab", "c"]))
+    to_zarr(first, place, encoding={"v": {"_FillValue": "-"}}, zarr_format=2)
+    to_zarr(of(np.array(["d", None], object)), place, append_dim="t")
+    assert hs.open_array(place, path="v")[...].tolist() == ["ab", "c", "d", "-"]
+
+
+# Stored first, the encoding, what does not fit, what does, and what is read then.
+NUMBERS: dict[str, tuple[Any, dict[str, Any], list[Any], list[Any], list[Any]]] = {
+    "i2": (
+        np.array([1, 2], "i2"),
+        {},
+        [[1.5, np.nan], [np.inf, 1], [1 + 2j, 3], [2**40, 1]],
+        [1.5, 3 + 0j],
+        [2, 3],
+    ),
+    "i8": (np.array([1, 2]), {}, [[np.nan, 1.0], [2.0**63, 1]], [-(2.0**63), 2.0], [-(2**63), 2]),
+    "u8": (np.array([1, 2], "u8"), {}, [[-1, 1], [2.0**64, 1]], [2**63, 2], [2**63, 2]),
+    "f4": (np.array([1, 2], "f4"), {}, [[1e300, 1.0], [1j, 1]], [np.inf, np.nan], [np.inf, np.nan]),
+    "c8": (np.array([1, 2], "c8"), {}, [[1e300, 1], [1, 1e300j]], [1.5, 2j], [1.5, 2j]),
+    "bool": (np.array([True, False]), {}, [[1, 0], [1.0, 2.0]], [True, True], [True, True]),
+    "filled": (
+        np.array([1.0, 2.0]),
+        {"dtype": "i2", "_FillValue": -1},
+        [[np.inf, 1], [4e4, 1]],
+        [np.nan, 3],
+        [np.nan, 3],
+    ),
+    "packed": (
+        np.array([1.0, 2.0]),
+        {"dtype": "i2", "scale_factor": 0.1, "_FillValue": -1},
+        [[5000.0, np.nan], [-np.inf, 1], [1.5 + 1j, 1]],
+        [3276.7, np.nan],
+        [3276.7, np.nan],
+    ),
+    "moved": (
+        np.array([1001.0, 1002.0]),
+        {"dtype": "u1", "add_offset": 1000.0},
+        [[1001.0, np.nan], [999.0, 1001.0], [1256.0, 1001.0]],
+        [1255.0, 1000.0],
+        [1255.0, 1000.0],
+    ),
+    "unsigned": (
+        np.array([1.0, 2.0]),
+        {"dtype": "i1", "_Unsigned": "true", "_FillValue": -1},
+        [[-1.0, 1.0], [256.0, 1.0]],
+        [254.0, 0.0],
+        [254.0, 0.0],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+@FORMATS
+def test_values_that_the_array_cannot_hold(zarr_format: Any, kind: str, tmp_path: Path) -> None:
+    place = tmp_path / "a.zarr"
+    first, encoding, wrong, right, found = NUMBERS[kind]
+    to_zarr(of(first), place, zarr_format=zarr_format, encoding={"v": encoding} if encoding else None)
+    before = opened(place)["v"].values.tolist()
+    for values in wrong:
+        for options in WAYS:
+            refused(of(values), place, hs.errors.DataTypeError, "^variable 'v'", **options)
+        # Blocks are looked at when they are written.
+        with pytest.raises(hs.errors.DataTypeError, match="^variable 'v'"):
+            to_zarr(of(values).chunk(), place, mode="r+")
+        assert opened(place)["v"].values.tolist() == before
+    refused(of(np.array(["12", "x"], object)), place, TypeError, "'12'", append_dim="t")
+    to_zarr(of(right), place, append_dim="t")
+    assert np.allclose(opened(place)["v"].values[2:], found, equal_nan=True)
 
 
 @FORMATS

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from collections import UserDict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ pytest.importorskip("dask.array")
 from hyperslab.xarray import BackendEntrypoint as Engine  # noqa: E402
 from hyperslab.xarray import to_zarr  # noqa: E402
 
-KINDS = ["disk", "memory", "zip", "mapping", "zarr-python"]
+KINDS = ["disk", "memory", "zip", "dictionary", "mapping", "zarr-python"]
 
 
 @pytest.fixture(autouse=True)
@@ -35,8 +36,8 @@ def quiet() -> Iterator[None]:
         yield
 
 
-class Recorded(dict[str, bytes]):
-    """A mapping that remembers which objects were stored, in their order."""
+class Recorded(UserDict[str, bytes]):
+    """A mapping, no dictionary, that remembers which objects were stored, in their order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,6 +53,7 @@ def place_of(kind: str, folder: Path) -> Any:
         "disk": lambda: folder / "a.zarr",
         "memory": hs.MemoryStore,
         "zip": lambda: hs.storage.ZipStore(folder / "a.zip", mode="w"),
+        "dictionary": dict,
         "mapping": Recorded,
         "zarr-python": zarr.storage.MemoryStore,
     }[kind]()
@@ -61,7 +63,7 @@ def objects(place: Any) -> dict[str, Any]:
     """All objects of a place, byte for byte."""
     if isinstance(place, Path):
         return dict(files_below(place))
-    if isinstance(place, dict):
+    if isinstance(place, dict | Recorded):
         return dict(place)
     store = hs.open_group(place, mode="r").store
     return {key: store.get(key) for key in store.list()}
@@ -134,7 +136,7 @@ def test_replaced(
         assert sorted(group) == ["s", "t", "v"] and dict(group.attrs) == {"title": "new"}
         assert group["v"].chunks == (2, 3) and group.zarr_format == zarr_format
         opened = place
-        if kind == "mapping":
+        if kind in ("dictionary", "mapping"):
             opened = hs.MemoryStore(place)
         found = xr.open_dataset(opened, engine=Engine, consolidated=True)
         xr.testing.assert_identical(found.load(), new)
@@ -151,7 +153,7 @@ def test_over_itself(kind: str, chunks: Any, group: str | None, tmp_path: Path) 
     ds = xr.Dataset({"v": (("y", "x"), np.arange(70.0).reshape(10, 7))}, {"x": np.arange(7) * 2})
     to_zarr(old(), place)
     to_zarr(ds, place, group=group, mode="w", encoding={"v": {"chunks": (5, 2)}})
-    opened = hs.MemoryStore(place) if kind == "mapping" else place
+    opened = hs.MemoryStore(place) if kind in ("dictionary", "mapping") else place
     lazy = xr.open_dataset(opened, engine=Engine, chunks=chunks, group=group)
     to_zarr(lazy, place, group=group, mode="w")
     found = xr.open_dataset(opened, engine=Engine, group=group).load()
@@ -221,7 +223,7 @@ def test_the_group_appears_when_it_is_complete(zarr_format: Any, monkeypatch: py
     new = xr.Dataset({"v": ("x", np.arange(10.0)), "u": ("x", np.arange(10))}).chunk(x=5)
     with pytest.raises(ValueError):
         to_zarr(new, place, mode="w", zarr_format=zarr_format, encoding={"u": {"chunks": (4,)}})
-    assert place == before
+    assert dict(place) == before
     place.stored.clear()
     to_zarr(new, place, mode="w", zarr_format=zarr_format)
     own = [key for key in place.stored if "/" not in key]
@@ -236,6 +238,29 @@ def test_the_group_appears_when_it_is_complete(zarr_format: Any, monkeypatch: py
     xr.testing.assert_identical(xr.open_dataset(hs.MemoryStore(place), engine=Engine).load(), new.compute())
 
 
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_dictionary_keeps_the_old_one(zarr_format: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However large the new one is."""
+    monkeypatch.setattr("hyperslab._xarray_write.GATHERED_BYTES", 0)
+    place: dict[str, bytes] = {}
+    to_zarr(old(), place, zarr_format=zarr_format)
+    before = dict(place)
+    new = xr.Dataset({"v": ("x", np.arange(10.0)), "u": ("x", np.arange(10))}).chunk(x=5)
+    for written, options in (
+        (new.map_blocks(failing, template=new), {}),
+        (new, {"encoding": {"u": {"chunks": (4,)}}}),
+    ):
+        with pytest.raises((ZeroDivisionError, ValueError)):
+            to_zarr(written, place, mode="w", zarr_format=zarr_format, **options)
+        assert place == before
+    lazy = xr.open_dataset(hs.MemoryStore(place), engine=Engine, chunks={"x": 5}).isel(
+        x=slice(None, None, -1)
+    )
+    to_zarr(lazy * 2, place, mode="w", zarr_format=zarr_format)
+    found = xr.open_dataset(hs.MemoryStore(place), engine=Engine).load()
+    xr.testing.assert_equal(found, old().isel(x=slice(None, None, -1)) * 2)
+
+
 def test_other_groups_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for gathered, kind in ((32 << 20, "disk"), (32 << 20, "mapping"), (0, "mapping")):
         monkeypatch.setattr("hyperslab._xarray_write.GATHERED_BYTES", gathered)
@@ -246,7 +271,7 @@ def test_other_groups_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         kept = {key: value for key, value in objects(place).items() if key.startswith("a/c")}
         new = xr.Dataset({"n": ("x", np.arange(4))}).chunk(x=2)
         to_zarr(new, place, group="a/b", mode="w")
-        opened = hs.MemoryStore(place) if kind == "mapping" else place
+        opened = hs.MemoryStore(place) if kind in ("dictionary", "mapping") else place
         root = hs.open_group(opened, mode="r", use_consolidated=True)
         assert {path for path, _ in root.members(max_depth=None)} == {
             *("a", "a/b", "a/b/n", "a/c", "a/c/v", "a/c/w", "v", "w")

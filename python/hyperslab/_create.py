@@ -18,7 +18,13 @@ from hyperslab._structure import packed, structure_text
 from hyperslab._vlen import OBJECTS, Kind, kind_of, type_of
 from hyperslab.codecs import CodecLike, CodecsLike, codec_metadata, codecs_metadata
 from hyperslab.codecs import object_codec as object_codec_type
-from hyperslab.errors import ArgumentTypeError, DataTypeError, InvalidArgumentError, UnsupportedError
+from hyperslab.errors import (
+    ArgumentTypeError,
+    DataTypeError,
+    InvalidArgumentError,
+    NumberRangeError,
+    UnsupportedError,
+)
 
 __all__ = [
     "DEFAULT_FILL_VALUE",
@@ -378,6 +384,12 @@ def _fill_bytes(fill_value: Any, dtype: np.dtype[Any]) -> bytes:
         return fill_value
     try:
         element = np.array(fill_value, dtype=dtype)
+    except OverflowError as error:
+        # Of NumPy, it names neither the argument nor, for some numbers, the data type.
+        raise NumberRangeError(
+            f"fill_value: {fill_value!r} does not fit data type {dtype}: give a value in its range, or "
+            "another dtype"
+        ) from error
     except (ValueError, TypeError) as error:
         raise InvalidArgumentError(
             f"fill_value: {fill_value!r} is no value of type {dtype}: {error}"

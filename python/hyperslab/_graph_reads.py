@@ -15,7 +15,7 @@ from hyperslab._array_common import AnyArray
 from hyperslab._store import FileStore, Store, resolve_store
 from hyperslab.errors import HyperslabError, InvalidArgumentError
 
-__all__ = ["KEPT_BYTES", "reading_from", "refuse_early_loss"]
+__all__ = ["KEPT_BYTES", "arrays_in", "is_at", "is_zarr_array", "reading_from", "refuse_early_loss"]
 
 # Data that replace others on a server are kept in memory while the old ones stay. At least this many bytes
 # fit: four parts of an upload in parts, of 5 MiB at least.
@@ -32,21 +32,31 @@ def reading_from(values: Iterable[Any], store: Store, path: str) -> str | None:
     """The address of an array at a path of a store, or below that path, which lazy values (arrays of dask)
     will read. ``None``: none was found.
     """
-    place = _address(store, path)
-    for array in _arrays_in(values):
-        try:
-            other, inside = (
-                (array._store, array.path) if isinstance(array, AnyArray) else resolve_store(array.store_path)
-            )
-        except (HyperslabError, TypeError, OSError):
-            continue
-        found = _address(other, inside)
-        if found != place and not found.startswith(f"{place}/"):
-            continue
-        # Buckets of different servers may have one URL.
-        if other.url != store.url or store._native.same(other._native):
+    for array in arrays_in(values):
+        found = _found_below(array, store, path)
+        if found is not None:
             return found
     return None
+
+
+def is_at(array: Any, store: Store, path: str) -> bool:
+    """Tells if an array of hyperslab or of zarr-python is the one at a path of a store."""
+    return _found_below(array, store, path) == _address(store, path)
+
+
+def _found_below(array: Any, store: Store, path: str) -> str | None:
+    """The address of an array, if it is at a path of a store, or below that path."""
+    try:
+        other, inside = (
+            (array._store, array.path) if isinstance(array, AnyArray) else resolve_store(array.store_path)
+        )
+    except (HyperslabError, TypeError, OSError):
+        return None
+    place, found = _address(store, path), _address(other, inside)
+    if found != place and not found.startswith(f"{place}/"):
+        return None
+    # Buckets of different servers may have one URL.
+    return found if other.url != store.url or store._native.same(other._native) else None
 
 
 def refuse_early_loss(store: Store, path: str, nbytes: int, fill: Any) -> None:
@@ -66,7 +76,7 @@ def refuse_early_loss(store: Store, path: str, nbytes: int, fill: Any) -> None:
         )
 
 
-def _arrays_in(values: Iterable[Any]) -> Iterator[Any]:
+def arrays_in(values: Iterable[Any]) -> Iterator[Any]:
     """Arrays of hyperslab and of zarr-python among all objects that values refer to."""
     waiting = list(values)
     # The objects themselves: the number of one that is gone is given to another.
@@ -76,7 +86,7 @@ def _arrays_in(values: Iterable[Any]) -> Iterator[Any]:
         if isinstance(each, _LEAVES) or id(each) in seen:
             continue
         seen[id(each)] = each
-        if isinstance(each, AnyArray) or _is_zarr_array(each):
+        if isinstance(each, AnyArray) or is_zarr_array(each):
             yield each
         elif isinstance(each, np.ndarray):
             if each.dtype == object:
@@ -88,7 +98,7 @@ def _arrays_in(values: Iterable[Any]) -> Iterator[Any]:
             waiting += gc.get_referents(each)
 
 
-def _is_zarr_array(value: Any) -> bool:
+def is_zarr_array(value: Any) -> bool:
     kind = type(value)
     return kind.__module__.partition(".")[0] == "zarr" and kind.__name__ in ("Array", "AsyncArray")
 

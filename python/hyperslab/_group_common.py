@@ -121,6 +121,16 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
 
         self.create_array(path, data=_new.with_type(array_like(path, value)), overwrite=True)
 
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Create several arrays, as ``group[path] = values`` does.
+
+        Names, data types and layouts of all are checked before the first is created.
+        """
+        from hyperslab import _new
+
+        self._check_writable()
+        _new.create_each(self, dict(*args, **kwargs))
+
     def __delitem__(self, path: str) -> None:
         try:
             self._delete_child(path)

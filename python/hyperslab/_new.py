@@ -19,6 +19,7 @@ from hyperslab._create import (
     ChunksLike,
     ShapeLike,
     ShardsLike,
+    array_like,
     array_spec,
     listed,
     normalize_dtype,
@@ -32,13 +33,14 @@ from hyperslab._like import described, is_zarr_array, layout_of
 from hyperslab._optional import is_optional, memory_dtype, packed, value_dtype
 from hyperslab._place import ZarrFormat, place_of
 from hyperslab._ragged import Ragged
-from hyperslab._store import StoreLike, store_beside
+from hyperslab._store import MemoryStore, StoreLike, store_beside
 from hyperslab._vlen import OBJECTS, kind_of
 from hyperslab.codecs import CodecLike, CodecsLike, makes_objects
-from hyperslab.errors import ArgumentTypeError, DataTypeError, InvalidArgumentError
+from hyperslab.errors import ArgumentTypeError, ContainsArrayError, DataTypeError, InvalidArgumentError
 
 __all__ = [
     "create_array",
+    "create_each",
     "create_filled",
     "create_group",
     "from_array",
@@ -307,6 +309,22 @@ def _advised(
         far=place._native.is_far(),
         shards=shards is not None,
     )
+
+
+def create_each(group: Any, arrays: Mapping[str, Any]) -> None:
+    """Create arrays of these values in a group, in the place of what is there. All are created in memory
+    first, without their elements: that checks them.
+    """
+    trial = create_group(MemoryStore(), zarr_format=group._zarr_format)
+    data = {path: with_type(array_like(path, values)) for path, values in arrays.items()}
+    for path, values in data.items():
+        trial.create_array(path, data=values, write_data=False)
+        parts = path.strip("/").split("/")
+        above = ("/".join(parts[:depth]) for depth in range(1, len(parts)))
+        if found := next((each for each in above if group._child_kind(each) == "array"), None):
+            raise ContainsArrayError(f"{path!r}: there is an array at {found!r} in {group!r}")
+    for path, values in data.items():
+        group.create_array(path, data=values, overwrite=True)
 
 
 def create_filled(store: StoreLike, fill: Callable[[Array], None], **arguments: Any) -> Array:

@@ -189,6 +189,8 @@ class MemoryStore(Store):
 
     # True: a mapping of the caller's holds the objects.
     _has_mapping = False
+    # True: that mapping is a dictionary, which keeps its objects in memory.
+    _has_dict = False
 
     def __init__(
         self, store_dict: MutableMapping[str, bytes] | None = None, *, read_only: bool = False
@@ -198,6 +200,7 @@ class MemoryStore(Store):
         elif isinstance(store_dict, MutableMapping):
             self._native = _native.StoreHandle.mapping(store_dict)
             self._has_mapping = True
+            self._has_dict = isinstance(store_dict, dict)
         else:
             raise TypeError(f"store_dict: expected a mutable mapping, found {type(store_dict).__name__}")
         self._read_only = bool(read_only)

@@ -28,8 +28,6 @@ __all__ = [
     "check_same",
     "check_unreadable",
     "dates_as_stored",
-    "numbers_that_fit",
-    "text_that_fits",
 ]
 
 # Attributes that say how stored numbers become values.
@@ -79,70 +77,6 @@ def _cast_dates(values: Any, *, name: str, stored: np.dtype[Any]) -> Any:
             f"(dt.floor), or write it to another array"
         )
     return cast
-
-
-def numbers_that_fit(name: Any, variable: Variable, array: Array) -> Variable:
-    """A variable of numbers, whose values are in the range of the array's integers. Raises `DataTypeError`
-    for others, in blocks of dask when they are written, and for numbers where there are only true and false.
-
-    Numbers that are scaled when they are encoded are not looked at.
-    """
-    given, stored = variable.dtype, array.dtype
-    if variable.encoding.get("dtype") in ("bool", np.dtype(bool)) and given.kind in "iufc":
-        raise DataTypeError(
-            f"variable {name!r} has data type {given}, the array {array.path!r} in {array.store.url} holds "
-            "bool: give it bool (astype), or write it to another array"
-        )
-    unlike = given.kind not in "iuf" or stored.kind not in "iu" or np.can_cast(given, stored, "safe")
-    if unlike or any(key in variable.encoding for key in (*_SCALES, "units")):
-        return variable
-    check = partial(_in_range, name=str(name), stored=stored)
-    if not is_chunked_array(variable.data):
-        check(variable.values)
-        return variable
-    data: Any = variable.data
-    return variable.copy(data=data.map_blocks(check, dtype=given, meta=data._meta))
-
-
-def _in_range(values: Any, *, name: str, stored: np.dtype[Any]) -> Any:
-    limits = np.iinfo(stored)
-    if values.dtype.kind == "f":
-        # xarray rounds them. Missing elements become the fill value.
-        finite = np.around(values[np.isfinite(values)])
-        low, high = float(limits.min), float(limits.max) + 1.0
-        wrong = finite[(finite < low) | (finite >= high)]
-    else:
-        wrong = values[(values < limits.min) | (values > limits.max)] if values.size else values
-    if wrong.size:
-        raise DataTypeError(
-            f"variable {name!r}: {wrong.flat[0]} does not fit the data type of the stored array, {stored}: "
-            f"write the variable to another array"
-        )
-    return values
-
-
-def text_that_fits(name: Any, variable: Variable, array: Array) -> Variable:
-    """A variable of text, or bytes, whose elements all fit an array of fixed length. Raises `DataTypeError`
-    for others. Blocks of dask are loaded, as xarray does with objects.
-    """
-    stored, given = array.dtype, variable.dtype
-    fits = given.kind == stored.kind and given.itemsize <= stored.itemsize
-    if stored.kind not in "US" or given.kind not in "USTO" or fits:
-        return variable
-    room = stored.itemsize // 4 if stored.kind == "U" else stored.itemsize
-    values: Any = variable.values
-    for each in values.flat:
-        if not isinstance(each, (str, bytes)):
-            continue
-        stored_as = each.encode() if stored.kind == "S" and isinstance(each, str) else each
-        if len(stored_as) > room:
-            unit = "characters" if stored.kind == "U" else "bytes"
-            raise DataTypeError(
-                f"variable {name!r}: {each!r} has {len(stored_as)} {unit}, the array {array.path!r} in "
-                f"{array.store.url} has room for {room} ({stored}): shorten it, or write all of the "
-                "variable anew"
-            )
-    return variable.copy(data=values)
 
 
 # ---- meaning

@@ -21,6 +21,7 @@ from hyperslab._group import Group
 from hyperslab._new import create_group
 from hyperslab._store import MemoryStore
 from hyperslab._unreadable import UnreadableArray
+from hyperslab._xarray_fits import numbers_that_fit, text_that_fits
 from hyperslab._xarray_zarr import ZarrReader
 from hyperslab.errors import ArgumentTypeError, ContainsGroupError, InvalidArgumentError
 
@@ -51,8 +52,11 @@ class PlannedArray:
         existing: Array | None = None,
         trial: Array | None = None,
         arguments: Mapping[str, Any] | None = None,
+        given: Variable | None = None,
     ) -> None:
         self.group, self.name = group, name
+        self.given = given
+        """The variable that goes there, before it was encoded."""
         self.existing = existing
         self.trial = trial
         """A new one, created in memory."""
@@ -249,8 +253,8 @@ class ZarrPlanner(ZarrStore):
                 dates[name] = checks.dates_as_stored(name, variable, array)
             else:
                 checks.check_raw(name, variable, array)
-                fitting = checks.numbers_that_fit(name, variable, array)
-                others[name] = checks.text_that_fits(name, fitting, array)
+                fitting = numbers_that_fit(name, variable, array)
+                others[name] = text_that_fits(name, fitting, array)
         encoded, attributes = super().encode(others, attributes)  # type: ignore[no-untyped-call]
         both = encoded | dates
         return {name: both[name] for name in variables}, attributes
@@ -300,7 +304,9 @@ class ZarrPlanner(ZarrStore):
         return True
 
     def _open_existing_array(self, *, name: str) -> Any:
-        return self._add(PlannedArray(self._planned, name, existing=self._existing(name)))
+        return self._add(
+            PlannedArray(self._planned, name, existing=self._existing(name), given=self._given.get(name))
+        )
 
     def _create_new_array(
         self,

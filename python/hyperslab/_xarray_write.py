@@ -37,6 +37,8 @@ from hyperslab.errors import ArgumentTypeError, GroupNotFoundError, InvalidArgum
 if TYPE_CHECKING:
     from dask.delayed import Delayed
 
+    from hyperslab._graph_blocks import Written
+
 __all__ = ["to_zarr"]
 
 # Variables of a store far away that are created and written at the same time. Each waits for 2 to 5 requests,
@@ -170,7 +172,8 @@ def to_zarr(
         For everything that xarray refuses, with its words; for what would change the meaning of rows that
         are stored.
     DataTypeError
-        For dates, text and numbers that do not fit the data type of an array that is there (a ``TypeError``).
+        For dates, text and numbers that do not fit the data type of an array that is there (a ``TypeError``);
+        in blocks of dask, when they are written. Fractions are rounded to integers, as by xarray.
     FileExistsError
         Where something is there and mode is ``w-``.
 
@@ -178,10 +181,15 @@ def to_zarr(
     -----
     Everything is checked before anything is changed.
 
-    Mode ``w`` on disk, in memory and in zip archives builds the new group beside the old one. The old one
-    stays until the new one is complete, and for good if a task of dask fails or the process is killed.
-    ``ds`` may be read lazily from the place that it replaces. Both need space meanwhile. With
-    ``compute=False`` the new group takes its place at once, and ``ds`` may not be read from there.
+    Modes other than ``w``: ``ds`` may be read lazily from the place that is written. A block that reads only
+    the elements that it replaces (``ds + 1``) is computed and written as others are. Variables with other
+    blocks, up to 32 MiB of them, are loaded before the first write; more are refused, and all with
+    ``compute=False``.
+
+    Mode ``w`` on disk, in memory (also in a dictionary) and in zip archives builds the new group beside the
+    old one. The old one stays until the new one is complete, and for good if a task of dask fails or the
+    process is killed. ``ds`` may be read lazily from the place that it replaces. Both need space meanwhile.
+    With ``compute=False`` the new group takes its place at once, and ``ds`` may not be read from there.
 
     Mode ``w`` on servers and in other stores encodes up to 32 MiB (uncompressed) in memory first. Otherwise
     it deletes the old group when all checks have passed, and stores the document of the new group last. A
@@ -329,6 +337,7 @@ def _plan(ds: xr.Dataset, planner: ZarrPlanner, encoding: Any) -> None:
 
 def _change(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | None]:
     """Creates missing groups and arrays, makes arrays longer, and writes."""
+    _read_first(plan, compute)
     root = goal.create() if goal.existing is None else goal.existing
     groups = {"": root}
     errands = _Errands(root._is_far)
@@ -346,6 +355,44 @@ def _change(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | No
     if goal.consolidates:
         goal.consolidate()
     return root, _write_blocks(plan.writes, targets, compute)
+
+
+def _read_first(plan: Plan, compute: bool) -> None:
+    """Loads variables that read elements which other tasks write, before the first write."""
+    if not any(write.is_lazy for write in plan.writes):
+        return
+    from dask.base import compute as compute_all
+
+    from hyperslab._graph_blocks import UnsettledReads, refusal, settle
+
+    try:
+        loaded = settle([_written(write) for write in plan.writes], compute_all if compute else None)
+    except UnsettledReads as error:
+        name = plan.writes[error.number].target.name
+        raise InvalidArgumentError(refusal(error, f"variable {name!r}", "ds.load()")) from None
+    for number, values in loaded.items():
+        plan.writes[number] = plan.writes[number]._replace(source=values)
+
+
+def _written(write: Write) -> Written:
+    """The place of a write, for the check of what it reads."""
+    from hyperslab._graph_blocks import Written
+    from hyperslab.dask import _placed
+
+    planned = write.target
+    target = cast(Array, planned.trial if planned.existing is None else planned.existing)
+    grows = target.shape != planned.shape
+    source = write.source
+    if write.is_lazy and not grows:
+        source = _placed(source, target, write.region, "rechunk").x
+    given = None if planned.given is None else planned.given._data
+    return Written(source, target, _box_of(write.region, planned.shape), grows, given)
+
+
+def _box_of(region: Any, shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """First and last element of a region of xarray, along each axis."""
+    slices = region if isinstance(region, tuple) else (slice(None),) * len(shape)
+    return tuple(each.indices(n)[:2] for each, n in zip(slices, shape, strict=True))
 
 
 def _made(array: PlannedArray, group: Group, errands: _Errands) -> Any:
@@ -384,7 +431,10 @@ def _replace(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | N
     size = sum(source.nbytes for source in at_once)
     if _exchanges(goal.store):
         fill: Callable[[Group], None] = _built_beside(plan, goal.store, compute)
-    elif size <= GATHERED_BYTES and (not compute or not blocks or _are_threads()):
+    elif getattr(goal.store, "_has_dict", False) or (
+        size <= GATHERED_BYTES and (not compute or not blocks or _are_threads())
+    ):
+        # The objects of a dictionary are in memory in any case.
         fill = _built_in_memory(plan, compute)
     else:
         _refuse_reading(blocks, goal)

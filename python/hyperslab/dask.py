@@ -11,16 +11,19 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import dask.array as da
 import numpy as np
 from dask.array.core import normalize_chunks
+from dask.base import compute as compute_all
 from dask.base import tokenize
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 from dask.utils import ensure_dict
 
+from hyperslab._graph_blocks import UnsettledReads, Written, refusal, settle
 from hyperslab.errors import ArgumentTypeError, ArrayShapeError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -176,10 +179,18 @@ def store(
         Where ``x`` has not the shape of the region.
     ReadOnlyError
         Where the target was opened for reading.
+    InvalidArgumentError
+        Where a block reads elements of the target that another task writes, and there are more than 32 MiB
+        (or ``compute=False``).
 
     Notes
     -----
-    A task that is done again, because its worker died, writes the same elements once more. Shards are old or
+    ``x`` may be made of the target: a block that reads only the elements that it replaces (``x + 1``) is
+    computed and written as others are. Other blocks, up to 32 MiB of them, are computed before the first
+    write.
+
+    A task that is done again, because its worker died, writes the same elements once more; if it reads the
+    elements that it replaces, it may read what it wrote. Shards are old or
     new at any time, never torn: also those that two calls of `store` share at the edges of their regions.
 
     Examples
@@ -194,7 +205,17 @@ def store(
         raise ArgumentTypeError(f"x: expected an array of dask, found {type(x).__name__}")
     if align not in ("rechunk", "serialize"):
         raise InvalidArgumentError(f"align: expected 'rechunk' or 'serialize', found {align!r}")
-    writing = _store_all([(x, target, region)], align, threads)
+    placed = _placed(x, target, region, align)
+    box = tuple((start, start + n) for start, n in zip(placed.first, placed.x.shape, strict=True))
+    try:
+        loaded = settle(
+            [Written(placed.x, target, box)], partial(compute_all, **options) if compute else None
+        )
+    except UnsettledReads as error:
+        raise InvalidArgumentError(refusal(error, "x", "x.persist()")) from None
+    for values in loaded.values():
+        placed = placed._replace(x=da.from_array(values, placed.x.chunks))
+    writing = _writing([placed], threads)
     return writing.compute(**options) if compute else writing
 
 
@@ -211,22 +232,22 @@ class _Placed(NamedTuple):
 
 def _store_all(
     stored: Iterable[tuple[da.Array, Array, Any]],
-    align: Literal["rechunk", "serialize"] = "rechunk",
-    threads: int | None = None,
 ) -> Delayed:
     """What writes several arrays, each to a target and a region, when it is computed. What they have in
     common is computed once.
     """
-    placed = []
-    for x, target, region in stored:
-        target._check_writable()
-        blocks: Any = x
-        first = _first(x, target, region)
-        ends = _object_ends(target, first, blocks.shape)
-        if align == "rechunk":
-            blocks = blocks.rechunk(_aligned(blocks.chunks, ends))
-        placed.append(_Placed(blocks, target, first, ends))
-    return _writing(placed, threads)
+    return _writing([_placed(x, target, region, "rechunk") for x, target, region in stored], None)
+
+
+def _placed(x: da.Array, target: Array, region: Any, align: Literal["rechunk", "serialize"]) -> _Placed:
+    """An array of dask, cut as it is written, and its place in a target."""
+    target._check_writable()
+    blocks: Any = x
+    first = _first(x, target, region)
+    ends = _object_ends(target, first, blocks.shape)
+    if align == "rechunk":
+        blocks = blocks.rechunk(_aligned(blocks.chunks, ends))
+    return _Placed(blocks, target, first, ends)
 
 
 def _first(x: da.Array, target: Array, region: Any) -> tuple[int, ...]:

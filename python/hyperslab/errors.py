@@ -41,6 +41,7 @@ __all__ = [
     "NoChunkShapeError",
     "NodeNotFoundError",
     "NodeTypeValidationError",
+    "NumberRangeError",
     "OutOfMemoryError",
     "PickleCodecDisabledError",
     "ReadOnlyError",
@@ -173,6 +174,10 @@ class ArrayShapeError(HyperslabError, ValueError):
 
 class InvalidArgumentError(HyperslabError, ValueError):
     """An argument that no array or group can have."""
+
+
+class NumberRangeError(InvalidArgumentError, OverflowError):
+    """A number that the data type has no room for."""
 
 
 class ArgumentTypeError(InvalidArgumentError, TypeError):

@@ -229,6 +229,13 @@ fn scheme_of(location: &str) -> Result<&'static dyn Scheme> {
     let (first, rest) = location.find('/').map_or((location, ""), |slash| location.split_at(slash));
     // `s3:/bucket` is what pathlib makes of a URL.
     let name = first.strip_suffix(':').filter(|name| is_scheme(name) && rest.starts_with('/'));
+    if let Some(archive) = location.strip_prefix("zip::").filter(|archive| !archive.is_empty()) {
+        return refuse(format!(
+            "a zip archive is opened by its own location: '{archive}', and a node in it by '{archive}/PATH'; an \
+             archive whose name does not end in .zip by 'zip://PATH::{archive}'; a local path that is named so \
+             starts with './': './{location}'"
+        ));
+    }
     if first.contains("::") || (rest.starts_with("//") && first.ends_with(':') && name.is_none()) {
         return refuse(format!(
             "it looks like a URL, but has none of the schemes {}; give a path or a file:// URL; a local path that \
