@@ -222,7 +222,8 @@ mod tests {
         assert_eq!(Gzip::from_v2(&json!({"id": "gzip"})).unwrap(), Gzip { level: 1 });
         assert_eq!(Gzip { level: 3 }.to_v2(), Some(json!({"id": "gzip", "level": 3})));
         assert_eq!(Gzip { level: -1 }.to_v3(), Some(json!({"name": "gzip", "configuration": {"level": 6}})));
-        let bad = r#"{"level": -1} {"level": 10} {"level": 77} {"level": "5"} {"level": 5.5} {"levle": 5} [5]"#;
+        let bad =
+            r#"{"level": -1} {"level": 10} {"level": 77} {"level": "5"} {"level": 5.5} {"levle": 5} [5]"#;
         testing::refuses(bad, |bad| Gzip::from_v3(Some(bad)));
         let edited = Gzip::from_v2(&json!({"id": "gzip", "level": 77})).unwrap();
         testing::only_decodes(&edited, &encode(&GZIP, b"abc"), b"abc", "level must be -1 to 9, found 77");

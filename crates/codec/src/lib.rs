@@ -219,8 +219,8 @@ pub trait Codec: Debug + Send + Sync {
         self.check_encoder()
     }
 
-    /// Fails where only decoding works: with a level that the encoder does not have, as in metadata that
-    /// was edited, or with a compressor that has no encoder here. [`Codec::encode`] then fails too.
+    /// Fails where only decoding works: the encoder has no such level, or there is no encoder.
+    /// [`Codec::encode`] fails too.
     fn check_encoder(&self) -> Result<()> {
         Ok(())
     }

@@ -51,7 +51,9 @@ pub(crate) fn only_decodes(codec: &dyn Codec, stored: &[u8], data: &[u8], why: &
     assert_eq!(decode(codec, stored, data.len()).unwrap(), data);
     let encoded = codec.encode(data, &mut Vec::new(), &mut Scratch::default());
     for refused in [encoded, codec.check_encoder(), codec.check_settings()] {
-        assert!(matches!(&refused, Err(error @ CodecError::Config { .. }) if error.to_string().contains(why)));
+        assert!(
+            matches!(&refused, Err(error @ CodecError::Config { .. }) if error.to_string().contains(why))
+        );
     }
 }
 

@@ -126,7 +126,8 @@ impl Array {
                 }
             })?;
         array.metadata.check_encodings().map_err(invalid)?;
-        let inner = array.layout.sharding().map_or(&[][..], Sharding::levels).iter().flat_map(ShardLevel::codecs);
+        let inner =
+            array.layout.sharding().map_or(&[][..], Sharding::levels).iter().flat_map(ShardLevel::codecs);
         for codec in array.layout.encoding().chain().codecs().iter().chain(inner) {
             codec.check_encoder().map_err(|error| invalid(error.to_string()))?;
         }

@@ -443,7 +443,8 @@ fn sources_that_shrank() {
     let line = source(dice, &[4], 100, false);
     let plane = source(dice, &[3, 4], 100, false);
     let part = |start, len| Pattern::regular(&[Blocks::run(start, len)]).unwrap();
-    let steps = |stride, count| Pattern::regular(&[Blocks { start: 0, block: 1, stride, len: count }]).unwrap();
+    let steps =
+        |stride, count| Pattern::regular(&[Blocks { start: 0, block: 1, stride, len: count }]).unwrap();
     let block = |rows, columns| Pattern::regular(&[Blocks::run(0, rows), Blocks::run(0, columns)]).unwrap();
     let list = Pattern::points(1, &[3, 0, 2, 5, 1, 4]).unwrap();
     let all = Pattern::all;

@@ -42,7 +42,10 @@ pub(super) fn encode(codec: &Blosc, src: &[u8], dst: &mut Vec<u8>, contexts: &mu
     let limit = HEADER + src.len();
     room::reserve(dst, limit, "blosc")?;
     let small = src.len() < MIN_BUFFER.max(typesize);
-    if codec.nearest_level() == 0 || small || encode_blocks(codec, &header, src, dst, limit, contexts).is_none() {
+    if codec.nearest_level() == 0
+        || small
+        || encode_blocks(codec, &header, src, dst, limit, contexts).is_none()
+    {
         header.copied = true;
         dst.clear();
         dst.resize(HEADER, 0);
@@ -94,7 +97,8 @@ fn encode_blocks(
         for part in filtered.chunks_exact(bytes.len() / header.splits(bytes.len())) {
             let room = limit.checked_sub(dst.len() + 4)?.min(part.len() - 1);
             let encoded = sized(stream, part.len(), "blosc").ok()?;
-            let len = encoders.encode(codec.compressor, codec.nearest_level(), part, encoded.get_mut(..room)?);
+            let len =
+                encoders.encode(codec.compressor, codec.nearest_level(), part, encoded.get_mut(..room)?);
             // A stream of full length is taken for one that is stored as it is.
             let bytes = len.and_then(|len| encoded.get(..len)).unwrap_or(part);
             if dst.len() + 4 + bytes.len() > limit {

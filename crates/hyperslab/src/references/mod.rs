@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// file cannot say it.
 const MOST_INLINED: u64 = 1 << 20;
 
-/// Copies of the bytes that are written into the references, until the document is text: base 64 is a
+/// Copies of the bytes that are written into the references, until the document is text. Base 64 is a
 /// third longer, and text has up to twice the room that it needs.
 const COPIES: usize = 8;
 

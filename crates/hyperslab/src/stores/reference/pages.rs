@@ -19,7 +19,9 @@ pub(super) fn decoded(column: &[u8]) -> Result<u64, &'static str> {
     while !bytes.is_empty() {
         let (header, rest) = Header::read(bytes).ok_or("the header of a page is damaged")?;
         if header.encoding.is_some_and(|encoding| DELTA_TEXTS.contains(&encoding)) {
-            return Err("texts as differences (DELTA_BYTE_ARRAY) are not supported: write them plain, or with a dictionary");
+            return Err(
+                "texts as differences (DELTA_BYTE_ARRAY) are not supported: write them plain, or with a dictionary",
+            );
         }
         total = total.saturating_add(header.decoded);
         bytes = rest;
@@ -110,7 +112,7 @@ impl Reader<'_> {
                 (0, _, 2) => &mut found.decoded,
                 (0, _, 3) => &mut found.stored,
                 (1, 7, 1) => &mut found.dictionary,
-                // Of pages, of dictionaries, and of pages in version 2.
+                // The encoding in headers of pages, of dictionaries, and of pages in version 2.
                 (1, 5, 2) | (1, 7, 2) | (1, 8, 4) => &mut found.encoding,
                 _ => {
                     self.value(kind, field, depth, found)?;
@@ -155,11 +157,14 @@ impl Reader<'_> {
 mod tests {
     use super::decoded;
 
-    /// The header of a page of data: 300 bytes, of which `stored` follow.
+    /// A page of data: a header that says 300 bytes, and `stored` bytes.
     fn page(stored: u8) -> Vec<u8> {
         let mut page = vec![0x15, 0, 0x15, 0xd8, 0x04, 0x15, stored * 2];
         // A nested header with statistics: a text, a boolean, a list of numbers and one of booleans.
-        page.extend([0x2c, 0x15, 20, 0x15, 16, 0x3c, 0x18, 2, b'a', b'b', 0x11, 0x19, 0x25, 2, 4, 0x19, 0x21, 1, 2, 0, 0, 0]);
+        page.extend([
+            0x2c, 0x15, 20, 0x15, 16, 0x3c, 0x18, 2, b'a', b'b', 0x11, 0x19, 0x25, 2, 4, 0x19, 0x21, 1, 2, 0,
+            0, 0,
+        ]);
         page.resize(page.len() + usize::from(stored), 7);
         page
     }

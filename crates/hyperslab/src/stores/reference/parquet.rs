@@ -9,9 +9,9 @@
 //! A row with neither is of a chunk that is absent.
 //!
 //! The crate that reads Parquet trusts what a file says of itself: sizes are checked before, and a
-//! panic there is an error here. A few bytes can stand for millions of rows, or for one long text
-//! in each: rows that share a text of a dictionary share it in memory too, and what all rows need
-//! has a bound.
+//! panic there is an error here. A few bytes can stand for millions of rows, or for one long text in
+//! each. Rows that share a text in the file share it in memory, and the memory of all rows has a
+//! bound.
 
 use super::pages;
 use bytes::Bytes;
@@ -51,7 +51,7 @@ pub(super) struct Columns {
 /// The texts of rows, each text once where the file has it once.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
-    /// The number of each row's text; [`NULL`]: the row has none.
+    /// For each row the number of its text, or [`NULL`].
     rows: Vec<u32>,
     values: Vec<ByteArray>,
     /// Numbers by address and length. `values` keeps the bytes where they are.
@@ -122,9 +122,11 @@ impl Memory {
     }
 }
 
-/// What is said of a file whose rows take too much memory.
+/// The error where rows take too much memory.
 pub(super) fn too_much() -> String {
-    format!("its rows take more than {MOST_MEMORY} bytes of memory: write files of fewer rows (a smaller record_size)")
+    format!(
+        "its rows take more than {MOST_MEMORY} bytes of memory: write files of fewer rows (a smaller record_size)"
+    )
 }
 
 /// Reads a file of at most `most` rows.
@@ -164,7 +166,13 @@ fn columns(file: Bytes, most: usize) -> Result<Columns, Fault> {
             bytes = bytes
                 .checked_sub(decoded(&file, column)?)
                 .ok_or_else(|| format!("its columns are more than {LARGEST} bytes"))?;
-            into.read(&name, (before, rows), group.get_column_reader(n)?, description.max_def_level() == 0, &mut memory)?;
+            into.read(
+                &name,
+                (before, rows),
+                group.get_column_reader(n)?,
+                description.max_def_level() == 0,
+                &mut memory,
+            )?;
         }
         before += rows;
     }
@@ -307,7 +315,8 @@ mod tests {
         let mut writer = SerializedFileWriter::new(&mut stored, schema, Arc::default()).unwrap();
         let mut group = writer.next_row_group().unwrap();
         let mut column = group.next_column().unwrap().unwrap();
-        let values = vec![ByteArray::from(raw.unwrap_or_default().to_vec()); if raw.is_some() { rows } else { 0 }];
+        let values =
+            vec![ByteArray::from(raw.unwrap_or_default().to_vec()); if raw.is_some() { rows } else { 0 }];
         let levels = vec![i16::from(raw.is_some()); rows];
         column.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None).unwrap();
         column.close().unwrap();

@@ -58,7 +58,7 @@ struct Record {
 #[derive(Clone, Copy, Debug)]
 struct Row {
     target: u32,
-    /// Of [`RAW`] and [`ODD`]: the place in [`Record::raw`] or [`Record::odd`].
+    /// With [`RAW`] or [`ODD`]: the place in [`Record::raw`] or [`Record::odd`].
     offset: u64,
     len: u64,
 }
@@ -312,7 +312,11 @@ impl Records {
         let mut bytes: Vec<Result<Option<Vec<u8>>>> = Vec::new();
         self.store.open_all(&openings, &mut |n, opened| {
             bytes.resize_with(n, || Ok(None));
-            bytes.push(opened.and_then(|opened| opened.map(|opened| whole(&*opened, keys.get(n).map_or("", String::as_str), &self.url)).transpose()));
+            bytes.push(opened.and_then(|opened| {
+                opened
+                    .map(|opened| whole(&*opened, keys.get(n).map_or("", String::as_str), &self.url))
+                    .transpose()
+            }));
         });
         let mut read = Vec::new();
         for ((file, key), bytes) in files.iter().zip(&keys).zip(bytes) {
