@@ -280,8 +280,8 @@ fn each<T: DataType>(
     while read < rows {
         levels.clear();
         values.clear();
-        let levels = (!required).then_some(&mut levels);
-        let (more, _, _) = reader.read_records((rows - read).min(BATCH), levels, None, &mut values)?;
+        let nulls = (!required).then_some(&mut levels);
+        let (more, _, _) = reader.read_records((rows - read).min(BATCH), nulls, None, &mut values)?;
         if more == 0 {
             return Err(format!("'{name}' has {read} of {rows} values").into());
         }
@@ -291,7 +291,7 @@ fn each<T: DataType>(
             found.try_for_each(|value| take(Some(value)))?;
             continue;
         }
-        for level in levels {
+        for level in &levels {
             let value = if *level == 0 { None } else { found.next() };
             take(value)?;
         }
