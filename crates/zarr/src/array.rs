@@ -11,7 +11,7 @@ use crate::origin::OpenedAt;
 use crate::path::{join, normalize_path};
 use crate::structure::Structure;
 use crate::{ArraySpec, AxisChunks, Format, KeyEncoding, Result, ZarrError, locked, walk};
-use hyperslab_array::{ArrayLayout, ShardLevel, Sharding};
+use hyperslab_array::ArrayLayout;
 use hyperslab_codec::{DataType, VlenKind};
 use hyperslab_store::{Ask, Identity, Store};
 use std::fmt;
@@ -126,11 +126,6 @@ impl Array {
                 }
             })?;
         array.metadata.check_encodings().map_err(invalid)?;
-        let inner =
-            array.layout.sharding().map_or(&[][..], Sharding::levels).iter().flat_map(ShardLevel::codecs);
-        for codec in array.layout.encoding().chain().codecs().iter().chain(inner) {
-            codec.check_encoder().map_err(|error| invalid(error.to_string()))?;
-        }
         let mut documents = vec![(file, Json::clone(&stored.document))];
         if spec.format == Format::V2 {
             documents.insert(0, (ZATTRS, attributes));
