@@ -11,7 +11,7 @@ import numpy as np
 
 from hyperslab._attrs import attributes_text
 from hyperslab._config import config as settings
-from hyperslab._native import object_bytes, small_numbers, v3_data_type
+from hyperslab._native import largest_element, object_bytes, small_numbers, v3_data_type
 from hyperslab._optional import is_optional, optional_dtype, value_dtype
 from hyperslab._ragged import Ragged
 from hyperslab._structure import packed, structure_text
@@ -555,6 +555,12 @@ def array_spec(
         raise UnsupportedError("dtype: Zarr v2 has no elements that may be missing; use Zarr v3")
     if optional:
         dtype = value_dtype(dtype)
+    # Before the fill value, which is as large, is made.
+    if kind is None and dtype.itemsize > largest_element():
+        raise UnsupportedError(
+            f"dtype: elements of {dtype.itemsize} bytes are not supported (at most {largest_element()})"
+        )
+    if optional:
         fill = _optional_fill(fill_value, dtype)
     elif kind is not None:
         fill = _vlen_fill(fill_value, dtype, object_codec)

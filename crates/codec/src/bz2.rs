@@ -17,39 +17,48 @@ use serde_json::{Value, json};
 /// The `bzip2` filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bzip2 {
-    /// Hundreds of kilobytes per block, 1 to 9.
-    level: u32,
+    /// Hundreds of kilobytes per block, 1 to 9. With any other level chunks can only be read.
+    level: i32,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields {
     #[serde(default = "one")]
-    level: u32,
+    level: i32,
 }
 
-fn one() -> u32 {
+fn one() -> i32 {
     1
 }
 
 impl Bzip2 {
-    /// From metadata of Zarr. Without a level it is 1, as in numcodecs.
+    /// From metadata of Zarr. Without a level it is 1, as in numcodecs. Any level is read.
     pub(crate) fn from_config(json: Config<'_>) -> Result<Self> {
         let Fields { level } = json.fields("bz2")?;
-        if !(1..=9).contains(&level) {
-            return Err(CodecError::config("bz2", format!("level is from 1 to 9, found {level}")));
-        }
         Ok(Bzip2 { level })
     }
 
     pub(crate) fn new(client_data: &[u32]) -> Self {
-        Bzip2 { level: client_data.first().copied().filter(|level| (1..=9).contains(level)).unwrap_or(9) }
+        let level = client_data.first().and_then(|level| i32::try_from(*level).ok());
+        Bzip2 { level: level.filter(|level| (1..=9).contains(level)).unwrap_or(9) }
+    }
+
+    fn nearest_level(&self) -> i32 {
+        self.level.clamp(1, 9)
     }
 }
 
 impl Codec for Bzip2 {
     fn name(&self) -> &'static str {
         "bzip2"
+    }
+
+    fn check_encoder(&self) -> Result<()> {
+        if self.level == self.nearest_level() {
+            return Ok(());
+        }
+        Err(CodecError::config("bz2", format!("level is from 1 to 9, found {}", self.level)))
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
@@ -85,8 +94,9 @@ impl Codec for Bzip2 {
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, _scratch: &mut Scratch) -> Result<()> {
+        self.check_encoder()?;
         dst.clear();
-        let mut stream = Compress::new(Compression::new(self.level), 30);
+        let mut stream = Compress::new(Compression::new(self.level.unsigned_abs()), 30);
         let (mut read, mut status) = (0, Status::Ok);
         while status != Status::StreamEnd {
             // What the library says is the most: 1 % and 600 bytes more than there are.
@@ -100,11 +110,11 @@ impl Codec for Bzip2 {
     }
 
     fn to_v3(&self) -> Option<Value> {
-        Some(json!({"name": "numcodecs.bz2", "configuration": {"level": self.level}}))
+        Some(json!({"name": "numcodecs.bz2", "configuration": {"level": self.nearest_level()}}))
     }
 
     fn to_v2(&self) -> Option<Value> {
-        Some(json!({"id": "bz2", "level": self.level}))
+        Some(json!({"id": "bz2", "level": self.nearest_level()}))
     }
 }
 
@@ -136,11 +146,12 @@ mod tests {
         testing::check(&Bzip2 { level: 1 });
         let object = BZIP2.to_v2().unwrap();
         assert_eq!(Bzip2::from_config(Config::V2(&object)).unwrap(), BZIP2);
-        for bad in [
-            json!({"id": "bz2", "level": 0}),
-            json!({"id": "bz2", "level": 10}),
-            json!({"id": "bz2", "x": 1}),
-        ] {
+        for level in [-1, 0, 10, 77] {
+            let edited = Bzip2::from_config(Config::V2(&json!({"id": "bz2", "level": level}))).unwrap();
+            let stored = testing::encode(&BZIP2, b"abc");
+            testing::only_decodes(&edited, &stored, b"abc", "level is from 1 to 9, found");
+        }
+        for bad in [json!({"id": "bz2", "level": "1"}), json!({"id": "bz2", "x": 1})] {
             assert!(matches!(Bzip2::from_config(Config::V2(&bad)), Err(CodecError::Config { .. })), "{bad}");
         }
     }

@@ -19,7 +19,9 @@
 
 use crate::registry::Config;
 use crate::scratch::sized;
-use crate::{ArrayToArray, ByteOrder, Codec, CodecError, Context, DataType, Kind, Result, Scratch, front};
+use crate::{
+    ArrayToArray, ByteOrder, Codec, CodecError, Context, DataType, Kind, Result, Scratch, front, room,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -107,6 +109,11 @@ impl Categorize {
             return Err(unfit(format!("expected elements of type {decoded}, text, found {}", array.dtype)));
         }
         let size = decoded.size();
+        // A short label is kept as an element too, twice, and elements may be large.
+        let bytes = size.saturating_mul(labels.len() + 1);
+        if !room::for_copies(bytes, 2) {
+            return Err(CodecError::memory(NAME, bytes));
+        }
         let mut elements = vec![0; size];
         let mut numbers = HashMap::from([(elements.clone(), 0)]);
         for (label, number) in labels.iter().zip(1..) {

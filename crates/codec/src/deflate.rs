@@ -38,14 +38,23 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// The level, which is `least` to 9, or `default` where it is absent.
-    pub(crate) fn level(&self, wrapper: Wrapper, least: i32, default: i32) -> Result<i32> {
-        let level = self.level.unwrap_or(default);
-        if (least..=9).contains(&level) {
-            return Ok(level);
-        }
-        Err(CodecError::config(wrapper.name(), format!("level must be {least} to 9, found {level}")))
+    /// The level, or `default` where it is absent. Decoding needs no level, so any can be read.
+    pub(crate) fn level(&self, default: i32) -> i32 {
+        self.level.unwrap_or(default)
     }
+}
+
+/// Refuses a level that is not `least` to 9.
+pub(crate) fn check_level(wrapper: Wrapper, level: i32, least: i32) -> Result<()> {
+    if (least..=9).contains(&level) {
+        return Ok(());
+    }
+    Err(CodecError::config(wrapper.name(), format!("level must be {least} to 9, found {level}")))
+}
+
+/// The nearest level from -1 to 9.
+pub(crate) fn nearest_level(level: i32) -> i32 {
+    level.clamp(-1, 9)
 }
 
 /// How decoding one stream ended.

@@ -18,7 +18,7 @@
 //! Python; anything else there is an error. What is written has no file name and no time, so equal
 //! chunks have equal bytes.
 
-use crate::deflate::{Fields, Inflated, UNFILLED, Wrapper};
+use crate::deflate::{Fields, Inflated, UNFILLED, Wrapper, check_level, nearest_level};
 use crate::registry::{configuration, configuration_v2};
 use crate::{Codec, CodecError, Reach, Result, Scratch, chain};
 use serde_json::{Value, json};
@@ -27,7 +27,8 @@ use std::ops::Range;
 /// The `gzip` codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gzip {
-    /// 0 (stored) to 9 (smallest); numcodecs also has -1, which is 6.
+    /// 0 (stored) to 9 (smallest); numcodecs also has -1, which is 6. With any other level chunks can only
+    /// be read.
     pub level: i32,
 }
 
@@ -35,19 +36,25 @@ impl Gzip {
     /// From the `configuration` of v3 metadata. Without a level it is 5, as in zarr-python.
     pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
         let fields: Fields = configuration("gzip", metadata)?;
-        Ok(Gzip { level: fields.level(Wrapper::Gzip, 0, 5)? })
+        let level = fields.level(5);
+        check_level(Wrapper::Gzip, level, 0)?;
+        Ok(Gzip { level })
     }
 
-    /// From the object of v2 metadata. Without a level it is 1, as in numcodecs.
+    /// From the object of v2 metadata. Without a level it is 1, as in numcodecs. Any level is read.
     pub fn from_v2(metadata: &Value) -> Result<Self> {
         let fields: Fields = configuration_v2("gzip", metadata)?;
-        Ok(Gzip { level: fields.level(Wrapper::Gzip, -1, 1)? })
+        Ok(Gzip { level: fields.level(1) })
     }
 }
 
 impl Codec for Gzip {
     fn name(&self) -> &'static str {
         "gzip"
+    }
+
+    fn check_encoder(&self) -> Result<()> {
+        check_level(Wrapper::Gzip, self.level, -1)
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
@@ -71,6 +78,7 @@ impl Codec for Gzip {
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
+        self.check_encoder()?;
         scratch.deflate.deflate(Wrapper::Gzip, self.level, src, dst)
     }
 
@@ -85,7 +93,7 @@ impl Codec for Gzip {
     }
 
     fn to_v2(&self) -> Option<Value> {
-        Some(json!({"id": "gzip", "level": self.level}))
+        Some(json!({"id": "gzip", "level": nearest_level(self.level)}))
     }
 }
 
@@ -214,8 +222,12 @@ mod tests {
         assert_eq!(Gzip::from_v2(&json!({"id": "gzip"})).unwrap(), Gzip { level: 1 });
         assert_eq!(Gzip { level: 3 }.to_v2(), Some(json!({"id": "gzip", "level": 3})));
         assert_eq!(Gzip { level: -1 }.to_v3(), Some(json!({"name": "gzip", "configuration": {"level": 6}})));
-        let bad = r#"{"level": -1} {"level": 10} {"level": "5"} {"level": 5.5} {"levle": 5} [5]"#;
+        let bad =
+            r#"{"level": -1} {"level": 10} {"level": 77} {"level": "5"} {"level": 5.5} {"levle": 5} [5]"#;
         testing::refuses(bad, |bad| Gzip::from_v3(Some(bad)));
+        let edited = Gzip::from_v2(&json!({"id": "gzip", "level": 77})).unwrap();
+        testing::only_decodes(&edited, &encode(&GZIP, b"abc"), b"abc", "level must be -1 to 9, found 77");
+        assert_eq!(edited.to_v2(), Some(json!({"id": "gzip", "level": 9})));
         let error = Gzip::from_v3(Some(&json!({"levle": 5}))).unwrap_err().to_string();
         assert!(error.contains("`levle`"), "{error}");
     }

@@ -216,6 +216,12 @@ pub trait Codec: Debug + Send + Sync {
     /// Fails where a setting is out of range, and the encoder takes the nearest one: as numcodecs does,
     /// whose metadata may have any. For codecs that a user chooses.
     fn check_settings(&self) -> Result<()> {
+        self.check_encoder()
+    }
+
+    /// Fails where only decoding works: the encoder has no such level, or there is no encoder.
+    /// [`Codec::encode`] fails too.
+    fn check_encoder(&self) -> Result<()> {
         Ok(())
     }
 

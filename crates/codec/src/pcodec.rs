@@ -196,6 +196,11 @@ fn encode<T: Number + Pod>(src: &[u8], config: &ChunkConfig) -> Result<Vec<u8>> 
         let why = format!("{} bytes are no whole number of elements", src.len());
         return Err(CodecError::encode("pcodec", why));
     }
+    // The library ends the process where it finds no memory: it needs the numbers split in two, and the
+    // result.
+    if !room::for_copies(src.len(), 3) {
+        return Err(CodecError::memory("pcodec", src.len()));
+    }
     let encoded = match bytemuck::try_cast_slice::<u8, T>(src) {
         Ok(numbers) => simple_compress(numbers, config),
         // Not aligned.

@@ -3,8 +3,8 @@
 use crate::{CodecError, Result};
 use bytemuck::Zeroable;
 
-/// Larger elements are rare: it is worth a question whether there is memory for them.
-const LARGE_ELEMENT: usize = 1 << 20;
+/// Larger sizes are rare: it is worth a question whether there is memory for them.
+const LARGE: usize = 1 << 20;
 
 /// Copies of an element in memory while its array is opened: several places keep its fill value.
 const COPIES: usize = 8;
@@ -17,7 +17,13 @@ pub fn zeros<T: Zeroable>(len: usize) -> Option<Vec<T>> {
 
 /// Returns `true` if memory suffices to open an array with elements of `size` bytes.
 pub fn for_elements(size: usize) -> bool {
-    size <= LARGE_ELEMENT || Vec::<u8>::new().try_reserve_exact(size.saturating_mul(COPIES)).is_ok()
+    for_copies(size, COPIES)
+}
+
+/// Returns `true` if memory suffices for several copies of `size` bytes. For code that makes the copies
+/// where a lack of memory ends the process.
+pub fn for_copies(size: usize, copies: usize) -> bool {
+    size <= LARGE || Vec::<u8>::new().try_reserve_exact(size.saturating_mul(copies)).is_ok()
 }
 
 /// Makes room for `more` bytes at the end of a buffer.
@@ -46,6 +52,7 @@ mod tests {
         assert_eq!(error, format!("gzip: no memory for {} bytes", isize::MAX));
         fill(&mut buf, b"xyz", "gzip").unwrap();
         assert_eq!(buf, b"xyz");
-        assert!(for_elements(8) && for_elements(LARGE_ELEMENT) && !for_elements(isize::MAX as usize));
+        assert!(for_elements(8) && for_elements(LARGE) && !for_elements(isize::MAX as usize));
+        assert!(for_copies(8, 100) && !for_copies(isize::MAX as usize / 2, 3));
     }
 }

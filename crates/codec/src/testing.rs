@@ -46,6 +46,17 @@ pub(crate) fn refuses<C>(configurations: &str, parse: impl Fn(&Value) -> Result<
     }
 }
 
+/// A codec whose settings its encoder does not have: it decodes, and refuses to encode.
+pub(crate) fn only_decodes(codec: &dyn Codec, stored: &[u8], data: &[u8], why: &str) {
+    assert_eq!(decode(codec, stored, data.len()).unwrap(), data);
+    let encoded = codec.encode(data, &mut Vec::new(), &mut Scratch::default());
+    for refused in [encoded, codec.check_encoder(), codec.check_settings()] {
+        assert!(
+            matches!(&refused, Err(error @ CodecError::Config { .. }) if error.to_string().contains(why))
+        );
+    }
+}
+
 /// The codecs of these names, in the order of encoding.
 pub(crate) fn chain(names: &str) -> Vec<Arc<dyn Codec>> {
     let codec = |name: &str| -> Arc<dyn Codec> {

@@ -19,7 +19,7 @@ use crate::registry::Config;
 use crate::{
     ArrayToBytes, ByteOrder, Codec, CodecError, Context, DataType, Kind, Result, Scratch, chain, room,
 };
-use bytemuck::{Pod, allocation::pod_collect_to_vec};
+use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use zfp_rs::codec::block::decode_block;
@@ -95,14 +95,21 @@ pub(crate) fn field(array: &Context<'_>) -> Option<ZfpFieldMetadata> {
     native.then_some(ZfpFieldMetadata { scalar_type, dims: dims(&array.shape)? })
 }
 
-/// The words of a stream; what is not there of the last one is zero.
-pub(crate) fn words(src: &[u8]) -> Vec<u64> {
+/// The words of a stream. The last one is filled up with zeros.
+pub(crate) fn words(codec: &'static str, src: &[u8]) -> Result<Vec<u64>> {
     let word = |bytes: &[u8]| {
         let mut word = [0; 8];
         word.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         u64::from_le_bytes(word)
     };
-    src.chunks(8).map(word).collect()
+    let mut words = memory(codec, src.len().div_ceil(8))?;
+    words.iter_mut().zip(src.chunks(8)).for_each(|(to, bytes)| *to = word(bytes));
+    Ok(words)
+}
+
+/// Zeros, or an error where there is no memory.
+fn memory<T: Zeroable>(codec: &'static str, len: usize) -> Result<Vec<T>> {
+    room::zeros(len).ok_or_else(|| CodecError::memory(codec, len.saturating_mul(size_of::<T>())))
 }
 
 /// Decodes the rest of a stream of `len` bytes into the front of `dst`; returns how many bytes that
@@ -187,40 +194,49 @@ pub(crate) fn encode_field(
     header: bool,
 ) -> Result<Vec<u8>> {
     match field.scalar_type {
-        ZfpScalarType::I32 => encode::<i32>(src, config, field, header),
-        ZfpScalarType::I64 => encode::<i64>(src, config, field, header),
-        ZfpScalarType::F32 => encode::<f32>(src, config, field, header),
-        ZfpScalarType::F64 => encode::<f64>(src, config, field, header),
+        ZfpScalarType::I32 => encode::<i32>(codec, src, config, field, header),
+        ZfpScalarType::I64 => encode::<i64>(codec, src, config, field, header),
+        ZfpScalarType::F32 => encode::<f32>(codec, src, config, field, header),
+        ZfpScalarType::F64 => encode::<f64>(codec, src, config, field, header),
     }
-    .map_err(|why| CodecError::encode(codec, why))
 }
 
 fn encode<T: ZfpScalar + Pod>(
+    codec: &'static str,
     src: &[u8],
     config: &ZfpConfig,
     field: &ZfpFieldMetadata,
     header: bool,
-) -> Result<Vec<u8>, String> {
-    let copy;
+) -> Result<Vec<u8>> {
+    let refuse = |why: String| CodecError::encode(codec, why);
+    let mut copy;
     let elements = match bytemuck::try_cast_slice::<u8, T>(src) {
         Ok(elements) => elements,
         // Not aligned; a size that is no whole number of elements does not fit the field.
         Err(_) => {
-            copy = pod_collect_to_vec::<u8, T>(src);
+            copy = memory::<T>(codec, src.len().div_ceil(size_of::<T>()))?;
+            let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut copy);
+            bytes.iter_mut().zip(src).for_each(|(to, from)| *to = *from);
             &copy
         }
     };
-    let array = ZfpField::new(elements, field.dims).map_err(|error| error.to_string())?;
+    let array = ZfpField::new(elements, field.dims).map_err(|error| refuse(error.to_string()))?;
     if array.size_bytes() != src.len() {
-        return Err(format!("{} bytes where the chunk has {}", src.len(), array.size_bytes()));
+        return Err(refuse(format!("{} bytes where the chunk has {}", src.len(), array.size_bytes())));
     }
-    let room = config.maximum_size(field.scalar_type, field.dims).ok_or("the chunk is too large")?;
-    let mut stream = ZfpBitStream::new(room).map_err(|error| error.to_string())?;
+    let room = config.maximum_size(field.scalar_type, field.dims);
+    let room = room.ok_or_else(|| refuse("the chunk is too large".into()))?;
+    let mut stream = ZfpBitStream::new(room).map_err(|_| CodecError::memory(codec, room))?;
     if header {
-        stream.write_header(config, field, ZfpHeaderMask::FULL).map_err(|error| error.to_string())?;
+        let written = stream.write_header(config, field, ZfpHeaderMask::FULL);
+        written.map_err(|error| refuse(error.to_string()))?;
     }
-    stream.compress(config, &array).map_err(|error| error.to_string())?;
-    Ok(stream.into_words().into_iter().flat_map(u64::to_le_bytes).collect())
+    stream.compress(config, &array).map_err(|error| refuse(error.to_string()))?;
+    let words = stream.into_words();
+    let mut stored = Vec::new();
+    room::reserve(&mut stored, words.len().saturating_mul(8), codec)?;
+    stored.extend(words.into_iter().flat_map(u64::to_le_bytes));
+    Ok(stored)
 }
 
 /// The most bytes of a field's stream.
@@ -266,12 +282,18 @@ impl Zfp {
     /// Elements as zfp has them.
     fn promoted(&self, src: &[u8]) -> Result<Vec<u8>> {
         let signed = self.dtype.kind() == Kind::Int;
-        Ok(match self.dtype.size() {
-            1 if signed => each::<i8, i32>(src, |value| i32::from(value) << 23),
-            1 => each::<u8, i32>(src, |value| (i32::from(value) - 0x80) << 23),
-            2 if signed => each::<i16, i32>(src, |value| i32::from(value) << 15),
-            2 => each::<u16, i32>(src, |value| (i32::from(value) - 0x8000) << 15),
-            size => {
+        let mut promoted = Vec::new();
+        let size = self.dtype.size();
+        if size < 4 {
+            promoted = memory("zfp", (src.len() / size).saturating_mul(4))?;
+        }
+        let to = promoted.as_mut_slice();
+        match size {
+            1 if signed => each::<i8, i32>(src, to, |value| i32::from(value) << 23),
+            1 => each::<u8, i32>(src, to, |value| (i32::from(value) - 0x80) << 23),
+            2 if signed => each::<i16, i32>(src, to, |value| i32::from(value) << 15),
+            2 => each::<u16, i32>(src, to, |value| (i32::from(value) - 0x8000) << 15),
+            _ => {
                 // The sign bit of each.
                 let top = if cfg!(target_endian = "big") { 0 } else { size - 1 };
                 if src.chunks_exact(size).any(|value| value.get(top).is_some_and(|byte| *byte >= 0x80)) {
@@ -281,32 +303,33 @@ impl Zfp {
                     );
                     return Err(CodecError::encode("zfp", why));
                 }
-                src.to_vec()
+                room::fill(&mut promoted, src, "zfp")?;
             }
-        })
+        }
+        Ok(promoted)
     }
 
     /// The reverse of [`Zfp::promoted`]: values that lossy compression moved out of range are the
     /// nearest in it.
     #[expect(clippy::cast_possible_truncation, reason = "clamped before")]
-    fn demoted(&self, values: &[u8]) -> Vec<u8> {
+    fn demote(&self, values: &[u8], to: &mut [u8]) {
         let signed = self.dtype.kind() == Kind::Int;
         match self.dtype.size() {
-            1 if signed => each::<i32, i8>(values, |value| (value >> 23).clamp(-0x80, 0x7f) as i8),
-            1 => each::<i32, u8>(values, |value| ((value >> 23) + 0x80).clamp(0, 0xff) as u8),
-            2 if signed => each::<i32, i16>(values, |value| (value >> 15).clamp(-0x8000, 0x7fff) as i16),
-            2 => each::<i32, u16>(values, |value| ((value >> 15) + 0x8000).clamp(0, 0xffff) as u16),
-            4 => each::<i32, i32>(values, |value| value.max(0)),
-            _ => each::<i64, i64>(values, |value| value.max(0)),
+            1 if signed => each::<i32, i8>(values, to, |value| (value >> 23).clamp(-0x80, 0x7f) as i8),
+            1 => each::<i32, u8>(values, to, |value| ((value >> 23) + 0x80).clamp(0, 0xff) as u8),
+            2 if signed => each::<i32, i16>(values, to, |value| (value >> 15).clamp(-0x8000, 0x7fff) as i16),
+            2 => each::<i32, u16>(values, to, |value| ((value >> 15) + 0x8000).clamp(0, 0xffff) as u16),
+            4 => each::<i32, i32>(values, to, |value| value.max(0)),
+            _ => each::<i64, i64>(values, to, |value| value.max(0)),
         }
     }
 }
 
-/// Converts each element.
-fn each<T: Pod, U: Pod>(src: &[u8], convert: impl Fn(T) -> U) -> Vec<u8> {
-    let converted =
-        src.chunks_exact(size_of::<T>()).map(|bytes| convert(bytemuck::pod_read_unaligned(bytes)));
-    bytemuck::cast_slice(&converted.collect::<Vec<U>>()).to_vec()
+/// Converts each element of `src`. `to` has room for as many.
+fn each<T: Pod, U: Pod>(src: &[u8], to: &mut [u8], convert: impl Fn(T) -> U) {
+    for (from, to) in src.chunks_exact(size_of::<T>()).zip(to.chunks_exact_mut(size_of::<U>())) {
+        to.copy_from_slice(bytemuck::bytes_of(&convert(bytemuck::pod_read_unaligned(from))));
+    }
 }
 
 impl Codec for Zfp {
@@ -321,7 +344,7 @@ impl Codec for Zfp {
                 format!("{} bytes are no whole number of words", src.len()),
             ));
         }
-        let words = words(src);
+        let words = words("zfp", src)?;
         let mut stream = ZfpBitStreamRef::from_words(&words);
         if self.is_plain() {
             return decode_field("zfp", &mut stream, src.len(), &self.config, &self.field, dst);
@@ -331,9 +354,9 @@ impl Codec for Zfp {
         let total = elements.saturating_mul(size);
         let to = crate::front("zfp", dst, total)?;
         let bytes = elements.saturating_mul(self.field.scalar_type.size());
-        let mut values = room::zeros(bytes).ok_or_else(|| CodecError::memory("zfp", bytes))?;
+        let mut values = memory("zfp", bytes)?;
         decode_field("zfp", &mut stream, src.len(), &self.config, &self.field, &mut values)?;
-        to.copy_from_slice(&self.demoted(&values));
+        self.demote(&values, to);
         Ok(total)
     }
 

@@ -97,7 +97,7 @@ impl Codec for Zfpy {
                 format!("{} bytes are no whole number of words", src.len()),
             ));
         }
-        let words = words(src);
+        let words = words("zfpy", src)?;
         let mut stream = ZfpBitStreamRef::from_words(&words);
         let header = stream.read_header(ZfpHeaderMask::FULL);
         let header = header.map_err(|error| CodecError::corrupt("zfpy", error.to_string()))?;

@@ -15,7 +15,7 @@
 //!
 //! A chunk is one stream; bytes after its end are an error.
 
-use crate::deflate::{Fields, Inflated, UNFILLED, Wrapper};
+use crate::deflate::{Fields, Inflated, UNFILLED, Wrapper, check_level, nearest_level};
 use crate::registry::{configuration, configuration_v2};
 use crate::{Codec, CodecError, Reach, Result, Scratch, chain};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ use std::ops::Range;
 /// The `zlib` codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zlib {
-    /// 0 (stored) to 9 (smallest); -1 is 6.
+    /// 0 (stored) to 9 (smallest); -1 is 6. With any other level chunks can only be read.
     pub level: i32,
 }
 
@@ -32,19 +32,23 @@ impl Zlib {
     /// From the `configuration` of v3 metadata. Without a level it is 1, as in numcodecs.
     pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
         let fields: Fields = configuration("zlib", metadata)?;
-        Ok(Zlib { level: fields.level(Wrapper::Zlib, -1, 1)? })
+        Ok(Zlib { level: fields.level(1) })
     }
 
     /// From the object of v2 metadata.
     pub fn from_v2(metadata: &Value) -> Result<Self> {
         let fields: Fields = configuration_v2("zlib", metadata)?;
-        Ok(Zlib { level: fields.level(Wrapper::Zlib, -1, 1)? })
+        Ok(Zlib { level: fields.level(1) })
     }
 }
 
 impl Codec for Zlib {
     fn name(&self) -> &'static str {
         "zlib"
+    }
+
+    fn check_encoder(&self) -> Result<()> {
+        check_level(Wrapper::Zlib, self.level, -1)
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
@@ -79,6 +83,7 @@ impl Codec for Zlib {
     }
 
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
+        self.check_encoder()?;
         scratch.deflate.deflate(Wrapper::Zlib, self.level, src, dst)
     }
 
@@ -87,11 +92,11 @@ impl Codec for Zlib {
     }
 
     fn to_v3(&self) -> Option<Value> {
-        Some(json!({"name": "numcodecs.zlib", "configuration": {"level": self.level}}))
+        Some(json!({"name": "numcodecs.zlib", "configuration": {"level": nearest_level(self.level)}}))
     }
 
     fn to_v2(&self) -> Option<Value> {
-        Some(json!({"id": "zlib", "level": self.level}))
+        Some(json!({"id": "zlib", "level": nearest_level(self.level)}))
     }
 }
 
@@ -150,7 +155,11 @@ mod tests {
         assert_eq!(Zlib::from_v2(&json!({"id": "zlib"})).unwrap(), Zlib { level: 1 });
         assert_eq!(Zlib::from_v3(Some(&json!({"level": 9}))).unwrap(), Zlib { level: 9 });
         assert_eq!(ZLIB.to_v3(), Some(json!({"name": "numcodecs.zlib", "configuration": {"level": 1}})));
-        let bad = r#"{"id": "zlib", "level": 10} {"id": "zlib", "level": -2} {"id": "gzip", "level": 1}"#;
+        for level in [-2, 10, 77] {
+            let edited = Zlib::from_v2(&json!({"id": "zlib", "level": level})).unwrap();
+            testing::only_decodes(&edited, &encode(&ZLIB, b"abc"), b"abc", "level must be -1 to 9");
+        }
+        let bad = r#"{"id": "zlib", "level": "1"} {"id": "gzip", "level": 1}"#;
         testing::refuses(bad, Zlib::from_v2);
     }
 }

@@ -38,10 +38,15 @@ impl Attribute {
     /// Its elements in memory, in C order. Heap ids are left for [`crate::vlen::resolve`].
     pub fn values(&self) -> Result<Vec<u8>> {
         let element = self.element()?;
-        let Some(conversion) = element.conversion(&self.datatype) else { return Ok(self.data.to_vec()) };
+        let mut values = Vec::new();
+        let Some(conversion) = element.conversion(&self.datatype) else {
+            let no_memory = |_| self.invalid(format!("no memory for {} bytes", self.data.len()));
+            values.try_reserve_exact(self.data.len()).map_err(no_memory)?;
+            values.extend_from_slice(&self.data);
+            return Ok(values);
+        };
         // There are no more elements than stored bytes.
         let count = self.dataspace.count().and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
-        let mut values = Vec::new();
         let len = count.checked_mul(element.size).filter(|len| values.try_reserve_exact(*len).is_ok());
         let len = len.ok_or_else(|| self.invalid(format!("no memory for {count} elements")))?;
         values.resize(len, 0);

@@ -9,6 +9,7 @@
 
 use crate::cursor::to_usize;
 use crate::{Bytes, Cursor, Hdf5Error, ParseError, Parsed, Result, Sizes, interrupt, rehearsal};
+use hyperslab_codec::room;
 use hyperslab_store::fork::{Mutex, MutexGuard};
 use hyperslab_store::{Key, RangeRead, Store, StoreError};
 use std::collections::{HashMap, HashSet};
@@ -283,8 +284,12 @@ impl Source {
         }
         // Large structures are not kept twice.
         let mut bytes = Vec::new();
-        let failed = |_| self.invalid(format!("no memory for {structure} of {len} bytes"));
-        bytes.try_reserve_exact(to_usize(len)).map_err(failed)?;
+        let failed = || self.invalid(format!("no memory for {structure} of {len} bytes"));
+        // [`Bytes`] are a copy.
+        if !room::for_copies(to_usize(len), 2) {
+            return Err(failed());
+        }
+        bytes.try_reserve_exact(to_usize(len)).map_err(|_| failed())?;
         if last - first >= 4 {
             bytes.resize(to_usize(len), 0);
             if !self.far || !self.copy_kept(start, &mut bytes) {

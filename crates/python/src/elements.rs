@@ -76,6 +76,12 @@ pub(crate) fn small_numbers() -> HashMap<&'static str, &'static str> {
     SMALL.iter().map(|small| (small.python, small.name)).collect()
 }
 
+/// Bytes of the largest element that a new array may have.
+#[pyfunction]
+pub(crate) fn largest_element() -> usize {
+    hyperslab::zarr::MAX_ELEMENT
+}
+
 /// What elements are, and NumPy's descriptions of them.
 pub(crate) struct Types {
     /// Of the values.

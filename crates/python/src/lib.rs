@@ -92,7 +92,7 @@ mod _native {
         chunk_key, chunk_of_key, create_array, create_group, open_node, open_root, remove_below, v3_data_type,
     };
     #[pymodule_export]
-    use crate::elements::small_numbers;
+    use crate::elements::{largest_element, small_numbers};
     #[pymodule_export]
     use crate::fields::{explain_field, read_field, write_field};
     #[pymodule_export]

@@ -156,6 +156,18 @@ fn refused_specs_change_nothing() {
     refuse("a", &|s| s.shape = Dims::from_elem(1, 65), "at most 64 axes");
     refuse("a", &|s| s.attributes = Json::Null, "attributes: expected an object");
     refuse("a", &|s| s.dtype = dtype("|S0"), "");
+    refuse("a", &|s| s.dtype = dtype("|V16777217"), "16777217 bytes are not supported (at most 16777216)");
+    // As large as no memory: nothing of this size is made before.
+    refuse("a", &|s| s.dtype = dtype("|S1000000000000000"), "are not supported (at most 16777216)");
+    let level = |codec: &str| Choice::Set(vec![Json::parse(codec.as_bytes()).unwrap()]);
+    for (codec, why) in [
+        (r#"{"name": "blosc", "configuration": {"clevel": 77}}"#, "clevel is 77 where 0 to 9 is expected"),
+        (r#"{"name": "blosc", "configuration": {"cname": "snappy"}}"#, "supported for decoding only"),
+        (r#"{"name": "numcodecs.zlib", "configuration": {"level": 10}}"#, "level must be -1 to 9, found 10"),
+    ] {
+        refuse("a", &|s| s.compressors = level(codec), why);
+        refuse("a", &|s| (s.compressors, s.shards) = (level(codec), s.chunks.clone()), why);
+    }
     refuse("a", &|s| s.dimension_names = Some(Vec::new()), "dimension_names: expected 1 names");
     refuse("a", &|s| s.key_encoding = Some(KeyEncoding::V2 { separator: 'x' }), "expected \"/\" or \".\"");
     refuse("a", &|s| s.compressors = Choice::Set(vec![Json::Null]), "");

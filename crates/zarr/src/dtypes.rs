@@ -15,7 +15,7 @@ use hyperslab_codec::{ByteOrder, DataType, Kind, SMALL, TimeUnit};
 
 /// The largest element, in bytes. One element is kept in memory as the fill value: metadata of a
 /// few bytes must not ask for gigabytes.
-pub(crate) const MAX_ELEMENT: usize = 16 << 20;
+pub const MAX_ELEMENT: usize = 16 << 20;
 
 /// The v3 names of types without a configuration. A new one is a line here.
 const PLAIN: [(&str, Kind, usize); 14] = [
@@ -164,7 +164,7 @@ pub(crate) fn from_v2(json: &Json) -> Result<DataType, Problem> {
 }
 
 /// Refuses elements of no bytes, and of absurdly many.
-fn sized(field: &str, dtype: DataType) -> Result<DataType, Problem> {
+pub(crate) fn sized(field: &str, dtype: DataType) -> Result<DataType, Problem> {
     match dtype.size() {
         0 => invalid!("{field}: \"{dtype}\" has no bytes"),
         1..=MAX_ELEMENT => Ok(dtype),

@@ -67,6 +67,7 @@ pub use array::Array;
 pub use base64::{decode as from_base64, encode as base64};
 pub use chunk_grid::AxisChunks;
 pub use create::{Creation, remove};
+pub use dtypes::MAX_ELEMENT;
 pub use error::{Result, ZarrError};
 pub use fill::{fill_from_json, fill_to_json};
 pub use format::Format;

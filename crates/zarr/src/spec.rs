@@ -1,5 +1,6 @@
 //! The description of a new array.
 
+use crate::dtypes::{self, MAX_ELEMENT};
 use crate::error::{Problem, expected, invalid};
 use crate::json::Json;
 use crate::structure::Structure;
@@ -183,6 +184,10 @@ impl ArraySpec {
         }
         if !matches!(self.attributes, Json::Object(_)) {
             return expected("attributes", "an object", &self.attributes);
+        }
+        // Before the fill value, which is as large, becomes text.
+        if self.vlen.is_none() && self.dtype.size() > MAX_ELEMENT {
+            dtypes::sized("dtype", self.dtype)?;
         }
         match self.format {
             Format::V2 => crate::format::v2::document(self),

@@ -14,8 +14,8 @@ use crate::layout::ArrayLayout;
 use crate::layout::shard_index::ShardIndex;
 use crate::layout::sharding::ShardLevel;
 use crate::plan::task::Task;
-use hyperslab_codec::Scratch;
-use hyperslab_store::{Ask, Expected, Key, Opened, RangeRead, Replacement, Store, StoreError};
+use hyperslab_codec::{Scratch, room};
+use hyperslab_store::{Ask, Expected, Key, Opened, Operation, RangeRead, Replacement, Store, StoreError};
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -62,6 +62,7 @@ impl<'s> Sink<'s> {
         match self {
             Sink::Object(object) => object.begin()?.append(&[bytes]),
             Sink::Memory(memory) => {
+                memory.try_reserve(bytes.len()).map_err(|_| out_of_memory())?;
                 memory.extend_from_slice(bytes);
                 Ok(())
             }
@@ -72,8 +73,9 @@ impl<'s> Sink<'s> {
         match self {
             Sink::Object(object) => object.begin()?.copy(from, offset, len),
             Sink::Memory(memory) => {
-                let start = memory.len();
-                memory.resize(start + len as usize, 0);
+                let (start, len) = (memory.len(), usize::try_from(len).unwrap_or(usize::MAX));
+                memory.try_reserve(len).map_err(|_| out_of_memory())?;
+                memory.resize(start + len, 0);
                 from.read_ranges(&mut [RangeRead { offset, buf: &mut memory[start..] }])
             }
         }
@@ -112,6 +114,12 @@ impl<'s> Sink<'s> {
             _ => Ok(true),
         }
     }
+}
+
+/// No memory for a shard that is made in memory. The error of its task names the array and the chunk.
+fn out_of_memory() -> StoreError {
+    let (key, url) = ("a shard".to_owned(), "memory".to_owned());
+    StoreError::Io { operation: Operation::Write, key, url, source: std::io::ErrorKind::OutOfMemory.into() }
 }
 
 /// The shard as it was.
@@ -156,7 +164,7 @@ pub(crate) fn begin(
         }
     }
     if level.at_start() {
-        sink.append(&vec![0; level.index().size()])?;
+        sink.append(&room::zeros(level.index().size()).ok_or_else(out_of_memory)?)?;
     }
     let mut rest = stays.as_slice();
     while let [(start, ..), ..] = rest {

@@ -23,9 +23,6 @@ pub(super) fn encode(codec: &Blosc, src: &[u8], dst: &mut Vec<u8>, contexts: &mu
         let why = format!("{} bytes are more than the {MAX_BUFFER} that one buffer can hold", src.len());
         return Err(CodecError::Encode { codec: NAME, why });
     }
-    if codec.compressor == BloscCompressor::Snappy {
-        return Err(CodecError::encode(NAME, "cname \"snappy\" is supported for decoding only"));
-    }
     // The field has one byte. c-blosc takes larger elements for bytes.
     let typesize = if codec.typesize > 255 { 1 } else { codec.typesize };
     let blocksize = blocksize(codec, typesize, src.len());
@@ -45,7 +42,10 @@ pub(super) fn encode(codec: &Blosc, src: &[u8], dst: &mut Vec<u8>, contexts: &mu
     let limit = HEADER + src.len();
     room::reserve(dst, limit, "blosc")?;
     let small = src.len() < MIN_BUFFER.max(typesize);
-    if codec.level == 0 || small || encode_blocks(codec, &header, src, dst, limit, contexts).is_none() {
+    if codec.nearest_level() == 0
+        || small
+        || encode_blocks(codec, &header, src, dst, limit, contexts).is_none()
+    {
         header.copied = true;
         dst.clear();
         dst.resize(HEADER, 0);
@@ -97,7 +97,8 @@ fn encode_blocks(
         for part in filtered.chunks_exact(bytes.len() / header.splits(bytes.len())) {
             let room = limit.checked_sub(dst.len() + 4)?.min(part.len() - 1);
             let encoded = sized(stream, part.len(), "blosc").ok()?;
-            let len = encoders.encode(codec.compressor, codec.level, part, encoded.get_mut(..room)?);
+            let len =
+                encoders.encode(codec.compressor, codec.nearest_level(), part, encoded.get_mut(..room)?);
             // A stream of full length is taken for one that is stored as it is.
             let bytes = len.and_then(|len| encoded.get(..len)).unwrap_or(part);
             if dst.len() + 4 + bytes.len() > limit {
@@ -130,7 +131,7 @@ fn blocksize(codec: &Blosc, typesize: usize, nbytes: usize) -> usize {
             codec.compressor,
             BloscCompressor::Lz4hc | BloscCompressor::Zlib | BloscCompressor::Zstd
         );
-        let quarters = match codec.level {
+        let quarters = match codec.nearest_level() {
             0 => 1,
             1 => 2,
             2 => 4,
@@ -141,7 +142,7 @@ fn blocksize(codec: &Blosc, typesize: usize, nbytes: usize) -> usize {
         };
         size = CACHE / 4 * quarters * if thorough { 2 } else { 1 };
     }
-    if codec.level > 0 && splittable(codec.compressor, typesize, size) {
+    if codec.nearest_level() > 0 && splittable(codec.compressor, typesize, size) {
         // Each stream is to be as long as a block would be; all together between 64 KiB and 1 MiB.
         size = (size.min(256 << 10) * typesize).clamp(64 << 10, 1 << 20);
     }

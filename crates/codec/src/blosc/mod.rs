@@ -76,7 +76,8 @@ pub enum BloscShuffle {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blosc {
     compressor: BloscCompressor,
-    level: u8,
+    /// 0 to 9. With any other level chunks can only be read.
+    level: i32,
     shuffle: BloscShuffle,
     typesize: usize,
     blocksize: usize,
@@ -99,7 +100,7 @@ pub(crate) struct Contexts {
 struct Fields<S> {
     typesize: Option<usize>,
     cname: Option<BloscCompressor>,
-    clevel: Option<u8>,
+    clevel: Option<i32>,
     shuffle: Option<S>,
     blocksize: Option<usize>,
 }
@@ -114,19 +115,37 @@ impl Blosc {
         typesize: usize,
         blocksize: usize,
     ) -> Result<Blosc> {
-        if level > 9 {
-            return Err(config(format!("clevel is {level} where 0 to 9 is expected")));
-        }
-        if typesize == 0 {
+        let blosc = Blosc { compressor, level: level.into(), shuffle, typesize, blocksize };
+        blosc.check_level()?;
+        blosc.checked()
+    }
+
+    /// Checks what decoding needs, too. That is not the level.
+    fn checked(self) -> Result<Blosc> {
+        if self.typesize == 0 {
             return Err(config("typesize is 0 where 1 or more is expected"));
         }
-        if blocksize > header::MAX_BUFFER {
+        if self.blocksize > header::MAX_BUFFER {
             return Err(config(format!(
-                "blocksize is {blocksize} where at most {} is expected",
+                "blocksize is {} where at most {} is expected",
+                self.blocksize,
                 header::MAX_BUFFER
             )));
         }
-        Ok(Blosc { compressor, level, shuffle, typesize, blocksize })
+        Ok(self)
+    }
+
+    fn check_level(&self) -> Result<()> {
+        match self.level {
+            0..=9 => Ok(()),
+            level => Err(config(format!("clevel is {level} where 0 to 9 is expected"))),
+        }
+    }
+
+    /// The nearest level from 0 to 9.
+    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "0 to 9")]
+    fn nearest_level(&self) -> u8 {
+        self.level.clamp(0, 9) as u8
     }
 
     /// From the `configuration` of a Zarr v3 codec. What it leaves out is as zarr-python has it for
@@ -156,13 +175,14 @@ impl Blosc {
         shuffle: BloscShuffle,
         element_size: usize,
     ) -> Result<Blosc> {
-        Blosc::new(
-            read.cname.unwrap_or(compressor),
-            read.clevel.unwrap_or(5),
+        let blosc = Blosc {
+            compressor: read.cname.unwrap_or(compressor),
+            level: read.clevel.unwrap_or(5),
             shuffle,
-            read.typesize.unwrap_or(element_size.max(1)),
-            read.blocksize.unwrap_or(0),
-        )
+            typesize: read.typesize.unwrap_or(element_size.max(1)),
+            blocksize: read.blocksize.unwrap_or(0),
+        };
+        blosc.checked()
     }
 }
 
@@ -199,7 +219,15 @@ impl Codec for Blosc {
         decode::decode(src, wanted, dst, &mut scratch.blosc)
     }
 
+    fn check_encoder(&self) -> Result<()> {
+        if self.compressor == BloscCompressor::Snappy {
+            return Err(config("cname \"snappy\" is supported for decoding only"));
+        }
+        self.check_level()
+    }
+
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
+        self.check_encoder()?;
         encode::encode(self, src, dst, &mut scratch.blosc)
     }
 
@@ -228,7 +256,7 @@ impl Codec for Blosc {
             "configuration": {
                 "typesize": self.typesize,
                 "cname": self.compressor,
-                "clevel": self.level,
+                "clevel": self.nearest_level(),
                 "shuffle": shuffle,
                 "blocksize": self.blocksize,
             }
@@ -245,7 +273,7 @@ impl Codec for Blosc {
         Some(json!({
             "id": NAME,
             "cname": self.compressor,
-            "clevel": self.level,
+            "clevel": self.nearest_level(),
             "shuffle": shuffle,
             "blocksize": self.blocksize,
         }))

@@ -57,7 +57,7 @@ impl Zfp {
 /// The header in client data.
 fn read(client_data: &[u32]) -> Option<(ZfpConfig, ZfpFieldMetadata)> {
     let bytes: Vec<u8> = client_data.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let header = ZfpBitStreamRef::from_words(&words(&bytes)).read_header(ZfpHeaderMask::FULL).ok()?;
+    let header = ZfpBitStreamRef::from_words(&words("zfp", &bytes).ok()?).read_header(ZfpHeaderMask::FULL).ok()?;
     (header.bits_read <= bytes.len() * 8).then_some((header.config?, header.metadata?))
 }
 
@@ -67,7 +67,7 @@ impl Codec for Zfp {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _scratch: &mut Scratch) -> Result<usize> {
-        let words = words(src);
+        let words = words("zfp", src)?;
         let mut stream = ZfpBitStreamRef::from_words(&words);
         let written = decode_field("zfp", &mut stream, src.len(), &self.config, &self.field, dst)?;
         if self.unit > 1 {

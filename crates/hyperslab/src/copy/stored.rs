@@ -10,7 +10,8 @@ use super::mover::front;
 use super::transfer::{Job, wrong_size};
 use crate::element::swap_bytes;
 use crate::{Array, Dims, Result};
-use hyperslab_array::{ReadOptions, Target};
+use hyperslab_array::{ArrayError, ReadOptions, Target};
+use hyperslab_codec::room;
 use std::collections::BTreeMap;
 
 /// Chunks that large blocks may have for each stored one. To find that a chunk is not stored takes
@@ -106,12 +107,20 @@ pub(super) fn read<'s>(
         element.copy_from_slice(fill.get(..size).ok_or_else(wrong_size)?);
     }
     let object = array.layout().object_grid();
-    let mut part = Vec::new();
+    let mut part: Vec<u8> = Vec::new();
     for place in stored {
         let common = block.common(place, object);
         let len = common.bytes(array.dtype().size()).filter(|len| *len <= bytes.len());
         let len = len.ok_or_else(wrong_size)?;
-        part.resize(part.len().max(len), 0);
+        if part.len() < len {
+            let name = array.layout().name();
+            let what = "an object of the source";
+            part = room::zeros(len).ok_or_else(|| ArrayError::Memory {
+                array: name.into(),
+                what,
+                bytes: len as u64,
+            })?;
+        }
         let part = front(&mut part, len)?;
         let selection = array.select(&common.index())?;
         let mut target = Target::dense(part, &common.len, array.dtype().size()).ok_or_else(wrong_size)?;

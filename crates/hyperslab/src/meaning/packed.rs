@@ -109,11 +109,11 @@ impl Packing {
     }
 }
 
+/// The sign that `_Unsigned` gives. xarray knows no other spelling, and no boolean.
 fn truth(value: &Json) -> Option<bool> {
     match value {
-        Json::Bool(on) => Some(*on),
-        Json::String(text) if text.eq_ignore_ascii_case("true") => Some(true),
-        Json::String(text) if text.eq_ignore_ascii_case("false") => Some(false),
+        Json::String(text) if text == "true" => Some(true),
+        Json::String(text) if text == "false" => Some(false),
         _ => None,
     }
 }
@@ -227,6 +227,10 @@ mod tests {
         for (attributes, dtype) in [(r#"{"_Unsigned": "true"}"#, "<u2"), (r#"{"_Unsigned": "true"}"#, "<f4")]
         {
             assert_eq!(parsed(attributes, dtype, None).unwrap().unsigned, None);
+        }
+        for other in [r#""True""#, r#""TRUE""#, "true", "1", r#"["true"]"#] {
+            let found = parsed(&format!(r#"{{"_Unsigned": {other}}}"#), "|i1", None).unwrap();
+            assert_eq!(found.unsigned, None, "{other}");
         }
     }
 

@@ -18,16 +18,21 @@ use crate::error::check;
 use crate::interface::ArrayNode;
 use crate::meaning::{Meaning, Variable};
 use crate::{Array, Below, Error, Format, Group, Json, MemoryStore, Node, NodeKind, Result, zarr};
+use hyperslab_codec::room;
 use hyperslab_hdf5::element::ElementKind;
 use hyperslab_store::Ask;
 use numcodecs::numcodecs;
-use places::{StoredChunk, not_a_file, read, stored_chunks};
+use places::{StoredChunk, no_memory, not_a_file, read, stored_chunks};
 use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The most bytes of elements of an array that is written into the references because ranges of the
 /// file cannot say it.
 const MOST_INLINED: u64 = 1 << 20;
+
+/// Copies of the bytes that are written into the references, until the document is text. Base 64 is a
+/// third longer, and text has up to twice the room that it needs.
+const COPIES: usize = 8;
 
 /// Options of [`references`].
 #[derive(Clone, Debug, Default)]
@@ -60,7 +65,7 @@ pub fn references(node: &Node, options: &ReferenceOptions, ask: Option<Ask<'_>>)
         return Err(not_a_file());
     }
     let meaning = Meaning::of(node, std::iter::empty())?;
-    let mut all = All { meaning, options, ask, skipped: Vec::new(), refs: Refs::new() };
+    let mut all = All { meaning, options, ask, skipped: Vec::new(), refs: Refs::new(), inlined: 0 };
     match node {
         Node::Array(array) => all.add_array("", array)?,
         Node::Group(group) => {
@@ -86,6 +91,8 @@ struct All<'a> {
     ask: Option<Ask<'a>>,
     refs: Refs,
     skipped: Vec<(String, String)>,
+    /// Bytes of chunks that are written into the references.
+    inlined: u64,
 }
 
 impl All<'_> {
@@ -99,7 +106,7 @@ impl All<'_> {
     fn add_array(&mut self, path: &str, array: &Array) -> Result<()> {
         let Some(variable) = self.meaning.variable(array)? else { return Ok(()) };
         let path = self.meaning.path(path);
-        let made = array_references(&path, array, &variable, self.options, self.ask);
+        let made = array_references(&path, array, &variable, self.options, &mut self.inlined, self.ask);
         let made = match made {
             Err(Error::Copy { why, .. }) => inlined::references(&path, array, &variable, &why, self.ask),
             made => made,
@@ -127,6 +134,7 @@ fn array_references(
     array: &Array,
     variable: &Variable,
     options: &ReferenceOptions,
+    inlined: &mut u64,
     ask: Option<Ask<'_>>,
 ) -> Result<Refs> {
     let name = format!("/{path}");
@@ -187,6 +195,10 @@ fn array_references(
             )));
         }
         let value = if len <= options.inline {
+            *inlined = inlined.saturating_add(len);
+            if !room::for_copies(usize::try_from(*inlined).unwrap_or(usize::MAX), COPIES) {
+                return Err(no_memory(array, *inlined));
+            }
             base64(&read(array, offset, len)?)
         } else {
             Json::Array(vec![url.as_str().into(), offset.into(), len.into()])

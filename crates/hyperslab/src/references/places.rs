@@ -2,6 +2,8 @@
 
 use crate::hdf5_array::place;
 use crate::{Array, Dims, Error, Result};
+use hyperslab_array::ArrayError;
+use hyperslab_codec::room;
 use hyperslab_hdf5::data_layout::DataLayout;
 use hyperslab_hdf5::{Bytes, Dataset};
 use hyperslab_store::{Key, RangeRead};
@@ -22,16 +24,28 @@ pub(super) fn stored_chunks(array: &Array) -> Result<Option<Vec<StoredChunk>>> {
     }
 }
 
+/// Chunks of HDF5 up to this size are read through the pages that its reader keeps: small ones are
+/// often in a page with metadata, which saves a request.
+const IN_PAGES: u64 = 1 << 20;
+
 /// Bytes of the file.
 pub(super) fn read(array: &Array, offset: u64, len: u64) -> Result<Bytes> {
-    if let Some(dataset) = array.as_hdf5() {
+    if let Some(dataset) = array.as_hdf5()
+        && len <= IN_PAGES
+    {
         let source = dataset.file().source();
         return Ok(source.read("a chunk", offset.saturating_sub(source.base()), len)?);
     }
     let file = array.file().ok_or_else(not_a_file)?;
-    let mut bytes = vec![0; usize::try_from(len).map_err(|_| not_a_file())?];
+    let bytes = usize::try_from(len).ok().and_then(room::zeros::<u8>);
+    let mut bytes = bytes.ok_or_else(|| no_memory(array, len))?;
     file.store().read_ranges(Key::new(file.key())?, None, &mut [RangeRead { offset, buf: &mut bytes }])?;
     Ok(bytes.into())
+}
+
+pub(super) fn no_memory(array: &Array, bytes: u64) -> Error {
+    let what = "chunks that are written into references (a smaller --inline keeps them in the file)";
+    ArrayError::Memory { array: array.layout().name().into(), what, bytes }.into()
 }
 
 pub(super) fn not_a_file() -> Error {

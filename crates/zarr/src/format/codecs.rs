@@ -196,6 +196,7 @@ pub(super) fn normalized(
             arrays.push(codec.clone()).map_err(|error| codec_problem(field, error))?;
         }
         let codec = codec.codec();
+        codec.check_encoder().map_err(|error| codec_problem(field, error))?;
         match codec.to_v3() {
             Some(value) => Ok(Json::from(&value)),
             None => invalid!("{field}: Zarr v3 has no codec \"{}\"", codec.name()),

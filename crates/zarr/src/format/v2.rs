@@ -230,6 +230,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
                     arrays.push(codec.clone()).map_err(|error| codec_problem(field, error))?;
                 }
                 let codec = codec.codec();
+                codec.check_encoder().map_err(|error| codec_problem(field, error))?;
                 match codec.to_v2() {
                     Some(value) => Ok(Json::from(&value)),
                     None => invalid!("{field}: Zarr v2 has no codec \"{}\"", codec.name()),

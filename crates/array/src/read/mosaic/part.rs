@@ -43,12 +43,36 @@ pub(super) struct Hit {
     pub(super) steps: Dims,
 }
 
-/// A sub-selection of a source, and where it goes, in bytes from some base.
+/// A sub-selection of a source, and where it goes, in bytes from some base. Steps are positive.
 pub(super) struct SubRead {
     pub(super) selection: Selection,
     pub(super) shape: Dims,
     pub(super) strides: Strides,
     pub(super) offset: isize,
+}
+
+impl SubRead {
+    /// Number of elements.
+    pub(super) fn count(&self) -> u64 {
+        self.shape.iter().copied().fold(1, u64::saturating_mul)
+    }
+
+    /// The elements that lie inside an array of `shape`. `None`: none does.
+    pub(super) fn inside(&self, shape: &[u64]) -> Option<SubRead> {
+        let clip = |(axis, extent): (&AxisSelection, &u64)| {
+            let rest = extent.checked_sub(axis.first)?;
+            let len = rest.div_ceil(axis.step.unsigned_abs().max(1)).min(axis.len);
+            (len > 0).then_some(AxisSelection { len, ..*axis })
+        };
+        let axes: SmallVec<[AxisSelection; 8]> =
+            self.selection.axes().iter().zip(shape).map(clip).collect::<Option<_>>()?;
+        Some(SubRead {
+            shape: axes.iter().filter(|axis| !axis.dropped).map(|axis| axis.len).collect(),
+            selection: Selection::of(axes, Vec::new()),
+            strides: self.strides.clone(),
+            offset: self.offset,
+        })
+    }
 }
 
 /// How a part is read. Elements are numbered in the order of the pattern.

@@ -5,7 +5,9 @@
 //! 2. Where they do not cover the selection, or may overlap, fill the output with fill value first.
 //! 3. Read part by part. Parts that are known to be apart are read by several threads, one each;
 //!    otherwise one after the other, each by all threads.
-//! 4. A part whose two patterns have the same form (but for axes of one element) is read by
+//! 4. Elements beyond a source that became smaller are the source's fill value, as in HDF5's library
+//!    where it reads them.
+//! 5. A part whose two patterns have the same form (but for axes of one element) is read by
 //!    sub-selections of the source, straight to the output. Of any other the elements that are
 //!    needed are gathered in memory, in the order of the pattern, and scattered from there; so are
 //!    those of another type, which are converted in between.
@@ -142,11 +144,16 @@ impl MosaicRequest<'_> {
         let options =
             ReadOptions { threads, verify: self.verify, fortran: false, interrupt, cache: self.cache };
         let read = |sub: SubRead, base: *mut u8| {
-            check_inside(layout, part, source, &sub.selection)?;
-            // SAFETY: the caller gives memory that has room for all sub-reads: the output, of which
-            // they cover a part, or a buffer made for them.
-            let mut target =
-                unsafe { Target::from_raw(base.wrapping_offset(sub.offset), &sub.shape, &sub.strides) };
+            let base = base.wrapping_offset(sub.offset);
+            let inside = sub.inside(source.shape());
+            if inside.as_ref().is_none_or(|inside| inside.count() < sub.count()) {
+                // SAFETY: the caller gives memory that has room for all sub-reads: the output, of which
+                // they cover a part, or a buffer made for them.
+                unsafe { strided::fill(&sub.shape, &sub.strides, source.fill().bytes(), base) };
+            }
+            let Some(sub) = inside else { return Ok(()) };
+            // SAFETY: as above.
+            let mut target = unsafe { Target::from_raw(base, &sub.shape, &sub.strides) };
             (self.read)(source, &sub.selection, &mut target, options, Some(nesting))
         };
         if let How::Direct = how {
@@ -274,8 +281,8 @@ fn open(layout: &ArrayLayout, part: &Overlap<'_>) -> Result<Option<SourceArray>,
     Ok(opened)
 }
 
-/// The source's pattern, which has as many elements as the part. If the source became smaller,
-/// some lie beyond it: [`check_inside`] refuses to read them.
+/// The source's pattern, which has as many elements as the part. If the source became smaller, some
+/// lie beyond it.
 fn pattern_of<'p>(
     layout: &ArrayLayout,
     part: &Overlap<'p>,
@@ -298,29 +305,6 @@ fn pattern_of<'p>(
 /// How many elements a part has, all in all.
 fn wanted(layout: &ArrayLayout, part: &Overlap<'_>) -> u64 {
     part.piece.target.count().or_else(|| element_count(layout.shape())).unwrap_or(u64::MAX)
-}
-
-/// Refuses to read what a source does not have.
-fn check_inside(
-    layout: &ArrayLayout,
-    part: &Overlap<'_>,
-    source: &ArrayLayout,
-    selection: &Selection,
-) -> Result<(), ArrayError> {
-    let end = |axis: &AxisSelection| {
-        let reach = axis.len.saturating_sub(1).saturating_mul(axis.step.unsigned_abs());
-        axis.first.saturating_add(reach).saturating_add(1)
-    };
-    let ends: Dims = selection.axes().iter().map(end).collect();
-    if ends.iter().zip(source.shape()).all(|(end, len)| end <= len) {
-        return Ok(());
-    }
-    let (name, shape, wanted) = (source.name(), source.shape(), wanted(layout, part));
-    let why = format!(
-        "'{name}': {wanted} elements are wanted, and of these now those up to {ends:?}; the shape is {shape:?}: the \
-         array became smaller"
-    );
-    Err(fail(layout, part, why.into()))
 }
 
 /// What [`explain`] is told of.
@@ -355,7 +339,9 @@ pub(crate) fn explain(
         let how = part.how(&pattern, is_same(&opened, layout));
         let element = if let How::Direct = how { layout.dtype().size() } else { source.dtype().size() };
         part.for_each_read(&how, &pattern, (strides, element), &mut |sub| {
-            check_inside(layout, part, source, &sub.selection)?;
+            let inside = sub.inside(source.shape());
+            filled = filled.saturating_add(sub.count() - inside.as_ref().map_or(0, SubRead::count));
+            let Some(sub) = inside else { return Ok(()) };
             let mut given = sub.strides.iter();
             let stride =
                 |axis: &AxisSelection| if axis.dropped { 0 } else { given.next().copied().unwrap_or(0) };

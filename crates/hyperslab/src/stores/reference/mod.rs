@@ -19,6 +19,7 @@
 mod document;
 mod fsspec;
 mod generate;
+mod pages;
 mod parquet;
 mod records;
 mod refs;

@@ -6,89 +6,192 @@
 //! | `offset`, `size` | bytes of it; both 0: all of it |
 //! | `raw` | the bytes themselves; null: see `path` |
 //!
-//! A row with neither is of a chunk that is absent. The crate that reads Parquet trusts what a file
-//! says of itself: sizes are checked before, and a panic there is an error here.
+//! A row with neither is of a chunk that is absent.
+//!
+//! The crate that reads Parquet trusts what a file says of itself: sizes are checked before, and a
+//! panic there is an error here. A few bytes can stand for millions of rows, or for one long text in
+//! each. Rows that share a text in the file share it in memory, and the memory of all rows has a
+//! bound.
 
+use super::pages;
 use bytes::Bytes;
-use parquet::basic::Type;
-use parquet::column::reader::ColumnReader;
-use parquet::data_type::ByteArray;
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The most bytes that the columns of a file may be. 10 000 references, the usual number, are some
 /// MB even where each has a URL of its own.
-const LARGEST: i64 = 256 << 20;
+const LARGEST: u64 = 256 << 20;
+
+/// The most bytes that the rows of a file may take in memory: some five million rows.
+pub(super) const MOST_MEMORY: usize = 256 << 20;
+
+/// Memory of a row, here and in [`Record`](super::records).
+const ROW: usize = 48;
+
+/// Memory of a text, without its bytes, which are counted with the columns.
+const TEXT: usize = 96;
+
+/// Rows that are read at once.
+const BATCH: usize = 8192;
 
 /// What a file holds, row by row. A column that is not there has no rows.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
-    pub(super) path: Vec<Option<ByteArray>>,
+    pub(super) path: Texts,
     pub(super) offset: Vec<i64>,
     pub(super) size: Vec<i64>,
-    pub(super) raw: Vec<Option<ByteArray>>,
+    pub(super) raw: Texts,
+}
+
+/// The texts of rows, each text once where the file has it once.
+#[derive(Debug, Default)]
+pub(super) struct Texts {
+    /// For each row the number of its text, or [`NULL`].
+    rows: Vec<u32>,
+    values: Vec<ByteArray>,
+    /// Numbers by address and length. `values` keeps the bytes where they are.
+    numbers: HashMap<(usize, usize), u32>,
+}
+
+const NULL: u32 = u32::MAX;
+
+impl Texts {
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The number of a row's text.
+    pub(super) fn number(&self, row: usize) -> Option<u32> {
+        self.rows.get(row).copied().filter(|number| *number != NULL)
+    }
+
+    /// The text of a row.
+    pub(super) fn get(&self, row: usize) -> Option<&ByteArray> {
+        self.values.get(self.number(row)? as usize)
+    }
+
+    /// All texts, in the order of their numbers.
+    pub(super) fn into_values(self) -> Vec<ByteArray> {
+        self.values
+    }
+
+    fn push(&mut self, text: ByteArray, memory: &mut Memory) -> Result<(), Fault> {
+        let bytes = text.data();
+        let address = if bytes.is_empty() { 0 } else { bytes.as_ptr() as usize };
+        let next = self.values.len() as u32;
+        let number = *self.numbers.entry((address, bytes.len())).or_insert(next);
+        if number == next {
+            memory.take(TEXT)?;
+            self.values.push(text);
+        }
+        self.rows.push(number);
+        Ok(())
+    }
+}
+
+/// Why a file is not read.
+enum Fault {
+    Parquet(ParquetError),
+    Other(String),
+}
+
+impl From<ParquetError> for Fault {
+    fn from(error: ParquetError) -> Self {
+        Fault::Parquet(error)
+    }
+}
+
+impl From<String> for Fault {
+    fn from(why: String) -> Self {
+        Fault::Other(why)
+    }
+}
+
+/// Bytes of memory that rows may still take.
+struct Memory(usize);
+
+impl Memory {
+    fn take(&mut self, bytes: usize) -> Result<(), Fault> {
+        self.0 = self.0.checked_sub(bytes).ok_or_else(too_much)?;
+        Ok(())
+    }
+}
+
+/// The error where rows take too much memory.
+pub(super) fn too_much() -> String {
+    format!(
+        "its rows take more than {MOST_MEMORY} bytes of memory: write files of fewer rows (a smaller record_size)"
+    )
 }
 
 /// Reads a file of at most `most` rows.
 pub(super) fn read(file: Bytes, most: usize) -> Result<Columns, String> {
     match catch_unwind(AssertUnwindSafe(|| columns(file, most))) {
-        Ok(Ok(columns)) => columns,
-        Ok(Err(error)) => Err(error.to_string()),
+        Ok(Ok(columns)) => Ok(columns),
+        Ok(Err(Fault::Parquet(error))) => Err(error.to_string()),
+        Ok(Err(Fault::Other(why))) => Err(why),
         Err(_) => Err("it is damaged".into()),
     }
 }
 
-fn columns(file: Bytes, most: usize) -> Result<Result<Columns, String>, ParquetError> {
-    let reader = SerializedFileReader::new(file)?;
+fn columns(file: Bytes, most: usize) -> Result<Columns, Fault> {
+    let reader = SerializedFileReader::new(file.clone())?;
     let mut columns = Columns::default();
-    let mut left = most;
+    let (mut before, mut bytes, mut memory) = (0usize, LARGEST, Memory(MOST_MEMORY));
     for number in 0..reader.num_row_groups() {
         let group = reader.get_row_group(number)?;
         let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(usize::MAX);
-        let Some(rest) = left.checked_sub(rows) else {
-            return Ok(Err(format!("it has more than the {most} rows that '.zmetadata' says")));
-        };
-        left = rest;
-        let bytes = |column: &parquet::file::metadata::ColumnChunkMetaData| column.uncompressed_size();
-        let total = group.metadata().columns().iter().map(bytes).fold(0, i64::saturating_add);
-        if !(0..=LARGEST).contains(&total) {
-            return Ok(Err(format!("its columns are more than {LARGEST} bytes")));
+        if rows > most.saturating_sub(before) {
+            return Err(format!("it has more than the {most} rows that '.zmetadata' says").into());
         }
+        memory.take(rows.saturating_mul(ROW))?;
         for (n, column) in group.metadata().columns().iter().enumerate() {
             let description = column.column_descr();
             let name = description.path().string();
-            if !matches!(name.as_str(), "path" | "offset" | "size" | "raw") {
-                continue;
-            }
-            if description.max_rep_level() > 0 || description.max_def_level() > 1 {
-                return Ok(Err(format!("its column '{name}' has lists or members")));
-            }
-            let found = values(group.get_column_reader(n)?, rows, description.max_def_level() == 0)?;
-            let found = match found {
-                Ok(found) if found.len() == rows => found,
-                Ok(found) => return Ok(Err(format!("'{name}' has {} of {rows} values", found.len()))),
-                Err(kind) => return Ok(Err(format!("its column '{name}' is of type {kind}"))),
+            let into = match name.as_str() {
+                "path" => Column::Texts(&mut columns.path),
+                "raw" => Column::Texts(&mut columns.raw),
+                "offset" => Column::Numbers(&mut columns.offset),
+                "size" => Column::Numbers(&mut columns.size),
+                _ => continue,
             };
-            match name.as_str() {
-                "path" | "raw" => {
-                    let texts: Option<Vec<_>> = found.into_iter().map(Value::text).collect();
-                    let Some(texts) = texts else {
-                        return Ok(Err(format!("its column '{name}' holds numbers")));
-                    };
-                    if name == "path" { &mut columns.path } else { &mut columns.raw }.extend(texts);
-                }
-                _ => {
-                    let numbers: Option<Vec<_>> = found.into_iter().map(Value::number).collect();
-                    let Some(numbers) = numbers else {
-                        return Ok(Err(format!("its column '{name}' holds text")));
-                    };
-                    if name == "offset" { &mut columns.offset } else { &mut columns.size }.extend(numbers);
-                }
+            if description.max_rep_level() > 0 || description.max_def_level() > 1 {
+                return Err(format!("its column '{name}' has lists or members").into());
             }
+            bytes = bytes
+                .checked_sub(decoded(&file, column)?)
+                .ok_or_else(|| format!("its columns are more than {LARGEST} bytes"))?;
+            into.read(
+                &name,
+                (before, rows),
+                group.get_column_reader(n)?,
+                description.max_def_level() == 0,
+                &mut memory,
+            )?;
         }
+        before += rows;
     }
-    Ok(Ok(columns))
+    Ok(columns)
+}
+
+/// Bytes of a column's pages when they are decoded.
+fn decoded(file: &[u8], column: &ColumnChunkMetaData) -> Result<u64, Fault> {
+    let (start, len) = column.byte_range();
+    let range = usize::try_from(start).ok().zip(usize::try_from(start.saturating_add(len)).ok());
+    let pages = range.and_then(|(start, end)| file.get(start..end));
+    let decoded = pages.map_or(Err("it ends before its columns"), pages::decoded);
+    Ok(decoded.map_err(|why| why.to_owned())?)
+}
+
+/// A column, and where its values go.
+enum Column<'a> {
+    Texts(&'a mut Texts),
+    Numbers(&'a mut Vec<i64>),
 }
 
 enum Value {
@@ -97,69 +200,153 @@ enum Value {
     Text(ByteArray),
 }
 
-impl Value {
-    fn text(self) -> Option<Option<ByteArray>> {
-        match self {
-            Value::Null => Some(None),
-            Value::Text(text) => Some(Some(text)),
-            Value::Number(_) => None,
+impl Column<'_> {
+    /// Reads all rows of a group, behind those before.
+    fn read(
+        mut self,
+        name: &str,
+        (before, rows): (usize, usize),
+        column: ColumnReader,
+        required: bool,
+        memory: &mut Memory,
+    ) -> Result<(), Fault> {
+        let (found, room) = match &mut self {
+            Column::Texts(texts) => (texts.len(), texts.rows.try_reserve_exact(rows)),
+            Column::Numbers(numbers) => (numbers.len(), numbers.try_reserve_exact(rows)),
+        };
+        if found != before {
+            return Err(format!("it has two columns '{name}'").into());
         }
+        room.map_err(|_| format!("there is no memory for {rows} rows"))?;
+        let mut push = |value: Value| self.push(name, value, memory);
+        let kind = match column {
+            ColumnReader::ByteArrayColumnReader(reader) => {
+                return each(reader, name, rows, required, &mut |text| {
+                    push(text.map_or(Value::Null, Value::Text))
+                });
+            }
+            ColumnReader::Int64ColumnReader(reader) => {
+                return each(reader, name, rows, required, &mut |number| {
+                    push(number.map_or(Value::Null, Value::Number))
+                });
+            }
+            ColumnReader::Int32ColumnReader(reader) => {
+                return each(reader, name, rows, required, &mut |number| {
+                    push(number.map_or(Value::Null, |number| Value::Number(number.into())))
+                });
+            }
+            // pandas writes a column of nothing but NaN so.
+            ColumnReader::DoubleColumnReader(reader) => {
+                return each(reader, name, rows, required, &mut |number| {
+                    push(number.filter(|n| !n.is_nan()).map_or(Value::Null, |n| Value::Number(n as i64)))
+                });
+            }
+            ColumnReader::BoolColumnReader(_) => "BOOLEAN",
+            ColumnReader::Int96ColumnReader(_) => "INT96",
+            ColumnReader::FloatColumnReader(_) => "FLOAT",
+            ColumnReader::FixedLenByteArrayColumnReader(_) => "FIXED_LEN_BYTE_ARRAY",
+        };
+        Err(format!("its column '{name}' is of type {kind}").into())
     }
 
-    /// What is missing is 0, as it is where bytes are written in the file.
-    fn number(self) -> Option<i64> {
-        match self {
-            Value::Null => Some(0),
-            Value::Number(number) => Some(number),
-            Value::Text(_) => None,
+    fn push(&mut self, name: &str, value: Value, memory: &mut Memory) -> Result<(), Fault> {
+        match (self, value) {
+            (Column::Texts(texts), Value::Null) => texts.rows.push(NULL),
+            (Column::Texts(texts), Value::Text(text)) => texts.push(text, memory)?,
+            (Column::Texts(_), Value::Number(_)) => {
+                return Err(format!("its column '{name}' holds numbers").into());
+            }
+            // Nothing is 0, as it is where bytes are written in the file.
+            (Column::Numbers(numbers), Value::Null) => numbers.push(0),
+            (Column::Numbers(numbers), Value::Number(number)) => numbers.push(number),
+            (Column::Numbers(_), Value::Text(_)) => {
+                return Err(format!("its column '{name}' holds text").into());
+            }
         }
+        Ok(())
     }
 }
 
-/// All values of a column. `Err`: the type, if it is none of those that are written.
-fn values(
-    column: ColumnReader,
+/// Calls `take` with the value of each row, `None` where it is null.
+fn each<T: DataType>(
+    mut reader: ColumnReaderImpl<T>,
+    name: &str,
     rows: usize,
     required: bool,
-) -> Result<Result<Vec<Value>, Type>, ParquetError> {
-    let (mut levels, mut found) = (Vec::new(), Vec::new());
-    macro_rules! all {
-        ($reader:expr, $value:expr) => {{
-            let mut reader = $reader;
-            let mut values = Vec::new();
-            let mut records = 0;
-            while records < rows {
-                let levels = (!required).then_some(&mut levels);
-                let (more, _, _) = reader.read_records(rows - records, levels, None, &mut values)?;
-                if more == 0 {
-                    break;
-                }
-                records += more;
-            }
-            found.extend(values.into_iter().map($value));
-        }};
-    }
-    match column {
-        ColumnReader::ByteArrayColumnReader(reader) => all!(reader, Value::Text),
-        ColumnReader::Int64ColumnReader(reader) => all!(reader, Value::Number),
-        ColumnReader::Int32ColumnReader(reader) => all!(reader, |number: i32| Value::Number(number.into())),
-        // pandas writes a column of nothing but NaN so.
-        ColumnReader::DoubleColumnReader(reader) => {
-            all!(reader, |number: f64| if number.is_nan() {
-                Value::Null
-            } else {
-                Value::Number(number as i64)
-            })
+    take: &mut dyn FnMut(Option<T::T>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let (mut levels, mut values) = (Vec::new(), Vec::new());
+    let mut read = 0;
+    while read < rows {
+        levels.clear();
+        values.clear();
+        let nulls = (!required).then_some(&mut levels);
+        let (more, _, _) = reader.read_records((rows - read).min(BATCH), nulls, None, &mut values)?;
+        if more == 0 {
+            return Err(format!("'{name}' has {read} of {rows} values").into());
         }
-        ColumnReader::BoolColumnReader(_) => return Ok(Err(Type::BOOLEAN)),
-        ColumnReader::Int96ColumnReader(_) => return Ok(Err(Type::INT96)),
-        ColumnReader::FloatColumnReader(_) => return Ok(Err(Type::FLOAT)),
-        ColumnReader::FixedLenByteArrayColumnReader(_) => return Ok(Err(Type::FIXED_LEN_BYTE_ARRAY)),
+        read += more;
+        let mut found = values.drain(..);
+        if required {
+            found.try_for_each(|value| take(Some(value)))?;
+            continue;
+        }
+        for level in &levels {
+            let value = if *level == 0 { None } else { found.next() };
+            take(value)?;
+        }
     }
-    if required {
-        return Ok(Ok(found));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parquet::data_type::{ByteArrayType, Int64Type};
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+    use std::sync::Arc;
+
+    /// A file of `rows` rows that all have these bytes, or none.
+    fn file(rows: usize, raw: Option<&[u8]>) -> Bytes {
+        let schema = "message refs { OPTIONAL BYTE_ARRAY raw; REQUIRED INT64 offset; }";
+        let schema = Arc::new(parse_message_type(schema).unwrap());
+        let mut stored = Vec::new();
+        let mut writer = SerializedFileWriter::new(&mut stored, schema, Arc::default()).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        let values =
+            vec![ByteArray::from(raw.unwrap_or_default().to_vec()); if raw.is_some() { rows } else { 0 }];
+        let levels = vec![i16::from(raw.is_some()); rows];
+        column.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None).unwrap();
+        column.close().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<Int64Type>().write_batch(&vec![7; rows], None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+        writer.close().unwrap();
+        stored.into()
     }
-    let mut found = found.into_iter();
-    let next = |level: &i16| if *level == 0 { Some(Value::Null) } else { found.next() };
-    Ok(Ok(levels.iter().map_while(next).collect()))
+
+    #[test]
+    fn rows_share_texts() {
+        let rows = 2 * BATCH + 5;
+        let found = read(file(rows, Some(&[b'x'; 1000])), rows).unwrap();
+        assert_eq!((found.raw.len(), found.offset.len(), found.path.len()), (rows, rows, 0));
+        assert_eq!((found.raw.get(rows - 1).unwrap().data(), found.offset[rows - 1]), (&[b'x'; 1000][..], 7));
+        assert_eq!((found.raw.number(3), found.raw.number(rows)), (Some(0), None));
+        assert_eq!(found.raw.into_values().len(), 1);
+        let empty = read(file(9, None), 9).unwrap();
+        assert_eq!((empty.raw.len(), empty.raw.get(0), empty.raw.into_values().len()), (9, None, 0));
+    }
+
+    #[test]
+    fn rows_have_a_bound() {
+        let most = MOST_MEMORY / ROW;
+        assert!(Memory(MOST_MEMORY).take(most * ROW).is_ok());
+        let why = read(file(most + 1, None), usize::MAX).unwrap_err();
+        assert!(why.contains("more than 268435456 bytes of memory"), "{why}");
+        let why = read(file(10, None), 9).unwrap_err();
+        assert!(why.contains("more than the 9 rows"), "{why}");
+    }
 }

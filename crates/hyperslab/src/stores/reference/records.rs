@@ -15,8 +15,9 @@ use super::refs::{Odd, Ref};
 use super::template::shown;
 use ::parquet::data_type::ByteArray;
 use bytes::Bytes;
+use hyperslab_codec::room;
 use hyperslab_store::fork::{Mutex, RwLock};
-use hyperslab_store::{BrokenReference, Key, Next, Opening, Result, Store, StoreError, Unread};
+use hyperslab_store::{BrokenReference, Key, Next, Opening, Operation, Result, Store, StoreError, Unread};
 use hyperslab_zarr::Json;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -31,8 +32,14 @@ const MOST_ROWS: u64 = 10_000_000;
 /// Bytes of files that are kept.
 const KEPT: usize = 128 << 20;
 
-/// No URL.
+/// No URL: the chunk is absent.
 const NONE: u32 = u32::MAX;
+
+/// No URL: the row has bytes.
+const RAW: u32 = NONE - 1;
+
+/// No URL: the row names no object.
+const ODD: u32 = NONE - 2;
 
 /// Which file: the number of its array, and its own.
 type File = (usize, u64);
@@ -41,16 +48,17 @@ type File = (usize, u64);
 #[derive(Debug)]
 struct Record {
     rows: Vec<Row>,
-    raw: BTreeMap<u32, Box<[u8]>>,
+    /// Bytes that rows have. Rows may share them.
+    raw: Vec<ByteArray>,
     /// Rows that name no object: their text, and the reason.
-    odd: BTreeMap<u32, (String, &'static str)>,
+    odd: Vec<(String, &'static str)>,
     memory: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    /// [`NONE`]: the bytes are in `raw`, or the chunk is absent.
     target: u32,
+    /// With [`RAW`] or [`ODD`]: the place in [`Record::raw`] or [`Record::odd`].
     offset: u64,
     len: u64,
 }
@@ -150,16 +158,17 @@ impl Records {
                 }
             }
         };
-        let row = u32::try_from(chunk % self.rows).unwrap_or(u32::MAX);
-        Ok(match record.rows.get(row as usize) {
-            _ if record.raw.contains_key(&row) => {
-                record.raw.get(&row).map(|bytes| Ref::Inline(Cow::Owned(bytes.to_vec())))
-            }
-            _ if record.odd.contains_key(&row) => record
-                .odd
-                .get(&row)
-                .map(|(text, why)| Ref::Odd(Odd { text: Cow::Owned(text.clone()), why: Cow::Borrowed(why) })),
+        let row = usize::try_from(chunk % self.rows).unwrap_or(usize::MAX);
+        Ok(match record.rows.get(row) {
             None | Some(Row { target: NONE, .. }) => None,
+            Some(Row { target: RAW, offset, .. }) => {
+                let bytes = record.raw.get(*offset as usize);
+                bytes.map(|bytes| Ref::Inline(Cow::Owned(bytes.data().to_vec())))
+            }
+            Some(Row { target: ODD, offset, .. }) => record
+                .odd
+                .get(*offset as usize)
+                .map(|(text, why)| Ref::Odd(Odd { text: Cow::Owned(text.clone()), why: Cow::Borrowed(why) })),
             Some(Row { target, offset: 0, len: 0 }) => Some(Ref::Whole(*target)),
             Some(Row { target, offset, len }) => Some(Ref::Part(*target, *offset, *len)),
         })
@@ -303,7 +312,11 @@ impl Records {
         let mut bytes: Vec<Result<Option<Vec<u8>>>> = Vec::new();
         self.store.open_all(&openings, &mut |n, opened| {
             bytes.resize_with(n, || Ok(None));
-            bytes.push(opened.and_then(|opened| opened.map(|opened| whole(&*opened)).transpose()));
+            bytes.push(opened.and_then(|opened| {
+                opened
+                    .map(|opened| whole(&*opened, keys.get(n).map_or("", String::as_str), &self.url))
+                    .transpose()
+            }));
         });
         let mut read = Vec::new();
         for ((file, key), bytes) in files.iter().zip(&keys).zip(bytes) {
@@ -328,14 +341,14 @@ impl Records {
     fn record(&self, file: Bytes) -> std::result::Result<Record, String> {
         let columns = parquet::read(file, usize::try_from(self.rows).unwrap_or(usize::MAX))?;
         let count = columns.path.len().max(columns.raw.len());
-        let (mut rows, mut raw, mut odd) = (Vec::with_capacity(count), BTreeMap::new(), BTreeMap::new());
+        let (mut rows, mut odd) = (Vec::new(), Vec::new());
+        rows.try_reserve_exact(count).map_err(|_| format!("there is no memory for {count} rows"))?;
         let mut memory = size_of::<Record>() + count * size_of::<Row>();
         for n in 0..count {
             let mut row = Row { target: NONE, offset: 0, len: 0 };
-            if let Some(bytes) = columns.raw.get(n).and_then(Option::as_ref) {
-                memory += bytes.len() + 64;
-                raw.insert(n as u32, bytes.data().into());
-            } else if let Some(path) = columns.path.get(n).and_then(Option::as_ref) {
+            if let Some(number) = columns.raw.number(n) {
+                row = Row { target: RAW, offset: number.into(), len: 0 };
+            } else if let Some(path) = columns.path.get(n) {
                 let at = |column: &[i64]| column.get(n).copied().unwrap_or_default();
                 let (offset, len) = (at(&columns.offset), at(&columns.size));
                 match reference(path, offset, len) {
@@ -344,12 +357,18 @@ impl Records {
                         let text = String::from_utf8_lossy(path.data());
                         let text = format!("{len} bytes at {offset} of '{}'", shown(&text));
                         memory += text.len() + 64;
-                        odd.insert(n as u32, (text, why));
+                        if memory > parquet::MOST_MEMORY {
+                            return Err(parquet::too_much());
+                        }
+                        row = Row { target: ODD, offset: odd.len() as u64, len: 0 };
+                        odd.push((text, why));
                     }
                 }
             }
             rows.push(row);
         }
+        let raw = columns.raw.into_values();
+        memory += raw.iter().map(|bytes| bytes.len() + 64).sum::<usize>();
         Ok(Record { rows, raw, odd, memory })
     }
 
@@ -362,7 +381,7 @@ impl Records {
         if let Some(number) = urls.numbers.get(&url) {
             return Ok(*number);
         }
-        let number = u32::try_from(urls.all.len()).ok().filter(|number| *number != NONE);
+        let number = u32::try_from(urls.all.len()).ok().filter(|number| *number < ODD);
         let number = number.ok_or("there are too many different URLs")?;
         urls.all.push(url.clone());
         urls.numbers.insert(url, number);
@@ -385,8 +404,8 @@ impl Array {
 }
 
 fn empty() -> Arc<Record> {
-    let (raw, odd) = (BTreeMap::new(), BTreeMap::new());
-    Arc::new(Record { rows: Vec::new(), raw, odd, memory: size_of::<Record>() })
+    let memory = size_of::<Record>();
+    Arc::new(Record { rows: Vec::new(), raw: Vec::new(), odd: Vec::new(), memory })
 }
 
 /// The URL, the offset and the length that a row says.
@@ -402,11 +421,16 @@ fn reference(path: &ByteArray, offset: i64, len: i64) -> std::result::Result<(&s
 }
 
 /// All bytes of an open object, or one more than [`LARGEST`].
-fn whole(opened: &dyn hyperslab_store::Opened) -> Result<Vec<u8>> {
+fn whole(opened: &dyn hyperslab_store::Opened, key: &str, url: &str) -> Result<Vec<u8>> {
     let size = usize::try_from(opened.size()).unwrap_or(usize::MAX).min(LARGEST + 1);
-    let mut bytes = vec![0; size];
+    let mut bytes = room::zeros(size).ok_or_else(|| no_memory(key, url))?;
     opened.read_ranges(&mut [hyperslab_store::RangeRead { offset: 0, buf: &mut bytes }])?;
     Ok(bytes)
+}
+
+fn no_memory(key: &str, url: &str) -> StoreError {
+    let (operation, source) = (Operation::Read, std::io::ErrorKind::OutOfMemory.into());
+    StoreError::Io { operation, key: key.to_owned(), url: url.to_owned(), source }
 }
 
 fn number(json: &Json) -> Option<u64> {

@@ -1,0 +1,212 @@
+//! How many bytes the pages of a Parquet column decode to.
+//!
+//! The crate that reads Parquet makes room for as many bytes as the header of a page says, and for as
+//! many values as the header of a dictionary says. A wrong number would end the process where there is
+//! no such memory, so the headers are looked at before. They are structures in Thrift's compact
+//! protocol: <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>.
+
+/// Structures in structures. The header of a page has three levels.
+const DEEPEST: usize = 8;
+
+/// DELTA_LENGTH_BYTE_ARRAY and DELTA_BYTE_ARRAY: the pages themselves say how many texts they have, and
+/// one byte can stand for a long text.
+const DELTA_TEXTS: [i64; 2] = [6, 7];
+
+/// The bytes of all pages when they are decoded. Fails (as text) where a header is damaged, where a
+/// dictionary says that it has more values than bytes, and for texts in an encoding without a bound.
+pub(super) fn decoded(column: &[u8]) -> Result<u64, &'static str> {
+    let (mut bytes, mut total) = (column, 0u64);
+    while !bytes.is_empty() {
+        let (header, rest) = Header::read(bytes).ok_or("the header of a page is damaged")?;
+        if header.encoding.is_some_and(|encoding| DELTA_TEXTS.contains(&encoding)) {
+            return Err(
+                "texts as differences (DELTA_BYTE_ARRAY) are not supported: write them plain, or with a dictionary",
+            );
+        }
+        total = total.saturating_add(header.decoded);
+        bytes = rest;
+    }
+    Ok(total)
+}
+
+/// The header of a page.
+struct Header {
+    /// Bytes of the page when it is decoded.
+    decoded: u64,
+    /// How its values are encoded.
+    encoding: Option<i64>,
+}
+
+impl Header {
+    /// Reads a header; gives what follows its page, too.
+    fn read(bytes: &[u8]) -> Option<(Header, &[u8])> {
+        let mut found = Numbers::default();
+        let mut reader = Reader { bytes };
+        reader.structure(0, 0, &mut found)?;
+        let decoded = u64::try_from(found.decoded?).ok()?;
+        let values = u64::try_from(found.dictionary.unwrap_or(0)).ok()?;
+        let rest = reader.bytes.get(usize::try_from(found.stored?).ok()?..)?;
+        (values <= decoded).then_some((Header { decoded, encoding: found.encoding }, rest))
+    }
+}
+
+/// Numbers in the header of a page.
+#[derive(Default)]
+struct Numbers {
+    decoded: Option<i64>,
+    /// Bytes behind the header.
+    stored: Option<i64>,
+    /// Values of a dictionary.
+    dictionary: Option<i64>,
+    encoding: Option<i64>,
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl Reader<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.bytes.split_first()?;
+        self.bytes = rest;
+        Some(*first)
+    }
+
+    fn skip(&mut self, len: u64) -> Option<()> {
+        self.bytes = self.bytes.get(usize::try_from(len).ok()?..)?;
+        Some(())
+    }
+
+    /// A number in groups of seven bits, the lowest first.
+    fn varint(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn signed(&mut self) -> Option<i64> {
+        let number = self.varint()?;
+        Some((number >> 1) as i64 ^ -((number & 1) as i64))
+    }
+
+    /// A structure, which is the field `parent` of another one at this depth.
+    fn structure(&mut self, parent: i64, depth: usize, found: &mut Numbers) -> Option<()> {
+        let mut field = 0;
+        loop {
+            let start = self.byte()?;
+            if start == 0 {
+                return Some(());
+            }
+            field = match start >> 4 {
+                0 => self.signed()?,
+                step => i64::checked_add(field, step.into())?,
+            };
+            let kind = start & 15;
+            let place = match (depth, parent, field) {
+                (0, _, 2) => &mut found.decoded,
+                (0, _, 3) => &mut found.stored,
+                (1, 7, 1) => &mut found.dictionary,
+                // The encoding in headers of pages, of dictionaries, and of pages in version 2.
+                (1, 5, 2) | (1, 7, 2) | (1, 8, 4) => &mut found.encoding,
+                _ => {
+                    self.value(kind, field, depth, found)?;
+                    continue;
+                }
+            };
+            if kind != 5 || place.replace(self.signed()?).is_some() {
+                return None;
+            }
+        }
+    }
+
+    /// Skips a value, but for what `found` wants of structures. Booleans of fields have no bytes.
+    fn value(&mut self, kind: u8, field: i64, depth: usize, found: &mut Numbers) -> Option<()> {
+        match kind {
+            1 | 2 => Some(()),
+            3 => self.skip(1),
+            4..=6 => self.varint().map(|_| ()),
+            7 => self.skip(8),
+            8 => {
+                let len = self.varint()?;
+                self.skip(len)
+            }
+            12 if depth < DEEPEST => self.structure(field, depth + 1, found),
+            9 | 10 if depth < DEEPEST => {
+                let start = self.byte()?;
+                let count = if start >> 4 == 15 { self.varint()? } else { u64::from(start >> 4) };
+                for _ in 0..count {
+                    match start & 15 {
+                        1 | 2 => self.skip(1)?,
+                        kind => self.value(kind, -1, depth + 1, found)?,
+                    }
+                }
+                Some(())
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decoded;
+
+    /// A page of data: a header that says 300 bytes, and `stored` bytes.
+    fn page(stored: u8) -> Vec<u8> {
+        let mut page = vec![0x15, 0, 0x15, 0xd8, 0x04, 0x15, stored * 2];
+        // A nested header with statistics: a text, a boolean, a list of numbers and one of booleans.
+        page.extend([
+            0x2c, 0x15, 20, 0x15, 16, 0x3c, 0x18, 2, b'a', b'b', 0x11, 0x19, 0x25, 2, 4, 0x19, 0x21, 1, 2, 0,
+            0, 0,
+        ]);
+        page.resize(page.len() + usize::from(stored), 7);
+        page
+    }
+
+    /// The header of a dictionary of `values` values in 40 bytes, all stored.
+    fn dictionary(values: u8) -> Vec<u8> {
+        let mut page = vec![0x15, 4, 0x15, 80, 0x15, 80, 0x4c, 0x15, values * 2, 0x15, 0, 0, 0];
+        page.resize(page.len() + 40, 7);
+        page
+    }
+
+    #[test]
+    fn sizes_of_pages() {
+        assert_eq!(decoded(&[]), Ok(0));
+        assert_eq!(decoded(&[page(5), page(0)].concat()), Ok(600));
+        assert_eq!(decoded(&[dictionary(40), page(5)].concat()), Ok(340));
+        // 2 GB.
+        let large = [0x15, 0, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0x15, 0, 0];
+        assert_eq!(decoded(&large), Ok(i32::MAX as u64));
+    }
+
+    #[test]
+    fn damaged_headers() {
+        assert!(decoded(&dictionary(41)).is_err());
+        let mut delta = page(5);
+        delta[11] = 14;
+        assert!(decoded(&delta).unwrap_err().contains("DELTA_BYTE_ARRAY"));
+        let whole = page(5);
+        for end in 1..whole.len() {
+            assert!(decoded(&whole[..end]).is_err(), "{end}");
+        }
+        for bad in [
+            // A negative size; a size that is said twice; a text as a size; no sizes.
+            &[0x15, 0, 0x15, 1, 0x15, 0, 0][..],
+            &[0x15, 0, 0x15, 2, 0x15, 0, 0x05, 6, 0, 0],
+            &[0x15, 0, 0x18, 0, 0x15, 0, 0],
+            &[0],
+            // Structures without end; a number without end.
+            &[0x9c; 60],
+            &[0xff; 60],
+        ] {
+            assert!(decoded(bad).is_err(), "{bad:?}");
+        }
+    }
+}
