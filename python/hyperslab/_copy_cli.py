@@ -52,6 +52,7 @@ _WORDS = (
     (r"^dest: ", "DST: "),
     (r"^source: ", "SRC: "),
     (r"; to create one, pass mode=.*$", ""),
+    (r"pass skip_unsupported=True", "pass --skip-unsupported"),
     (r"set overwrite to", "pass --overwrite to"),
     (r"run\(resume=True\), or hyperslab copy --resume", "--resume"),
     (r"plan\.discard\(\)", "CopyPlan.discard in Python"),

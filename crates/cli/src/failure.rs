@@ -120,6 +120,7 @@ impl Failure {
 fn in_options(text: String) -> String {
     const NAMES: [&str; 5] = ["chunks", "shards", "region", "overwrite", "max_memory"];
     let text = text.replace("set overwrite to", "pass --overwrite to");
+    let text = text.replace("pass skip_unsupported=True", "pass --skip-unsupported");
     match text.split_once(": ") {
         Some(("compressor", rest)) => format!("--codec: {rest}"),
         Some((name, rest)) if NAMES.contains(&name) => format!("--{}: {rest}", name.replace('_', "-")),
@@ -164,6 +165,10 @@ mod tests {
         assert_eq!(
             message("array 'a': set overwrite to replace"),
             "error: array 'a': pass --overwrite to replace"
+        );
+        assert_eq!(
+            message("array 'a': no; to leave it out, pass skip_unsupported=True"),
+            "error: array 'a': no; to leave it out, pass --skip-unsupported"
         );
     }
 

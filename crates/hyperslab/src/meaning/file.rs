@@ -14,6 +14,9 @@ use hyperslab_netcdf::netcdf4::{self, Dimension, Scale};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+/// See [`FileMeaning::is_encoding`].
+const LEAST_DIGIT: &str = "least_significant_digit";
+
 /// The meaning of a file's datasets (HDF5 or NetCDF) to programs that know variables, as xarray:
 /// names of axes, lengths, attributes. Keeps the facts that were found in the file so far.
 #[derive(Debug)]
@@ -73,6 +76,7 @@ impl FileMeaning {
             let names = self.names(dataset, variable.dimension_names.take())?;
             variable.shape = self.shape(dataset, &names)?;
             variable.dimension_names = Some(names.into_iter().map(Some).collect());
+            attributes.remove(LEAST_DIGIT);
             if let Some(json) = attributes.remove(FILL_VALUE) {
                 variable.missing = MissingValue::of_json(array, &json);
             }
@@ -83,6 +87,7 @@ impl FileMeaning {
 
     fn of_classic(&self, array: &Array, variable: &netcdf::Variable) -> Result<Variable> {
         let mut attributes = array.attributes()?.into_owned();
+        attributes.remove(LEAST_DIGIT);
         let missing = match attributes.remove(FILL_VALUE) {
             Some(json) => MissingValue::of_json(array, &json),
             None => MissingValue::None,
@@ -97,6 +102,12 @@ impl FileMeaning {
             missing,
             unreadable: Vec::new(),
         })
+    }
+
+    /// Returns `true` if an attribute of a variable says how it was stored: netCDF4-python writes the
+    /// digits that its quantization keeps. xarray has it among encodings, and does not copy it.
+    pub fn is_encoding(&self, attribute: &str) -> bool {
+        self.has_variables && attribute == LEAST_DIGIT
     }
 
     /// Returns `true` if a user has written this attribute of a node.
@@ -173,16 +184,17 @@ impl FileMeaning {
             }
             match attribute.value() {
                 Ok(Value::List(mut list)) if self.has_variables && list.len() == 1 => {
-                    json.set(name, list.pop().map_or(Json::Null, hdf5_json::value));
+                    let one = list.pop().unwrap_or(Value::Null);
+                    let is_shown = name != FILL_VALUE && is_text(attribute)?;
+                    json.set(name, hdf5_json::value(if is_shown { readable(one) } else { one }));
                 }
                 // NetCDF has no attribute without a value: text of no characters, or no numbers.
                 Ok(Value::Null) if self.has_variables && attribute.dataspace == Dataspace::Null => {
-                    let element = attribute.element()?;
-                    let is_text = matches!(
-                        element.kind,
-                        ElementKind::FixedString { .. } | ElementKind::VlenString { .. }
-                    );
-                    json.set(name, if is_text { "".into() } else { Json::Array(Vec::new()) });
+                    json.set(name, if is_text(attribute)? { "".into() } else { Json::Array(Vec::new()) });
+                }
+                // Programs for NetCDF show text in other encodings so, and compare bytes with a missing value.
+                Ok(value) if self.has_variables && name != FILL_VALUE && is_text(attribute)? => {
+                    json.set(name, hdf5_json::value(readable(value)));
                 }
                 Ok(value) => json.set(name, hdf5_json::value(value)),
                 Err(Hdf5Error::Unsupported { .. }) => unreadable.push(name.to_owned()),
@@ -266,6 +278,20 @@ impl FileMeaning {
         let found = Arc::new(found);
         let mut all = self.dimensions.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(all.entry(path.to_owned()).or_insert(found).clone())
+    }
+}
+
+fn is_text(attribute: &Attribute) -> Result<bool> {
+    let kind = attribute.element()?.kind;
+    Ok(matches!(kind, ElementKind::FixedString { .. } | ElementKind::VlenString { .. }))
+}
+
+/// Text as netCDF4-python and xarray show it: bytes that are not UTF-8 become the character U+FFFD.
+fn readable(value: Value) -> Value {
+    match value {
+        Value::Bytes(bytes) => Value::Text(String::from_utf8_lossy(&bytes).into_owned()),
+        Value::List(list) => Value::List(list.into_iter().map(readable).collect()),
+        value => value,
     }
 }
 

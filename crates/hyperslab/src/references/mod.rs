@@ -6,7 +6,8 @@
 //! numcodecs.
 //!
 //! Ranges of the file cannot say some arrays (text of any length, a filter without equal). A small
-//! one is written into the references, a large one is refused by name. [`chunks`] lists all that is
+//! one is written into the references, a large one is refused by name, and so are lists of numbers of
+//! any length, which no reader of Zarr v2 but this package reads. [`chunks`] lists all that is
 //! known, of any dataset.
 
 mod inlined;
@@ -60,7 +61,8 @@ pub fn references(node: &Node, options: &ReferenceOptions, ask: Option<Ask<'_>>)
         return Err(not_a_file());
     }
     let meaning = Meaning::of(node, std::iter::empty())?;
-    let mut all = All { meaning, options, ask, skipped: Vec::new(), refs: Refs::new() };
+    let has_others = matches!(node, Node::Group(_));
+    let mut all = All { meaning, options, ask, skipped: Vec::new(), refs: Refs::new(), has_others };
     match node {
         Node::Array(array) => all.add_array("", array)?,
         Node::Group(group) => {
@@ -68,7 +70,10 @@ pub fn references(node: &Node, options: &ReferenceOptions, ask: Option<Ask<'_>>)
             for Below { path, kind, .. } in group.below(None, ask)? {
                 check(ask)?;
                 match kind {
-                    NodeKind::Array => all.add_array(&path, &group.array(&path)?)?,
+                    NodeKind::Array => match group.array(&path)? {
+                        array if array.has_no_shape() => all.skip(&path, "it has no shape, and no elements"),
+                        array => all.add_array(&path, &array)?,
+                    },
                     NodeKind::Group => all.add_group(&path, &group.group(&path)?)?,
                     _ => {}
                 }
@@ -86,9 +91,15 @@ struct All<'a> {
     ask: Option<Ask<'a>>,
     refs: Refs,
     skipped: Vec<(String, String)>,
+    /// `true`: there are other arrays than the one that cannot be said.
+    has_others: bool,
 }
 
 impl All<'_> {
+    fn skip(&mut self, path: &str, why: &str) {
+        self.skipped.push((format!("/{path}"), why.to_owned()));
+    }
+
     fn add_group(&mut self, path: &str, group: &Group) -> Result<()> {
         let (attributes, _) = self.meaning.group_attributes(group)?;
         self.refs.push((zarr::join(path, ".zgroup"), r#"{"zarr_format": 2}"#.into()));
@@ -106,8 +117,9 @@ impl All<'_> {
         };
         match made {
             Err(error @ Error::Copy { .. }) if self.options.skip_unsupported => {
-                self.skipped.push((format!("/{path}"), error.to_string()));
+                self.skip(&path, &error.to_string());
             }
+            Err(error) if self.has_others => return Err(error.of_one()),
             made => self.refs.extend(made?),
         }
         Ok(())
