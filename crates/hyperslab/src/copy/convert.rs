@@ -25,7 +25,8 @@ const NO_MISSING: &str = "_FillValue left out, which xarray refuses for this ele
 const LONG_MEANINGS: &str = "names of enumeration values left out, because some have spaces";
 const NO_FILTERS: &str =
     "no filters in the copy: they take bytes for other elements, which readers of Zarr v3 do not do alike";
-const LISTS: &str = "elements are lists of numbers of any length, which xarray's own engine does not read";
+const LISTS: &str =
+    "elements are lists of numbers of any length: xarray's engine \"zarr\" refuses a dataset that has them";
 const NO_SHARDS: &str = "no shards in the copy, which Zarr v2 has not; each chunk is an object";
 const FLAT_SHARDS: &str = "shards of one level, with checksummed index, in place of the source's shards";
 const ONE_SHAPE: &str = "chunks of different shapes became chunks of the largest of these shapes";

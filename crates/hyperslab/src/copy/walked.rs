@@ -379,7 +379,7 @@ fn fill_rest(job: &Job, options: &CopyOptions<'_>) -> Result<()> {
 /// Compares the meaning of a copy's arrays with the source's arrays: names of axes, attributes, and
 /// the value that marks missing elements.
 fn verify_meaning(jobs: &[Job], promised: &[Variable], options: &CopyOptions<'_>) -> Result<()> {
-    let meaning = Meaning::Zarr { scalars: promised.iter().any(|variable| variable.is_variable) };
+    let meaning = Meaning::of_copy(promised.iter());
     for (job, promised) in jobs.iter().zip(promised) {
         options.check()?;
         let mut target = job.target.clone();

@@ -1,6 +1,6 @@
 //! Datasets of HDF5 and variables of NetCDF files as variables.
 
-use super::{FILL_VALUE, MissingValue, Variable};
+use super::{DIMENSIONS, FILL_VALUE, MissingValue, Variable};
 use crate::copy::specified;
 use crate::{
     Array, ArraySpec, Choice, DataFile, Dims, Error, Format, Group, Json, MemoryStore, Node, Result,
@@ -112,7 +112,12 @@ impl FileMeaning {
 
     /// Returns `true` if a user has written this attribute of a node.
     pub fn is_of_user(&self, attribute: &str) -> bool {
-        !netcdf4::is_reserved(attribute) || matches!(attribute, "CLASS" | "NAME") && !self.has_variables
+        match attribute {
+            "CLASS" | "NAME" => !self.has_variables,
+            // netCDF-C keeps this name for Zarr, and does not show it.
+            DIMENSIONS => !self.has_variables,
+            _ => !netcdf4::is_reserved(attribute),
+        }
     }
 
     /// The names of the unlimited dimensions that the group at a path defines.
@@ -308,6 +313,16 @@ fn by_length(shape: &[u64]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_that_are_no_text_become_readable() {
+        let list = Value::List(vec![Value::Bytes(b"\xb0C".to_vec()), Value::Text("\u{e9}".into())]);
+        assert_eq!(
+            readable(list),
+            Value::List(vec![Value::Text("\u{fffd}C".into()), Value::Text("\u{e9}".into())])
+        );
+        assert_eq!(readable(Value::Int(3)), Value::Int(3));
+    }
 
     #[test]
     fn axes_of_one_length_share_a_name() {

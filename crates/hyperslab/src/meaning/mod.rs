@@ -76,6 +76,11 @@ impl Meaning {
         }
     }
 
+    /// The meaning of a copy of these.
+    pub(crate) fn of_copy<'a>(mut variables: impl Iterator<Item = &'a Variable>) -> Meaning {
+        Meaning::Zarr { scalars: variables.any(|variable| variable.is_variable) }
+    }
+
     /// The array as a variable. `None`: a dataset that only stands for a dimension, without values.
     pub(crate) fn variable(&self, array: &Array) -> Result<Option<Variable>> {
         match (self, array.as_zarr()) {
