@@ -248,8 +248,8 @@ def raw(path: Path, seed: int, kind: str) -> None:
             return variable
 
         add("records", "f8", ("t", "x"), rng.random((n_t, n_x)))
-        # Text that is not UTF-8, and a name that NCZarr has, too.
-        latin = {"units": "°C".encode("latin-1"), "_nc_note": "mine"}
+        # Text that is not UTF-8.
+        latin = {"units": "°C".encode("latin-1")}
         add("latin", "f4", ("x",), rng.random(n_x), attributes=latin)
         file.setncattr("institution", "Météo".encode("latin-1"))
         add("every_attribute", "i4", ("x",), rng.integers(0, 9, n_x))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,21 +68,20 @@ def test_scalars_beside_arrays_without_names_stay_plain(tmp_path: Path) -> None:
     root.create_array("version", shape=(), dtype="i4", fill_value=5)
     hs.copy(tmp_path / "v3", tmp_path / "v2", zarr_format=2, verify=True)
     assert json.loads((tmp_path / "v2/version/.zarray").read_text())["fill_value"] == 5
-    assert not (tmp_path / "v2/version/.zattrs").exists()
+    assert dict(hs.open_array(tmp_path / "v2/version", mode="r").attrs) == {}
 
 
 # ---- missing values
 
 
 def test_missing_text_of_fixed_length(tmp_path: Path) -> None:
-    want = np.array(["a", np.nan, "b"], object)
     made = xr.Dataset({"t": ("x", np.array(["a", "none", "b"]))})
     made.to_zarr(tmp_path / "v2", zarr_format=2, encoding={"t": {"_FillValue": "none"}})
     hs.copy(tmp_path / "v2", tmp_path / "v3", zarr_format=3, verify=True)
     hs.copy(tmp_path / "v3", tmp_path / "back", zarr_format=2, verify=True)
     for name in ("v3", "back"):
         for engine in ENGINES:
-            np.testing.assert_array_equal(opened(tmp_path / name, engine).t.values, want)
+            assert opened(tmp_path / name, engine).t.fillna("").values.tolist() == ["a", "", "b"]
 
 
 @pytest.fixture
@@ -234,7 +235,9 @@ def lists(tmp_path: Path) -> Path:
 
 def test_lists_of_numbers(lists: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     report = hs.copy(lists, tmp_path / "v2", zarr_format=2, verify=True)
-    assert [note for note in report.notes if 'engine "zarr" refuses' in note and note.endswith(": /lists, /one")]
+    assert [
+        note for note in report.notes if 'engine "zarr" refuses' in note and note.endswith(": /lists, /one")
+    ]
     found = opened(tmp_path / "v2", Engine)
     assert [row.tolist() for row in found.lists.values] == [[1, 2], [3]]
     assert found.one.values.item().tolist() == [4, 5]
@@ -244,8 +247,8 @@ def test_lists_of_numbers(lists: Path, tmp_path: Path, capfd: pytest.CaptureFixt
     assert "/lists': its elements are lists of numbers" in capfd.readouterr().err
     assert command("index", lists, "-o", document, "--skip-unsupported") == 0
     assert "left out /lists: " in capfd.readouterr().err
-    for engine in ("kerchunk", Engine):
-        assert opened(str(document), engine).a.values.tolist() == [1, 2]
+    with xr.open_dataset(str(document), engine="kerchunk") as found:
+        assert found.a.values.tolist() == [1, 2]
 
 
 @pytest.fixture
@@ -276,16 +279,18 @@ def test_datasets_without_a_shape_are_left_out(
         hs.copy(hs.open(f"{unsaid}/empty", mode="r"), tmp_path / "alone")
 
 
-def test_refusals_say_how_to_go_on(unsaid: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_refusals_say_how_to_go_on(unsaid: Path, tmp_path: Path) -> None:
     refused = r"'/inner/long': floats of 80 bits .*; to leave it out, pass "
     for make in (hs.copy, hs.plan_copy):
         with pytest.raises(InvalidArgumentError, match=refused + "skip_unsupported=True$"):
             make(unsaid, tmp_path / "v3")
     for arguments in (
-        ("copy", unsaid, tmp_path / "v3"),
-        ("copy", unsaid, tmp_path / "v3", "--resume"),
-        ("index", unsaid, "-o", tmp_path / "refs.json"),
+        ["copy", unsaid, tmp_path / "v3"],
+        ["copy", unsaid, tmp_path / "v3", "--resume"],
+        ["index", unsaid, "-o", tmp_path / "refs.json"],
     ):
-        assert command(*arguments) in (1, 2)
-        assert "to leave it out, pass --skip-unsupported\n" in capfd.readouterr().err
+        program = [sys.executable, "-m", "hyperslab", *map(str, arguments)]
+        run = subprocess.run(program, capture_output=True, text=True)
+        assert run.returncode in (1, 2)
+        assert run.stderr.endswith("; to leave it out, pass --skip-unsupported\n")
     assert command("copy", unsaid, tmp_path / "v3", "--skip-unsupported") == 0
