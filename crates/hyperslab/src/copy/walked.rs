@@ -10,6 +10,7 @@ use super::temporary::Beside;
 use super::transfer::{Job, Transfer};
 use super::{CopyOptions, CopyReport, Copying, Phase, Shards, hdf5, shown, stored};
 use crate::meaning::{Meaning, Variable, differing_attributes, ome};
+use crate::references::NO_SHAPE;
 use crate::{Array, Below, Error, Format, Group, Index, Json, Node, NodeKind, Result, Source, WriteOptions};
 use hyperslab_store::{Ask, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation, Creation};
@@ -33,7 +34,6 @@ pub(super) struct Member {
     pub(super) window: Window,
 }
 
-const NO_SHAPE: &str = "datasets without a shape left out, which Zarr has not";
 const NO_ATTRIBUTE: &str = "attributes left out, whose type has no words in JSON";
 
 /// The source, and what its copy is to be. Paths are relative to the source.
@@ -214,7 +214,7 @@ impl<'o> Walked<'o> {
     fn add(&mut self, meaning: &Meaning, path: String, node: Node) -> Result<()> {
         match node {
             Node::Array(array) if array.has_no_shape() => {
-                self.notes.entry(NO_SHAPE).or_default().push(shown(&path));
+                self.report.skipped.push((shown(&path), NO_SHAPE.into()));
                 Ok(())
             }
             Node::Array(array) => self.add_array(meaning, path, array),

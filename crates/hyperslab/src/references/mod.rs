@@ -30,6 +30,9 @@ use std::sync::Arc;
 /// file cannot say it.
 const MOST_INLINED: u64 = 1 << 20;
 
+/// Why a dataset of HDF5 is left out that has no shape.
+pub(crate) const NO_SHAPE: &str = "it has no shape, and no elements";
+
 /// Options of [`references`].
 #[derive(Clone, Debug, Default)]
 pub struct ReferenceOptions {
@@ -71,7 +74,7 @@ pub fn references(node: &Node, options: &ReferenceOptions, ask: Option<Ask<'_>>)
                 check(ask)?;
                 match kind {
                     NodeKind::Array => match group.array(&path)? {
-                        array if array.has_no_shape() => all.skip(&path, "it has no shape, and no elements"),
+                        array if array.has_no_shape() => all.skip(&path, NO_SHAPE),
                         array => all.add_array(&path, &array)?,
                     },
                     NodeKind::Group => all.add_group(&path, &group.group(&path)?)?,
