@@ -1,4 +1,4 @@
-"""What copies and references mean where a file has what one of the formats has no words for."""
+"""Copies and references of files that hold something one of the formats has no words for."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_plans_verify_meaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert plan.differs == ()
     assert hs.CopyPlan.from_json(plan.to_json()) == plan
     plan.run(verify=True)
-    # Documents that are not those of the plan.
+    # Somebody changes a document of the copy.
     shutil.rmtree(tmp_path / "v2")
     from hyperslab._copy_place import Place
 
