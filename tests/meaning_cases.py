@@ -142,6 +142,10 @@ def _numbers(made: Made, sizes: dict[str, int]) -> None:
     if made.kind == "zarr":
         add("pairs", dims, rng.random(shape) + 1j * rng.random(shape))
         add("halves", dims, rng.random(shape).astype("f2"))
+        # Zeros, which are the fill value that marks nothing.
+        records = np.zeros(sizes["x"], [("a", "i4"), ("b", "f8")])
+        records[1:] = (7, 0.5)
+        add("records", ("x",), records)
 
 
 def _times(made: Made, count: int) -> None:
@@ -244,6 +248,10 @@ def raw(path: Path, seed: int, kind: str) -> None:
             return variable
 
         add("records", "f8", ("t", "x"), rng.random((n_t, n_x)))
+        # Text that is not UTF-8.
+        latin = {"units": "°C".encode("latin-1")}
+        add("latin", "f4", ("x",), rng.random(n_x), attributes=latin)
+        file.setncattr("institution", "Météo".encode("latin-1"))
         add("every_attribute", "i4", ("x",), rng.integers(0, 9, n_x))
         _attributes(file["every_attribute"], kind)
         add("uncounted", "f4", ("nothing", "x"), rng.random((3, n_x)))
@@ -352,6 +360,12 @@ def raw(path: Path, seed: int, kind: str) -> None:
         add(
             "squeezed", "f4", ("t", "x"), rng.random((n_t, n_x)), zlib=True, shuffle=True, chunksizes=(1, n_x)
         )
+        add("quantized", "f4", ("x",), rng.random(n_x), least_significant_digit=2)
+        pair = file.createCompoundType(np.dtype([("a", "i4"), ("b", "f8")], align=True), "pair_t")
+        records = np.zeros(n_x, pair.dtype)
+        records["a"][1:] = 3
+        add("pairs", pair, ("x",), records)
+        add("shorter_pairs", pair, ("u",))[0] = records[1]
         for name in ("inner", "inner/deep"):
             group = file.createGroup(name)
             group.title = f"group {name}"
@@ -418,6 +432,18 @@ def raw_zarr(path: Path, seed: int, version: int) -> None:
     add("nested", ("x",), rng.random(n_x), 0.0, tree={"a": [1, {"b": None}], "flag": True})
     add("times", ("x",), np.arange(n_x), 0, units="days since 2000-01-01", calendar="standard")
     add("truth", ("x",), rng.random(n_x) < 0.5, False)
+    if version == 2:
+        add("fixed", ("x",), rng.choice(np.array(["a", "none", "été"]), n_x), "none")
+        return
+    records = np.zeros(n_x, [("a", "i4"), ("b", "f8")])
+    add("records", ("x",), records, records[0])
+    # Not written: fill value, which is no missing value.
+    unwritten = np.array((3, 0.5), records.dtype)[()]
+    options: dict[str, Any] = {"dimension_names": ("x",), "shape": (n_x,), "chunks": (1,)}
+    root.create_array("records_unwritten", dtype=records.dtype, fill_value=unwritten, **options)
+    root.create_array("scalar_unwritten", dtype="i4", shape=(), fill_value=5)
+    octets = root.create_array("octets", dtype="variable_length_bytes", **options)
+    octets[...] = np.array([b"", b"a", b"bc", b"", b""], object)[:n_x]
 
 
 # ---- what there is

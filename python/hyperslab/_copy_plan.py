@@ -245,6 +245,8 @@ class CopyPlan:
     """What differs from the source without having been asked for."""
     skipped: tuple[tuple[str, str], ...] = ()
     """What is left out because it cannot be copied: paths, and why."""
+    differs: tuple[str, ...] = ()
+    """How the metadata of the copy means something else than the source: verification fails where it does."""
     overwrite: bool = False
     """Whether what is at the destination is replaced."""
     is_into: bool = False
@@ -352,7 +354,9 @@ class CopyPlan:
             facts["arrays"] = tuple(_array(array) for array in facts["arrays"])
             for name in ("documents", "skipped"):
                 facts[name] = tuple(tuple(pair) for pair in facts[name])
-            return cls(**{**facts, "notes": tuple(facts["notes"]), "storage_options": storage_options})
+            for name in ("notes", "differs"):
+                facts[name] = tuple(facts.get(name, ()))
+            return cls(**{**facts, "storage_options": storage_options})
         except (TypeError, KeyError, AttributeError) as error:
             raise InvalidArgumentError(f"no plan of a copy: {error!r}") from error
 
@@ -588,6 +592,7 @@ def plan_copy(
         options=json.dumps(options),
         notes=tuple(found["notes"]),
         skipped=tuple(found["skipped"]),
+        differs=tuple(found["differs"]),
         overwrite=bool(overwrite),
         is_into=target is not None,
         storage_options=storage_options,

@@ -142,8 +142,12 @@ def run(
     copied = time.monotonic()
     if verify:
         run_stage(_compare_task, plan.verification, None, _Told(plan, "verify", progress))
+        if plan.differs:
+            raise VerificationError(f"{plan.destination}: the copy differs: {plan.differs[0]}")
     verified = time.monotonic() - copied if verify else None
     place.finish(plan)
+    if verify and not plan.is_into and not place.holds_documents(plan):
+        raise VerificationError(f"{plan.destination}: the metadata there is not what was written")
     _kept.drop(job.key)
     return CopyRun(ran, skipped, plan.groups, len(plan.arrays), plan.bytes, copied - begun, verified)
 

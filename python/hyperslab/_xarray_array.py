@@ -52,6 +52,11 @@ class StoredArray(BackendArray):
 
     def _read(self, meaning: _native._Meaning | None, selection: tuple[Any, ...]) -> Any:
         found = self._array[selection] if meaning is None else self._array._get(meaning, selection)
+        if self.dtype.kind == "O" and meaning is None and not any(isinstance(at, slice) for at in selection):
+            # One element may be an array itself.
+            made = np.empty((), object)
+            made[()] = found
+            return made
         # One element of text is `str`, which is no array.
         return np.asarray(found, self.dtype) if isinstance(found, str) else found
 
@@ -80,13 +85,7 @@ class FileArrayAdapter(StoredArray):
     def _values(self, meaning: _native._Meaning | None, selection: tuple[Any, ...]) -> Any:
         if self.shape != self._array.shape:
             return self._padded(meaning, selection)
-        found = super()._read(meaning, selection)
-        if self.dtype.kind == "O" and meaning is None and not any(isinstance(at, slice) for at in selection):
-            # One element may be an array itself.
-            made = np.empty((), object)
-            made[()] = found.decode("utf-8", "surrogateescape") if self._is_text else found
-            return made
-        return self._converted(found)
+        return self._converted(super()._read(meaning, selection))
 
     def _converted(self, found: Any) -> Any:
         if self._is_text:

@@ -50,6 +50,8 @@ class _FileVariable(NamedTuple):
     dimensions: tuple[str, ...]
     shape: tuple[int, ...]
     attributes: list[_native.AttributeHandle]
+    encoding: list[_native.AttributeHandle]
+    """Attributes that say how it was stored."""
 
 
 class FileTree:
@@ -163,9 +165,10 @@ class FileReader(AbstractDataStore):
         self._tree.root.close()
 
     def _variable(self, variable: _FileVariable) -> Variable:
-        _, array, dimensions, shape, handles = variable
+        _, array, dimensions, shape, handles, stored = variable
         facts, dtype = array._facts, array.dtype
-        attributes = _attributes(handles, f"variable {array.name!r} of {self._tree.source}")
+        owner = f"variable {array.name!r} of {self._tree.source}"
+        attributes = _attributes(handles, owner)
         text = is_text(dtype)
         encoding: dict[str, Any] = {}
         if text:
@@ -192,8 +195,7 @@ class FileReader(AbstractDataStore):
             encoding["chunksizes"] = chunks
             if chunks is not None:
                 encoding["preferred_chunks"] = dict(zip(dimensions, chunks, strict=True))
-        if "least_significant_digit" in attributes:
-            encoding["least_significant_digit"] = attributes.pop("least_significant_digit")
+        encoding.update(_attributes(stored, owner))
         encoding["source"] = self._tree.source
         encoding["original_shape"] = shape
         data = indexing.LazilyIndexedArray(FileArrayAdapter(array, dtype, shape, text))
@@ -265,7 +267,8 @@ def _attribute(name: str, handle: _native.AttributeHandle) -> Any:
         texts = [_text(raw[at : at + dtype.itemsize]) for at in range(0, len(raw), dtype.itemsize)]
         return texts[0] if count == 1 else texts
     if is_text(dtype):
-        texts = np.ravel(attribute_value(handle)).tolist()
+        found = np.ravel(attribute_value(handle)).tolist()
+        texts = [_text(text.encode("utf-8", "surrogateescape")) for text in found]
         return texts[0] if count == 1 else texts
     if dtype.kind not in "biufc":
         value = attribute_value(handle)

@@ -5,8 +5,9 @@
 const NAMES: [&str; 7] = ["chunks", "shards", "region", "overwrite", "max_memory", "order", "threads"];
 
 /// Advice of the library, and the same here.
-const ADVICE: [(&str, &str); 9] = [
+const ADVICE: [(&str, &str); 10] = [
     ("set overwrite to", "pass --overwrite to"),
+    ("pass skip_unsupported=True", "pass --skip-unsupported"),
     ("pass storage_options={\"anon\": True}", "set AWS_SKIP_SIGNATURE=true (GOOGLE_…, AZURE_…)"),
     ("pass storage_options={\"account_name\": …}", "set AZURE_STORAGE_ACCOUNT"),
     (
@@ -50,6 +51,10 @@ mod tests {
             ("max_memory: too little", "--max-memory: too little"),
             ("compressor: no", "--codec: no"),
             ("array 'a': set overwrite to replace", "array 'a': pass --overwrite to replace"),
+            (
+                "array 'a': no; to leave it out, pass skip_unsupported=True",
+                "array 'a': no; to leave it out, pass --skip-unsupported",
+            ),
             (
                 "The bucket is in region 'x': pass storage_options={\"region\": \"x\"}",
                 "The bucket is in region 'x': set AWS_REGION=x",

@@ -11,7 +11,7 @@ use hyperslab_array::{
     StreamOptions, Target, WriteOptions, Writer, WriterOptions,
 };
 use hyperslab_codec::{ByteOrder, DataType};
-use hyperslab_hdf5 as hdf5;
+use hyperslab_hdf5::{self as hdf5, dataspace::Dataspace};
 use hyperslab_netcdf as netcdf;
 use hyperslab_store::{Ask, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, Structure, ZarrError};
@@ -184,6 +184,11 @@ impl Array {
         }
         *self = new;
         Ok(())
+    }
+
+    /// Returns `true` for a dataset of HDF5 that has no shape, and so no elements.
+    pub(crate) fn has_no_shape(&self) -> bool {
+        self.as_hdf5().is_some_and(|dataset| matches!(dataset.dataspace(), Dataspace::Null))
     }
 
     /// Deletes the array.

@@ -131,6 +131,9 @@ pub enum Error {
         /// The system's reason.
         source: io::Error,
     },
+    /// What cannot be copied is one array or group of many.
+    #[error("{0}; to leave it out, pass skip_unsupported=True")]
+    Unsupported(Box<Error>),
     /// An array cannot be copied as asked.
     #[error("array '{array}': {why}")]
     Copy {
@@ -156,6 +159,24 @@ pub enum Error {
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl Error {
+    /// Returns `true` if the error is about one array or group that has no equal in the format of a copy,
+    /// or cannot be read here.
+    pub(crate) fn is_of_one(&self) -> bool {
+        matches!(
+            self,
+            Error::Copy { .. }
+                | Error::Hdf5(Hdf5Error::Unsupported { .. })
+                | Error::Zarr(ZarrError::Unsupported { .. } | ZarrError::Metadata { .. })
+        )
+    }
+
+    /// The error about one of many, which says how to go on with the others.
+    pub(crate) fn of_one(self) -> Error {
+        if self.is_of_one() { Error::Unsupported(Box::new(self)) } else { self }
+    }
 }
 
 impl From<ZarrError> for Error {

@@ -101,6 +101,10 @@ pub(crate) fn attributes(attributes: &[Attribute]) -> Json {
 
 fn value(attribute: &Attribute) -> Json {
     if let Some(text) = attribute.text() {
+        // Elements are compared with the bytes of a missing value.
+        if attribute.name == "_FillValue" && std::str::from_utf8(&attribute.bytes).is_err() {
+            return Json::Array(attribute.bytes.iter().map(|byte| u64::from(*byte).into()).collect());
+        }
         return text.trim_end_matches('\0').into();
     }
     let dtype = attribute.external.dtype();

@@ -79,9 +79,9 @@ const VARIABLE: u32 = 11;
 const ATTRIBUTE: u32 = 12;
 
 impl Attribute {
-    /// Its text, if it is text; each byte that is not UTF-8 is written `\xNN`.
+    /// Its text, if it is text. As netCDF4-python shows it, bytes that are not UTF-8 become U+FFFD.
     pub fn text(&self) -> Option<String> {
-        (self.external == External::Char).then(|| lossless(&self.bytes))
+        (self.external == External::Char).then(|| String::from_utf8_lossy(&self.bytes).into_owned())
     }
 }
 
@@ -226,7 +226,7 @@ mod tests {
             let time = Dimension { name: "time".into(), len: 0, unlimited: true };
             let x = Dimension { name: "x".into(), len: 5, unlimited: false };
             assert_eq!(header.dimensions, [time, x]);
-            assert_eq!(header.attributes[0].text().unwrap(), "a caf\\xe9!");
+            assert_eq!(header.attributes[0].text().unwrap(), "a caf\u{fffd}!");
             assert_eq!((header.attributes[1].text(), header.attributes[1].bytes.len()), (None, 0));
             let [t, v] = &header.variables[..] else { panic!("two variables") };
             assert_eq!(

@@ -82,7 +82,7 @@ pub(crate) fn outline_copy_into<'py>(
 
 fn outline_facts<'py>(py: Python<'py>, found: &Outline) -> PyResult<Bound<'py, PyDict>> {
     let arrays = found.arrays.iter().map(|array| array_facts(py, array)).collect::<PyResult<Vec<_>>>()?;
-    dict!(py, found { groups, documents, notes, skipped }, "arrays": arrays,)
+    dict!(py, found { groups, documents, notes, skipped, differs }, "arrays": arrays,)
 }
 
 fn array_facts<'py>(py: Python<'py>, array: &OutlinedArray) -> PyResult<Bound<'py, PyDict>> {

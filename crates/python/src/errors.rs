@@ -186,7 +186,11 @@ pub(crate) fn array(py: Python<'_>, error: &ArrayError) -> PyErr {
 
 /// An error of a hierarchy.
 pub(crate) fn zarr(py: Python<'_>, error: &ZarrError) -> PyErr {
-    let message = error.to_string();
+    zarr_class(py, error, error.to_string())
+}
+
+/// An error of Zarr. `message` comes from the outermost error.
+fn zarr_class(py: Python<'_>, error: &ZarrError, message: String) -> PyErr {
     let class = match error {
         ZarrError::Store(error) => return store(py, error),
         ZarrError::Array(error) => return array(py, error),
@@ -266,6 +270,11 @@ pub(crate) fn any(py: Python<'_>, error: &Error) -> PyErr {
         Error::OnlyRead { .. } => "ReadOnlyError",
         Error::NodeKind { wanted: "a group", .. } => "ContainsArrayError",
         Error::NodeKind { .. } => "NodeTypeValidationError",
+        Error::Unsupported(error) => match &**error {
+            Error::Hdf5(error) => return hdf5_class(py, error, message),
+            Error::Zarr(error) => return zarr_class(py, error, message),
+            _ => "InvalidArgumentError",
+        },
         Error::Location { .. } => "UnsupportedError",
         Error::Destination { .. } => "DestinationError",
         Error::Mismatch { .. } => "VerificationError",

@@ -34,8 +34,8 @@ pub(crate) fn carried_attributes(py: Python<'_>, array: &ArrayHandle, zarr_forma
     Ok(found.to_text(None))
 }
 
-/// A variable: names of its axes, its shape, and its attributes.
-type Variable<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>, Vec<AttributeHandle>);
+/// A variable: names of its axes, its shape, its attributes, and attributes that say how it was stored.
+type Variable<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>, Vec<AttributeHandle>, Vec<AttributeHandle>);
 
 #[pymethods]
 impl FileMeaning {
@@ -63,7 +63,9 @@ impl FileMeaning {
         let shape = PyTuple::new(py, &*found.shape)?;
         let mut attributes = attributes_of_array(py, &array)?;
         attributes.retain(|attribute| self.inner.is_of_user(attribute.name()));
-        Ok(Some((names, shape, attributes)))
+        let (encoding, attributes) =
+            attributes.into_iter().partition(|attribute| self.inner.is_encoding(attribute.name()));
+        Ok(Some((names, shape, attributes, encoding)))
     }
 
     /// The attributes of a group that users have written.

@@ -25,6 +25,8 @@ const NO_MISSING: &str = "_FillValue left out, which xarray refuses for this ele
 const LONG_MEANINGS: &str = "names of enumeration values left out, because some have spaces";
 const NO_FILTERS: &str =
     "no filters in the copy: they take bytes for other elements, which readers of Zarr v3 do not do alike";
+const LISTS: &str =
+    "elements are lists of numbers of any length: xarray's engine \"zarr\" refuses a dataset that has them";
 const NO_SHARDS: &str = "no shards in the copy, which Zarr v2 has not; each chunk is an object";
 const FLAT_SHARDS: &str = "shards of one level, with checksummed index, in place of the source's shards";
 const ONE_SHAPE: &str = "chunks of different shapes became chunks of the largest of these shapes";
@@ -106,6 +108,9 @@ pub(super) fn convert(
     let (dtype, stored) = (array.dtype(), facts.order);
 
     let vlen = ragged::kind(facts.vlen, name, format)?;
+    if !same_format && matches!(vlen, Some(VlenKind::Array(_))) {
+        copying.note(LISTS);
+    }
 
     // v2 has the stored order in the element type, v3 in the serializer.
     let mut spec = ArraySpec::new(format.zarr()?, shape, dtype.with_order(stored));

@@ -11,6 +11,7 @@ use super::structures::Repack;
 use super::temporary::Beside;
 use super::transfer::Job;
 use super::{CopyOptions, CopyPlan, Member, Walked, shown, stored};
+use crate::meaning::Meaning;
 use crate::{Array, Error, Key, MemoryStore, Node, Result, Store};
 use hyperslab_codec::ByteOrder;
 use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation, Creation};
@@ -36,6 +37,8 @@ pub struct Outline {
     pub notes: Vec<String>,
     /// What is left out because it cannot be copied: paths, and why.
     pub skipped: Vec<(String, String)>,
+    /// How the metadata means something else than the source. Verification fails where there is any.
+    pub differs: Vec<String>,
 }
 
 /// How an array is copied.
@@ -104,16 +107,22 @@ pub fn outline(
             Some(ask),
         )?;
     }
-    let mut arrays = Vec::new();
+    let (mut arrays, mut differs) = (Vec::new(), Vec::new());
+    let meaning = Meaning::of_copy(walked.arrays.iter().map(|member| &member.variable));
     // Temporary arrays of all arrays may be on the disk together.
     let mut taken = 0u64;
-    for Member { path, array, spec, window, .. } in &walked.arrays {
+    for Member { path, array, variable, spec, window } in &walked.arrays {
         options.check()?;
         check_rest(array, window, spec)?;
         let target =
             zarr::Array::create_with(nowhere.clone(), path, spec.clone(), Creation::Unseen, Some(ask))?;
+        let target = target.into();
+        let found = meaning.variable(&target)?;
+        if let Some(differing) = found.and_then(|found| variable.difference(array, &found, &target)) {
+            differs.push(format!("array '{}': {differing}", shown(path)));
+        }
         let stored = if objects(array) <= MOST_COUNTED { stored(array, Some(ask))?.1 } else { 0 };
-        let job = Job::planned(path, array, target.into(), stored, window);
+        let job = Job::planned(path, array, target, stored, window);
         let mut geometry = geometry(&job, &means, Some(ask))?;
         geometry.temporary = geometry.temporary.map(|(reach, room)| (reach, room.saturating_sub(taken)));
         let outlined = crew.outlined(path, &job, geometry);
@@ -136,7 +145,8 @@ pub fn outline(
         documents.push((key, text.map_err(|_| Error::Options("a document is no text".into()))?));
     }
     let report = walked.report;
-    Ok(Outline { groups: report.groups, documents, arrays, notes: report.notes, skipped: report.skipped })
+    let (groups, notes, skipped) = (report.groups, report.notes, report.skipped);
+    Ok(Outline { groups, documents, arrays, notes, skipped, differs })
 }
 
 /// What a copy of `options.region` of an array into a region of an array that exists will be. Both have
@@ -161,7 +171,8 @@ pub fn outline_into(
     let zarr = target.as_zarr().ok_or_else(|| Error::Options("the target is no array of Zarr".into()))?;
     let name = if zarr.format() == zarr::Format::V2 { ".zarray" } else { "zarr.json" };
     let documents = vec![(name.to_owned(), zarr.to_json().to_text(None))];
-    Ok(Outline { groups: 0, documents, arrays: vec![outlined], notes: Vec::new(), skipped: Vec::new() })
+    let (notes, skipped, differs) = (Vec::new(), Vec::new(), Vec::new());
+    Ok(Outline { groups: 0, documents, arrays: vec![outlined], notes, skipped, differs })
 }
 
 /// Refuses a copy that has to write behind the end of its source: no task does that.

@@ -150,15 +150,21 @@ fn put(part: &[u8], inner: &Block, whole: &mut [u8], outer: &Block, size: usize)
 /// must then be written: Zarr v2 has `null` where no element is missing, which reads as zero.
 pub(super) fn fills_differ(job: &Job) -> Result<bool> {
     let (source, target) = (&job.source, &job.target);
-    if job.repack.is_some() {
-        return Ok(false);
-    }
     if target.vlen().is_some() {
         // No bytes of fill value are text without characters, as `null` is.
         let own = source.node().absent_text()?;
         return Ok(own.unwrap_or_default() != target.fill().unwrap_or_default());
     }
-    Ok(fill_in(source, target).is_some())
+    Ok(fill_of(job).is_some())
+}
+
+/// [`fill_in`], also where elements are structures.
+pub(super) fn fill_of(job: &Job) -> Option<Vec<u8>> {
+    let Some(repack) = &job.repack else { return fill_in(&job.source, &job.target) };
+    let mut fill = job.source.layout().fill().bytes().to_vec();
+    let len = repack.apply(&mut fill);
+    fill.truncate(len);
+    (fill != job.target.layout().fill().bytes()).then_some(fill)
 }
 
 /// The fill value of a source, as an element of a target of numbers; `None`: the target has the same.

@@ -4,14 +4,14 @@
 use super::convert::{Notes, convert};
 use super::place::Room;
 use super::region::{Region, Window};
-use super::stored::fill_in;
+use super::stored::fill_of;
 use super::structures::Repack;
 use super::temporary::Beside;
 use super::transfer::{Job, Transfer};
 use super::{CopyOptions, CopyReport, Copying, Phase, Shards, hdf5, shown, stored};
-use crate::meaning::{Meaning, Variable, ome};
+use crate::meaning::{Meaning, Variable, differing_attributes, ome};
+use crate::references::NO_SHAPE;
 use crate::{Array, Below, Error, Format, Group, Index, Json, Node, NodeKind, Result, Source, WriteOptions};
-use hyperslab_hdf5::Hdf5Error;
 use hyperslab_store::{Ask, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation, Creation};
 use std::cmp::Ordering;
@@ -165,11 +165,12 @@ impl<'o> Walked<'o> {
                 _ => open(&group, &below).map(|node| opened.push((path.clone(), node))),
             };
             match added {
-                Err(error) if options.skip_unsupported && is_unsupported(&error) => {
+                Err(error) if options.skip_unsupported && error.is_of_one() => {
                     self.report.skipped.push((shown(path), error.to_string()));
                     skipped = (*kind == NodeKind::Group).then(|| format!("{path}/"));
                 }
-                added => added?,
+                Err(error) => return Err(error.of_one()),
+                Ok(()) => {}
             }
         }
         let arrays = opened.iter().filter_map(|(_, node)| match node {
@@ -180,10 +181,11 @@ impl<'o> Walked<'o> {
         for (path, node) in opened {
             options.check()?;
             match self.add(&meaning, path.clone(), node) {
-                Err(error) if options.skip_unsupported && is_unsupported(&error) => {
+                Err(error) if options.skip_unsupported && error.is_of_one() => {
                     self.report.skipped.push((shown(&path), error.to_string()));
                 }
-                added => added?,
+                Err(error) => return Err(error.of_one()),
+                Ok(()) => {}
             }
         }
         let format = self.copied_format();
@@ -211,6 +213,10 @@ impl<'o> Walked<'o> {
     /// A group without what is below it, or an array.
     fn add(&mut self, meaning: &Meaning, path: String, node: Node) -> Result<()> {
         match node {
+            Node::Array(array) if array.has_no_shape() => {
+                self.report.skipped.push((shown(&path), NO_SHAPE.into()));
+                Ok(())
+            }
             Node::Array(array) => self.add_array(meaning, path, array),
             Node::Group(group) => {
                 let (attributes, unreadable) = meaning.group_attributes(&group)?;
@@ -260,7 +266,8 @@ impl<'o> Walked<'o> {
             false if path.is_empty() => Creation::New,
             false => Creation::Inside,
         };
-        for (path, attributes) in &self.groups {
+        let groups = std::mem::take(&mut self.groups);
+        for (path, attributes) in &groups {
             options.check()?;
             let (place, attributes) = (zarr::join(base, path), attributes.clone());
             zarr::Group::create_with(store.clone(), &place, format, attributes, how(path), ask)?;
@@ -295,14 +302,15 @@ impl<'o> Walked<'o> {
         let report = &mut self.report;
         let total = report.bytes;
         transfer.run(Phase::Copy, total, &mut |job, error| match job.target.path() != base {
-            true if options.skip_unsupported && is_unsupported(&error) => {
+            true if options.skip_unsupported && error.is_of_one() => {
                 job.target.delete()?;
                 report.arrays -= 1;
                 report.bytes = report.bytes.saturating_sub(job.bytes());
                 report.skipped.push((job.name.clone(), error.to_string()));
                 Ok(())
             }
-            _ => Err(error),
+            true => Err(error.of_one()),
+            false => Err(error),
         })?;
         for job in &jobs {
             fill_rest(job, options)?;
@@ -315,6 +323,14 @@ impl<'o> Walked<'o> {
             let start = Instant::now();
             transfer.run(Phase::Verify, self.report.bytes, &mut |_, error| Err(error))?;
             verify_meaning(&jobs, &promised, options)?;
+            for (path, attributes) in &groups {
+                options.check()?;
+                let found =
+                    zarr::Group::open(store, &zarr::join(base, path), Some(format), Consolidation::Ignore)?;
+                if let Some(differs) = differing_attributes(attributes, found.attributes()) {
+                    return Err(different(shown(path), &differs));
+                }
+            }
             self.report.verified = Some(start.elapsed());
         }
         self.report.block_bytes = transfer.block_bytes();
@@ -332,10 +348,10 @@ impl<'o> Walked<'o> {
 fn fill_rest(job: &Job, options: &CopyOptions<'_>) -> Result<()> {
     let (window, target) = (&job.window, &job.target);
     let is_filled = window.shape.as_slice() == target.shape();
-    if is_filled || job.repack.is_some() || target.vlen().is_some() {
+    if is_filled || target.vlen().is_some() {
         return Ok(());
     }
-    let Some(fill) = fill_in(&job.source, target) else { return Ok(()) };
+    let Some(fill) = fill_of(job) else { return Ok(()) };
     for axis in 0..window.shape.len() {
         options.check()?;
         // The copied part of axes before this one, the rest of this one, and all of axes behind it.
@@ -363,8 +379,7 @@ fn fill_rest(job: &Job, options: &CopyOptions<'_>) -> Result<()> {
 /// Compares the meaning of a copy's arrays with the source's arrays: names of axes, attributes, and
 /// the value that marks missing elements.
 fn verify_meaning(jobs: &[Job], promised: &[Variable], options: &CopyOptions<'_>) -> Result<()> {
-    let has_names = promised.iter().any(|variable| variable.is_variable);
-    let meaning = Meaning::Zarr { has_names };
+    let meaning = Meaning::of_copy(promised.iter());
     for (job, promised) in jobs.iter().zip(promised) {
         options.check()?;
         let mut target = job.target.clone();
@@ -375,25 +390,18 @@ fn verify_meaning(jobs: &[Job], promised: &[Variable], options: &CopyOptions<'_>
         }
         let Some(found) = meaning.variable(&target)? else { continue };
         if let Some(differs) = promised.difference(&job.source, &found, &target) {
-            return Err(Error::Copy { array: job.name.clone(), why: format!("the copy differs: {differs}") });
+            return Err(different(job.name.clone(), &differs));
         }
     }
     Ok(())
 }
 
-fn open(group: &Group, below: &Below) -> Result<Node> {
-    group.open_below(below)?.into_node()
+fn different(array: String, differs: &str) -> Error {
+    Error::Copy { array, why: format!("the copy differs: {differs}") }
 }
 
-/// Whether the error is about one array that has no equal in the destination's format, or cannot be
-/// read here.
-fn is_unsupported(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Copy { .. }
-            | Error::Hdf5(Hdf5Error::Unsupported { .. })
-            | Error::Zarr(zarr::ZarrError::Unsupported { .. } | zarr::ZarrError::Metadata { .. })
-    )
+fn open(group: &Group, below: &Below) -> Result<Node> {
+    group.open_below(below)?.into_node()
 }
 
 /// The first names, and how many more there are.

@@ -1,6 +1,6 @@
 //! Datasets of HDF5 and variables of NetCDF files as variables.
 
-use super::{FILL_VALUE, MissingValue, Variable};
+use super::{DIMENSIONS, FILL_VALUE, MissingValue, Variable};
 use crate::copy::specified;
 use crate::{
     Array, ArraySpec, Choice, DataFile, Dims, Error, Format, Group, Json, MemoryStore, Node, Result,
@@ -13,6 +13,9 @@ use hyperslab_hdf5::{self as hdf5, Attribute, Hdf5Error};
 use hyperslab_netcdf::netcdf4::{self, Dimension, Scale};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// See [`FileMeaning::is_encoding`].
+const LEAST_DIGIT: &str = "least_significant_digit";
 
 /// The meaning of a file's datasets (HDF5 or NetCDF) to programs that know variables, as xarray:
 /// names of axes, lengths, attributes. Keeps the facts that were found in the file so far.
@@ -73,6 +76,7 @@ impl FileMeaning {
             let names = self.names(dataset, variable.dimension_names.take())?;
             variable.shape = self.shape(dataset, &names)?;
             variable.dimension_names = Some(names.into_iter().map(Some).collect());
+            attributes.remove(LEAST_DIGIT);
             if let Some(json) = attributes.remove(FILL_VALUE) {
                 variable.missing = MissingValue::of_json(array, &json);
             }
@@ -83,6 +87,7 @@ impl FileMeaning {
 
     fn of_classic(&self, array: &Array, variable: &netcdf::Variable) -> Result<Variable> {
         let mut attributes = array.attributes()?.into_owned();
+        attributes.remove(LEAST_DIGIT);
         let missing = match attributes.remove(FILL_VALUE) {
             Some(json) => MissingValue::of_json(array, &json),
             None => MissingValue::None,
@@ -99,9 +104,20 @@ impl FileMeaning {
         })
     }
 
+    /// Returns `true` if an attribute of a variable says how it was stored: netCDF4-python writes the
+    /// digits that its quantization keeps. xarray has it among encodings, and does not copy it.
+    pub fn is_encoding(&self, attribute: &str) -> bool {
+        self.has_variables && attribute == LEAST_DIGIT
+    }
+
     /// Returns `true` if a user has written this attribute of a node.
     pub fn is_of_user(&self, attribute: &str) -> bool {
-        !netcdf4::is_reserved(attribute) || matches!(attribute, "CLASS" | "NAME") && !self.has_variables
+        match attribute {
+            "CLASS" | "NAME" => !self.has_variables,
+            // netCDF-C keeps this name for Zarr, and does not show it.
+            DIMENSIONS => !self.has_variables,
+            _ => !netcdf4::is_reserved(attribute),
+        }
     }
 
     /// The names of the unlimited dimensions that the group at a path defines.
@@ -173,16 +189,17 @@ impl FileMeaning {
             }
             match attribute.value() {
                 Ok(Value::List(mut list)) if self.has_variables && list.len() == 1 => {
-                    json.set(name, list.pop().map_or(Json::Null, hdf5_json::value));
+                    let one = list.pop().unwrap_or(Value::Null);
+                    let is_shown = name != FILL_VALUE && is_text(attribute)?;
+                    json.set(name, hdf5_json::value(if is_shown { readable(one) } else { one }));
                 }
                 // NetCDF has no attribute without a value: text of no characters, or no numbers.
                 Ok(Value::Null) if self.has_variables && attribute.dataspace == Dataspace::Null => {
-                    let element = attribute.element()?;
-                    let is_text = matches!(
-                        element.kind,
-                        ElementKind::FixedString { .. } | ElementKind::VlenString { .. }
-                    );
-                    json.set(name, if is_text { "".into() } else { Json::Array(Vec::new()) });
+                    json.set(name, if is_text(attribute)? { "".into() } else { Json::Array(Vec::new()) });
+                }
+                // Programs for NetCDF show text in other encodings so, and compare bytes with a missing value.
+                Ok(value) if self.has_variables && name != FILL_VALUE && is_text(attribute)? => {
+                    json.set(name, hdf5_json::value(readable(value)));
                 }
                 Ok(value) => json.set(name, hdf5_json::value(value)),
                 Err(Hdf5Error::Unsupported { .. }) => unreadable.push(name.to_owned()),
@@ -269,6 +286,20 @@ impl FileMeaning {
     }
 }
 
+fn is_text(attribute: &Attribute) -> Result<bool> {
+    let kind = attribute.element()?.kind;
+    Ok(matches!(kind, ElementKind::FixedString { .. } | ElementKind::VlenString { .. }))
+}
+
+/// Text as netCDF4-python and xarray show it: bytes that are not UTF-8 become the character U+FFFD.
+fn readable(value: Value) -> Value {
+    match value {
+        Value::Bytes(bytes) => Value::Text(String::from_utf8_lossy(&bytes).into_owned()),
+        Value::List(list) => Value::List(list.into_iter().map(readable).collect()),
+        value => value,
+    }
+}
+
 /// Names for axes of elements that NetCDF does not have: axes of one length share one, but not
 /// within one array.
 fn by_length(shape: &[u64]) -> Vec<String> {
@@ -282,6 +313,16 @@ fn by_length(shape: &[u64]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_that_are_no_text_become_readable() {
+        let list = Value::List(vec![Value::Bytes(b"\xb0C".to_vec()), Value::Text("\u{e9}".into())]);
+        assert_eq!(
+            readable(list),
+            Value::List(vec![Value::Text("\u{fffd}C".into()), Value::Text("\u{e9}".into())])
+        );
+        assert_eq!(readable(Value::Int(3)), Value::Int(3));
+    }
 
     #[test]
     fn axes_of_one_length_share_a_name() {

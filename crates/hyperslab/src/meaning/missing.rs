@@ -54,7 +54,7 @@ impl MissingValue {
             MissingValue::None => return None,
             MissingValue::Other(json) => {
                 let is_integer = matches!(array.dtype().kind(), Kind::Int | Kind::UInt);
-                return is_integer.then(|| json.clone()).filter(|json| matches!(json, Json::Number(_)));
+                return (is_integer && is_whole(json)).then(|| json.clone());
             }
             MissingValue::Value(bytes) => (array.dtype(), bytes),
         };
@@ -75,10 +75,12 @@ impl MissingValue {
         }
     }
 
-    /// The value, if elements are text of any length.
-    pub(crate) fn text(&self, array: &Array) -> Option<&str> {
-        match (self, array.vlen()) {
-            (MissingValue::Value(bytes), Some(VlenKind::Text)) => std::str::from_utf8(bytes).ok(),
+    /// The value, if elements are text: of any length, or of UTF-32.
+    pub(crate) fn text(&self, array: &Array) -> Option<String> {
+        let MissingValue::Value(bytes) = self else { return None };
+        match (array.vlen(), array.dtype().kind()) {
+            (Some(VlenKind::Text), _) => String::from_utf8(bytes.clone()).ok(),
+            (None, Kind::Text) => zarr::fill_to_json(array.dtype(), bytes)?.as_str().map(str::to_owned),
             _ => None,
         }
     }
@@ -126,6 +128,13 @@ fn element(array: &Array, json: &Json) -> Option<Vec<u8>> {
         (Kind::Bytes, _) => None,
         _ => zarr::fill_from_json(dtype, json),
     }
+}
+
+/// Returns `true` if a value is a whole number. xarray makes integers of fill values of integers: it
+/// refuses arrays where that fails, and cuts off fractions, which makes another value of it.
+fn is_whole(json: &Json) -> bool {
+    let Json::Number(text) = json else { return false };
+    text.parse::<f64>().is_ok_and(|number| number.is_finite() && number.fract() == 0.0)
 }
 
 fn is_structure(array: &Array) -> bool {
@@ -218,11 +227,15 @@ mod tests {
             let array = array(dtype);
             let missing = MissingValue::of_json(&array, &json(said));
             assert_eq!(missing.other(), Some(&json(said)), "{dtype}");
-            // An integer attribute may be any number.
-            assert_eq!(
-                missing.to_v3(&array),
-                missing.other().cloned().filter(|_| said.parse::<f64>().is_ok())
-            );
+            // Integers may have any whole number.
+            assert_eq!(missing.to_v3(&array), missing.other().cloned().filter(|_| said == "300"));
+        }
+        let shorts = array("<i2");
+        for (said, is_kept) in
+            [("NaN", false), ("Infinity", false), ("-Infinity", false), ("1.5", false), ("-9e9", true)]
+        {
+            let missing = MissingValue::of_json(&shorts, &json(said));
+            assert_eq!(missing.to_v3(&shorts).is_some(), is_kept, "{said}");
         }
         // A number in the place of base 64, as earlier versions of this package wrote it.
         let array = array("<f8");

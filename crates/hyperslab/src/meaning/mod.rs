@@ -8,7 +8,7 @@
 //! | NetCDF-3 | dimensions in the header | attribute `_FillValue` | – |
 //! | NetCDF-4 | dimension scales ([`netcdf4`](hyperslab_netcdf::netcdf4)) | attribute `_FillValue` | – |
 //! | Zarr v2 | attribute `_ARRAY_DIMENSIONS`, or the lists of NCZarr | `fill_value`, unless it is `null` | `_ARRAY_DIMENSIONS: []` |
-//! | Zarr v3 | `dimension_names` | attribute `_FillValue`, floats in base 64 | – |
+//! | Zarr v3 | `dimension_names` | attribute `_FillValue`, floats in base 64; of text `missing_value` | – |
 //!
 //! [`Meaning::variable`] reads these words, and [`Variable::words`] writes them in the words of
 //! [xarray's conventions](https://docs.xarray.dev/en/stable/internals/zarr-encoding-spec.html).
@@ -45,8 +45,8 @@ const NCZARR: &str = "_nc";
 pub(crate) enum Meaning {
     /// A file of HDF5 or NetCDF.
     File(FileMeaning),
-    /// A hierarchy of Zarr. If any array has names of axes, scalars are variables, too.
-    Zarr { has_names: bool },
+    /// A hierarchy of Zarr. `scalars`: whether scalars without names of axes are variables.
+    Zarr { scalars: bool },
 }
 
 /// An array as programs see it that know variables.
@@ -69,20 +69,23 @@ pub struct Variable {
 
 impl Meaning {
     /// `arrays`: the hierarchy's arrays, if it is of Zarr.
-    pub(crate) fn of<'a>(node: &Node, mut arrays: impl Iterator<Item = &'a Array>) -> Result<Meaning> {
+    pub(crate) fn of<'a>(node: &Node, arrays: impl Iterator<Item = &'a Array>) -> Result<Meaning> {
         match node.file() {
             Some(file) => Ok(Meaning::File(FileMeaning::of(&file)?)),
-            None => Ok(Meaning::Zarr {
-                has_names: arrays.any(|array| array.as_zarr().and_then(words::names).is_some()),
-            }),
+            None => Ok(Meaning::Zarr { scalars: words::scalars_are_variables(arrays) }),
         }
+    }
+
+    /// The meaning of a copy of these.
+    pub(crate) fn of_copy<'a>(mut variables: impl Iterator<Item = &'a Variable>) -> Meaning {
+        Meaning::Zarr { scalars: variables.any(|variable| variable.is_variable) }
     }
 
     /// The array as a variable. `None`: a dataset that only stands for a dimension, without values.
     pub(crate) fn variable(&self, array: &Array) -> Result<Option<Variable>> {
         match (self, array.as_zarr()) {
             (Meaning::File(file), _) => file.variable(array),
-            (Meaning::Zarr { has_names }, Some(zarr)) => Ok(Some(words::variable(zarr, *has_names))),
+            (Meaning::Zarr { scalars }, Some(zarr)) => Ok(Some(words::variable(zarr, *scalars))),
             (Meaning::Zarr { .. }, None) => Err(crate::Error::Options("an array of another format".into())),
         }
     }
@@ -109,7 +112,7 @@ impl Meaning {
 pub fn carried_attributes(array: &Array, format: zarr::Format) -> Result<Json> {
     let found = match array.file() {
         Some(file) => FileMeaning::of(&file)?.variable(array)?,
-        None => Meaning::Zarr { has_names: false }.variable(array)?,
+        None => Meaning::Zarr { scalars: false }.variable(array)?,
     };
     let Some(mut variable) = found else { return Ok(Json::object()) };
     if !variable.is_variable {
@@ -122,6 +125,17 @@ pub fn carried_attributes(array: &Array, format: zarr::Format) -> Result<Json> {
         }
     }
     Ok(variable.words(array, None, format).attributes)
+}
+
+/// How the attributes of a copy differ from what they are to be, in words.
+pub(crate) fn differing_attributes(expected: &Json, found: &Json) -> Option<String> {
+    let members = |json: &Json| json.as_object().unwrap_or_default().len();
+    let mut own = expected.as_object().unwrap_or_default().iter();
+    if let Some((name, _)) = own.find(|(name, value)| found.get(name) != Some(value)) {
+        return Some(format!("attribute {name:?} has another value, or is lost"));
+    }
+    let has_more = members(found) != members(expected);
+    has_more.then(|| "it has attributes that the source does not have".into())
 }
 
 impl Variable {
@@ -137,20 +151,25 @@ impl Variable {
             };
             return Some(format!("its axes are ({}), expected ({})", named(copy), named(self)));
         }
-        // The missing value of text is this attribute in Zarr v3.
-        let members = |json: &Json| {
-            json.as_object().unwrap_or_default().iter().filter(|(name, _)| name != MISSING_VALUE).count()
-        };
-        let mut own = self.attributes.as_object().unwrap_or_default().iter();
-        if let Some((name, _)) = own.find(|(name, value)| copy.attributes.get(name) != Some(value)) {
-            return Some(format!("attribute {name:?} has another value, or is lost"));
-        }
-        if members(&self.attributes) != members(&copy.attributes) {
-            return Some("it has attributes that the source does not have".into());
+        let expected = self.shown_attributes(array, copied);
+        if let Some(differs) = differing_attributes(&expected, &copy.attributes) {
+            return Some(differs);
         }
         let is_kept = copied.format() != crate::Format::ZarrV3 || self.missing.to_v3(array).is_some();
         let (own, found) = (self.missing.shown(array), copy.missing.shown(copied));
         (is_kept && own != found).then(|| format!("the value of missing elements is {found}, expected {own}"))
+    }
+
+    /// The attributes that programs see of a copy, without `_FillValue`.
+    fn shown_attributes(&self, array: &Array, copied: &Array) -> Json {
+        let mut attributes = match copied.as_zarr() {
+            Some(zarr) if copied.format() != array.format() => {
+                self.words(array, None, zarr.format()).attributes
+            }
+            _ => self.attributes.clone(),
+        };
+        attributes.remove(FILL_VALUE);
+        words::of_user(attributes, copied.format())
     }
 
     /// The array in the words of a format. `absent`: the value of unwritten elements.

@@ -5,7 +5,7 @@
 //! `fill_value`, and the attribute `_FillValue`.
 
 use super::{DIMENSIONS, FILL_VALUE, MISSING_VALUE, MissingValue, NCZARR, Variable};
-use crate::{Array, Json, zarr};
+use crate::{Array, Format, Json, zarr};
 use hyperslab_codec::VlenKind;
 
 /// A variable, as a document of Zarr describes it.
@@ -37,12 +37,10 @@ impl Words {
         }
         match format {
             zarr::Format::V2 => {
-                if has_plain_elements(array) {
-                    words.fill = match &variable.missing {
-                        MissingValue::Value(bytes) => Some(bytes.clone()),
-                        MissingValue::None | MissingValue::Other(_) => None,
-                    };
-                }
+                words.fill = match &variable.missing {
+                    MissingValue::Value(bytes) => Some(bytes.clone()),
+                    MissingValue::None | MissingValue::Other(_) => None,
+                };
                 if let Some(json) = variable.missing.other() {
                     words.attributes.set(FILL_VALUE, json.clone());
                 }
@@ -50,14 +48,19 @@ impl Words {
             zarr::Format::V3 => match (variable.missing.to_v3(array), variable.missing.text(array)) {
                 (Some(json), _) => words.attributes.set(FILL_VALUE, json),
                 // xarray refuses text in `_FillValue`, and takes it here.
-                (None, Some(text)) if words.attributes.get(MISSING_VALUE).is_none() => {
-                    words.attributes.set(MISSING_VALUE, text.into());
+                (None, Some(text)) if is_free(&words.attributes, &text) => {
+                    words.attributes.set(MISSING_VALUE, text.as_str().into());
                 }
                 (None, _) => words.loses_missing = variable.missing != MissingValue::None,
             },
         }
         words
     }
+}
+
+/// Returns `true` if attributes say no other value for missing text than this one.
+fn is_free(attributes: &Json, text: &str) -> bool {
+    attributes.get(MISSING_VALUE).is_none_or(|said| said.as_str() == Some(text))
 }
 
 /// Returns `true` if elements are numbers or text, as in NetCDF.
@@ -68,7 +71,22 @@ fn has_plain_elements(array: &Array) -> bool {
         && vlen.is_none_or(|kind| kind == VlenKind::Text)
 }
 
-/// An array of Zarr as a variable. `scalars`: whether those without words for names of axes are
+/// Returns `true` if scalars without names of axes are variables. They are, beside an array that has
+/// names. xarray writes no names for scalars of Zarr v3: a hierarchy that has nothing else has variables.
+/// Beside arrays whose axes have no names, as in anndata, scalars are plain.
+pub(super) fn scalars_are_variables<'a>(arrays: impl Iterator<Item = &'a Array>) -> bool {
+    let (mut any, mut only_scalars) = (false, true);
+    for array in arrays.filter_map(Array::as_zarr) {
+        if names(array).is_some() {
+            return true;
+        }
+        any = true;
+        only_scalars &= array.format() == zarr::Format::V3 && array.layout().shape().is_empty();
+    }
+    any && only_scalars
+}
+
+/// An array of Zarr as a variable. `scalars`: whether scalars without words for names of axes are
 /// variables, too.
 pub(super) fn variable(array: &zarr::Array, scalars: bool) -> Variable {
     let names = names(array);
@@ -106,7 +124,7 @@ pub(super) fn names(array: &zarr::Array) -> Option<Vec<Option<String>>> {
     array.dimension_names().filter(|names| names.iter().all(Option::is_some)).map(<[_]>::to_vec)
 }
 
-/// Returns `true` if a user has written an attribute of an array of Zarr v2 that has names of axes.
+/// Returns `true` if programs see an attribute of an array of Zarr v2 that has names of axes.
 fn is_of_user(attribute: &str) -> bool {
     let start = attribute.get(..NCZARR.len());
     attribute != DIMENSIONS && !start.is_some_and(|start| start.eq_ignore_ascii_case(NCZARR))
@@ -114,10 +132,12 @@ fn is_of_user(attribute: &str) -> bool {
 
 /// The attributes of a variable that users have written, and `_FillValue`.
 pub fn user_attributes(array: &zarr::Array) -> Json {
-    let mut attributes = array.attributes().clone();
-    if array.format() == zarr::Format::V2
-        && let Json::Object(members) = &mut attributes
-    {
+    of_user(array.attributes().clone(), array.format().into())
+}
+
+/// The attributes that programs see of an array of a format that has names of axes.
+pub(super) fn of_user(mut attributes: Json, format: Format) -> Json {
+    if let (Format::ZarrV2, Json::Object(members)) = (format, &mut attributes) {
         members.retain(|(name, _)| is_of_user(name));
     }
     attributes
@@ -136,6 +156,14 @@ mod tests {
         spec.dimension_names = names.map(|names| names.iter().map(|name| Some((*name).into())).collect());
         spec.attributes = Json::parse(attributes.as_bytes()).unwrap();
         spec.fill = fill.map(|fill| fill.to_le_bytes().to_vec());
+        array_of(spec)
+    }
+
+    fn scalar_spec() -> ArraySpec {
+        ArraySpec::new(Format::V3, &[], "<i4".parse().unwrap())
+    }
+
+    fn array_of(spec: ArraySpec) -> zarr::Array {
         zarr::Array::create(Arc::new(MemoryStore::new()), "a", spec, false).unwrap()
     }
 
@@ -168,6 +196,52 @@ mod tests {
         let scalar = array(Format::V3, Some(&[]), r#"{"_FillValue": 0.5}"#, Some(0));
         assert_eq!(words(&scalar, Format::V2), (r#"{"_FillValue": 0.5}"#.into(), None));
         assert_eq!(variable(&scalar, false).dimension_names, Some(Vec::new()));
+    }
+
+    #[test]
+    fn scalars_of_v3_alone_are_variables() {
+        let scalar = |format| array_of(ArraySpec { format, ..scalar_spec() });
+        let plain = |format| array(format, None, "{}", None);
+        let named = |format| array(format, Some(&["x"]), "{}", None);
+        let are = |arrays: Vec<zarr::Array>| {
+            let arrays: Vec<Array> = arrays.into_iter().map(Array::from).collect();
+            scalars_are_variables(arrays.iter())
+        };
+        let (v2, v3) = (Format::V2, Format::V3);
+        assert!(are(vec![scalar(v3)]) && are(vec![scalar(v3), scalar(v3)]));
+        assert!(!are(vec![scalar(v2)]) && !are(vec![scalar(v3), plain(v3)]) && !are(vec![]));
+        assert!(are(vec![scalar(v2), named(v2)]) && are(vec![scalar(v3), plain(v3), named(v3)]));
+        let filled = array_of(ArraySpec { fill: Some(vec![7, 0, 0, 0]), ..scalar_spec() });
+        assert_eq!(words(&filled, Format::V2), ("{}".into(), None));
+    }
+
+    #[test]
+    fn fill_values_of_structures_and_bytes_mark_nothing_in_v2() {
+        for kind in [VlenKind::Bytes, VlenKind::Text] {
+            let mut spec = ArraySpec::of_vlen(Format::V3, &[3], kind);
+            spec.dimension_names = Some(vec![Some("x".into())]);
+            assert_eq!(words(&array_of(spec), Format::V2), ("{}".into(), None), "{kind:?}");
+        }
+        let pair = r#"{"zarr_format": 3, "node_type": "array", "shape": [3], "data_type": {"name": "structured",
+            "configuration": {"fields": [["a", "int16"], ["b", "int16"]]}}, "fill_value": "AAAAAA==",
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [3]}},
+            "chunk_key_encoding": {"name": "default"}, "dimension_names": ["x"],
+            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}"#;
+        let store = Arc::new(MemoryStore::new());
+        let pair = zarr::Array::of_document(store, "", Format::V3, pair.as_bytes()).unwrap();
+        assert_eq!(pair.fill(), Some(&[0; 4][..]));
+        assert_eq!(words(&pair, Format::V2), ("{}".into(), None));
+    }
+
+    #[test]
+    fn missing_text_is_another_attribute_in_v3() {
+        let mut spec = ArraySpec::new(Format::V2, &[3], "<U2".parse().unwrap());
+        spec.dimension_names = Some(vec![Some("x".into())]);
+        spec.fill = Some([b'n', 0, 0, 0, b'o', 0, 0, 0].to_vec());
+        let text = array_of(spec);
+        let found = variable(&text, false).words(&text.clone().into(), None, Format::V3);
+        assert_eq!(found.attributes.to_text(None), r#"{"missing_value": "no"}"#);
+        assert!(!found.loses_missing);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::copy::{copy_values, fill_in, specified};
 use crate::meaning::Variable;
 use crate::{Array, Dims, Error, Format, Json, Key, MemoryStore, Result, Source, Store, WriteOptions, zarr};
 use hyperslab_array::element_count;
+use hyperslab_codec::VlenKind;
 use hyperslab_store::Ask;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,6 +27,11 @@ pub(super) fn references(
         array: name.clone(),
         why: format!("{why}; with {bytes} bytes it is too large to be written into the references"),
     };
+    if matches!(array.vlen(), Some(VlenKind::Array(_))) {
+        let why =
+            "its elements are lists of numbers of any length, which xarray's engines do not read".into();
+        return Err(Error::Copy { array: name, why });
+    }
     let count = element_count(&variable.shape).unwrap_or(u64::MAX);
     let bytes = count.saturating_mul(array.dtype().size().max(1) as u64);
     if bytes > MOST_INLINED {

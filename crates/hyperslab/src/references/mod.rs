@@ -6,7 +6,8 @@
 //! numcodecs.
 //!
 //! Ranges of the file cannot say some arrays (text of any length, a filter without equal). A small
-//! one is written into the references, a large one is refused by name. [`chunks`] lists all that is
+//! one is written into the references, a large one is refused by name, and so are lists of numbers of
+//! any length, which no reader of Zarr v2 but this package reads. [`chunks`] lists all that is
 //! known, of any dataset.
 
 mod inlined;
@@ -33,6 +34,8 @@ const MOST_INLINED: u64 = 1 << 20;
 /// Copies of the bytes that are written into the references, until the document is text. Base 64 is a
 /// third longer, and text has up to twice the room that it needs.
 const COPIES: usize = 8;
+/// Why a dataset of HDF5 is left out that has no shape.
+pub(crate) const NO_SHAPE: &str = "it has no shape, and no elements";
 
 /// Options of [`references`].
 #[derive(Clone, Debug, Default)]
@@ -65,7 +68,9 @@ pub fn references(node: &Node, options: &ReferenceOptions, ask: Option<Ask<'_>>)
         return Err(not_a_file());
     }
     let meaning = Meaning::of(node, std::iter::empty())?;
-    let mut all = All { meaning, options, ask, skipped: Vec::new(), refs: Refs::new(), inlined: 0 };
+    let has_others = matches!(node, Node::Group(_));
+    let mut all =
+        All { meaning, options, ask, skipped: Vec::new(), refs: Refs::new(), inlined: 0, has_others };
     match node {
         Node::Array(array) => all.add_array("", array)?,
         Node::Group(group) => {
@@ -73,7 +78,10 @@ pub fn references(node: &Node, options: &ReferenceOptions, ask: Option<Ask<'_>>)
             for Below { path, kind, .. } in group.below(None, ask)? {
                 check(ask)?;
                 match kind {
-                    NodeKind::Array => all.add_array(&path, &group.array(&path)?)?,
+                    NodeKind::Array => match group.array(&path)? {
+                        array if array.has_no_shape() => all.skip(&path, NO_SHAPE),
+                        array => all.add_array(&path, &array)?,
+                    },
                     NodeKind::Group => all.add_group(&path, &group.group(&path)?)?,
                     _ => {}
                 }
@@ -93,9 +101,15 @@ struct All<'a> {
     skipped: Vec<(String, String)>,
     /// Bytes of chunks that are written into the references.
     inlined: u64,
+    /// `true`: there are other arrays than the one that cannot be said.
+    has_others: bool,
 }
 
 impl All<'_> {
+    fn skip(&mut self, path: &str, why: &str) {
+        self.skipped.push((format!("/{path}"), why.to_owned()));
+    }
+
     fn add_group(&mut self, path: &str, group: &Group) -> Result<()> {
         let (attributes, _) = self.meaning.group_attributes(group)?;
         self.refs.push((zarr::join(path, ".zgroup"), r#"{"zarr_format": 2}"#.into()));
@@ -113,8 +127,9 @@ impl All<'_> {
         };
         match made {
             Err(error @ Error::Copy { .. }) if self.options.skip_unsupported => {
-                self.skipped.push((format!("/{path}"), error.to_string()));
+                self.skip(&path, &error.to_string());
             }
+            Err(error) if self.has_others => return Err(error.of_one()),
             made => self.refs.extend(made?),
         }
         Ok(())
