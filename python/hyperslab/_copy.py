@@ -189,9 +189,28 @@ def copy(
         raise InvalidArgumentError(
             "overwrite: only a whole directory or the root of a server can be replaced; delete the node first"
         )
+    # The engine looks at groups of the store; on a server there may be others above it.
+    above = None
+    if _is_remote(dest):
+        above = groups_above(dest, path, storage_options, False)
+        above.forget()
     with shown(progress) as told:
         facts = _native.copy(node._handle, where, path, wanted, told)
+    if above is not None:
+        above.renew()
+    if isinstance(dest, Group):
+        dest._notice(node.basename if name is None else name)
     return _report(facts)
+
+
+def groups_above(
+    location: str, path: str, options: Mapping[str, Any] | None, fsync: bool
+) -> _native.GroupsAbove:
+    """The groups above a place that have consolidated metadata."""
+    from hyperslab._remote import flat_options
+
+    storage = flat_options(options) if _is_remote(location) else []
+    return _native.GroupsAbove(location, path, fsync, storage)
 
 
 def _report(facts: dict[str, Any]) -> CopyReport:

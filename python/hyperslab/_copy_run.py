@@ -210,6 +210,8 @@ def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
                     f"{plan.destination}: another run has just finished the copy to it, or given it up"
                 )
             if place.is_finished():
+                if not plan.is_into:
+                    place.above(plan).renew()
                 place.remove_journal()
                 return None
             place.check(plan, True)

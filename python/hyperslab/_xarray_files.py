@@ -196,7 +196,8 @@ class FileReader(AbstractDataStore):
             encoding["least_significant_digit"] = attributes.pop("least_significant_digit")
         encoding["source"] = self._tree.source
         encoding["original_shape"] = shape
-        data = indexing.LazilyIndexedArray(FileArrayAdapter(array, dtype, shape, text))
+        rest = self._tree.meaning.rest(array) if shape != array.shape else None
+        data = indexing.LazilyIndexedArray(FileArrayAdapter(array, dtype, shape, text, rest))
         return Variable(dimensions, data, attributes, encoding, fastpath=True)
 
 

@@ -141,15 +141,24 @@ fn put(part: &[u8], inner: &Block, whole: &mut [u8], outer: &Block, size: usize)
 /// must then be written: Zarr v2 has `null` where no element is missing, which reads as zero.
 pub(super) fn fills_differ(job: &Job) -> Result<bool> {
     let (source, target) = (&job.source, &job.target);
-    if job.repack.is_some() {
-        return Ok(false);
-    }
     if target.vlen().is_some() {
         // No bytes of fill value are text without characters, as `null` is.
         let own = source.node().absent_text()?;
         return Ok(own.unwrap_or_default() != target.fill().unwrap_or_default());
     }
-    Ok(fill_in(source, target).is_some())
+    let fill = in_target(job, source.layout().fill().bytes().to_vec());
+    Ok(fill != target.layout().fill().bytes())
+}
+
+/// An element of a source as its copy has it in memory.
+pub(super) fn in_target(job: &Job, mut element: Vec<u8>) -> Vec<u8> {
+    if let Some(repack) = &job.repack {
+        let len = repack.apply(&mut element);
+        element.truncate(len);
+    } else if job.source.dtype().order() != job.target.dtype().order() {
+        swap_bytes(&mut element, job.source.dtype().number_size());
+    }
+    element
 }
 
 /// The fill value of a source, as an element of a target of numbers; `None`: the target has the same.

@@ -9,6 +9,7 @@
 //! one is written into the references, a large one is refused by name. [`chunks`] lists all that is
 //! known, of any dataset.
 
+mod absent;
 mod inlined;
 mod numcodecs;
 mod places;
@@ -17,7 +18,7 @@ use crate::copy::specified;
 use crate::error::check;
 use crate::interface::ArrayNode;
 use crate::meaning::{Meaning, Variable};
-use crate::{Array, Below, Error, Format, Group, Json, MemoryStore, Node, NodeKind, Result, zarr};
+use crate::{Array, Below, Dims, Error, Format, Group, Json, MemoryStore, Node, NodeKind, Result, zarr};
 use hyperslab_hdf5::element::ElementKind;
 use hyperslab_store::Ask;
 use numcodecs::numcodecs;
@@ -177,7 +178,12 @@ fn array_references(
         zarr::join(path, &if key.is_empty() { "0".to_owned() } else { key.join(".") })
     };
     let url = options.url.clone().unwrap_or_else(|| array.url());
-    let mut stored = HashSet::new();
+    let stored: HashSet<Dims> = chunks.iter().map(|(place, ..)| place.clone()).collect();
+    let written = absent::absent(array, variable, &made, &document, &stored, ask);
+    let written = written.map_err(|error| match error {
+        Error::Copy { why, .. } => refuse(why),
+        error => error,
+    })?;
     for (place, offset, len, skipped) in chunks {
         check(ask)?;
         if skipped != 0 {
@@ -186,22 +192,17 @@ fn array_references(
                 place.as_slice()
             )));
         }
+        if written.contains_key(&place) {
+            continue;
+        }
         let value = if len <= options.inline {
             base64(&read(array, offset, len)?)
         } else {
             Json::Array(vec![url.as_str().into(), offset.into(), len.into()])
         };
         refs.push((key(&place), value));
-        stored.insert(place);
     }
-    if let Some((value, places)) =
-        inlined::absent(array, &made, &document, &stored).map_err(|error| match error {
-            Error::Copy { why, .. } => refuse(why),
-            error => error,
-        })?
-    {
-        refs.extend(places.iter().map(|place| (key(place), value.clone())));
-    }
+    refs.extend(written.into_iter().map(|(place, value)| (key(&place), value)));
     Ok(refs)
 }
 
