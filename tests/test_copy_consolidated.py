@@ -10,7 +10,7 @@ import hyperslab as hs
 import numpy as np
 import pytest
 from hyperslab import _native
-from object_server import Server
+from object_server_client import Server
 
 zarr = pytest.importorskip("zarr")
 
