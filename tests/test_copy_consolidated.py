@@ -92,8 +92,10 @@ def test_groups_without_stay_without(tmp_path: Path) -> None:
     assert "consolidated_metadata" not in json.loads((place / "zarr.json").read_text())
 
 
-def test_a_kill_before_the_exchange_shows_nothing_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is replaced is not seen in between, and a resumed copy is."""
+def test_a_kill_before_the_exchange_shows_nothing_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody sees the replaced array in between. A resumed copy is seen."""
     from hyperslab import _copy_place
 
     old, new, place = source(tmp_path / "old", "i4"), source(tmp_path / "new", "f4", 6), tmp_path / "q.zarr"

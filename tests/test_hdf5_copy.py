@@ -283,7 +283,9 @@ def test_into_an_archive_beside_the_file(ocean: Path, place: str) -> None:
         np.testing.assert_array_equal(hs.open_group(target, mode="r")["lat"][...], file["lat"][...])
 
 
-def test_statistics_leave_out_dimensions_without_variable(ocean: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_statistics_leave_out_dimensions_without_variable(
+    ocean: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert _native.run_cli(["hyperslab", "stats", str(ocean), "--json", "-q"]) == 0
     told = json.loads(capfd.readouterr().out)
     assert "sst" in told and "lat" in told
@@ -292,7 +294,11 @@ def test_statistics_leave_out_dimensions_without_variable(ocean: Path, capfd: py
 
 
 def test_attributes_of_nczarr_stay_in_v2(tmp_path: Path) -> None:
-    kept = {"_nczarr_group": {"dimensions": {"x": 2}}, "_NCZARR_SUPERBLOCK": {"version": "2.0.0"}, "title": "t"}
+    kept = {
+        "_nczarr_group": {"dimensions": {"x": 2}},
+        "_NCZARR_SUPERBLOCK": {"version": "2.0.0"},
+        "title": "t",
+    }
     group = hs.create_group(tmp_path / "a", zarr_format=2, attributes=kept)
     group.create_group("inner", attributes=kept)
     for version in (2, 3):

@@ -1,4 +1,4 @@
-"""Variables that are shorter than their unlimited dimension: the rest is as netCDF4-python has it, on every path."""
+"""Variables that are shorter than their unlimited dimension: every path has the rest as netCDF4-python."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ def netcdf(path: Path) -> None:
                     made = f"{name}_{fill}_{chunk}"
                     f.createVariable(made, of, ("t",), chunksizes=(chunk,), **options)[:1] = one(name)
         f.createVariable("big", "f4", ("t",), endian="big", fill_value=False)[:1] = [1]
-        f.createVariable("zlib", "i4", ("t", "x"), zlib=True, chunksizes=(2, 1), fill_value=False)[:1] = [1, 2]
+        f.createVariable("zlib", "i4", ("t", "x"), zlib=True, chunksizes=(2, 1), fill_value=False)[:1] = [
+            1,
+            2,
+        ]
         f.createVariable("never", "i4", ("t",), fill_value=False)
         f.createVariable("marked", "i4", ("t",), fill_value=7)[:1] = [1]
 
@@ -131,7 +134,9 @@ def test_elements_that_netcdf4_does_not_read(tmp_path: Path) -> None:
         f["t"].make_scale()
         for name, (of, fill, _) in kinds.items():
             for rows in (0, 2):
-                made = f.create_dataset(f"{name}{rows}", (rows,), of, maxshape=(None,), chunks=(2,), fillvalue=fill)
+                made = f.create_dataset(
+                    f"{name}{rows}", (rows,), of, maxshape=(None,), chunks=(2,), fillvalue=fill
+                )
                 made.dims[0].attach_scale(f["t"])
     want = {f"{name}{rows}": [rest] * 5 for name, (*_, rest) in kinds.items() for rows in (0, 2)}
     for place, ds in (

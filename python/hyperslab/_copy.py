@@ -118,7 +118,7 @@ def copy(
     consolidated : bool, default True
         Whether the copy of a group gets consolidated metadata: the documents of all nodes below in one, which
         saves requests where the store is far away. Groups above the copy that have it are consolidated again,
-        whatever this says.
+        also with ``False``.
     overwrite : bool, default False
         Whether an array or group at a destination on disk or on a server is replaced. On a server the
         metadata of the old one goes first, if there is more new data than 64 MiB.

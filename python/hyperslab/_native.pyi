@@ -20,9 +20,9 @@ __all__ = [
     "DatatypeHandle",
     "ElementHandle",
     "FileMeaning",
-    "GroupsAbove",
     "GroupBase",
     "GroupHandle",
+    "GroupsAbove",
     "Reference",
     "RegionReference",
     "Stopper",
@@ -201,6 +201,7 @@ def stamp_part(
 ) -> tuple[int, int, int]: ...
 def compare_part(source: ArrayHandle, store: StoreHandle, part: CopyPart) -> None: ...
 def is_replaceable_directory(path: str) -> bool: ...
+
 @final
 class GroupsAbove:
     def __new__(

@@ -59,8 +59,8 @@ class StoredArray(BackendArray):
 class FileArrayAdapter(StoredArray):
     """A variable of an HDF5 or NetCDF file.
 
-    A variable may be shorter than its unlimited dimension: the rest has one value (``rest``). After the dataset was
-    closed, reading opens the file again, as with xarray's own engines.
+    A variable may be shorter than its unlimited dimension: the rest has one value (``rest``). After the
+    dataset was closed, reading opens the file again, as with xarray's own engines.
     """
 
     __slots__ = ("_is_text", "_rest")

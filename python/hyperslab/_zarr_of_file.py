@@ -183,7 +183,7 @@ class ArrayObjects:
         return self._encoded(start)
 
     def _is_padded(self, index: tuple[int, ...]) -> bool:
-        """Whether a stored chunk has another value behind the end than the document says."""
+        """Tells if a stored chunk has another value behind the array's end than the document says."""
         if not self._fills_differ:
             return False
         axes = zip(index, self._chunks, self._own_shape, self.shape, strict=True)

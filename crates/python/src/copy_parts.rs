@@ -8,7 +8,8 @@ use crate::once::{dict, items};
 use crate::store::StoreHandle;
 use hyperslab::copy::{
     CopyOptions, Crew, Order, Outline, OutlinedArray, Part, PartStamp, Pass, Progress, Region, Shards, Units,
-    compare_part as compare, copy_part as copy, groups_above, is_replaceable, outline, outline_into, stamp_part as stamp,
+    compare_part as compare, copy_part as copy, groups_above, is_replaceable, outline, outline_into,
+    stamp_part as stamp,
 };
 use hyperslab::{Error, Format, Result};
 use pyo3::prelude::*;

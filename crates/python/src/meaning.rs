@@ -77,8 +77,8 @@ impl FileMeaning {
         Ok(py.detach(read).or_raise(py)?.map(|value| PyBytes::new(py, &value)))
     }
 
-    /// Whether this value is another than the file has for elements that nobody has written. Of text
-    /// that is not known.
+    /// Returns `true` if elements within the array's end that were never written have another value.
+    /// Always `false` for text.
     fn fills_differ(&self, py: Python<'_>, array: &ArrayBase) -> PyResult<bool> {
         let array = array.array(py)?;
         let read = || match self.inner.variable(&array)? {

@@ -1,9 +1,9 @@
 //! The groups above a node whose consolidated metadata speaks of that node.
 //!
 //! Consolidated metadata is a copy, which others believe. When a node is replaced, a copy that is
-//! out of date is worse than none: readers decode new chunks as the old metadata says. So
-//! [`Above::forget`] takes the node out before it is replaced, and [`Above::renew`] consolidates
-//! the groups again. After a kill in between, readers of consolidated metadata do not see the node.
+//! out of date is worse than none: readers decode new chunks as the old metadata says.
+//! [`Above::forget`] takes the node out before it is replaced. [`Above::renew`] consolidates the
+//! groups again. After a kill in between, readers of consolidated metadata do not see the node.
 
 use crate::consolidated::{self, is_stored};
 use crate::path::parents;
@@ -98,7 +98,10 @@ mod tests {
             array(&store, "x/a", format, "<i4");
             array(&store, "x/ab", format, "<i4");
             for path in ["", "x"] {
-                Group::open(&store, path, Some(format), Consolidation::Ignore).unwrap().consolidate(None).unwrap();
+                Group::open(&store, path, Some(format), Consolidation::Ignore)
+                    .unwrap()
+                    .consolidate(None)
+                    .unwrap();
             }
             let above = Above::in_store(&store, "x/a").unwrap();
             assert_eq!(above.groups.len(), 2);

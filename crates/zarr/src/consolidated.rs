@@ -334,7 +334,8 @@ fn v2_documents(path: &str, stored: StoredNode) -> [(String, Json); 2] {
     [(join(path, file), Arc::unwrap_or_clone(stored.document)), (join(path, ZATTRS), attributes)]
 }
 
-/// Whether the group at a path has consolidated metadata. A document that is not one has none.
+/// Returns `true` if the group at a path has consolidated metadata. An unreadable document
+/// counts as none.
 pub(crate) fn is_stored(store: &Arc<dyn Store>, path: &str, format: Format) -> Result<bool> {
     let name = if format == Format::V3 { ZARR_JSON } else { ZMETADATA };
     match node::read_document(store, &join(path, name)) {

@@ -46,7 +46,8 @@ pub fn groups_above(location: &str, path: &str, fsync: bool, storage: &[(String,
 #[cfg(feature = "remote")]
 fn on_server(location: &str, path: &str, storage: &[(String, String)]) -> Option<Above> {
     let (scheme, rest) = location.split_once("://")?;
-    let is_bucket = !scheme.starts_with("http") && crate::remote::SCHEMES.iter().any(|(name, _)| *name == scheme);
+    let is_bucket =
+        !scheme.starts_with("http") && crate::remote::SCHEMES.iter().any(|(name, _)| *name == scheme);
     let (bucket, key) = rest.trim_matches('/').split_once('/').filter(|_| is_bucket)?;
     let store = crate::remote::RemoteStore::open(&format!("{scheme}://{bucket}"), storage).ok()?;
     let store: Arc<dyn Store> = Arc::new(store);

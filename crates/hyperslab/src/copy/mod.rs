@@ -239,7 +239,7 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
                 "overwrite: a finished copy cannot take the place of what is in {destination}; delete that first"
             )));
         }
-        // Of archives and memory nothing is above the store.
+        // Nothing is above the store of an archive or of memory.
         let above = match store.cost().is_far() {
             true => groups_above(destination, "", options.fsync, &[])?,
             false => zarr::Above::default(),
@@ -333,9 +333,9 @@ pub fn copy_to_store(
     let document = file.unwrap_or_else(|| below(source.path(), DOCUMENT));
     let (from, to) = (&**source.store(), &**store);
     // The copy may lie beside a file, and not inside.
-    let is_inside = || source.file().is_none() && lies_within((to, &below(&path, DOCUMENT)), (from, source.path()));
-    if lies_within((from, &document), (to, &path)) || is_inside()
-    {
+    let is_inside =
+        || source.file().is_none() && lies_within((to, &below(&path, DOCUMENT)), (from, source.path()));
+    if lies_within((from, &document), (to, &path)) || is_inside() {
         return Err(Error::Copy {
             array: format!("/{path}"),
             why: "source and destination are one, or one is inside the other".into(),

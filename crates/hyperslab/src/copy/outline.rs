@@ -242,8 +242,9 @@ impl Crew {
             }
         };
         let last = plan.passes.len().saturating_sub(1);
-        let mut all: Vec<Units> = plan.passes.iter().enumerate().map(|(n, pass)| units(pass, n < last || regular)).collect();
-        // Of a source without elements all that follows its end belongs to one unit.
+        let mut all: Vec<Units> =
+            plan.passes.iter().enumerate().map(|(n, pass)| units(pass, n < last || regular)).collect();
+        // A source without elements has no units. One writes the elements behind its end.
         if let Some(units) = all.last_mut().filter(|units| units.count == 0) {
             units.count = u64::from(rest::written(job)?.is_some());
         }

@@ -18,8 +18,8 @@ use super::temporary;
 use super::transfer::{Job, Transfer};
 use super::{Phase, Progress, shown};
 use crate::{Array, Dims, Error, Format, Key, MemoryStore, Result, Store};
-use hyperslab_zarr::{self as zarr, ArraySpec, Creation};
 use hyperslab_store::Ask;
+use hyperslab_zarr::{self as zarr, ArraySpec, Creation};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -148,7 +148,8 @@ impl Opened {
         };
         let (from, to) = (temporary(&part.from)?, temporary(&part.to)?);
         let is_new = part.is_new;
-        let job = Job { name: name.clone(), source: source.clone(), target, stored: 0, repack, window, is_new };
+        let job =
+            Job { name: name.clone(), source: source.clone(), target, stored: 0, repack, window, is_new };
         let rest = if to.is_none() { rest::written(&job)? } else { None };
         if part.units.end > blocks.object_count().max(u64::from(rest.is_some())) {
             return Err(refuse("the part lies outside the array"));

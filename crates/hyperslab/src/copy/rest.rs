@@ -14,8 +14,8 @@ use hyperslab_store::Ask;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// The value of these elements, in the memory of the copy. `None`: there are none, or the copy has
-/// this fill value.
+/// The value of these elements, in the memory of the copy. `None`: nothing is behind the end, or the
+/// copy has this fill value.
 pub(super) fn written(job: &Job) -> Result<Option<Vec<u8>>> {
     if !job.is_new || job.window.shape.as_slice() == job.target.shape() {
         return Ok(None);
@@ -78,7 +78,7 @@ fn write_box(job: &Job, part: &Block, value: &[u8], ask: Option<Ask<'_>>) -> Res
         let selection = target.select(&part.index())?;
         return target.write(&selection, &Source::repeated(value, &part.len), options);
     }
-    // Texts are one after the other in memory: those of one object at a time.
+    // All texts of a write are in memory, so one object is written at a time.
     let grid = target.layout().object_grid();
     let spans = part.first.iter().zip(&part.len).enumerate();
     let spans = spans.map(|(axis, (first, len))| {

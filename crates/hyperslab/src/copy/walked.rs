@@ -212,7 +212,7 @@ impl<'o> Walked<'o> {
             Node::Array(array) => self.add_array(meaning, path, array),
             Node::Group(group) => {
                 let (mut attributes, unreadable) = meaning.group_attributes(&group)?;
-                // NCZarr describes its documents of Zarr v2 there, which the copy does not have.
+                // There NCZarr describes documents of Zarr v2, which the copy does not have.
                 if group.format() == Format::ZarrV2
                     && self.copied_format() == Format::ZarrV3
                     && let Json::Object(members) = &mut attributes

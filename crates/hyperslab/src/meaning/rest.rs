@@ -2,7 +2,7 @@
 //!
 //! NetCDF shows the fill value of HDF5 there, if the file defines one. Otherwise it shows the
 //! default fill value of the element type. HDF5 shows zeros for elements within the end that
-//! nobody has written: both values may differ.
+//! were never written. Both values may differ.
 
 use super::Variable;
 use crate::copy::hdf5;

@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// The most chunks without a place in the file that are written into references.
 const MOST_ABSENT: u64 = 1 << 16;
 
-/// Where a chunk lies.
+/// The side of the array's end on which a chunk lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Inside,
@@ -33,7 +33,7 @@ enum Side {
 }
 
 impl Side {
-    /// `own`: elements per axis of the array; `all`: those of its variable.
+    /// `own`: elements per axis of the array; `all`: elements per axis of its variable.
     fn of(place: &[u64], chunk: &[u64], own: &[u64], all: &[u64]) -> Side {
         let mut side = Side::Inside;
         for (((at, chunk), own), all) in place.iter().zip(chunk).zip(own).zip(all) {
@@ -133,13 +133,15 @@ impl OneChunk<'_> {
         document.set("shape", self.chunk.into());
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let text = document.to_text(None);
-        let one: Array = zarr::Array::of_document(store.clone(), "", zarr::Format::V2, text.as_bytes())?.into();
+        let one: Array =
+            zarr::Array::of_document(store.clone(), "", zarr::Format::V2, text.as_bytes())?.into();
         let options = WriteOptions::default();
         one.write(&one.select(&[])?, &Source::repeated(value, self.chunk), options)?;
         if let Some(place) = place {
             let axes = place.iter().zip(self.chunk).zip(self.array.shape());
-            let ranges: Vec<(u64, u64)> =
-                axes.map(|((at, chunk), own)| (at * chunk, own.saturating_sub(at * chunk).min(*chunk))).collect();
+            let ranges: Vec<(u64, u64)> = axes
+                .map(|((at, chunk), own)| (at * chunk, own.saturating_sub(at * chunk).min(*chunk)))
+                .collect();
             let shape: Vec<u64> = ranges.iter().map(|(_, len)| *len).collect();
             let size = self.array.dtype().size();
             let count = element_count(&shape).and_then(|count| usize::try_from(count).ok());
