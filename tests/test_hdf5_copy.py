@@ -272,3 +272,37 @@ def test_links_and_policies_on_the_command_line(tmp_path: Path, capfd: Any) -> N
     assert "external_files" in capfd.readouterr().err
     assert cli("--external-files", "anywhere", "info", tmp_path / "a/f.h5/link") == 0
     hs.config.external_files = "same-directory"
+
+
+@pytest.mark.parametrize("place", ["b.zip", "below/b.zip"])
+def test_into_an_archive_beside_the_file(ocean: Path, place: str) -> None:
+    target = ocean.parent / place
+    target.parent.mkdir(exist_ok=True)
+    assert _native.run_cli(["hyperslab", "copy", str(ocean), str(target), "-q"]) == 0
+    with netCDF4.Dataset(ocean) as file:
+        np.testing.assert_array_equal(hs.open_group(target, mode="r")["lat"][...], file["lat"][...])
+
+
+def test_statistics_leave_out_dimensions_without_variable(
+    ocean: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert _native.run_cli(["hyperslab", "stats", str(ocean), "--json", "-q"]) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert "sst" in told and "lat" in told
+    # The file has no values for these.
+    assert "lon" not in told and "time" not in told
+
+
+def test_attributes_of_nczarr_stay_in_v2(tmp_path: Path) -> None:
+    kept = {
+        "_nczarr_group": {"dimensions": {"x": 2}},
+        "_NCZARR_SUPERBLOCK": {"version": "2.0.0"},
+        "title": "t",
+    }
+    group = hs.create_group(tmp_path / "a", zarr_format=2, attributes=kept)
+    group.create_group("inner", attributes=kept)
+    for version in (2, 3):
+        hs.copy(group, tmp_path / f"v{version}", zarr_format=version)
+        copied = hs.open_group(tmp_path / f"v{version}", mode="r")
+        want = kept if version == 2 else {"title": "t"}
+        assert dict(copied.attrs) == want and dict(copied["inner"].attrs) == want

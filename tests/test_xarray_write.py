@@ -539,3 +539,9 @@ def test_cluster(tmp_path: Path) -> None:
         to_zarr(ds.chunk(t=7), tmp_path / "a.zarr", append_dim="t", align_chunks=True)
     found = xr.open_dataset(tmp_path / "a.zarr", engine="zarr").load()
     xr.testing.assert_equal(found, xr.concat([ds, ds], "t"))
+
+
+def test_a_group_of_another_type(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="group must be a string or None, found 3"):
+        to_zarr(xr.Dataset(), tmp_path / "a.zarr", group=3)  # type: ignore[arg-type]
+    assert not (tmp_path / "a.zarr").exists()

@@ -117,7 +117,8 @@ def copy(
         are left out, and told in the report; otherwise the first is an error, before anything is written.
     consolidated : bool, default True
         Whether the copy of a group gets consolidated metadata: the documents of all nodes below in one, which
-        saves requests where the store is far away.
+        saves requests where the store is far away. Groups above the copy that have it are consolidated again,
+        also with ``False``.
     overwrite : bool, default False
         Whether an array or group at a destination on disk or on a server is replaced. On a server the
         metadata of the old one goes first, if there is more new data than 64 MiB.
@@ -189,9 +190,28 @@ def copy(
         raise InvalidArgumentError(
             "overwrite: only a whole directory or the root of a server can be replaced; delete the node first"
         )
+    # The engine looks at groups of the store; on a server there may be others above it.
+    above = None
+    if _is_remote(dest):
+        above = groups_above(dest, path, storage_options, False)
+        above.forget()
     with shown(progress) as told:
         facts = _native.copy(node._handle, where, path, wanted, told)
+    if above is not None:
+        above.renew()
+    if isinstance(dest, Group):
+        dest._notice(node.basename if name is None else name)
     return _report(facts)
+
+
+def groups_above(
+    location: str, path: str, options: Mapping[str, Any] | None, fsync: bool
+) -> _native.GroupsAbove:
+    """The groups above a place that have consolidated metadata."""
+    from hyperslab._remote import flat_options
+
+    storage = flat_options(options) if _is_remote(location) else []
+    return _native.GroupsAbove(location, path, fsync, storage)
 
 
 def _report(facts: dict[str, Any]) -> CopyReport:

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hyperslab import _native
+from hyperslab._copy import groups_above
 from hyperslab._copy_plan import CopyPlan
 from hyperslab._store import LocalStore, resolve_store
 from hyperslab.errors import DestinationError, SupersededError
@@ -268,6 +269,7 @@ class Place:
         """On a server: deletes what is replaced, documents first, before anything is written."""
         if self._local is not None or not plan.overwrite or self.store.get(self.journal("cleared")):
             return
+        self.above(plan).forget()
         old = [key for key in self.store.list(self._base) if not _is_below(key, self._work)]
         documents = [key for key in old if key.rpartition("/")[2] in _DOCUMENTS]
         self._delete(sorted(documents, key=lambda key: key.count("/")))
@@ -378,6 +380,10 @@ class Place:
             there.store, there._base = LocalStore(self._local), ""
         return there
 
+    def above(self, plan: CopyPlan) -> _native.GroupsAbove:
+        """The groups above the destination that have consolidated metadata."""
+        return groups_above(plan.destination, "", plan.storage_options, self._fsync)
+
     def finish(self, plan: CopyPlan) -> None:
         """Writes metadata, and moves the copy to its place."""
 
@@ -387,6 +393,7 @@ class Place:
 
         self.check_journal()
         if not self._is_into:
+            self.above(plan).forget()
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 # Groups after what is in them; `.zarray` and `.zgroup` after `.zattrs`.
                 for _, same in itertools.groupby(
@@ -404,6 +411,8 @@ class Place:
                 self.store.set(self.journal("finished"), b"finished")
             else:
                 self._move(self._local, plan.overwrite)
+            if not self._is_into:
+                self.above(plan).renew()
             self.remove_journal()
 
     def _move(self, target: Path, overwrite: bool) -> None:

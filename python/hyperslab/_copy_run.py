@@ -222,6 +222,8 @@ def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
                 )
             if place.is_finished():
                 place.take_over()
+                if not plan.is_into:
+                    place.above(plan).renew()
                 place.remove_journal()
                 return None
             place.check(plan, True)

@@ -64,16 +64,19 @@ class StoredArray(BackendArray):
 class FileArrayAdapter(StoredArray):
     """A variable of an HDF5 or NetCDF file.
 
-    A variable may be shorter than its unlimited dimension: the rest is fill value. After the dataset was
-    closed, reading opens the file again, as with xarray's own engines.
+    A variable may be shorter than its unlimited dimension: the rest has one value (``rest``). After the
+    dataset was closed, reading opens the file again, as with xarray's own engines.
     """
 
-    __slots__ = ("_is_text",)
+    __slots__ = ("_is_text", "_rest")
 
-    def __init__(self, array: AnyArray, dtype: np.dtype[Any], shape: tuple[int, ...], is_text: bool) -> None:
+    def __init__(
+        self, array: AnyArray, dtype: np.dtype[Any], shape: tuple[int, ...], is_text: bool, rest: bytes | None
+    ) -> None:
         super().__init__(array, dtype)
         self.shape = shape
         self._is_text = is_text
+        self._rest = rest
 
     def _read(self, meaning: _native._Meaning | None, selection: tuple[Any, ...]) -> Any:
         try:
@@ -116,14 +119,17 @@ class FileArrayAdapter(StoredArray):
         return made.reshape([n for axis, n in enumerate(made.shape) if axis not in dropped])
 
     def _filled(self, shape: tuple[int, ...]) -> Any:
-        """An array of fill value; of rows of variable length: of empty ones."""
-        fill = cast("FileArray", self._array).fill_value
+        """An array of the rest's value; of rows of variable length: of empty ones."""
         kind, item = kind_of(self._array.dtype)
         if kind == "items":
             made = np.empty(shape, object)
             for at in np.ndindex(shape):
                 made[at] = np.empty(0, item)
             return made
+        rest = self._rest or b""
         if self._is_text:
-            return np.full(shape, fill.decode("utf-8", "surrogateescape"), object)
+            return np.full(shape, rest.decode("utf-8", "surrogateescape"), object)
+        dtype = self._array.dtype
+        is_plain = dtype.subdtype is None and not dtype.hasobject
+        fill = np.frombuffer(rest, dtype)[0] if is_plain else cast("FileArray", self._array).fill_value
         return np.full(shape, fill, self.dtype)

@@ -198,7 +198,8 @@ class FileReader(AbstractDataStore):
         encoding.update(_attributes(stored, owner))
         encoding["source"] = self._tree.source
         encoding["original_shape"] = shape
-        data = indexing.LazilyIndexedArray(FileArrayAdapter(array, dtype, shape, text))
+        rest = self._tree.meaning.rest(array) if shape != array.shape else None
+        data = indexing.LazilyIndexedArray(FileArrayAdapter(array, dtype, shape, text, rest))
         return Variable(dimensions, data, attributes, encoding, fastpath=True)
 
 

@@ -212,6 +212,8 @@ def to_zarr(
             f"ds: expected a Dataset or a DataTree, found {type(ds).__name__}"
             + ("; call its to_dataset() before" if isinstance(ds, xr.DataArray) else "")
         )
+    if not isinstance(group, str | None):
+        raise InvalidArgumentError(f"group must be a string or None, found {group!r}")
     encoding = dict(encoding or {})
     if isinstance(ds, xr.DataTree):
         if group is not None or append_dim is not None:

@@ -135,8 +135,10 @@ class ArrayObjects:
     def __init__(self, array: FileArray, meaning: FileMeaning, cut: bool) -> None:
         self._array = array
         self._is_text = is_text(array.dtype)
-        # Variables may be shorter than their unlimited dimension. The rest is fill value.
+        # Variables may be shorter than their unlimited dimension. The rest is the fill value of the document.
+        # The file may have another one: zeros, if it defines none.
         self._own_shape = array.shape
+        self._fills_differ = meaning.fills_differ(array)
         if array.dtype.hasobject and not self._is_text:
             raise UnsupportedError(f"array {array.name!r} has elements that Zarr v3 does not have")
         element = max(array.dtype.itemsize, 1)
@@ -172,12 +174,20 @@ class ArrayObjects:
         if self._keeps_bytes:
             number = np.ravel_multi_index(index, own)
             at = int(np.searchsorted(self._stored["number"], number))
-            if at == len(self._stored) or self._stored["number"][at] != number:
+            is_stored = at < len(self._stored) and self._stored["number"][at] == number
+            if not is_stored and not self._fills_differ:
                 return None
-            row = self._stored[at]
-            if not row["filter_mask"]:
+            row = self._stored[at] if is_stored else None
+            if row is not None and not row["filter_mask"] and not self._is_padded(index):
                 return self._array._stored_bytes(int(row["offset"]), int(row["size"]))
         return self._encoded(start)
+
+    def _is_padded(self, index: tuple[int, ...]) -> bool:
+        """Tells if a stored chunk has another value behind the array's end than the document says."""
+        if not self._fills_differ:
+            return False
+        axes = zip(index, self._chunks, self._own_shape, self.shape, strict=True)
+        return any(min((at + 1) * step, n) > own for at, step, own, n in axes)
 
     @property
     def nbytes(self) -> int:
@@ -190,10 +200,19 @@ class ArrayObjects:
         """
         if self._keeps_bytes:
             found, own = self._stored, self._counts(self._own_shape)
-            numbers = found["number"]
+            numbers, offsets, sizes = found["number"], found["offset"], found["size"]
+            is_plain = found["filter_mask"] == 0
+            if self._fills_differ:
+                # Chunks that are not stored are copied, and those at the end.
+                all_of_them = np.arange(math.prod(own))
+                offsets, sizes = (_spread(values, numbers, all_of_them) for values in (offsets, sizes))
+                is_plain = _spread(is_plain, numbers, all_of_them)
+                numbers = all_of_them
+                padded = [self._is_padded(index) for index in np.ndindex(own)]
+                is_plain &= ~np.array(padded, bool)
             if own != self.counts:
                 numbers = np.ravel_multi_index(np.unravel_index(numbers, own), self.counts)
-            return numbers, found["offset"], found["size"], found["filter_mask"] == 0
+            return numbers, offsets, sizes, is_plain
         offset = self._array._facts.get("offset")
         # One run of bytes, and one chunk.
         if offset is None or self._array.dtype.kind not in "biufc" or math.prod(self.counts) != 1:
@@ -229,6 +248,13 @@ class ArrayObjects:
         ):
             return []
         return [str(n) for n in range(self.counts[len(given)])]
+
+
+def _spread(values: npt.NDArray[Any], numbers: npt.NDArray[Any], of: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Values at their numbers, zeros elsewhere."""
+    found = np.zeros(len(of), values.dtype)
+    found[numbers] = values
+    return found
 
 
 def _cut_up(shape: tuple[int, ...], element: int) -> tuple[int, ...]:

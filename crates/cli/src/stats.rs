@@ -9,7 +9,7 @@ use crate::style::Style;
 use crate::text;
 use hyperslab::meaning::number_element;
 use hyperslab::statistics::{Bins, Part, StatisticsOptions, Told, number_type, statistics};
-use hyperslab::{Array, Below, DataType, Error, Index, Json, Node, NodeKind};
+use hyperslab::{Array, Below, DataType, Error, FileMeaning, Index, Json, Node, NodeKind};
 use std::io::{self, Write};
 use std::ops::Range;
 
@@ -84,6 +84,12 @@ impl Command for StatsArgs {
                 return Err(Failure::Usage("a selection is of an array, not of a group".into()));
             }
             Node::Group(group) => {
+                let meaning = group.file().map(|file| FileMeaning::of(&file)).transpose()?;
+                // A dataset that only stands for a dimension has no elements.
+                let is_variable = |array: &Array| match &meaning {
+                    Some(meaning) => Ok(meaning.variable(array)?.is_some()),
+                    None => Ok::<_, Error>(true),
+                };
                 for Below { path, kind, .. } in group.below(None, Some(&|| watch.interrupted()))? {
                     if watch.interrupted() {
                         return Err(Error::Interrupted.into());
@@ -93,7 +99,11 @@ impl Command for StatsArgs {
                     }
                     let told = match group.child(&path).map_err(Failure::from) {
                         Ok(Node::Array(array)) if number_type(&array).is_some() => {
-                            self.of(path.clone(), &array, &meter)
+                            match is_variable(&array) {
+                                Ok(true) => self.of(path.clone(), &array, &meter),
+                                Ok(false) => continue,
+                                Err(error) => Err(error.into()),
+                            }
                         }
                         Ok(_) => continue,
                         Err(error) => Err(error),

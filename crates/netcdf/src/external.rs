@@ -31,12 +31,15 @@ pub enum External {
 }
 
 impl External {
+    /// All types, in the order of their numbers.
+    const ALL: [External; 11] = {
+        use External::*;
+        [Byte, Char, Short, Int, Float, Double, UByte, UShort, UInt, Int64, UInt64]
+    };
+
     /// The type of this number. `wide`: whether the types of `CDF\x05` are allowed.
     pub(crate) fn of(number: u32, wide: bool) -> Option<External> {
-        use External::*;
-        const ALL: [External; 11] =
-            [Byte, Char, Short, Int, Float, Double, UByte, UShort, UInt, Int64, UInt64];
-        let of_this = if wide { &ALL[..] } else { ALL.split_at(6).0 };
+        let of_this = if wide { &Self::ALL[..] } else { Self::ALL.split_at(6).0 };
         of_this.get(usize::try_from(number).ok()?.checked_sub(1)?).copied()
     }
 
@@ -58,6 +61,12 @@ impl External {
         };
         #[allow(clippy::unwrap_used)] // All of these are types; the test below makes every one.
         DataType::new(kind, size, ByteOrder::Big).unwrap()
+    }
+
+    /// The type with these elements, in either byte order.
+    pub fn of_elements(dtype: DataType) -> Option<External> {
+        let big = dtype.with_order(ByteOrder::Big);
+        Self::ALL.into_iter().find(|external| external.dtype() == big)
     }
 
     /// The stored default fill value (`NC_FILL_INT` and so on of netcdf.h).
@@ -94,6 +103,11 @@ mod tests {
             assert_eq!(external.default_fill().len(), external.dtype().size());
         }
         // The bits of netcdf.h's 9.9692099683868690e+36f.
+        for external in External::ALL {
+            let little = external.dtype().with_order(ByteOrder::Little);
+            assert_eq!(External::of_elements(little), Some(external));
+        }
+        assert_eq!(External::of_elements("<f2".parse().unwrap()), None);
         assert_eq!(External::Float.default_fill(), 0x7cf0_0000_u32.to_be_bytes());
         assert_eq!(External::Double.default_fill(), 0x479e_0000_0000_0000_u64.to_be_bytes());
     }

@@ -2,13 +2,14 @@
 
 use crate::copy::{Source, Wanted, WantedRegion};
 use crate::engine::Signals;
-use crate::errors;
+use crate::errors::{self, OrRaise};
 use crate::handles::ArrayHandle;
 use crate::once::{dict, items};
 use crate::store::StoreHandle;
 use hyperslab::copy::{
     CopyOptions, Crew, Order, Outline, OutlinedArray, Part, PartStamp, Pass, Progress, Region, Shards, Units,
-    compare_part as compare, copy_part as copy, is_replaceable, outline, outline_into, stamp_part as stamp,
+    compare_part as compare, copy_part as copy, groups_above, is_replaceable, outline, outline_into,
+    stamp_part as stamp,
 };
 use hyperslab::{Error, Format, Result};
 use pyo3::prelude::*;
@@ -36,6 +37,36 @@ fn stoppable<T: Send>(py: Python<'_>, run: impl FnOnce(&dyn Progress) -> Result<
         (Ok(value), _) => Ok(value),
         (Err(Error::Interrupted), Some(raised)) => Err(raised),
         (Err(error), _) => Err(errors::any(py, &error)),
+    }
+}
+
+/// The groups above a place that have consolidated metadata.
+#[pyclass(frozen, module = "hyperslab._native")]
+pub(crate) struct GroupsAbove(hyperslab::zarr::Above);
+
+#[pymethods]
+impl GroupsAbove {
+    /// Looks above a path or URL, for a node at `path` in it. `storage`: settings of a server.
+    #[new]
+    #[pyo3(signature = (location, path="", fsync=false, storage=Vec::new()))]
+    fn new(
+        py: Python<'_>,
+        location: &str,
+        path: &str,
+        fsync: bool,
+        storage: Vec<(String, String)>,
+    ) -> PyResult<Self> {
+        py.detach(|| groups_above(location, path, fsync, &storage)).map(GroupsAbove).or_raise(py)
+    }
+
+    /// Takes the node out of their consolidated metadata.
+    fn forget(&self, py: Python<'_>) -> PyResult<()> {
+        stoppable(py, |asking| Ok(self.0.forget(Some(&|| asking.cancelled()))?))
+    }
+
+    /// Consolidates them again.
+    fn renew(&self, py: Python<'_>) -> PyResult<()> {
+        stoppable(py, |asking| Ok(self.0.renew(Some(&|| asking.cancelled()))?))
     }
 }
 

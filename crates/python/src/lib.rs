@@ -84,8 +84,8 @@ mod _native {
     use crate::copy::{copy, copy_into};
     #[pymodule_export]
     use crate::copy_parts::{
-        compare_part, copy_part, in_options, is_replaceable_directory, outline_copy, outline_copy_into,
-        planned_copy, replace_directory, stamp_part,
+        GroupsAbove, compare_part, copy_part, in_options, is_replaceable_directory, outline_copy,
+        outline_copy_into, planned_copy, replace_directory, stamp_part,
     };
     #[pymodule_export]
     use crate::create::{

@@ -8,7 +8,7 @@ use crate::hdf5::{AttributeHandle, attributes_of_array, attributes_of_group};
 use hyperslab::zarr::Format;
 use hyperslab::{DataFile, Json};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyBytes, PyTuple};
 
 /// The meaning of the datasets of a file to programs that know variables.
 #[pyclass(frozen, module = "hyperslab._native")]
@@ -66,6 +66,29 @@ impl FileMeaning {
         let (encoding, attributes) =
             attributes.into_iter().partition(|attribute| self.inner.is_encoding(attribute.name()));
         Ok(Some((names, shape, attributes, encoding)))
+    }
+
+    /// The value of elements of a variable behind the end of its array: one element, or text in UTF-8.
+    /// ``None``: the array has all elements.
+    fn rest<'py>(&self, py: Python<'py>, array: &ArrayBase) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let array = array.array(py)?;
+        let read = || match self.inner.variable(&array)? {
+            Some(variable) => variable.rest(&array),
+            None => Ok(None),
+        };
+        Ok(py.detach(read).or_raise(py)?.map(|value| PyBytes::new(py, &value)))
+    }
+
+    /// Returns `true` if elements within the array's end that were never written have another value.
+    /// Always `false` for text.
+    fn fills_differ(&self, py: Python<'_>, array: &ArrayBase) -> PyResult<bool> {
+        let array = array.array(py)?;
+        let read = || match self.inner.variable(&array)? {
+            Some(variable) if array.vlen().is_none() => variable.rest(&array),
+            _ => Ok(None),
+        };
+        let rest = py.detach(read).or_raise(py)?;
+        Ok(rest.is_some_and(|rest| rest != array.layout().fill().bytes()))
     }
 
     /// The attributes of a group that users have written.

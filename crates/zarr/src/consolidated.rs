@@ -334,6 +334,20 @@ fn v2_documents(path: &str, stored: StoredNode) -> [(String, Json); 2] {
     [(join(path, file), Arc::unwrap_or_clone(stored.document)), (join(path, ZATTRS), attributes)]
 }
 
+/// Returns `true` if the group at a path has consolidated metadata. An unreadable document
+/// counts as none.
+pub(crate) fn is_stored(store: &Arc<dyn Store>, path: &str, format: Format) -> Result<bool> {
+    let name = if format == Format::V3 { ZARR_JSON } else { ZMETADATA };
+    match node::read_document(store, &join(path, name)) {
+        Ok(Some(document)) => Ok(match format {
+            Format::V3 => document.get(MEMBER).is_some_and(|found| found.as_object().is_some()),
+            Format::V2 => document.get("metadata").is_some(),
+        }),
+        Ok(None) | Err(ZarrError::Metadata { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Takes a deleted node out of the consolidated metadata stored with the group at `owner`.
 pub(crate) fn write_without(
     store: &Arc<dyn Store>,
@@ -357,7 +371,13 @@ pub(crate) fn write_without(
             Format::V2 => document.get_mut("metadata"),
         };
         match found {
-            Some(Json::Object(nodes)) => nodes.retain(|(name, _)| !within(name)),
+            Some(Json::Object(nodes)) => {
+                let before = nodes.len();
+                nodes.retain(|(name, _)| !within(name));
+                if nodes.len() == before {
+                    return Ok(());
+                }
+            }
             _ => return Ok(()),
         }
         if seen.replace(&document, ask)? {

@@ -29,6 +29,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
+mod above;
 mod array;
 mod base64;
 mod both;
@@ -63,6 +64,7 @@ mod testing;
 mod vlen;
 mod walk;
 
+pub use above::Above;
 pub use array::Array;
 pub use base64::{decode as from_base64, encode as base64};
 pub use chunk_grid::AxisChunks;

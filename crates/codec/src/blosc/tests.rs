@@ -363,7 +363,12 @@ fn configurations() {
         let v2 = Blosc::from_v2(&json!({"id": "blosc", "clevel": level}), 4).unwrap();
         let v3 = Blosc::from_v3(Some(&json!({"clevel": level})), 4).unwrap();
         for edited in [v2, v3] {
-            crate::testing::only_decodes(&edited, &stored, &[7; 400], &format!("clevel is {level} where 0 to 9"));
+            crate::testing::only_decodes(
+                &edited,
+                &stored,
+                &[7; 400],
+                &format!("clevel is {level} where 0 to 9"),
+            );
         }
     }
 }

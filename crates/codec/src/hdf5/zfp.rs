@@ -57,7 +57,8 @@ impl Zfp {
 /// The header in client data.
 fn read(client_data: &[u32]) -> Option<(ZfpConfig, ZfpFieldMetadata)> {
     let bytes: Vec<u8> = client_data.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let header = ZfpBitStreamRef::from_words(&words("zfp", &bytes).ok()?).read_header(ZfpHeaderMask::FULL).ok()?;
+    let header =
+        ZfpBitStreamRef::from_words(&words("zfp", &bytes).ok()?).read_header(ZfpHeaderMask::FULL).ok()?;
     (header.bits_read <= bytes.len() * 8).then_some((header.config?, header.metadata?))
 }
 

@@ -161,11 +161,13 @@ pub(super) fn convert(
     }
     spec.choose_chunks();
     let absent;
+    // Elements behind the end of the source are left to the fill value.
+    let fill = variable.rest(array)?.or(facts.fill);
     if same_format {
         (spec.attributes, spec.dimension_names) = as_they_are(array)?;
-        absent = facts.fill;
+        absent = fill;
     } else {
-        let words = variable.words(array, facts.fill, format.zarr()?);
+        let words = variable.words(array, fill, format.zarr()?);
         let Words { attributes, dimension_names, fill, loses_missing } = words;
         (spec.attributes, spec.dimension_names, absent) = (attributes, dimension_names, fill);
         if loses_missing {

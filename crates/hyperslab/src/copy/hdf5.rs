@@ -82,8 +82,13 @@ pub(crate) fn copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Cop
 
 /// The text of unwritten elements, in a dataset of strings.
 pub(crate) fn absent_text(dataset: &Dataset) -> Result<Vec<u8>> {
-    let Some(absent) = dataset.absent_value() else { return Ok(Vec::new()) };
-    match Value::of(dataset.file(), dataset.element(), absent)? {
+    text(dataset, dataset.absent_value())
+}
+
+/// The text of an element in memory; `None`: no characters.
+pub(crate) fn text(dataset: &Dataset, element: Option<&[u8]>) -> Result<Vec<u8>> {
+    let Some(element) = element else { return Ok(Vec::new()) };
+    match Value::of(dataset.file(), dataset.element(), element)? {
         Value::Text(text) => Ok(text.into_bytes()),
         Value::Null => Ok(Vec::new()),
         _ => {

@@ -18,6 +18,7 @@
 //! What is copied is what the format knows: groups, attributes, arrays. Other files in the source's
 //! directory are not.
 
+mod above;
 mod blocks;
 mod compressor;
 mod convert;
@@ -33,6 +34,7 @@ mod placed;
 mod plan;
 mod ragged;
 mod region;
+mod rest;
 mod stored;
 mod structures;
 mod summed;
@@ -40,6 +42,7 @@ mod temporary;
 mod transfer;
 mod walked;
 
+pub use above::groups_above;
 pub(crate) use blocks::all;
 pub use compressor::Compressors;
 pub(crate) use convert::{Copied, CopiedCodecs, Copying};
@@ -239,7 +242,15 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
                 "overwrite: a finished copy cannot take the place of what is in {destination}; delete that first"
             )));
         }
+        // Nothing is above the store of an archive or of memory.
+        let above = match store.cost().is_far() {
+            true => groups_above(destination, "", options.fsync, &[])?,
+            false => zarr::Above::default(),
+        };
+        let ask: &dyn Fn() -> bool = &|| options.stops();
+        above.forget(Some(ask))?;
         let report = copy_to_store(source, &store, &path, options)?;
+        above.renew(Some(ask))?;
         store.flush()?;
         return Ok(report);
     };
@@ -251,7 +262,12 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     let beside = Beside::new(&target)?;
     let report = walked.copy(&staged.store(), "", true, Some(beside))?;
     options.check()?;
-    place.commit(staged, Some(&|| options.stops()))?;
+    let ask: &dyn Fn() -> bool = &|| options.stops();
+    let above = above::of_directory(&target, options.fsync)?;
+    above.forget(Some(ask))?;
+    let placed = place.commit(staged, Some(ask));
+    above.renew(Some(ask))?;
+    placed?;
     Ok(report)
 }
 
@@ -319,9 +335,10 @@ pub fn copy_to_store(
     let file = source.file().map(|file| file.key().to_owned());
     let document = file.unwrap_or_else(|| below(source.path(), DOCUMENT));
     let (from, to) = (&**source.store(), &**store);
-    if lies_within((from, &document), (to, &path))
-        || lies_within((to, &below(&path, DOCUMENT)), (from, source.path()))
-    {
+    // The copy may lie beside a file, and not inside.
+    let is_inside =
+        || source.file().is_none() && lies_within((to, &below(&path, DOCUMENT)), (from, source.path()));
+    if lies_within((from, &document), (to, &path)) || is_inside() {
         return Err(Error::Copy {
             array: format!("/{path}"),
             why: "source and destination are one, or one is inside the other".into(),
@@ -363,7 +380,10 @@ pub fn copy_to_store(
     }
     let key = Some(path.as_str()).filter(|path| !path.is_empty()).map(Key::new).transpose()?;
     let beside = store.local_path(key).map(|path| Beside::new(&path)).transpose()?;
-    walked.copy(store, &path, false, beside).inspect_err(|_| {
+    let above = zarr::Above::in_store(store, &path)?;
+    let ask: &dyn Fn() -> bool = &|| options.stops();
+    above.forget(Some(ask))?;
+    let report = walked.copy(store, &path, false, beside).inspect_err(|_| {
         // The first error is the one to report.
         if let Ok(node) = zarr::open(store, &path, None) {
             let _ = match node {
@@ -371,7 +391,9 @@ pub fn copy_to_store(
                 zarr::Node::Group(group) => group.delete(),
             };
         }
-    })
+    })?;
+    above.renew(Some(ask))?;
+    Ok(report)
 }
 
 /// Copies an array, or [`CopyOptions::region`] of it, into a region of an array that exists, of the same
@@ -442,7 +464,8 @@ pub(crate) fn copy_values(
     let jobs = [Job { name: source.name(), source, target, stored: 0, repack, window, is_new: true }];
     let options = CopyOptions::default();
     let transfer = Transfer::new(&jobs, options.means(None))?;
-    transfer.run(Phase::Copy, jobs.iter().map(Job::bytes).sum(), &mut |_, error| Err(error))
+    transfer.run(Phase::Copy, jobs.iter().map(Job::bytes).sum(), &mut |_, error| Err(error))?;
+    jobs.iter().try_for_each(|job| rest::write_all(job, ask))
 }
 
 /// The number of objects of an array that are stored, and their bytes; nothing where the store does

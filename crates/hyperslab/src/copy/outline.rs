@@ -7,6 +7,7 @@ use super::geometry::geometry;
 use super::place::Room;
 use super::plan::{Geometry, Pass};
 use super::region::{Region, Window, aligned};
+use super::rest;
 use super::structures::Repack;
 use super::temporary::Beside;
 use super::transfer::Job;
@@ -14,7 +15,7 @@ use super::{CopyOptions, CopyPlan, Member, Walked, shown, stored};
 use crate::meaning::Meaning;
 use crate::{Array, Error, Key, MemoryStore, Node, Result, Store};
 use hyperslab_codec::ByteOrder;
-use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation, Creation};
+use hyperslab_zarr::{self as zarr, Consolidation, Creation};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -113,7 +114,6 @@ pub fn outline(
     let mut taken = 0u64;
     for Member { path, array, variable, spec, window } in &walked.arrays {
         options.check()?;
-        check_rest(array, window, spec)?;
         let target =
             zarr::Array::create_with(nowhere.clone(), path, spec.clone(), Creation::Unseen, Some(ask))?;
         let target = target.into();
@@ -122,10 +122,12 @@ pub fn outline(
             differs.push(format!("array '{}': {differing}", shown(path)));
         }
         let stored = if objects(array) <= MOST_COUNTED { stored(array, Some(ask))?.1 } else { 0 };
-        let job = Job::planned(path, array, target, stored, window);
+        let repack = target.structure().map(|structure| Repack::new(array, structure)).transpose();
+        let repack = repack.map_err(|why| Error::Copy { array: shown(path), why })?.flatten();
+        let job = Job { repack, ..Job::planned(path, array, target, stored, window) };
         let mut geometry = geometry(&job, &means, Some(ask))?;
         geometry.temporary = geometry.temporary.map(|(reach, room)| (reach, room.saturating_sub(taken)));
-        let outlined = crew.outlined(path, &job, geometry);
+        let outlined = crew.outlined(path, &job, geometry)?;
         taken = taken.saturating_add(outlined.plan.temporary_bytes());
         arrays.push(outlined);
     }
@@ -167,27 +169,12 @@ pub fn outline_into(
     let job = job_into(source, target, target_region, options)?;
     let job = Job { stored, ..job };
     let means = options.means(beside.map(Beside::new).transpose()?);
-    let outlined = crew.outlined("", &job, geometry(&job, &means, Some(ask))?);
+    let outlined = crew.outlined("", &job, geometry(&job, &means, Some(ask))?)?;
     let zarr = target.as_zarr().ok_or_else(|| Error::Options("the target is no array of Zarr".into()))?;
     let name = if zarr.format() == zarr::Format::V2 { ".zarray" } else { "zarr.json" };
     let documents = vec![(name.to_owned(), zarr.to_json().to_text(None))];
     let (notes, skipped, differs) = (Vec::new(), Vec::new(), Vec::new());
     Ok(Outline { groups: 0, documents, arrays: vec![outlined], notes, skipped, differs })
-}
-
-/// Refuses a copy that has to write behind the end of its source: no task does that.
-fn check_rest(array: &Array, window: &Window, spec: &ArraySpec) -> Result<()> {
-    let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
-    let is_filled = spec.shape == window.shape || spec.fill.is_some() || spec.format == zarr::Format::V3;
-    if is_filled || is_zero(array.layout().fill().bytes()) {
-        return Ok(());
-    }
-    Err(Error::Copy {
-        array: array.name(),
-        why: "it is shorter than its unlimited dimension, and Zarr v2 has no fill value for the rest where \
-              no element is missing; choose Zarr v3, or copy in one process"
-            .into(),
-    })
 }
 
 /// The job of copying a region of an array into a region of another.
@@ -251,7 +238,7 @@ fn ranges_text(ranges: &[Range<u64>]) -> String {
 
 impl Crew {
     /// The plan of an array, and its units.
-    fn outlined(self, path: &str, job: &Job, mut geometry: Geometry) -> OutlinedArray {
+    fn outlined(self, path: &str, job: &Job, mut geometry: Geometry) -> Result<OutlinedArray> {
         geometry.enough = geometry.enough.min(self.size);
         let window = &job.window;
         let plan = self.plan(&geometry, &window.shape);
@@ -266,10 +253,15 @@ impl Crew {
             }
         };
         let last = plan.passes.len().saturating_sub(1);
-        let all = plan.passes.iter().enumerate().map(|(n, pass)| units(pass, n < last || regular)).collect();
+        let mut all: Vec<Units> =
+            plan.passes.iter().enumerate().map(|(n, pass)| units(pass, n < last || regular)).collect();
+        // A source without elements has no units. One writes the elements behind its end.
+        if let Some(units) = all.last_mut().filter(|units| units.count == 0) {
+            units.count = u64::from(rest::written(job)?.is_some());
+        }
         let compare = geometry.comparing().pass(&geometry.source, &geometry.target);
         let compare_units = units(&compare, true);
-        OutlinedArray {
+        Ok(OutlinedArray {
             path: path.to_owned(),
             plan,
             units: all,
@@ -277,7 +269,7 @@ impl Crew {
             from_start: window.from.to_vec(),
             to_start: window.to.to_vec(),
             shape: window.shape.to_vec(),
-        }
+        })
     }
 
     /// The plan with which the whole crew is done first.

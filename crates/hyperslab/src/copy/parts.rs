@@ -11,12 +11,14 @@
 use super::blocks::Blocks;
 use super::mover::Mover;
 use super::region::Window;
+use super::rest;
 use super::structures::Repack;
 use super::summed::Summed;
 use super::temporary;
 use super::transfer::{Job, Transfer};
 use super::{Phase, Progress, shown};
 use crate::{Array, Dims, Error, Format, Key, MemoryStore, Result, Store};
+use hyperslab_store::Ask;
 use hyperslab_zarr::{self as zarr, ArraySpec, Creation};
 use std::ops::Range;
 use std::sync::Arc;
@@ -79,7 +81,10 @@ pub fn copy_part(
     let cancelled: &dyn Fn() -> bool = &|| progress.is_some_and(Progress::cancelled);
     let from = open.from.as_ref().unwrap_or(&open.job.source);
     let mover = Mover::new(&open.job, (from, open.written()), part.threads, cancelled);
-    Transfer::of_parts(progress)?.units(Phase::Copy, mover, &open.blocks, part.units.clone())?;
+    if !open.job.window.shape.contains(&0) {
+        Transfer::of_parts(progress)?.units(Phase::Copy, mover, &open.blocks, part.units.clone())?;
+    }
+    open.write_rest(part, Some(cancelled))?;
     open.stamp(store, part, Some(&summed))
 }
 
@@ -108,6 +113,8 @@ struct Opened {
     from: Option<Array>,
     to: Option<Array>,
     blocks: Blocks,
+    /// The value of elements behind the end of the source, if the part writes some.
+    rest: Option<Vec<u8>>,
 }
 
 impl Opened {
@@ -129,9 +136,6 @@ impl Opened {
             return Err(refuse("its blocks have another number of axes"));
         }
         let blocks = Blocks::new(&window.shape, &part.block, &part.parts);
-        if part.units.end > blocks.object_count() {
-            return Err(refuse("the part lies outside the array"));
-        }
         let repack = match target.as_zarr().and_then(|array| array.structure()) {
             None => None,
             Some(structure) => Repack::new(source, structure).map_err(|why| refuse(&why))?,
@@ -144,8 +148,21 @@ impl Opened {
         };
         let (from, to) = (temporary(&part.from)?, temporary(&part.to)?);
         let is_new = part.is_new;
-        let job = Job { name, source: source.clone(), target, stored: 0, repack, window, is_new };
-        Ok(Opened { job, from, to, blocks })
+        let job =
+            Job { name: name.clone(), source: source.clone(), target, stored: 0, repack, window, is_new };
+        let rest = if to.is_none() { rest::written(&job)? } else { None };
+        if part.units.end > blocks.object_count().max(u64::from(rest.is_some())) {
+            return Err(refuse("the part lies outside the array"));
+        }
+        Ok(Opened { job, from, to, blocks, rest })
+    }
+
+    fn write_rest(&self, part: &Part, ask: Option<Ask<'_>>) -> Result<()> {
+        let Some(value) = &self.rest else { return Ok(()) };
+        part.units.clone().try_for_each(|number| {
+            let block = self.blocks.block(&self.blocks.object(number));
+            rest::write(&self.job, &block, value, ask)
+        })
     }
 
     fn written(&self) -> &Array {
@@ -216,7 +233,11 @@ impl Opened {
                 push(&place)?;
                 continue;
             }
-            let block = self.blocks.block(&unit).shifted(start);
+            let mut block = self.blocks.block(&unit);
+            if self.rest.is_some() {
+                block = rest::extended(&self.job, &block);
+            }
+            let block = block.shifted(start);
             let spans = (0..unit.len()).map(|axis| {
                 let last = block.first[axis] + block.len[axis].saturating_sub(1);
                 (grid.index_of(axis, block.first[axis]), grid.index_of(axis, last))

@@ -160,7 +160,7 @@ pub fn is_node(path: &Path) -> bool {
 }
 
 /// The path without links, as far as it exists.
-fn resolved(path: &Path) -> PathBuf {
+pub(super) fn resolved(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for above in absolute.ancestors() {
         if let (Ok(real), Ok(below)) = (above.canonicalize(), absolute.strip_prefix(above)) {

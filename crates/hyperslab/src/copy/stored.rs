@@ -155,16 +155,19 @@ pub(super) fn fills_differ(job: &Job) -> Result<bool> {
         let own = source.node().absent_text()?;
         return Ok(own.unwrap_or_default() != target.fill().unwrap_or_default());
     }
-    Ok(fill_of(job).is_some())
+    let fill = in_target(job, source.layout().fill().bytes().to_vec());
+    Ok(fill != target.layout().fill().bytes())
 }
 
-/// [`fill_in`], also where elements are structures.
-pub(super) fn fill_of(job: &Job) -> Option<Vec<u8>> {
-    let Some(repack) = &job.repack else { return fill_in(&job.source, &job.target) };
-    let mut fill = job.source.layout().fill().bytes().to_vec();
-    let len = repack.apply(&mut fill);
-    fill.truncate(len);
-    (fill != job.target.layout().fill().bytes()).then_some(fill)
+/// An element of a source as its copy has it in memory.
+pub(super) fn in_target(job: &Job, mut element: Vec<u8>) -> Vec<u8> {
+    if let Some(repack) = &job.repack {
+        let len = repack.apply(&mut element);
+        element.truncate(len);
+    } else if job.source.dtype().order() != job.target.dtype().order() {
+        swap_bytes(&mut element, job.source.dtype().number_size());
+    }
+    element
 }
 
 /// The fill value of a source, as an element of a target of numbers; `None`: the target has the same.

@@ -4,19 +4,17 @@
 use super::convert::{Notes, convert};
 use super::place::Room;
 use super::region::{Region, Window};
-use super::stored::fill_of;
+use super::rest;
 use super::structures::Repack;
 use super::temporary::Beside;
 use super::transfer::{Job, Transfer};
 use super::{CopyOptions, CopyReport, Copying, Phase, Shards, hdf5, shown, stored};
 use crate::meaning::{Meaning, Variable, differing_attributes, ome};
 use crate::references::NO_SHAPE;
-use crate::{Array, Below, Error, Format, Group, Index, Json, Node, NodeKind, Result, Source, WriteOptions};
+use crate::{Array, Below, Error, Format, Group, Json, Node, NodeKind, Result};
 use hyperslab_store::{Ask, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, Consolidation, Creation};
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -219,7 +217,14 @@ impl<'o> Walked<'o> {
             }
             Node::Array(array) => self.add_array(meaning, path, array),
             Node::Group(group) => {
-                let (attributes, unreadable) = meaning.group_attributes(&group)?;
+                let (mut attributes, unreadable) = meaning.group_attributes(&group)?;
+                // There NCZarr describes documents of Zarr v2, which the copy does not have.
+                if group.format() == Format::ZarrV2
+                    && self.copied_format() == Format::ZarrV3
+                    && let Json::Object(members) = &mut attributes
+                {
+                    members.retain(|(name, _)| !name.to_ascii_lowercase().starts_with("_nczarr_"));
+                }
                 self.note_unreadable(&path, &unreadable);
                 self.groups.push((path, attributes));
                 Ok(())
@@ -301,19 +306,21 @@ impl<'o> Walked<'o> {
         let transfer = Transfer::new(&jobs, options.means(beside))?;
         let report = &mut self.report;
         let total = report.bytes;
+        let mut left_out = BTreeSet::new();
         transfer.run(Phase::Copy, total, &mut |job, error| match job.target.path() != base {
             true if options.skip_unsupported && error.is_of_one() => {
                 job.target.delete()?;
                 report.arrays -= 1;
                 report.bytes = report.bytes.saturating_sub(job.bytes());
                 report.skipped.push((job.name.clone(), error.to_string()));
+                left_out.insert(job.name.clone());
                 Ok(())
             }
             true => Err(error.of_one()),
             false => Err(error),
         })?;
-        for job in &jobs {
-            fill_rest(job, options)?;
+        for job in jobs.iter().filter(|job| !left_out.contains(&job.name)) {
+            rest::write_all(job, ask)?;
         }
         if self.consolidated && store.consolidates() {
             zarr::Group::open(store, base, Some(format), Consolidation::Ignore)?.consolidate(ask)?;
@@ -341,39 +348,6 @@ impl<'o> Walked<'o> {
         }
         Ok(self.report)
     }
-}
-
-/// Writes the elements of a copy behind the end of its source, which is shorter than its unlimited
-/// dimensions, where the fill values of both differ.
-fn fill_rest(job: &Job, options: &CopyOptions<'_>) -> Result<()> {
-    let (window, target) = (&job.window, &job.target);
-    let is_filled = window.shape.as_slice() == target.shape();
-    if is_filled || target.vlen().is_some() {
-        return Ok(());
-    }
-    let Some(fill) = fill_of(job) else { return Ok(()) };
-    for axis in 0..window.shape.len() {
-        options.check()?;
-        // The copied part of axes before this one, the rest of this one, and all of axes behind it.
-        let range = |(at, (copied, all)): (usize, (&u64, &u64))| match at.cmp(&axis) {
-            Ordering::Less => 0..*copied,
-            Ordering::Equal => *copied..*all,
-            Ordering::Greater => 0..*all,
-        };
-        let ranges: Vec<_> = window.shape.iter().zip(target.shape()).enumerate().map(range).collect();
-        let shape: Vec<u64> = ranges.iter().map(|range| range.end - range.start).collect();
-        if shape.contains(&0) {
-            continue;
-        }
-        let index = |range: &Range<u64>| Index::Slice {
-            start: i64::try_from(range.start).ok(),
-            stop: i64::try_from(range.end).ok(),
-            step: 1,
-        };
-        let selection = target.select(&ranges.iter().map(index).collect::<Vec<_>>())?;
-        target.write(&selection, &Source::repeated(&fill, &shape), WriteOptions::default())?;
-    }
-    Ok(())
 }
 
 /// Compares the meaning of a copy's arrays with the source's arrays: names of axes, attributes, and

@@ -21,11 +21,13 @@ mod file;
 mod missing;
 pub(crate) mod ome;
 mod packed;
+mod rest;
 mod words;
 
 pub use file::FileMeaning;
 pub use missing::MissingValue;
 pub use packed::{Packing, number_element};
+pub(crate) use rest::rest;
 pub(crate) use words::Words;
 pub use words::user_attributes;
 

@@ -10,6 +10,7 @@
 //! any length, which no reader of Zarr v2 but this package reads. [`chunks`] lists all that is
 //! known, of any dataset.
 
+mod absent;
 mod inlined;
 mod numcodecs;
 mod places;
@@ -18,7 +19,7 @@ use crate::copy::specified;
 use crate::error::check;
 use crate::interface::ArrayNode;
 use crate::meaning::{Meaning, Variable};
-use crate::{Array, Below, Error, Format, Group, Json, MemoryStore, Node, NodeKind, Result, zarr};
+use crate::{Array, Below, Dims, Error, Format, Group, Json, MemoryStore, Node, NodeKind, Result, zarr};
 use hyperslab_codec::room;
 use hyperslab_hdf5::element::ElementKind;
 use hyperslab_store::Ask;
@@ -200,7 +201,12 @@ fn array_references(
         zarr::join(path, &if key.is_empty() { "0".to_owned() } else { key.join(".") })
     };
     let url = options.url.clone().unwrap_or_else(|| array.url());
-    let mut stored = HashSet::new();
+    let stored: HashSet<Dims> = chunks.iter().map(|(place, ..)| place.clone()).collect();
+    let written = absent::absent(array, variable, &made, &document, &stored, ask);
+    let written = written.map_err(|error| match error {
+        Error::Copy { why, .. } => refuse(why),
+        error => error,
+    })?;
     for (place, offset, len, skipped) in chunks {
         check(ask)?;
         if skipped != 0 {
@@ -208,6 +214,9 @@ fn array_references(
                 "filters were left out of chunk {:?} (mask {skipped:#b}), which references cannot say",
                 place.as_slice()
             )));
+        }
+        if written.contains_key(&place) {
+            continue;
         }
         let value = if len <= options.inline {
             *inlined = inlined.saturating_add(len);
@@ -219,16 +228,8 @@ fn array_references(
             Json::Array(vec![url.as_str().into(), offset.into(), len.into()])
         };
         refs.push((key(&place), value));
-        stored.insert(place);
     }
-    if let Some((value, places)) =
-        inlined::absent(array, &made, &document, &stored).map_err(|error| match error {
-            Error::Copy { why, .. } => refuse(why),
-            error => error,
-        })?
-    {
-        refs.extend(places.iter().map(|place| (key(place), value.clone())));
-    }
+    refs.extend(written.into_iter().map(|(place, value)| (key(&place), value)));
     Ok(refs)
 }
 

@@ -1,0 +1,61 @@
+//! The groups above a destination that have consolidated metadata, also those outside its store.
+
+use crate::stores::local_path;
+use crate::{LocalOptions, LocalStore, Result, Store, zarr};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use zarr::Above;
+
+/// The groups above a directory.
+pub(super) fn of_directory(target: &Path, fsync: bool) -> Result<Above> {
+    let mut above = Above::default();
+    let Ok(target) = std::path::absolute(target) else { return Ok(above) };
+    let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else { return Ok(above) };
+    // A group may be reached by links, and lie elsewhere.
+    let paths = BTreeSet::from([target.clone(), super::place::resolved(parent).join(name)]);
+    for path in &paths {
+        for group in path.ancestors().skip(1) {
+            let is_group = ["zarr.json", ".zmetadata"].iter().any(|name| group.join(name).is_file());
+            let place = path.strip_prefix(group).ok().and_then(Path::to_str);
+            let (true, Some(place)) = (is_group, place) else { continue };
+            let options = LocalOptions { fsync, ..LocalOptions::default() };
+            let store: Arc<dyn Store> = Arc::new(LocalStore::unseen(group, options)?);
+            above.look(&store, "", place)?;
+        }
+    }
+    Ok(above)
+}
+
+/// The groups above a path or URL, for a node at `path` in it. `storage`: settings of a server.
+///
+/// On a server, groups that cannot be read are left out: the credentials may be for a part of it.
+pub fn groups_above(location: &str, path: &str, fsync: bool, storage: &[(String, String)]) -> Result<Above> {
+    if let Some(target) = local_path(location)? {
+        return of_directory(&target.join(path), fsync);
+    }
+    #[cfg(feature = "remote")]
+    if let Some(above) = on_server(location, path, storage) {
+        return Ok(above);
+    }
+    let _ = storage;
+    Ok(Above::default())
+}
+
+/// `None`: it is no place in a bucket.
+#[cfg(feature = "remote")]
+fn on_server(location: &str, path: &str, storage: &[(String, String)]) -> Option<Above> {
+    let (scheme, rest) = location.split_once("://")?;
+    let is_bucket =
+        !scheme.starts_with("http") && crate::remote::SCHEMES.iter().any(|(name, _)| *name == scheme);
+    let (bucket, key) = rest.trim_matches('/').split_once('/').filter(|_| is_bucket)?;
+    let store = crate::remote::RemoteStore::open(&format!("{scheme}://{bucket}"), storage).ok()?;
+    let store: Arc<dyn Store> = Arc::new(store);
+    let mut above = Above::default();
+    for (at, _) in key.match_indices('/').chain([(0, "")]) {
+        let (group, place) = key.split_at(at);
+        let place = zarr::join(place.trim_start_matches('/'), path);
+        let _ = above.look(&store, group, &place);
+    }
+    Some(above)
+}

@@ -1,0 +1,96 @@
+//! The elements of a copy behind the end of its source, which is shorter than its unlimited
+//! dimensions.
+//!
+//! In Zarr v3 they are the fill value of the copy. Zarr v2 has `null` for the fill value where no
+//! element is missing, which reads as zero: there they are written.
+
+use super::blocks::{Block, all};
+use super::stored::in_target;
+use super::transfer::{Job, wrong_size};
+use crate::error::check;
+use crate::{Dims, Result, Source, WriteOptions, meaning};
+use hyperslab_array::{Ragged, element_count};
+use hyperslab_store::Ask;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// The value of these elements, in the memory of the copy. `None`: nothing is behind the end, or the
+/// copy has this fill value.
+pub(super) fn written(job: &Job) -> Result<Option<Vec<u8>>> {
+    if !job.is_new || job.window.shape.as_slice() == job.target.shape() {
+        return Ok(None);
+    }
+    let Some(value) = meaning::rest(&job.source)? else { return Ok(None) };
+    let (value, fill) = match job.target.vlen() {
+        Some(_) => (value, job.target.fill().unwrap_or_default()),
+        None => (in_target(job, value), job.target.layout().fill().bytes()),
+    };
+    Ok((value != fill).then_some(value))
+}
+
+/// Writes these elements of a whole copy.
+pub(super) fn write_all(job: &Job, ask: Option<Ask<'_>>) -> Result<()> {
+    let Some(value) = written(job)? else { return Ok(()) };
+    let copied = Block { first: Dims::from_elem(0, job.window.shape.len()), len: job.window.shape.clone() };
+    write(job, &copied, &value, ask)
+}
+
+/// A block that is copied, with the elements behind the end of the source that follow it. These boxes
+/// of all blocks are the whole copy.
+pub(super) fn extended(job: &Job, block: &Block) -> Block {
+    let mut extended = block.clone();
+    let ends = job.window.shape.iter().zip(job.target.shape());
+    for ((len, first), (copied, all)) in extended.len.iter_mut().zip(&block.first).zip(ends) {
+        if first + *len == *copied {
+            *len = all - first;
+        }
+    }
+    extended
+}
+
+/// Writes the elements that [`extended`] adds to a block.
+pub(super) fn write(job: &Job, copied: &Block, value: &[u8], ask: Option<Ask<'_>>) -> Result<()> {
+    let all = extended(job, copied);
+    for axis in 0..all.len.len() {
+        // The copied part of axes before this one, the rest of this one, and all of axes behind it.
+        let mut part = all.clone();
+        for other in 0..all.len.len() {
+            match other.cmp(&axis) {
+                Ordering::Less => part.len[other] = copied.len[other],
+                Ordering::Equal => {
+                    part.first[other] += copied.len[other];
+                    part.len[other] -= copied.len[other];
+                }
+                Ordering::Greater => {}
+            }
+        }
+        if !part.len.contains(&0) {
+            write_box(job, &part, value, ask)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_box(job: &Job, part: &Block, value: &[u8], ask: Option<Ask<'_>>) -> Result<()> {
+    let target = &job.target;
+    let options = WriteOptions { interrupt: ask, ..WriteOptions::default() };
+    if target.vlen().is_none() {
+        let selection = target.select(&part.index())?;
+        return target.write(&selection, &Source::repeated(value, &part.len), options);
+    }
+    // All texts of a write are in memory, so one object is written at a time.
+    let grid = target.layout().object_grid();
+    let spans = part.first.iter().zip(&part.len).enumerate();
+    let spans = spans.map(|(axis, (first, len))| {
+        (grid.index_of(axis, *first), grid.index_of(axis, first + len.saturating_sub(1)))
+    });
+    for place in all(spans.collect()) {
+        check(ask)?;
+        let one = part.common(&place, grid);
+        let count = element_count(&one.len).and_then(|count| usize::try_from(count).ok());
+        let texts = std::iter::repeat_n(value, count.ok_or_else(wrong_size)?);
+        let texts = Ragged::of(&one.len, texts).ok_or_else(wrong_size)?;
+        target.write_ragged(&target.select(&one.index())?, &Arc::new(texts), options)?;
+    }
+    Ok(())
+}

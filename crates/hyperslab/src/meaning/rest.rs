@@ -1,0 +1,60 @@
+//! The value of elements behind the end of a variable that is shorter than its unlimited dimension.
+//!
+//! NetCDF shows the fill value of HDF5 there, if the file defines one. Otherwise it shows the
+//! default fill value of the element type. HDF5 shows zeros for elements within the end that
+//! were never written. Both values may differ.
+
+use super::Variable;
+use crate::copy::hdf5;
+use crate::element::swap_bytes;
+use crate::netcdf::External;
+use crate::{Array, ByteOrder, DataType, Result};
+use hyperslab_hdf5::element::ElementKind;
+
+impl Variable {
+    /// One element in the memory of the array, or text in UTF-8. `None`: the array has all elements
+    /// of the variable.
+    pub fn rest(&self, array: &Array) -> Result<Option<Vec<u8>>> {
+        if self.shape.as_slice() == array.shape() { Ok(None) } else { rest(array) }
+    }
+}
+
+/// [`Variable::rest`] of an array that is shorter than its variable.
+pub(crate) fn rest(array: &Array) -> Result<Option<Vec<u8>>> {
+    let Some(dataset) = array.as_hdf5() else { return Ok(None) };
+    let defined = dataset.fill_value();
+    Ok(Some(match (&dataset.element().kind, defined) {
+        (ElementKind::VlenString { .. }, _) => hdf5::text(dataset, defined)?,
+        (ElementKind::Vlen { .. } | ElementKind::ObjectReference, _) => Vec::new(),
+        (_, Some(value)) => value.to_vec(),
+        (_, None) => default_fill(array.dtype()).unwrap_or_else(|| vec![0; array.dtype().size()]),
+    }))
+}
+
+/// The default fill value of NetCDF. `None`: NetCDF does not have these elements.
+fn default_fill(dtype: DataType) -> Option<Vec<u8>> {
+    let mut value = External::of_elements(dtype)?.default_fill();
+    if dtype.order() == ByteOrder::Little {
+        swap_bytes(&mut value, dtype.number_size());
+    }
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_fill_values() {
+        let of = |name: &str| default_fill(name.parse().unwrap());
+        assert_eq!(of("<i4"), Some((-2_147_483_647_i32).to_le_bytes().to_vec()));
+        assert_eq!(of(">i4"), Some((-2_147_483_647_i32).to_be_bytes().to_vec()));
+        assert_eq!(of("|i1"), Some(vec![0x81]));
+        assert_eq!(of("<u8"), Some((u64::MAX - 1).to_le_bytes().to_vec()));
+        assert_eq!(of("<f4"), Some(9.969_21e36_f32.to_le_bytes().to_vec()));
+        assert_eq!(of("|S1"), Some(vec![0]));
+        for other in ["|b1", "|S3", "<f2", "<c8"] {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
+}

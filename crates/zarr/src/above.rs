@@ -1,0 +1,123 @@
+//! The groups above a node whose consolidated metadata speaks of that node.
+//!
+//! Consolidated metadata is a copy, which others believe. When a node is replaced, a copy that is
+//! out of date is worse than none: readers decode new chunks as the old metadata says.
+//! [`Above::forget`] takes the node out before it is replaced. [`Above::renew`] consolidates the
+//! groups again. After a kill in between, readers of consolidated metadata do not see the node.
+
+use crate::consolidated::{self, is_stored};
+use crate::path::parents;
+use crate::{Consolidation, Format, Group, Result, ZarrError};
+use hyperslab_store::{Ask, Store};
+use std::sync::Arc;
+
+/// The groups above a node that have consolidated metadata.
+#[derive(Debug, Default)]
+pub struct Above {
+    groups: Vec<Owner>,
+}
+
+/// A group with consolidated metadata.
+#[derive(Debug)]
+struct Owner {
+    store: Arc<dyn Store>,
+    path: String,
+    format: Format,
+    /// The path of the node, relative to the group.
+    place: String,
+}
+
+impl Above {
+    /// The groups of a store above a path in it.
+    pub fn in_store(store: &Arc<dyn Store>, path: &str) -> Result<Above> {
+        let mut above = Above::default();
+        for parent in parents(path) {
+            let place = path.get(parent.len()..).unwrap_or_default().trim_start_matches('/');
+            above.look(store, parent, place)?;
+        }
+        Ok(above)
+    }
+
+    /// Looks at one more group. `place`: the path of the node, relative to that.
+    pub fn look(&mut self, store: &Arc<dyn Store>, path: &str, place: &str) -> Result<()> {
+        for format in [Format::V2, Format::V3] {
+            if store.consolidates() && is_stored(store, path, format)? {
+                let (store, path, place) = (store.clone(), path.to_owned(), place.to_owned());
+                self.groups.push(Owner { store, path, format, place });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the node, and all below it, out of the consolidated metadata of these groups.
+    pub fn forget(&self, ask: Option<Ask<'_>>) -> Result<()> {
+        self.groups.iter().try_for_each(|Owner { store, path, format, place }| {
+            consolidated::write_without(store, path, *format, place, ask)
+        })
+    }
+
+    /// Consolidates these groups again.
+    pub fn renew(&self, ask: Option<Ask<'_>>) -> Result<()> {
+        self.groups.iter().try_for_each(|Owner { store, path, format, .. }| {
+            match Group::open(store, path, Some(*format), Consolidation::Ignore) {
+                // Somebody has deleted the group meanwhile.
+                Err(ZarrError::NotFound { .. }) => Ok(()),
+                group => consolidated::write(&group?, ask),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Array, ArraySpec, Json, Node};
+    use hyperslab_store::MemoryStore;
+
+    fn array(store: &Arc<dyn Store>, path: &str, format: Format, dtype: &str) {
+        let spec = ArraySpec::new(format, &[2], dtype.parse().unwrap());
+        Array::create(store.clone(), path, spec, true).unwrap();
+    }
+
+    /// The element type of an array, as the consolidated metadata of a group has it.
+    fn seen(store: &Arc<dyn Store>, group: &str, name: &str, format: Format) -> Option<String> {
+        let group = Group::open(store, group, Some(format), Consolidation::Require).unwrap();
+        match group.child(name) {
+            Ok(Node::Array(array)) => Some(array.layout().dtype().to_string()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn groups_above_are_renewed() {
+        for format in [Format::V2, Format::V3] {
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+            for path in ["", "x", "y"] {
+                Group::create(store.clone(), path, format, Json::object(), false).unwrap();
+            }
+            array(&store, "x/a", format, "<i4");
+            array(&store, "x/ab", format, "<i4");
+            for path in ["", "x"] {
+                Group::open(&store, path, Some(format), Consolidation::Ignore)
+                    .unwrap()
+                    .consolidate(None)
+                    .unwrap();
+            }
+            let above = Above::in_store(&store, "x/a").unwrap();
+            assert_eq!(above.groups.len(), 2);
+            above.forget(None).unwrap();
+            for (group, prefix) in [("", "x/"), ("x", "")] {
+                assert_eq!(seen(&store, group, &format!("{prefix}a"), format), None);
+                assert_eq!(seen(&store, group, &format!("{prefix}ab"), format).as_deref(), Some("<i4"));
+            }
+            array(&store, "x/a", format, "<f4");
+            above.renew(None).unwrap();
+            for (group, name) in [("", "x/a"), ("x", "a")] {
+                assert_eq!(seen(&store, group, name, format).as_deref(), Some("<f4"));
+            }
+            // A group without consolidated metadata stays without.
+            assert!(Above::in_store(&store, "y/a").unwrap().groups.iter().all(|owner| owner.path.is_empty()));
+            assert!(Above::in_store(&store, "").unwrap().groups.is_empty());
+        }
+    }
+}
