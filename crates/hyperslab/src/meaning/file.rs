@@ -104,8 +104,8 @@ impl FileMeaning {
         })
     }
 
-    /// Returns `true` if an attribute of a variable says how it was stored: netCDF4-python writes the
-    /// digits that its quantization keeps. xarray has it among encodings, and does not copy it.
+    /// Returns `true` if an attribute of a variable says how it was stored. netCDF4-python writes the
+    /// digits that its quantization keeps. xarray has them in the encoding, and does not copy them.
     pub fn is_encoding(&self, attribute: &str) -> bool {
         self.has_variables && attribute == LEAST_DIGIT
     }
