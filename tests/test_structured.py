@@ -384,7 +384,10 @@ def test_copies_of_zarr_arrays(case: Case, data: st.DataObject) -> None:
         copied = hs.open_array(root / "b")
         same_elements(copied[...], case.values)
         assert copied.fields == ours.fields
-        if ours.fill_value is not None:
+        if case.zarr_format == 3 and to == 2 and not case.shape:
+            # A scalar of v3 is a variable, whose fill value marks nothing.
+            assert copied.fill_value is None
+        elif ours.fill_value is not None:
             same_elements(copied.fill_value, np.asarray(ours.fill_value))
 
 

@@ -131,7 +131,7 @@ pub enum Error {
         /// The system's reason.
         source: io::Error,
     },
-    /// What cannot be copied is one array or group of many.
+    /// One array or group of many cannot be copied.
     #[error("{0}; to leave it out, pass skip_unsupported=True")]
     Unsupported(Box<Error>),
     /// An array cannot be copied as asked.

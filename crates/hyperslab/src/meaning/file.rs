@@ -104,8 +104,8 @@ impl FileMeaning {
         })
     }
 
-    /// Returns `true` if an attribute of a variable says how it was stored: netCDF4-python writes the
-    /// digits that its quantization keeps. xarray has it among encodings, and does not copy it.
+    /// Returns `true` if an attribute of a variable says how it was stored. netCDF4-python writes the
+    /// digits that its quantization keeps. xarray has them in the encoding, and does not copy them.
     pub fn is_encoding(&self, attribute: &str) -> bool {
         self.has_variables && attribute == LEAST_DIGIT
     }
@@ -197,7 +197,8 @@ impl FileMeaning {
                 Ok(Value::Null) if self.has_variables && attribute.dataspace == Dataspace::Null => {
                     json.set(name, if is_text(attribute)? { "".into() } else { Json::Array(Vec::new()) });
                 }
-                // Programs for NetCDF show text in other encodings so, and compare bytes with a missing value.
+                // Programs for NetCDF show text of other encodings in this way. A missing value stays
+                // bytes, for elements are compared with it.
                 Ok(value) if self.has_variables && name != FILL_VALUE && is_text(attribute)? => {
                     json.set(name, hdf5_json::value(readable(value)));
                 }

@@ -129,7 +129,7 @@ pub fn carried_attributes(array: &Array, format: zarr::Format) -> Result<Json> {
     Ok(variable.words(array, None, format).attributes)
 }
 
-/// How the attributes of a copy differ from what they are to be, in words.
+/// The first difference between the expected attributes and the attributes of a copy, in words.
 pub(crate) fn differing_attributes(expected: &Json, found: &Json) -> Option<String> {
     let members = |json: &Json| json.as_object().unwrap_or_default().len();
     let mut own = expected.as_object().unwrap_or_default().iter();
