@@ -193,7 +193,7 @@ def copy(
     # The engine looks at groups of the store; on a server there may be others above it.
     above = None
     if _is_remote(dest):
-        above = groups_above(dest, path, storage_options, False)
+        above = groups_above(str(dest), path, storage_options, False)
         above.forget()
     with shown(progress) as told:
         facts = _native.copy(node._handle, where, path, wanted, told)
