@@ -172,7 +172,10 @@ mod tests {
             ("ftp:/host/a.zarr", "'ftp://' is not supported"),
             ("simplecache::memory://q", "looks like a URL"),
             ("zip::file:///a.zip", "by its own location: 'file:///a.zip'"),
-            ("zip::0.zip", "a node in it by '0.zip/PATH'; an archive whose name does not end in .zip by 'zip://PATH::0.zip'"),
+            (
+                "zip::0.zip",
+                "a node in it by '0.zip/PATH'; an archive whose name does not end in .zip by 'zip://PATH::0.zip'",
+            ),
             ("zip::", "looks like a URL"),
             ("zip::/a.zip", "'./zip::/a.zip'"),
             ("my_scheme://a", "looks like a URL"),
