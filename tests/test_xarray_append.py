@@ -220,7 +220,7 @@ def test_missing_text_with_a_fill_value(tmp_path: Path) -> None:
     assert hs.open_array(place, path="v")[...].tolist() == ["ab", "c", "d", "-"]
 
 
-# Stored first, the encoding, what does not fit, what does, and what is read then.
+# First values, their encoding, values that do not fit, values that do, and the same as they are read.
 NUMBERS: dict[str, tuple[Any, dict[str, Any], list[Any], list[Any], list[Any]]] = {
     "i2": (
         np.array([1, 2], "i2"),

@@ -385,7 +385,7 @@ def _fill_bytes(fill_value: Any, dtype: np.dtype[Any]) -> bytes:
     try:
         element = np.array(fill_value, dtype=dtype)
     except OverflowError as error:
-        # Of NumPy, it names neither the argument nor, for some numbers, the data type.
+        # NumPy's words name neither the argument nor, for large numbers, the data type.
         raise NumberRangeError(
             f"fill_value: {fill_value!r} does not fit data type {dtype}: give a value in its range, or "
             "another dtype"

@@ -183,7 +183,7 @@ class _Reads:
         self._done: dict[Any, Mapping[int, Box]] = {}
 
     def of(self, key: Any) -> Mapping[int, Box]:
-        """What a task reads of each write's box."""
+        """The part of each write's box that a task reads."""
         waiting = [key]
         while waiting:
             each = waiting[-1]

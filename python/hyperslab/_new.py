@@ -312,7 +312,7 @@ def _advised(
 
 
 def create_each(group: Any, arrays: Mapping[str, Any]) -> None:
-    """Create arrays of these values in a group, in the place of what is there. All are created in memory
+    """Create arrays of these values in a group, which replace the old ones. All are created in memory
     first, without their elements: that checks them.
     """
     trial = create_group(MemoryStore(), zarr_format=group._zarr_format)

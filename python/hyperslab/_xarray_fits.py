@@ -104,7 +104,7 @@ def _check_numbers(
         rounded = np.around(numbers)
         refuse((rounded < float(info.min)) | (rounded >= float(info.max) + 1.0), packed)
     else:
-        # Of two types of integers NumPy compares the values, not the bits.
+        # NumPy compares the values of two types of integers, not the bits.
         refuse((numbers < info.min) | (numbers > info.max), packed)
     return values
 

@@ -31,13 +31,12 @@ from hyperslab._open import open_group
 from hyperslab._place import check_empty, place_of
 from hyperslab._store import LocalStore, MemoryStore, Store
 from hyperslab._xarray_plan import Plan, PlannedArray, Write, ZarrPlanner
+from hyperslab._xarray_reads import read_first
 from hyperslab._zip_store import ZipStore
 from hyperslab.errors import ArgumentTypeError, GroupNotFoundError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
-
-    from hyperslab._graph_blocks import Written
 
 __all__ = ["to_zarr"]
 
@@ -339,7 +338,7 @@ def _plan(ds: xr.Dataset, planner: ZarrPlanner, encoding: Any) -> None:
 
 def _change(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | None]:
     """Creates missing groups and arrays, makes arrays longer, and writes."""
-    _read_first(plan, compute)
+    read_first(plan, compute)
     root = goal.create() if goal.existing is None else goal.existing
     groups = {"": root}
     errands = _Errands(root._is_far)
@@ -357,44 +356,6 @@ def _change(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | No
     if goal.consolidates:
         goal.consolidate()
     return root, _write_blocks(plan.writes, targets, compute)
-
-
-def _read_first(plan: Plan, compute: bool) -> None:
-    """Loads variables that read elements which other tasks write, before the first write."""
-    if not any(write.is_lazy for write in plan.writes):
-        return
-    from dask.base import compute as compute_all
-
-    from hyperslab._graph_blocks import UnsettledReads, refusal, settle
-
-    try:
-        loaded = settle([_written(write) for write in plan.writes], compute_all if compute else None)
-    except UnsettledReads as error:
-        name = plan.writes[error.number].target.name
-        raise InvalidArgumentError(refusal(error, f"variable {name!r}", "ds.load()")) from None
-    for number, values in loaded.items():
-        plan.writes[number] = plan.writes[number]._replace(source=values)
-
-
-def _written(write: Write) -> Written:
-    """The place of a write, for the check of what it reads."""
-    from hyperslab._graph_blocks import Written
-    from hyperslab.dask import _placed
-
-    planned = write.target
-    target = cast(Array, planned.trial if planned.existing is None else planned.existing)
-    grows = target.shape != planned.shape
-    source = write.source
-    if write.is_lazy and not grows:
-        source = _placed(source, target, write.region, "rechunk").x
-    given = None if planned.given is None else planned.given._data
-    return Written(source, target, _box_of(write.region, planned.shape), grows, given)
-
-
-def _box_of(region: Any, shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """First and last element of a region of xarray, along each axis."""
-    slices = region if isinstance(region, tuple) else (slice(None),) * len(shape)
-    return tuple(each.indices(n)[:2] for each, n in zip(slices, shape, strict=True))
 
 
 def _made(array: PlannedArray, group: Group, errands: _Errands) -> Any:
