@@ -158,15 +158,34 @@ fn refused_specs_change_nothing() {
     refuse("a", &|s| s.dtype = dtype("|S0"), "");
     refuse("a", &|s| s.dtype = dtype("|V16777217"), "16777217 bytes are not supported (at most 16777216)");
     // As large as no memory: nothing of this size is made before.
-    refuse("a", &|s| s.dtype = dtype("|S1000000000000000"), "are not supported (at most 16777216)");
-    let level = |codec: &str| Choice::Set(vec![Json::parse(codec.as_bytes()).unwrap()]);
-    for (codec, why) in [
-        (r#"{"name": "blosc", "configuration": {"clevel": 77}}"#, "clevel is 77 where 0 to 9 is expected"),
-        (r#"{"name": "blosc", "configuration": {"cname": "snappy"}}"#, "supported for decoding only"),
-        (r#"{"name": "numcodecs.zlib", "configuration": {"level": 10}}"#, "level must be -1 to 9, found 10"),
+    refuse("a", &|s| s.dtype = dtype("|S2147483647"), "are not supported (at most 16777216)");
+    for (v2, v3, why) in [
+        (
+            r#"{"id": "blosc", "cname": "lz4", "clevel": 77, "shuffle": 1, "blocksize": 0}"#,
+            r#"{"name": "blosc", "configuration": {"clevel": 77}}"#,
+            "clevel is 77 where 0 to 9 is expected",
+        ),
+        (
+            r#"{"id": "blosc", "cname": "snappy", "clevel": 5, "shuffle": 1, "blocksize": 0}"#,
+            r#"{"name": "blosc", "configuration": {"cname": "snappy"}}"#,
+            "supported for decoding only",
+        ),
+        (
+            r#"{"id": "zlib", "level": 10}"#,
+            r#"{"name": "numcodecs.zlib", "configuration": {"level": 10}}"#,
+            "level must be -1 to 9, found 10",
+        ),
     ] {
-        refuse("a", &|s| s.compressors = level(codec), why);
-        refuse("a", &|s| (s.compressors, s.shards) = (level(codec), s.chunks.clone()), why);
+        let given = |format| {
+            let text = if format == Format::V2 { v2 } else { v3 };
+            Choice::Set(vec![Json::parse(text.as_bytes()).unwrap()])
+        };
+        refuse("a", &|s| s.compressors = given(s.format), why);
+        let in_shards = |s: &mut ArraySpec| {
+            s.compressors = given(s.format);
+            s.shards = s.chunks.clone().filter(|_| s.format == Format::V3);
+        };
+        refuse("a", &in_shards, why);
     }
     refuse("a", &|s| s.dimension_names = Some(Vec::new()), "dimension_names: expected 1 names");
     refuse("a", &|s| s.key_encoding = Some(KeyEncoding::V2 { separator: 'x' }), "expected \"/\" or \".\"");

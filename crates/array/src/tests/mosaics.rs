@@ -416,9 +416,6 @@ fn refusals() {
         error.to_string()
     };
     assert!(said(part(3), Pattern::all(), &four).contains("3 elements are wanted"));
-    assert!(said(part(5), part(5), &four).contains("the shape is [4]"));
-    assert!(said(Pattern::all(), Pattern::all(), &four).contains("8 elements are wanted"));
-    assert!(said(Pattern::all(), Pattern::all(), &four).contains("the shape is [4]"));
     let names = Arc::new(Spec::plain(&[8], &[8], "|S4").layout(&MemoryStore::new()));
     assert!(said(part(8), part(8), &names).contains("(|S4) cannot be converted to <i4"));
     // Nothing is written, at once and later.
