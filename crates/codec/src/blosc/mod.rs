@@ -143,7 +143,7 @@ impl Blosc {
     }
 
     /// The nearest level from 0 to 9.
-    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "0 to 9")]
+    #[expect(clippy::cast_sign_loss, reason = "0 to 9")]
     fn nearest_level(&self) -> u8 {
         self.level.clamp(0, 9) as u8
     }
