@@ -404,13 +404,12 @@ class Place:
             self.check_journal()
             if self._local is None:
                 self.writing.set(self.journal("finished"), b"finished")
-                self.remove_journal()
-                return
-            self.end_writing()
-            if self._is_into:
-                self.store.set(self.journal("finished"), b"finished")
             else:
-                self._move(self._local, plan.overwrite)
+                self.end_writing()
+                if self._is_into:
+                    self.store.set(self.journal("finished"), b"finished")
+                else:
+                    self._move(self._local, plan.overwrite)
             if not self._is_into:
                 self.above(plan).renew()
             self.remove_journal()

@@ -9,13 +9,14 @@
 //! A reference that is not there means the fill value of Zarr v2, which is zero where no element is
 //! marked as missing. Only chunks with other elements are written.
 
-use super::{MOST_INLINED, base64};
+use super::{COPIES, MOST_INLINED, base64};
 use crate::copy::fill_in;
 use crate::element::swap_bytes;
 use crate::error::check;
 use crate::meaning::Variable;
 use crate::{Array, Dims, Error, Index, Json, Key, MemoryStore, Result, Source, Store, WriteOptions, zarr};
 use hyperslab_array::{ReadOptions, Target, element_count};
+use hyperslab_codec::room;
 use hyperslab_store::Ask;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -88,19 +89,27 @@ pub(super) fn absent(
         )));
     }
     let one = OneChunk { array, document, chunk };
-    let of_value = |value: Option<&Vec<u8>>| value.map(|value| one.encoded(value, None)).transpose();
-    let (of_inside, of_behind) = (of_value(inside.as_ref())?, of_value(behind)?);
+    // Each is encoded once, if a chunk needs it.
+    let (mut of_inside, mut of_behind) = (None, None);
+    let encode_once = |known: &mut Option<Json>, value: Option<&Vec<u8>>| -> Result<Option<Json>> {
+        if let (None, Some(value)) = (&known, value) {
+            *known = Some(one.encoded(value, None)?);
+        }
+        Ok(known.clone())
+    };
     let (mut found, mut bytes) = (HashMap::new(), 0u64);
     let spans = counts.iter().map(|count| (0, count.saturating_sub(1))).collect();
     for place in crate::copy::all(spans).filter(|_| !counts.contains(&0)) {
         check(ask)?;
         let is_stored = stored.contains(&place);
         let value = match Side::of(&place, chunk, own, all) {
-            Side::Inside if !is_stored => of_inside.clone(),
+            Side::Inside if !is_stored => encode_once(&mut of_inside, inside.as_ref())?,
             Side::Inside => None,
-            Side::Behind => of_behind.clone(),
+            Side::Behind => encode_once(&mut of_behind, behind)?,
             Side::AtEnd if is_stored && is_padded => None,
-            Side::AtEnd if !is_stored && inside.as_ref() == behind => of_inside.clone(),
+            Side::AtEnd if !is_stored && inside.as_ref() == behind => {
+                encode_once(&mut of_inside, inside.as_ref())?
+            }
             Side::AtEnd => {
                 let value = one.encoded(&rest, Some(&place))?;
                 bytes += value.as_str().map_or(0, str::len) as u64;
@@ -129,6 +138,11 @@ struct OneChunk<'a> {
 impl OneChunk<'_> {
     /// A chunk of one value, and of the array's elements where it has some at this place.
     fn encoded(&self, value: &[u8], place: Option<&[u64]>) -> Result<Json> {
+        let bytes = element_count(self.chunk).and_then(|n| n.checked_mul(self.array.dtype().size() as u64));
+        let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(wrong_size)?;
+        if !room::for_copies(bytes, COPIES) {
+            return Err(super::no_memory(self.array, bytes as u64));
+        }
         let mut document = self.document.clone();
         document.set("shape", self.chunk.into());
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
