@@ -269,7 +269,7 @@ def test_links_and_policies_on_the_command_line(tmp_path: Path, capfd: Any) -> N
     tree = capfd.readouterr().out
     assert "→ ../out.h5:/x" in tree and "→ /nowhere" in tree
     assert cli("info", tmp_path / "a/f.h5/link") == 1
-    assert "external_files" in capfd.readouterr().err
+    assert "--external-files" in capfd.readouterr().err
     assert cli("--external-files", "anywhere", "info", tmp_path / "a/f.h5/link") == 0
     hs.config.external_files = "same-directory"
 
