@@ -10,7 +10,7 @@
 //! | Zarr v2 | attribute `_ARRAY_DIMENSIONS`, or the lists of NCZarr | `fill_value`, unless it is `null` | `_ARRAY_DIMENSIONS: []` |
 //! | Zarr v3 | `dimension_names` | attribute `_FillValue`, floats in base 64; of text `missing_value` | – |
 //!
-//! [`Meaning::variable`] reads these words, and [`Variable::words`] writes them in the words of
+//! `Meaning::variable` reads these words, and `Variable::words` writes them in the words of
 //! [xarray's conventions](https://docs.xarray.dev/en/stable/internals/zarr-encoding-spec.html).
 //! Copies, references, stores for other packages and the engine of xarray all ask here.
 //!
