@@ -142,7 +142,10 @@ def test_urls_that_are_not_understood(tmp_path: Path, monkeypatch: pytest.Monkey
         lambda p: hs.FileStore(p),
     ]
     for attempt in attempts:
-        with pytest.raises(ValueError, match=r"file:// URL|only file:// is understood|a zip archive is opened by its own location"):
+        with pytest.raises(
+            ValueError,
+            match=r"file:// URL|only file:// is understood|a zip archive is opened by its own location",
+        ):
             attempt(url)
     assert list(tmp_path.iterdir()) == []
 
