@@ -42,12 +42,12 @@ print(sum(int(file["x"][0]) for file in open_files))
 """
 
 
-@pytest.mark.parametrize("engine", ["h5netcdf", "scipy"])
-def test_more_files_than_descriptors(tmp_path: Path, engine: Any) -> None:
+@pytest.mark.parametrize(("engine", "kind"), [("h5netcdf", "NETCDF4"), ("netcdf4", "NETCDF3_CLASSIC")])
+def test_more_files_than_descriptors(tmp_path: Path, engine: Any, kind: Any) -> None:
     xr = pytest.importorskip("xarray")
     files = [tmp_path / f"{n:03}.nc" for n in range(200)]
     for n, file in enumerate(files):
-        xr.Dataset({"x": ("time", np.array([n], "i4"))}).to_netcdf(file, engine=engine)
+        xr.Dataset({"x": ("time", np.array([n], "i4"))}).to_netcdf(file, engine=engine, format=kind)
     said = limited("RLIMIT_NOFILE", 150, MANY, *files).split()
     assert said == ["200", str(sum(range(200))), "199", str(sum(range(200)))]
 

@@ -19,6 +19,8 @@ xr = pytest.importorskip("xarray")
 pytest.importorskip("netCDF4")
 pytest.importorskip("h5netcdf")
 pytest.importorskip("zarr")
+# Only the newest Python has all the judges.
+pytest.importorskip("kerchunk")
 
 import hyperslab.zarr  # noqa: E402
 from hyperslab.xarray import BackendEntrypoint as Engine  # noqa: E402

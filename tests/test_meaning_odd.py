@@ -234,6 +234,7 @@ def lists(tmp_path: Path) -> Path:
 
 
 def test_lists_of_numbers(lists: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("kerchunk")
     report = hs.copy(lists, tmp_path / "v2", zarr_format=2, verify=True)
     assert [
         note for note in report.notes if 'engine "zarr" refuses' in note and note.endswith(": /lists, /one")

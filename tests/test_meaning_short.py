@@ -129,6 +129,8 @@ def test_elements_that_netcdf4_does_not_read(tmp_path: Path) -> None:
         "half": (">f2", 1.5, 1.5),
         "complex": ("c8", 1 + 2j, 1 + 2j),
     }
+    if tuple(int(part) for part in zarr.__version__.split(".")[:2]) < (3, 4):
+        del kinds["aligned"], kinds["packed"]  # Older versions know no structures in Zarr v3.
     with h5py.File(source, "w") as f:
         f.create_dataset("t", data=np.arange(5.0), maxshape=(None,))
         f["t"].make_scale()
