@@ -190,8 +190,8 @@ def store(
     write.
 
     A task that is done again, because its worker died, writes the same elements once more; if it reads the
-    elements that it replaces, it may read what it wrote. Shards are old or
-    new at any time, never torn: also those that two calls of `store` share at the edges of their regions.
+    elements that it replaces, it may read what it wrote. A shard is old or new at any time, never torn. This
+    holds for shards at the edges of regions, too, which two calls of `store` share.
 
     Examples
     --------

@@ -101,7 +101,7 @@ impl History {
     }
 }
 
-/// Whether a replacement was done.
+/// The outcome of a replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It was done. Others may have replaced the object since.

@@ -147,8 +147,8 @@ impl MosaicRequest<'_> {
             let base = base.wrapping_offset(sub.offset);
             let inside = sub.inside(source.shape());
             if inside.as_ref().is_none_or(|inside| inside.count() < sub.count()) {
-                // SAFETY: the caller gives memory that has room for all sub-reads: the output, of which
-                // they cover a part, or a buffer made for them.
+                // SAFETY: the caller's memory has room for all sub-reads. It is the output, which they
+                // cover in part, or a buffer made for them.
                 unsafe { strided::fill(&sub.shape, &sub.strides, source.fill().bytes(), base) };
             }
             let Some(sub) = inside else { return Ok(()) };
