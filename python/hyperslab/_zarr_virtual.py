@@ -70,20 +70,19 @@ class VirtualizarrParser:
 
     def _group(self, objects: FileObjects, path: str, url: str) -> Any:
         arrays, groups = {}, {}
-        lengths: list[int] = []
         for name in objects.names(path):
             if name == "zarr.json" or name in self.drop_variables:
                 continue
             full = f"{path}/{name}" if path else name
             node = objects.node(full)
             if isinstance(node, ArrayObjects):
-                arrays[name] = self._array(node, full, url, lengths)
+                arrays[name] = self._array(node, full, url)
             else:
                 groups[name] = self._group(objects, full, url)
         document = objects.part(f"{path}/zarr.json" if path else "zarr.json", 0, None) or b"{}"
         return _manifests().ManifestGroup(arrays, groups, json.loads(document).get("attributes"))
 
-    def _array(self, node: ArrayObjects, path: str, url: str, dimensions: list[int]) -> Any:
+    def _array(self, node: ArrayObjects, path: str, url: str) -> Any:
         manifests = _manifests()
         count = math.prod(node.counts)
         paths = np.full(count, "", np.dtypes.StringDType())
@@ -115,30 +114,11 @@ class VirtualizarrParser:
             inlined=inlined,
         )
         document = json.loads(node.document)
-        shape = document["shape"]
-        names: list[str | None] = document.get("dimension_names") or [None for _ in shape]
-        document["dimension_names"] = _named(names, shape, dimensions)
         return manifests.ManifestArray(ArrayV3Metadata.from_dict(document), manifest)
 
 
 def _manifests() -> Any:
     return importlib.import_module("virtualizarr.manifests")
-
-
-def _named(names: list[str | None], shape: list[int], dimensions: list[int]) -> list[str]:
-    """Names for axes that have none, as NetCDF has them: one for each length in the group, and another for
-    another axis of that length. Two axes of one name get two names.
-    """
-    found: list[str] = []
-    for name, length in zip(names, shape, strict=True):
-        at = 0
-        while name is None or name in found:
-            if at == len(dimensions):
-                dimensions.append(length)
-            name = f"phony_dim_{at}" if dimensions[at] == length else None
-            at += 1
-        found.append(name)
-    return found
 
 
 # By the name that it has for users.

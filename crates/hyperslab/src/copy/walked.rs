@@ -9,7 +9,7 @@ use super::structures::Repack;
 use super::temporary::Beside;
 use super::transfer::{Job, Transfer};
 use super::{CopyOptions, CopyReport, Copying, Phase, Shards, hdf5, shown, stored};
-use crate::meaning::{Meaning, Variable, differing_attributes, ome};
+use crate::meaning::{Meaning, Variable, differing_attributes, of_copied_group, ome};
 use crate::references::NO_SHAPE;
 use crate::{Array, Below, Error, Format, Group, Json, Node, NodeKind, Result};
 use hyperslab_store::{Ask, Store};
@@ -217,14 +217,8 @@ impl<'o> Walked<'o> {
             }
             Node::Array(array) => self.add_array(meaning, path, array),
             Node::Group(group) => {
-                let (mut attributes, unreadable) = meaning.group_attributes(&group)?;
-                // There NCZarr describes documents of Zarr v2, which the copy does not have.
-                if group.format() == Format::ZarrV2
-                    && self.copied_format() == Format::ZarrV3
-                    && let Json::Object(members) = &mut attributes
-                {
-                    members.retain(|(name, _)| !name.to_ascii_lowercase().starts_with("_nczarr_"));
-                }
+                let (attributes, unreadable) = meaning.group_attributes(&group)?;
+                let attributes = of_copied_group(attributes, group.format(), self.copied_format());
                 self.note_unreadable(&path, &unreadable);
                 self.groups.push((path, attributes));
                 Ok(())

@@ -29,6 +29,7 @@ pub use missing::MissingValue;
 pub use packed::{Packing, number_element};
 pub(crate) use rest::rest;
 pub(crate) use words::Words;
+pub(crate) use words::of_copied_group;
 pub use words::user_attributes;
 
 use crate::{Array, Dims, Group, Json, Node, Result, zarr};
@@ -41,6 +42,8 @@ pub(crate) const FILL_VALUE: &str = "_FillValue";
 const MISSING_VALUE: &str = "missing_value";
 /// How names of attributes begin that NCZarr keeps for itself, in any case.
 const NCZARR: &str = "_nc";
+/// How names of attributes of groups begin that NCZarr keeps for itself.
+const NCZARR_GROUP: &str = "_nczarr_";
 
 /// The facts that the arrays of one hierarchy share.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 //! equal it are missing. A variable without missing elements has `null` there. Zarr v3 has both:
 //! `fill_value`, and the attribute `_FillValue`.
 
-use super::{DIMENSIONS, FILL_VALUE, MISSING_VALUE, MissingValue, NCZARR, Variable};
+use super::{DIMENSIONS, FILL_VALUE, MISSING_VALUE, MissingValue, NCZARR, NCZARR_GROUP, Variable};
 use crate::{Array, Format, Json, zarr};
 use hyperslab_codec::VlenKind;
 
@@ -139,6 +139,15 @@ pub fn user_attributes(array: &zarr::Array) -> Json {
 pub(super) fn of_user(mut attributes: Json, format: Format) -> Json {
     if let (Format::ZarrV2, Json::Object(members)) = (format, &mut attributes) {
         members.retain(|(name, _)| is_of_user(name));
+    }
+    attributes
+}
+
+/// The attributes of a group for its copy. In Zarr v2, NCZarr describes the documents of the group
+/// (`_nczarr_group`, `_nczarr_superblock`); a copy in another format does not have these documents.
+pub(crate) fn of_copied_group(mut attributes: Json, from: Format, to: Format) -> Json {
+    if let (Format::ZarrV2, Format::ZarrV3, Json::Object(members)) = (from, to, &mut attributes) {
+        members.retain(|(name, _)| !name.to_ascii_lowercase().starts_with(NCZARR_GROUP));
     }
     attributes
 }
