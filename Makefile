@@ -74,10 +74,11 @@ test-servers: ## Install the servers that tests start: moto, azurite, fake-gcs-s
 test-zarr: ## Download zarr-python's own tests, which ours run with our pipeline (build/zarr-tests)
 	@$(STEP) "zarr-python's tests" scripts/zarr-tests.sh
 
-test-docs: $(WHEEL_STAMP) ## Build the Rust documentation and the site; run the examples of README.md and docs/
+test-docs: $(WHEEL_STAMP) ## Build the Rust documentation and the site; run the examples of README.md and docs/, and `make run`
 	@$(with_rust) RUSTDOCFLAGS='-D warnings' $(STEP) 'Rust: documentation' $(CARGO) doc $(CARGO_FLAGS) --workspace --no-deps --quiet
 	@$(with_wheel) \
-	$(STEP) 'Examples of README.md and docs/' "$$venv/bin/python" scripts/check_docs.py
+	$(STEP) 'Examples of README.md and docs/' "$$venv/bin/python" scripts/check_docs.py; \
+	$(STEP) 'make run, with small data' "$$venv/bin/python" benches/ocean.py --quick
 	@$(STEP) 'Site of the documentation' scripts/site.sh
 
 sanitize: tools ## Run the Rust tests of codec, store and array under AddressSanitizer and ThreadSanitizer (SANITIZER=address chooses)
