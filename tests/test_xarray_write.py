@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ import numcodecs  # noqa: E402
 from hyperslab.xarray import BackendEntrypoint as Engine  # noqa: E402
 from hyperslab.xarray import to_zarr  # noqa: E402
 from test_xarray import cases, dataset_of, same_dataset  # noqa: E402
+from xarray.coding.strings import create_vlen_dtype  # noqa: E402
 
 Write = Callable[..., Any]
 
@@ -188,6 +190,26 @@ def test_regions(zarr_format: int, seed: int) -> None:
             to(other, place, **(options | {"region": given if given == "auto" else dict(given)}))
 
         both(folder, write)
+
+
+def test_blocks_of_text_stay_blocks(tmp_path: Path) -> None:
+    whole = xr.Dataset({"s": ("t", np.array(["a", "bb", "c", "d"], object))})
+
+    def blocks(values: list[object], length: int) -> Any:
+        text = np.array(values, object).astype(create_vlen_dtype(str))
+        return xr.Dataset({"s": ("t", da.from_array(text, chunks=length))})
+
+    def write(to: Write, place: Path, length: int) -> None:
+        to(whole, place)
+        to(blocks(["x", "y"], length), place, mode="a", region={"t": slice(0, 2)})
+
+    # Two blocks in one chunk of the array.
+    assert not both(tmp_path / "apart", partial(write, length=1))
+    assert both(tmp_path / "together", partial(write, length=2))
+    place = tmp_path / "together" / "ours.zarr"
+    with pytest.raises(hs.errors.DataTypeError, match="give it StringDType"):
+        to_zarr(blocks(["z", 1], 2), place, mode="a", region={"t": slice(0, 2)})
+    assert xr.open_dataset(place, engine="zarr").s.values.tolist() == ["x", "y", "c", "d"]
 
 
 def test_blocks_that_do_not_fit_are_never_torn(seed: int) -> None:

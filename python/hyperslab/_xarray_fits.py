@@ -127,7 +127,7 @@ def _inferred(name: Any, variable: Variable, array: Array) -> Variable:
 
 def text_that_fits(name: Any, variable: Variable, array: Array) -> Variable:
     """A variable of text, or bytes, whose elements the array can hold. Raises `DataTypeError` for others, and
-    for numbers. Blocks of dask are loaded, as xarray does with objects.
+    for numbers; in blocks of dask, when xarray loads them or they are written.
     """
     stored, given = array.dtype, variable.dtype
     fixed = stored.kind in "US"
@@ -138,41 +138,53 @@ def text_that_fits(name: Any, variable: Variable, array: Array) -> Variable:
     fits = given.kind == stored.kind and given.itemsize <= stored.itemsize
     if given.kind not in "USTO" or (fits and given.kind != "O") or not (fixed or given.kind == "O"):
         return variable
-    has_fill = _has_fill(variable.encoding)
-    values: Any = variable.values
+    where = f"the array {array.path!r} in {array.store.url}"
+    check = partial(
+        _check_text, name=str(name), stored=stored, where=where, has_fill=_has_fill(variable.encoding)
+    )
+    if not is_chunked_array(variable.data):
+        return variable.copy(data=check(variable.values))
+    data: Any = variable.data
+    return variable.copy(data=data.map_blocks(check, dtype=given, meta=data._meta))
+
+
+def _check_text(values: Any, *, name: str, stored: np.dtype[Any], where: str, has_fill: bool) -> Any:
+    given = values.dtype
     missing: Any = np.asarray(isnull(values))  # type: ignore[no-untyped-call]
     for each, is_missing in zip(values.flat, missing.flat, strict=True):
         if isinstance(each, (str, bytes)):
-            if fixed:
-                _check_length(name, each, array)
+            if stored.kind in "US":
+                _check_length(name, each, stored, where)
         elif is_missing:
             if not has_fill:
                 raise DataTypeError(
-                    f"variable {name!r} has data type {given} with missing elements ({each!r}), the array "
-                    f"{array.path!r} in {array.store.url} holds {stored} without a _FillValue for them: "
-                    "replace them by text (fillna('')), or write the variable to another array"
+                    f"variable {name!r} has data type {given} with missing elements ({each!r}), {where} "
+                    f"holds {stored} without a _FillValue for them: replace them by text (fillna('')), or "
+                    "write the variable to another array"
                 )
         else:
-            raise _unlike(name, f"object ({each!r})", array)
-    return variable.copy(data=values)
+            raise _does_not_hold(name, f"object ({each!r})", stored, where)
+    return values
 
 
-def _check_length(name: Any, text: str | bytes, array: Array) -> None:
-    stored = array.dtype
+def _check_length(name: str, text: str | bytes, stored: np.dtype[Any], where: str) -> None:
     room = stored.itemsize // 4 if stored.kind == "U" else stored.itemsize
     stored_as = text.encode() if stored.kind == "S" and isinstance(text, str) else text
     if len(stored_as) > room:
         unit = "characters" if stored.kind == "U" else "bytes"
         raise DataTypeError(
-            f"variable {name!r}: {text!r} has {len(stored_as)} {unit}, the array {array.path!r} in "
-            f"{array.store.url} has room for {room} ({stored}): shorten it, or write all of the "
-            "variable anew"
+            f"variable {name!r}: {text!r} has {len(stored_as)} {unit}, {where} has room for {room} "
+            f"({stored}): shorten it, or write all of the variable anew"
         )
 
 
 def _unlike(name: Any, given: Any, array: Array, held: Any = None) -> DataTypeError:
     held = array.dtype if held is None else held
+    return _does_not_hold(name, given, held, f"the array {array.path!r} in {array.store.url}")
+
+
+def _does_not_hold(name: Any, given: Any, held: Any, where: str) -> DataTypeError:
     return DataTypeError(
-        f"variable {name!r} has data type {given}, the array {array.path!r} in {array.store.url} holds "
-        f"{held}: give it {held} (astype), or write it to another array"
+        f"variable {name!r} has data type {given}, {where} holds {held}: give it {held} (astype), or write "
+        "it to another array"
     )
