@@ -60,7 +60,7 @@ def check_wheel(path: Path) -> None:
         info = next(name.split("/")[0] for name in names if name.endswith(".dist-info/METADATA"))
         check_metadata(wheel.read(f"{info}/METADATA").decode(), where)
         entry_points = wheel.read(f"{info}/entry_points.txt").decode()
-    expect("hyperslab=hyperslab._cli:main" in entry_points.replace(" ", ""), f"{where}: no command")
+    expect("hyperslab=hyperslab._cli.main:main" in entry_points.replace(" ", ""), f"{where}: no command")
     package = {
         p.relative_to("python").as_posix() for p in Path("python").rglob("*") if p.suffix in (".py", ".pyi")
     }

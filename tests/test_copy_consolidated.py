@@ -96,7 +96,7 @@ def test_a_kill_before_the_exchange_shows_nothing_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody sees the replaced array in between. A resumed copy is seen."""
-    from hyperslab import _copy_place
+    from hyperslab._copy import place as copy_place
 
     old, new, place = source(tmp_path / "old", "i4"), source(tmp_path / "new", "f4", 6), tmp_path / "q.zarr"
     hs.copy(old, place)
@@ -108,14 +108,14 @@ def test_a_kill_before_the_exchange_shows_nothing_wrong(
     def kill(*_: Any) -> None:
         raise Killed
 
-    monkeypatch.setattr(_copy_place.Place, "remove_journal", kill)
-    moved = _copy_place.Place._move
+    monkeypatch.setattr(copy_place.Place, "remove_journal", kill)
+    moved = copy_place.Place._move
 
     def move(*arguments: Any) -> None:
         moved(*arguments)
         raise Killed
 
-    monkeypatch.setattr(_copy_place.Place, "_move", move)
+    monkeypatch.setattr(copy_place.Place, "_move", move)
     with pytest.raises(Killed):
         plan.run()
     assert "a" not in hs.open_group(place, mode="r", use_consolidated=True)

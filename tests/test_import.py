@@ -24,7 +24,7 @@ sys.meta_path.insert(0, Finder())
 # As installers write it.
 SCRIPT = """
 import sys
-from hyperslab._cli import main
+from hyperslab._cli.main import main
 if __name__ == "__main__":
     sys.exit(main())
 """
@@ -59,7 +59,9 @@ def test_a_broken_numpy_speaks_for_itself(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("secret No module named secret\n", "")
 
 
-@pytest.mark.parametrize("module", ["numpy", "hyperslab._native", "hyperslab._array", "hyperslab._cli"])
+@pytest.mark.parametrize(
+    "module", ["numpy", "hyperslab._native", "hyperslab._core.array", "hyperslab._cli.main"]
+)
 @pytest.mark.parametrize("how", ["module", "joined", "script"])
 def test_an_interrupt_while_the_command_is_imported(tmp_path: Path, how: str, module: str) -> None:
     script = tmp_path / "hyperslab"
@@ -73,16 +75,17 @@ def test_an_interrupt_while_the_command_is_imported(tmp_path: Path, how: str, mo
 def test_programs_keep_their_handler(tmp_path: Path) -> None:
     """Only the command ends so: in a program, an interrupt is an exception as ever."""
     code = "try: import hyperslab\nexcept KeyboardInterrupt: print('caught')"
-    done = run(tmp_path, "hyperslab._array", "os.kill(os.getpid(), signal.SIGINT)", "-c", code)
+    done = run(tmp_path, "hyperslab._core.array", "os.kill(os.getpid(), signal.SIGINT)", "-c", code)
     assert (done.returncode, done.stdout, done.stderr) == (0, "caught\n", "")
 
 
 def test_the_command_starts_with_the_handler_of_python(tmp_path: Path) -> None:
     """When the command has begun, it handles interrupts itself."""
     code = (
-        "import signal, sys; sys.argv[0] = 'hyperslab'; from hyperslab import _cli, _native\n"
+        "import signal, sys; sys.argv[0] = 'hyperslab'\n"
+        "from hyperslab import _native; from hyperslab._cli.main import main\n"
         "seen = lambda args: print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)\n"
-        "_native.planned_copy = lambda args: seen(args); _native.run_cli = lambda args: 0; _cli.main()"
+        "_native.planned_copy = lambda args: seen(args); _native.run_cli = lambda args: 0; main()"
     )
     done = run(tmp_path, "", "pass", "-c", code)
     assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")

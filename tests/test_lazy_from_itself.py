@@ -34,7 +34,7 @@ def quiet() -> Iterator[None]:
 
 @pytest.fixture
 def nothing_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hyperslab._graph_blocks.LOADED_BYTES", 0)
+    monkeypatch.setattr("hyperslab._dask.blocks.LOADED_BYTES", 0)
 
 
 def made(folder: Path, zarr_format: Any = 3) -> Path:

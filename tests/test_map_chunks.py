@@ -12,7 +12,7 @@ from typing import Any
 import hyperslab as hs
 import numpy as np
 import pytest
-from hyperslab._blocks import Input, plan_blocks
+from hyperslab._compute.blocks import Input, plan_blocks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import examples

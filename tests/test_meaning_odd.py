@@ -155,7 +155,7 @@ def test_plans_verify_meaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     plan.run(verify=True)
     # Somebody changes a document of the copy.
     shutil.rmtree(tmp_path / "v2")
-    from hyperslab._copy_place import Place
+    from hyperslab._copy.place import Place
 
     finish = Place.finish
 

@@ -62,7 +62,7 @@ class Blocks:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hyperslab._new._BLOCK_BYTES", 100)
+    monkeypatch.setattr("hyperslab._create.new._BLOCK_BYTES", 100)
 
 
 def begun(kind: str, tmp_path: Path, zarr_format: Any = 3) -> Any:
@@ -350,14 +350,14 @@ def test_what_a_server_would_lose_is_not_read_from_there(monkeypatch: pytest.Mon
             lambda: hs.create_array(url, data=z, overwrite=True, storage_options=options),
             lambda: hs.save_group(url, a=z, b=OLD, storage_options=options),
         ]
-        monkeypatch.setattr("hyperslab._graph_reads.KEPT_BYTES", 399)
+        monkeypatch.setattr("hyperslab._dask.reads.KEPT_BYTES", 399)
         for way in ways:
             with pytest.raises(ValueError, match="read them first"):
                 way()
             assert z[...].tolist() == OLD.tolist()
         # Other data may be any number, and few may be the old ones.
         hs.create_array(url, name="b", data=z, overwrite=True, storage_options=options)
-        monkeypatch.setattr("hyperslab._graph_reads.KEPT_BYTES", 400)
+        monkeypatch.setattr("hyperslab._dask.reads.KEPT_BYTES", 400)
         ways[1]()
         found = hs.open_group(url, mode="r", storage_options=options)
         assert found["a"][...].tolist() == (OLD + 1).tolist() and found["b"][...].tolist() == OLD.tolist()

@@ -20,7 +20,7 @@ import h5py
 import hyperslab as hs
 import numpy as np
 import pytest
-from hyperslab import _copy_run
+from hyperslab._copy import run as copy_run
 from numcodecs.abc import Codec
 from object_server_client import Server
 from support import assert_same, examples, scratch
@@ -472,7 +472,7 @@ def test_killed_between_the_last_steps(tmp_path: Path, monkeypatch: pytest.Monke
     plan = planned(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(
-            _copy_run.Place, "remove_journal", lambda self: exec("raise Stopped", {"Stopped": Stopped})
+            copy_run.Place, "remove_journal", lambda self: exec("raise Stopped", {"Stopped": Stopped})
         )
         with pytest.raises(Stopped):
             plan.run()
@@ -495,9 +495,9 @@ def test_killed_between_the_last_steps(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_worker_that_comes_back_does_nothing(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     plan.run()
-    job = _copy_run._Job(plan.id, plan.destination, None, False, False, None, "")
+    job = copy_run._Job(plan.id, plan.destination, None, False, False, None, "")
     with pytest.raises(hs.errors.DestinationError, match="no journal"):
-        _copy_run._run_task(job, (0, 0))
+        copy_run._run_task(job, (0, 0))
     assert sorted(os.listdir(tmp_path)) == ["a", "b"]
 
 

@@ -237,7 +237,7 @@ def test_a_bar_on_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_bar_is_drawn_some_times_a_second(capsys: pytest.CaptureFixture[str]) -> None:
-    from hyperslab._progress import shown
+    from hyperslab._base.progress import shown
 
     begun = time.monotonic()
     with shown(True) as progress:

@@ -15,7 +15,7 @@ from typing import Any
 import hyperslab as hs
 import numpy as np
 import pytest
-from hyperslab import _copy_place
+from hyperslab._copy import place as copy_place
 from numcodecs.abc import Codec
 from object_server_client import Server
 from support import assert_same
@@ -179,14 +179,14 @@ plan.run(threads=1, resume=True)
 
 def once(monkeypatch: pytest.MonkeyPatch, name: str, other: Callable[[], object]) -> None:
     """Another run comes in before a method of the first place that calls it."""
-    real = getattr(_copy_place.Place, name)
+    real = getattr(copy_place.Place, name)
 
     def late(self: Any, *args: Any, **kwargs: Any) -> Any:
-        monkeypatch.setattr(_copy_place.Place, name, real)
+        monkeypatch.setattr(copy_place.Place, name, real)
         other()
         return real(self, *args, **kwargs)
 
-    monkeypatch.setattr(_copy_place.Place, name, late)
+    monkeypatch.setattr(copy_place.Place, name, late)
 
 
 def stored(server: Server) -> dict[str, bytes]:

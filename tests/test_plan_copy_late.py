@@ -12,7 +12,9 @@ from typing import Any
 
 import hyperslab as hs
 import pytest
-from hyperslab import _copy_place, _copy_run, _native
+from hyperslab import _native
+from hyperslab._copy import place as copy_place
+from hyperslab._copy import run as copy_run
 from object_server_client import Server
 from support import assert_same
 from test_plan_copy import Stopped, data, files, planned, stop_after, undisturbed
@@ -66,14 +68,14 @@ def test_another_run_has_resumed(tmp_path: Path) -> None:
 
 def test_a_task_ends_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It leaves no note, and nothing beside the finished copy."""
-    plan, real = planned(tmp_path), _copy_run._Copying.copy
+    plan, real = planned(tmp_path), copy_run._Copying.copy
 
     def late(self: Any, part: Any, threads: int | None) -> Any:
-        monkeypatch.setattr(_copy_run._Copying, "copy", real)
+        monkeypatch.setattr(copy_run._Copying, "copy", real)
         plan.run(resume=True)
         return real(self, part, threads)
 
-    monkeypatch.setattr(_copy_run._Copying, "copy", late)
+    monkeypatch.setattr(copy_run._Copying, "copy", late)
     with pytest.raises(hs.errors.SupersededError, match="cannot write 'temporary/.*was superseded"):
         plan.run()
     assert files(tmp_path / "b") == undisturbed(tmp_path)
@@ -89,9 +91,9 @@ def test_tasks_of_a_run_before_do_nothing(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         plan.run(resume=True, progress=stop_after(2))
     found = files(work)
-    job = _copy_run._Job(plan.id, plan.destination, None, False, False, None, before)
+    job = copy_run._Job(plan.id, plan.destination, None, False, False, None, before)
     with pytest.raises(hs.errors.DestinationError, match="another run has resumed this copy"):
-        _copy_run._run_task(job, (0, 5))
+        copy_run._run_task(job, (0, 5))
     assert files(work) == found
 
 
@@ -99,7 +101,7 @@ def test_a_run_is_stopped_while_it_moves_the_copy(tmp_path: Path, monkeypatch: p
     """Nobody resumes or gives up a copy right then: it would be moved half-written afterwards."""
     hs.create_array(tmp_path / "b", data=data((9,)))
     plan, real = planned(tmp_path, overwrite=True), _native.replace_directory
-    monkeypatch.setattr(_copy_place, "_WAIT", 0.2)
+    monkeypatch.setattr(copy_place, "_WAIT", 0.2)
     said: list[str] = []
 
     def replace(*args: str) -> None:

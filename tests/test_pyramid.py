@@ -14,7 +14,7 @@ from typing import Any
 import hyperslab as hs
 import numpy as np
 import pytest
-from hyperslab._downsample import downsample
+from hyperslab._compute.downsample import downsample
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import from_bits

@@ -9,7 +9,7 @@ import hyperslab as hs
 import numpy as np
 import pytest
 from hyperslab import _native
-from hyperslab._store import Store, store_beside
+from hyperslab._stores.store import Store, store_beside
 
 
 class Ranged(MutableMapping[str, bytes]):

@@ -11,7 +11,7 @@ from typing import Any
 import hyperslab as hs
 import numpy as np
 import pytest
-from hyperslab._tasks import run_tasks
+from hyperslab._base.tasks import run_tasks
 
 ray = pytest.importorskip("ray")
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import hyperslab as hs
 import pytest
 from hyperslab import _native
-from hyperslab._create import DEFAULT_FILL_VALUE
+from hyperslab._core.arguments import DEFAULT_FILL_VALUE
 
 MODULES = ("", ".codecs", ".dask", ".errors", ".h5", ".storage", ".xarray", ".zarr")
 # Defaults in docstrings name these.

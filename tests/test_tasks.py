@@ -1,4 +1,4 @@
-"""`hyperslab._tasks`: tasks on executors of several kinds."""
+"""`hyperslab._base.tasks`: tasks on executors of several kinds."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from typing import Any
 
 import hyperslab as hs
 import pytest
-from hyperslab import _tasks
-from hyperslab._tasks import run_tasks, workers
+from hyperslab._base import tasks
+from hyperslab._base.tasks import run_tasks, workers
 from support import dask_cluster
 
 distributed = pytest.importorskip("distributed")
@@ -199,9 +199,9 @@ def away() -> list[Exception]:
 def test_the_scheduler_of_dask_is_away(begun: int) -> None:
     """One kind of error, whichever step meets it first."""
     for error in away():
-        pool = _tasks._Dask(Away(error, begun), "x")
+        pool = tasks._Dask(Away(error, begun), "x")
         with pytest.raises(BrokenExecutor, match="scheduler of dask is gone.*resume=True") as caught:
-            list(_tasks._elsewhere(abs, range(3), pool, 2, None))
+            list(tasks._elsewhere(abs, range(3), pool, 2, None))
         assert error in (caught.value.__cause__, getattr(caught.value.__cause__, "__cause__", None))
 
 

@@ -19,7 +19,7 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
-from hyperslab import _user_codecs
+from hyperslab._codecs import user as user_codecs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from user_codec_classes import Add, Flip, Mark, Text, Turn, Twice
@@ -30,10 +30,10 @@ KNOWN = {"t.add": Add, "t.text": Text, "t.mark": Mark}
 @pytest.fixture(autouse=True)
 def registries() -> Iterator[None]:
     """Each test registers for itself."""
-    ids, names = dict(_user_codecs._by_id), dict(_user_codecs._by_name)
+    ids, names = dict(user_codecs._by_id), dict(user_codecs._by_name)
     others = dict(numcodecs.registry.codec_registry)
     yield
-    for mine, before in ((_user_codecs._by_id, ids), (_user_codecs._by_name, names)):
+    for mine, before in ((user_codecs._by_id, ids), (user_codecs._by_name, names)):
         mine.clear()
         mine.update(before)
     numcodecs.registry.codec_registry.clear()

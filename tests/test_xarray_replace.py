@@ -123,7 +123,7 @@ def test_what_is_refused_destroys_nothing(kind: str, what: str, tmp_path: Path) 
 def test_replaced(
     kind: str, zarr_format: Any, gathered: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hyperslab._xarray_write.GATHERED_BYTES", gathered)
+    monkeypatch.setattr("hyperslab._xarray.write.GATHERED_BYTES", gathered)
     place = place_of(kind, tmp_path)
     to_zarr(old(), place, zarr_format=zarr_format)
     new = xr.Dataset(
@@ -187,7 +187,7 @@ def test_blocks_that_would_be_read_too_late(
     to_zarr(elsewhere, source, mode="w", compute=False).compute()
     xr.testing.assert_identical(xr.open_dataset(source, engine="zarr").load(), ds)
     # Also in stores where the old one goes first.
-    monkeypatch.setattr("hyperslab._xarray_write.GATHERED_BYTES", 0)
+    monkeypatch.setattr("hyperslab._xarray.write.GATHERED_BYTES", 0)
     store = zarr.storage.MemoryStore()
     to_zarr(ds, store)
     kept = objects(store)
@@ -216,7 +216,7 @@ def test_not_computed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_the_group_appears_when_it_is_complete(zarr_format: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """In stores that keep nothing back: checks first, the group's own document last."""
-    monkeypatch.setattr("hyperslab._xarray_write.GATHERED_BYTES", 0)
+    monkeypatch.setattr("hyperslab._xarray.write.GATHERED_BYTES", 0)
     place = Recorded()
     to_zarr(old(), place, zarr_format=zarr_format)
     before = dict(place)
@@ -241,7 +241,7 @@ def test_the_group_appears_when_it_is_complete(zarr_format: Any, monkeypatch: py
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_a_dictionary_keeps_the_old_one(zarr_format: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """However large the new one is."""
-    monkeypatch.setattr("hyperslab._xarray_write.GATHERED_BYTES", 0)
+    monkeypatch.setattr("hyperslab._xarray.write.GATHERED_BYTES", 0)
     place: dict[str, bytes] = {}
     to_zarr(old(), place, zarr_format=zarr_format)
     before = dict(place)
@@ -263,7 +263,7 @@ def test_a_dictionary_keeps_the_old_one(zarr_format: Any, monkeypatch: pytest.Mo
 
 def test_other_groups_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for gathered, kind in ((32 << 20, "disk"), (32 << 20, "mapping"), (0, "mapping")):
-        monkeypatch.setattr("hyperslab._xarray_write.GATHERED_BYTES", gathered)
+        monkeypatch.setattr("hyperslab._xarray.write.GATHERED_BYTES", gathered)
         place = place_of(kind, tmp_path)
         to_zarr(old(), place, mode="w")
         to_zarr(old(), place, group="a/b")
@@ -343,7 +343,7 @@ def test_on_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
             return {key: server.get("bucket", key) for key in server.list("bucket")}
 
         for gathered in (32 << 20, 0):
-            monkeypatch.setattr("hyperslab._xarray_write.GATHERED_BYTES", gathered)
+            monkeypatch.setattr("hyperslab._xarray.write.GATHERED_BYTES", gathered)
             to_zarr(old(), url, mode="w", storage_options=options)
             before = stored()
             for what, (ds, given, error) in _refused().items():

@@ -15,7 +15,9 @@ import hyperslab.zarr
 import numpy as np
 import pytest
 import zarr
-from hyperslab import _zarr_batches, _zarr_pipeline, _zarr_stores
+from hyperslab._zarr import batches as zarr_batches
+from hyperslab._zarr import pipeline as zarr_pipeline
+from hyperslab._zarr import stores as zarr_stores
 from hyperslab.errors import UnsupportedError
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
 
@@ -436,18 +438,18 @@ def test_a_batch_is_planned_the_same_as_a_block_and_chunk_by_chunk(
 ) -> None:
     rng = np.random.default_rng(seed)
     seen: list[tuple[Any, Any]] = []
-    planned, block, one = _zarr_batches.planned, _zarr_batches._block, _zarr_batches._one
+    planned, block, one = zarr_batches.planned, zarr_batches._block, zarr_batches._one
 
     def both(*arguments: Any, **keywords: Any) -> Any:
-        monkeypatch.setattr(_zarr_batches, "_block", block)
-        monkeypatch.setattr(_zarr_batches, "_one", one)
+        monkeypatch.setattr(zarr_batches, "_block", block)
+        monkeypatch.setattr(zarr_batches, "_one", one)
         found = planned(*arguments, **keywords)
-        monkeypatch.setattr(_zarr_batches, "_block", lambda *_: None)
-        monkeypatch.setattr(_zarr_batches, "_one", lambda *_: None)
+        monkeypatch.setattr(zarr_batches, "_block", lambda *_: None)
+        monkeypatch.setattr(zarr_batches, "_one", lambda *_: None)
         seen.append((found, planned(*arguments, **keywords)))
         return found
 
-    monkeypatch.setattr(_zarr_pipeline, "planned", both)
+    monkeypatch.setattr(zarr_pipeline, "planned", both)
     with using(OURS):
         array = zarr.create_array(zarr.storage.MemoryStore(), shape=(23, 40, 9), chunks=(4, 5, 3), dtype="i4")
     values = rng.integers(0, 99, array.shape).astype("i4")
@@ -478,7 +480,7 @@ def test_small_requests_are_made_on_the_event_loop(tmp_path: Path, monkeypatch: 
         return await to_thread(call, *arguments, **keywords)
 
     monkeypatch.setattr(asyncio, "to_thread", counted)
-    monkeypatch.setattr(_zarr_pipeline, "LATE", 1e9)
+    monkeypatch.setattr(zarr_pipeline, "LATE", 1e9)
     small, large = slice(0, 1), slice(None)
 
     def handed(work: Any) -> bool:
@@ -524,10 +526,10 @@ def test_small_requests_are_made_on_the_event_loop(tmp_path: Path, monkeypatch: 
         shards[large] = 1
         assert not handed(lambda: shards[3, :10]), "one chunk of the shard"
         assert handed(lambda: shards[:, :10])
-        monkeypatch.setattr(_zarr_pipeline, "LATE", 0.0)
+        monkeypatch.setattr(zarr_pipeline, "LATE", 0.0)
         assert not handed(lambda: plain[small])
         assert handed(lambda: plain[small])
-        monkeypatch.setattr(_zarr_pipeline, "LATE", 1e9)
+        monkeypatch.setattr(zarr_pipeline, "LATE", 1e9)
     wrapped = zarr.storage.WrapperStore(zarr.storage.MemoryStore())
     with using(OURS):
         array = zarr.create_array(wrapped, shape=(4,), chunks=(2,), dtype="i4")
@@ -576,7 +578,7 @@ def test_a_store_of_ours_is_read_without_python_in_between(tmp_path: Path) -> No
     array[:] = np.arange(8)
     loop = asyncio.new_event_loop()
     store = array.store_path.store
-    assert type(_zarr_stores.engine_store(store, loop).store) is hyperslab.LocalStore
+    assert type(zarr_stores.engine_store(store, loop).store) is hyperslab.LocalStore
     loop.close()
     assert array[3:6].tolist() == [3, 4, 5]
     assert zarr.open_array(tmp_path / "x" / "y" / "a" / "b")[3:6].tolist() == [3, 4, 5]

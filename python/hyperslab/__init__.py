@@ -16,42 +16,61 @@ from hyperslab import _start as _start  # isort: split
 
 from hyperslab import _native as _native
 from hyperslab import codecs, errors, h5, storage
-from hyperslab._advise import AccessCost, Advice, AdvisedLayout, advise
-from hyperslab._array import Array
-from hyperslab._attrs import Attributes
-from hyperslab._cache import Cache, CacheLike
-from hyperslab._config import Config, config
-from hyperslab._convenience import array, create, empty, full, load, ones, save, save_array, save_group, zeros
-from hyperslab._copy import CopyReport, copy
-from hyperslab._debug import print_debug_info
-from hyperslab._explain import Explain, ExplainTask
-from hyperslab._group import Group
-from hyperslab._h5_file import File
-from hyperslab._hdf5_array import FileArray
-from hyperslab._hdf5_attrs import FileAttributes
-from hyperslab._hdf5_group import Datatype, FileGroup
-from hyperslab._hdf5_links import ExternalLink, HardLink, SoftLink
-from hyperslab._hdf5_types import Empty
-from hyperslab._hierarchy import copy_all, copy_store, create_hierarchy, tree
-from hyperslab._map import BlockInfo, map_chunks
+from hyperslab._base.config import Config, config
+from hyperslab._base.debug import print_debug_info
+from hyperslab._compute.map import BlockInfo, map_chunks
+from hyperslab._compute.pyramid import pyramid
+from hyperslab._compute.statistics import Statistics, statistics
+from hyperslab._copy.copy import CopyReport, copy
+from hyperslab._copy.together import copy_all, copy_store
+from hyperslab._core.array import Array
+from hyperslab._core.attrs import Attributes
+from hyperslab._core.cache import Cache, CacheLike
+from hyperslab._core.group import Group
+from hyperslab._core.unreadable import UnreadableArray, UnreadableNodeWarning
+from hyperslab._create.advise import AccessCost, Advice, AdvisedLayout, advise
+from hyperslab._create.convenience import (
+    array,
+    create,
+    empty,
+    full,
+    load,
+    ones,
+    save,
+    save_array,
+    save_group,
+    zeros,
+)
+from hyperslab._create.hierarchy import create_hierarchy, tree
+from hyperslab._create.new import create_array, create_group, from_array
+from hyperslab._create.new_like import empty_like, full_like, ones_like, open_like, zeros_like
+from hyperslab._create.open import (
+    consolidate_metadata,
+    group,
+    open,
+    open_array,
+    open_consolidated,
+    open_group,
+)
+from hyperslab._elements.hdf5_types import Empty
+from hyperslab._elements.optional import optional_dtype
+from hyperslab._elements.ragged import Ragged
+from hyperslab._elements.vlen import vlen_dtype
+from hyperslab._hdf5.array import FileArray
+from hyperslab._hdf5.attrs import FileAttributes
+from hyperslab._hdf5.file import File
+from hyperslab._hdf5.group import Datatype, FileGroup
+from hyperslab._hdf5.links import ExternalLink, HardLink, SoftLink
+from hyperslab._index.explain import Explain, ExplainTask
+from hyperslab._index.view import View
 from hyperslab._native import Reference, RegionReference, Stream, Writer, __version__
-from hyperslab._new import create_array, create_group, from_array
-from hyperslab._new_like import empty_like, full_like, ones_like, open_like, zeros_like
-from hyperslab._open import consolidate_metadata, group, open, open_array, open_consolidated, open_group
-from hyperslab._optional import optional_dtype
-from hyperslab._pyramid import pyramid
-from hyperslab._ragged import Ragged
-from hyperslab._statistics import Statistics, statistics
-from hyperslab._store import FileStore, LocalStore, MemoryStore, Store, StoreLike
-from hyperslab._unreadable import UnreadableArray, UnreadableNodeWarning
-from hyperslab._view import View
-from hyperslab._vlen import vlen_dtype
+from hyperslab._stores.store import FileStore, LocalStore, MemoryStore, Store, StoreLike
 from hyperslab.errors import HyperslabError
 
 if _TYPE_CHECKING:
-    from hyperslab._asyncio import AsyncArray, AsyncGroup, open_async
-    from hyperslab._copy_plan import CopyPlan, plan_copy
-    from hyperslab._copy_run import CopyRun
+    from hyperslab._aio.nodes import AsyncArray, AsyncGroup, open_async
+    from hyperslab._copy.plan import CopyPlan, plan_copy
+    from hyperslab._copy.run import CopyRun
 
 # What a writer could not store when it was dropped is stored by threads, which end with the
 # process.
@@ -151,15 +170,15 @@ __all__ = [
 def __getattr__(name: str) -> object:
     """What few programs need is imported when it is first asked for."""
     if name in ("AsyncArray", "AsyncGroup", "open_async"):
-        from hyperslab import _asyncio
+        from hyperslab._aio import nodes
 
-        return getattr(_asyncio, name)
+        return getattr(nodes, name)
     if name in ("CopyPlan", "plan_copy"):
-        from hyperslab import _copy_plan
+        from hyperslab._copy import plan
 
-        return getattr(_copy_plan, name)
+        return getattr(plan, name)
     if name == "CopyRun":
-        from hyperslab._copy_run import CopyRun
+        from hyperslab._copy.run import CopyRun
 
         return CopyRun
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

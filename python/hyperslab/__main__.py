@@ -1,6 +1,6 @@
 """``python -m hyperslab`` is ``hyperslab``."""
 
-from hyperslab._cli import main
+from hyperslab._cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -8,9 +8,9 @@ from typing import Any, Literal, Self, TypeVar, final
 import numpy as np
 import numpy.typing as npt
 
-from hyperslab._create import ArraySpec, CopyPart, CopyRegion, CopySpec
-from hyperslab._ragged import Ragged
-from hyperslab._vlen import Kind
+from hyperslab._core.arguments import ArraySpec, CopyPart, CopyRegion, CopySpec
+from hyperslab._elements.ragged import Ragged
+from hyperslab._elements.vlen import Kind
 
 __all__ = [
     "ArrayBase",

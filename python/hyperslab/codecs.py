@@ -25,10 +25,9 @@ from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 
-from hyperslab import _user_codecs
-from hyperslab._codec import Codec, ZarrFormat, plain
-from hyperslab._codec_words import BloscCname, BloscShuffle, Endian, ShardingCodecIndexLocation
-from hyperslab._codecs_numcodecs import (
+from hyperslab._codecs import user
+from hyperslab._codecs.codec import Codec, ZarrFormat, plain
+from hyperslab._codecs.numcodecs import (
     BZ2,
     CRC32,
     LZ4,
@@ -49,7 +48,9 @@ from hyperslab._codecs_numcodecs import (
     Shuffle,
     Zlib,
 )
-from hyperslab._codecs_zarr import (
+from hyperslab._codecs.user import register_codec
+from hyperslab._codecs.words import BloscCname, BloscShuffle, Endian, ShardingCodecIndexLocation
+from hyperslab._codecs.zarr import (
     Blosc,
     Bytes,
     CastValue,
@@ -63,8 +64,7 @@ from hyperslab._codecs_zarr import (
     Zfp,
     Zstd,
 )
-from hyperslab._user_codecs import register_codec
-from hyperslab._vlen import OBJECTS, Kind, kind_of, type_of
+from hyperslab._elements.vlen import OBJECTS, Kind, kind_of, type_of
 from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
 
 __all__ = [
@@ -300,7 +300,7 @@ def object_codec(codec: CodecLike) -> tuple[np.dtype[Any], dict[str, Any] | None
     if isinstance(codec, Codec):
         if not isinstance(codec, Categorize):
             return None
-    elif _user_codecs.is_user_codec(codec):
+    elif user.is_user_codec(codec):
         return None
     found = cast("dict[str, Any]", codec.to_dict(2) if isinstance(codec, Codec) else plain(_metadata(codec)))
     name = str(found.get("id", found.get("name"))).removeprefix("numcodecs.")
@@ -331,8 +331,8 @@ def codec_metadata(codec: CodecLike, zarr_format: ZarrFormat) -> dict[str, Any]:
     """
     if isinstance(codec, Codec):
         return codec.to_dict(zarr_format)
-    if _user_codecs.is_user_codec(codec):
-        return _user_codecs.metadata_of(codec, zarr_format)
+    if user.is_user_codec(codec):
+        return user.metadata_of(codec, zarr_format)
     found = cast("dict[str, Any]", plain(_metadata(codec)))
     if zarr_format == 3 and "id" in found:
         name = found["id"]
@@ -370,7 +370,7 @@ def parse_codec(metadata: Mapping[str, Any]) -> Any:
     if known is not None or not isinstance(name, str):
         return known
     v2 = "id" in metadata
-    return _user_codecs.parse(name, metadata if v2 else metadata.get("configuration"), v2)
+    return user.parse(name, metadata if v2 else metadata.get("configuration"), v2)
 
 
 def _parse(metadata: Mapping[str, Any]) -> Codec | None:

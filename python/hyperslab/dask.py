@@ -23,12 +23,12 @@ from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 from dask.utils import ensure_dict
 
-from hyperslab._graph_blocks import UnsettledReads, Written, refusal, settle
+from hyperslab._dask.blocks import UnsettledReads, Written, refusal, settle
 from hyperslab.errors import ArgumentTypeError, ArrayShapeError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    from hyperslab._array import Array
-    from hyperslab._array_common import AnyArray
+    from hyperslab._core.array import Array
+    from hyperslab._core.array_common import AnyArray
 
 __all__ = ["from_array", "store"]
 

@@ -5,7 +5,10 @@
 StringInfo(encoding='ascii', length=3)
 """
 
-from hyperslab._h5_dtypes import (
+from hyperslab._elements.hdf5_types import Empty
+from hyperslab._hdf5.array import FileArray as Dataset
+from hyperslab._hdf5.attrs import FileAttributes as AttributeManager
+from hyperslab._hdf5.dtypes import (
     check_dtype,
     check_enum_dtype,
     check_opaque_dtype,
@@ -20,15 +23,12 @@ from hyperslab._h5_dtypes import (
     string_dtype,
     vlen_dtype,
 )
-from hyperslab._h5_file import File, is_hdf5
-from hyperslab._h5_register import register
-from hyperslab._h5_selections import MultiBlockSlice
-from hyperslab._hdf5_array import FileArray as Dataset
-from hyperslab._hdf5_attrs import FileAttributes as AttributeManager
-from hyperslab._hdf5_group import Datatype
-from hyperslab._hdf5_group import FileGroup as Group
-from hyperslab._hdf5_links import ExternalLink, HardLink, SoftLink
-from hyperslab._hdf5_types import Empty
+from hyperslab._hdf5.file import File, is_hdf5
+from hyperslab._hdf5.group import Datatype
+from hyperslab._hdf5.group import FileGroup as Group
+from hyperslab._hdf5.links import ExternalLink, HardLink, SoftLink
+from hyperslab._hdf5.register import register
+from hyperslab._hdf5.selections import MultiBlockSlice
 from hyperslab._native import Reference, RegionReference
 
 UNLIMITED = 2**64 - 1

@@ -8,10 +8,10 @@ Examples
 (3,)
 """
 
-from hyperslab._remote import RemoteStore
-from hyperslab._store import FileStore, LocalStore, MemoryStore, Store, StoreLike, StorePath
-from hyperslab._zarr_store import ZarrStore
-from hyperslab._zip_store import ZipStore
+from hyperslab._stores.remote import RemoteStore
+from hyperslab._stores.store import FileStore, LocalStore, MemoryStore, Store, StoreLike, StorePath
+from hyperslab._stores.zarr import ZarrStore
+from hyperslab._stores.zip import ZipStore
 
 __all__ = [
     "FileStore",

@@ -24,15 +24,15 @@ from xarray.backends.common import (
 from xarray.backends.store import StoreBackendEntrypoint
 from xarray.core.utils import is_remote_uri, strip_uri_params
 
-from hyperslab._group import Group
-from hyperslab._group_common import AnyGroup
-from hyperslab._hdf5_group import FileGroup
-from hyperslab._open import open_group
-from hyperslab._regular import open_regular
-from hyperslab._store import Store
-from hyperslab._xarray_files import FileReader, FileTree
-from hyperslab._xarray_write import to_zarr
-from hyperslab._xarray_zarr import ZarrReader, zarr_groups
+from hyperslab._base.regular_file import open_regular
+from hyperslab._core.group import Group
+from hyperslab._core.group_common import AnyGroup
+from hyperslab._create.open import open_group
+from hyperslab._hdf5.group import FileGroup
+from hyperslab._stores.store import Store
+from hyperslab._xarray.files import FileReader, FileTree
+from hyperslab._xarray.write import to_zarr
+from hyperslab._xarray.zarr import ZarrReader, zarr_groups
 from hyperslab.errors import NodeNotFoundError
 
 __all__ = ["BackendEntrypoint", "to_zarr"]

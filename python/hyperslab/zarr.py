@@ -4,9 +4,9 @@ VirtualiZarr.
 
 from __future__ import annotations
 
-from hyperslab._zarr_front import Store
-from hyperslab._zarr_pipeline import CodecPipeline, Fallback, fallbacks
-from hyperslab._zarr_virtual import VirtualizarrParser
+from hyperslab._zarr.front import Store
+from hyperslab._zarr.pipeline import CodecPipeline, Fallback, fallbacks
+from hyperslab._zarr.virtual import VirtualizarrParser
 
 __all__ = ["CodecPipeline", "Fallback", "Store", "VirtualizarrParser", "fallbacks"]
 

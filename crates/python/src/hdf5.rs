@@ -3,7 +3,7 @@
 //!
 //! Elements whose values are Python objects (text and sequences of variable length, references) are
 //! read as raw bytes by the engine. [`ElementHandle`] says what the bytes are, and resolves heap
-//! ids of many elements at once; `hyperslab._hdf5_values` makes values of them.
+//! ids of many elements at once; `hyperslab._hdf5.values` makes values of them.
 
 use crate::cells::{self, Cells};
 use crate::errors::{self, OrRaise};
@@ -258,7 +258,7 @@ pub(crate) fn descr<'py>(
 
 /// The description that Python makes.
 fn described<'py>(py: Python<'py>, element: &Element) -> PyResult<Bound<'py, PyArrayDescr>> {
-    let types = py.import(interned!(py, "hyperslab._hdf5_types"))?;
+    let types = py.import(interned!(py, "hyperslab._elements.hdf5_types"))?;
     Ok(types.call_method1(interned!(py, "dtype_of"), (element.to_json(),))?.cast_into::<PyArrayDescr>()?)
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn read<'py>(
         Some((values, mask)) => (values.into_any(), Some(mask)),
         None => (base.values(py, selection, out, threads, verify)?, None),
     };
-    py.import("hyperslab._masked")?.call_method1(interned!(py, "masked"), (this, values, mask))
+    py.import("hyperslab._elements.masked")?.call_method1(interned!(py, "masked"), (this, values, mask))
 }
 
 type Pair<'py> = (Bound<'py, PyUntypedArray>, Bound<'py, PyUntypedArray>);
@@ -80,6 +80,6 @@ pub(crate) fn filled<'py>(
         return Ok(value.clone());
     }
     let fill = array.fill().map(|bytes| PyBytes::new(py, bytes));
-    py.import("hyperslab._masked")?
+    py.import("hyperslab._elements.masked")?
         .call_method1(interned!(py, "filled"), (value, dtype, fill, array.name().to_string()))
 }

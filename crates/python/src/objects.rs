@@ -178,7 +178,7 @@ impl Objects {
     ) -> PyResult<Arc<Ragged>> {
         let py = value.py();
         let given = py
-            .import(interned!(py, "hyperslab._vlen"))?
+            .import(interned!(py, "hyperslab._elements.vlen"))?
             .call_method1(interned!(py, "objects_array"), (value, selection.shape().len()))?;
         let given = given.cast_into::<PyUntypedArray>()?;
         let objects = objects_of(&given);

@@ -1,5 +1,5 @@
 //! Elements that may be missing: masked arrays in Python. What the engine moves are structures of a
-//! value and a Boolean, which `hyperslab._optional` takes apart and puts together.
+//! value and a Boolean, which `hyperslab._elements.optional` takes apart and puts together.
 
 use crate::once::interned;
 use hyperslab::array::Selection;
@@ -14,7 +14,7 @@ fn call<'py>(
     name: Bound<'py, PyString>,
     args: impl PyCallArgs<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    py.import(interned!(py, "hyperslab._optional"))?.call_method1(name, args)
+    py.import(interned!(py, "hyperslab._elements.optional"))?.call_method1(name, args)
 }
 
 /// NumPy's description of what the engine moves, by that of the values.

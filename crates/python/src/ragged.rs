@@ -50,7 +50,7 @@ impl Form {
 pub(crate) fn ragged_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let class = once::get_or_try_make(&CLASS, py, || {
-        Ok(py.import("hyperslab._ragged")?.getattr("Ragged")?.cast_into::<PyType>()?.unbind())
+        Ok(py.import("hyperslab._elements.ragged")?.getattr("Ragged")?.cast_into::<PyType>()?.unbind())
     })?;
     Ok(class.bind(py))
 }

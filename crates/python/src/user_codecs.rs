@@ -1,4 +1,4 @@
-//! Codecs that are written in Python: `hyperslab._user_codecs` finds them, and is called here.
+//! Codecs that are written in Python: `hyperslab._codecs.user` finds them, and is called here.
 //!
 //! A codec takes the GIL for each chunk; nothing else in the chain holds it. What Python gets is a
 //! copy of the bytes, so it may keep it.
@@ -94,7 +94,7 @@ fn makes_bytes(name: &str) -> bool {
 }
 
 fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
-    py.import("hyperslab._user_codecs")
+    py.import("hyperslab._codecs.user")
 }
 
 fn find(name: &str, config: Config<'_>, array: &Context<'_>) -> Option<Result<AnyCodec>> {
@@ -150,7 +150,7 @@ pub(crate) fn cause(py: Python<'_>, message: &str) -> Option<PyErr> {
     })
 }
 
-/// The codec of an object of `hyperslab._user_codecs`.
+/// The codec of an object of `hyperslab._codecs.user`.
 fn made(found: &Bound<'_, PyAny>, name: &str, array: &Context<'_>) -> PyResult<AnyCodec> {
     let codec = PythonCodec::new(found, kept(name), array)?;
     Ok(match found.getattr("kind")?.extract::<String>()?.as_str() {

@@ -1,0 +1,544 @@
+"""Codecs that users bring: classes of their own, of numcodecs, of zarr-python; how they are found and called.
+
+When an array is opened or created, the engine asks `find` for each codec whose name it does not know. It gets
+an object of `OfNumcodecs` or `OfZarr`, whose ``encode`` and ``decode`` take ``bytes`` and return ``bytes``.
+
+Nothing here imports numcodecs or zarr-python, unless an entry point leads there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import weakref
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final, cast
+
+import numpy as np
+
+from hyperslab import _native
+from hyperslab._codecs.codec import plain
+from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
+
+__all__ = [
+    "brought_by",
+    "find",
+    "is_user_codec",
+    "makes_bytes",
+    "metadata_of",
+    "parse",
+    "register_codec",
+    "take",
+]
+
+_SMALL: Final = _native.small_numbers()
+
+# Classes by their names in Zarr v2 and in Zarr v3. Changed in single steps: threads need no lock.
+_by_id: dict[str, type] = {}
+_by_name: dict[str, type] = {}
+
+# Classes that codecs were made of, by names and formats (whether of Zarr v2).
+_used: dict[tuple[str, bool], type] = {}
+
+_ABSTRACT: Final = {
+    "ArrayArrayCodec": "array-array",
+    "ArrayBytesCodec": "array-bytes",
+    "BytesBytesCodec": "bytes-bytes",
+}
+
+
+def register_codec(
+    key: str | type, codec_cls: Any = None, *, codec_id: str | None = None, qualname: str | None = None
+) -> None:
+    """Make a class of yours a codec that arrays can name.
+
+    Classes of entry points (``numcodecs.codecs``, ``zarr.codecs``), and those that are registered with
+    numcodecs or zarr-python when an array is opened, are found without this; so are the classes of codec
+    objects that are passed to `hyperslab.create_array`. A class that is registered again takes the place of
+    the old one, for arrays that are opened from then on.
+
+    Such codecs run in Python, one thread at a time: arrays with them are read and written slowly.
+
+    Parameters
+    ----------
+    key : str or class
+        The name, as in ``zarr.registry.register_codec(key, cls)``; or the class, as in
+        ``numcodecs.register_codec(cls)``.
+    codec_cls : class, optional
+        One of these:
+
+        - a subclass of numcodecs' ``Codec``, or any class with ``encode(buf)`` and ``decode(buf)``. In
+          Zarr v2, ``encode`` gets an array with the shape and data type of a chunk, or bytes if another
+          codec comes before; in Zarr v3, where its name is ``numcodecs.`` and the id, always bytes. It
+          returns bytes or an array, and ``decode`` gets these as bytes. ``get_config()`` and
+          ``from_config(settings)`` are used if they are there, otherwise public attributes and keyword
+          arguments.
+        - a subclass of zarr-python's ``ArrayArrayCodec``, ``ArrayBytesCodec`` or ``BytesBytesCodec``, for
+          Zarr v3.
+    codec_id : str, optional
+        The name, if ``key`` is the class; default: the class's own ``codec_id``.
+    qualname : str, optional
+        Without effect.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the name belongs to a codec of hyperslab: those cannot be replaced.
+    ArgumentTypeError
+        If the class is no codec.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> class Reverse:
+    ...     codec_id = "example-reverse"
+    ...     def encode(self, buf):
+    ...         return bytes(memoryview(buf).cast("B"))[::-1]
+    ...     def decode(self, buf):
+    ...         return buf[::-1]
+    >>> hs.codecs.register_codec(Reverse)
+    >>> z = hs.create_array(hs.MemoryStore(), data=[1, 2, 3], compressors={"id": "example-reverse"})
+    >>> z[:]
+    array([1, 2, 3])
+    """
+    codec: Any = codec_cls
+    name: Any = key
+    if not isinstance(key, str):
+        # As numcodecs has them.
+        codec, name = key, codec_cls if codec_id is None else codec_id
+    if not isinstance(codec, type):
+        raise ArgumentTypeError(f"expected the class of a codec, found {codec!r}")
+    of_zarr = _kind(codec) is not None
+    if not of_zarr and not (callable(getattr(codec, "encode", None)) and hasattr(codec, "decode")):
+        raise ArgumentTypeError(f"a codec has the methods encode and decode, {codec!r} has not")
+    if name is None:
+        name = getattr(codec, "codec_id", None)
+    if not isinstance(name, str) or not name:
+        raise ArgumentTypeError(f"{codec!r} has no codec_id: pass the name of the codec, too")
+    if _native.is_reserved_codec(name, not of_zarr):
+        raise InvalidArgumentError(
+            f"{name!r} is the name of a codec of hyperslab, which cannot be replaced: choose another name"
+        )
+    (_by_name if of_zarr else _by_id)[name] = codec
+
+
+def _kind(codec: type) -> str | None:
+    """The kind of a class that zarr-python's classes are the base of; ``None``: it is none."""
+    for base in codec.__mro__:
+        if base.__module__ == "zarr.abc.codec" and base.__name__ in _ABSTRACT:
+            return _ABSTRACT[base.__name__]
+    return None
+
+
+# ---- which class has a name
+
+
+def _class_of(name: str, v2: bool) -> type | None:
+    """The class of a name: what was registered here, with the other packages, or as an entry point."""
+    if _native.is_reserved_codec(name, v2):
+        return None
+    of_numcodecs = name if v2 else name.removeprefix("numcodecs.")
+    searches: list[Callable[[], type | None]] = []
+    if not v2:
+        searches += [lambda: _by_name.get(name)]
+    if v2 or of_numcodecs != name:
+        searches += [lambda: _by_id.get(of_numcodecs), lambda: _registered_with_numcodecs(of_numcodecs)]
+    if not v2:
+        searches += [lambda: _registered_with_zarr(name), lambda: _entry_point("zarr.codecs", name)]
+    if v2 or of_numcodecs != name:
+        searches += [lambda: _entry_point("numcodecs.codecs", of_numcodecs)]
+    return next((found for search in searches if (found := search()) is not None), None)
+
+
+def _registered_with_numcodecs(codec_id: str) -> type | None:
+    registry = getattr(sys.modules.get("numcodecs.registry"), "codec_registry", {})
+    found = registry.get(codec_id)
+    return found if isinstance(found, type) else None
+
+
+def _registered_with_zarr(name: str) -> type | None:
+    registry = sys.modules.get("zarr.registry")
+    if registry is None:
+        return None
+    try:
+        found = registry.get_codec_class(name)
+    except (KeyError, ValueError) as error:
+        # Which of the two, and whether zarr-python has this class, depends on its version.
+        if isinstance(error, KeyError) or type(error).__name__ == "UnknownCodecError":
+            return None
+        raise
+    # zarr-python's own wrappers of numcodecs' codecs, too.
+    return found if isinstance(found, type) and _kind(found) is not None else None
+
+
+def _entry_point(group: str, name: str) -> type | None:
+    every = entry_points()
+    found: tuple[EntryPoint, ...] = (*every.select(group=group, name=name),)
+    if group == "zarr.codecs":
+        # zarr-python has a group for each codec, too, for several classes of one name.
+        found += (*every.select(group=f"{group}.{name}"),)
+    if not found:
+        return None
+    loaded = found[0].load()
+    if not isinstance(loaded, type):
+        raise TypeError(
+            f"entry point {found[0].value!r} of codec {name!r}: expected a class, found {loaded!r}"
+        )
+    (_by_name if _kind(loaded) is not None else _by_id)[name] = loaded
+    return loaded
+
+
+# ---- objects and their metadata
+
+
+def _made(found: type, name: str, settings: Mapping[str, Any] | None, of_zarr: bool) -> Any:
+    """The object of a class for settings as metadata has them."""
+    if of_zarr:
+        document: dict[str, Any] = {"name": name}
+        if settings is not None:
+            document["configuration"] = dict(settings)
+        return found.from_dict(document)  # type: ignore[attr-defined]
+    settings = {key: value for key, value in (settings or {}).items() if key != "id"}
+    from_config = getattr(found, "from_config", None)
+    return found(**settings) if from_config is None else from_config(settings)
+
+
+def _v2_metadata(codec: Any, codec_id: str | None = None) -> dict[str, Any]:
+    """The metadata of a codec with ``encode`` and ``decode`` in Zarr v2."""
+    if callable(getattr(codec, "get_config", None)):
+        config = dict(codec.get_config())
+    else:
+        config = {key: value for key, value in vars(codec).items() if not key.startswith("_")}
+    if codec_id is not None or "id" not in config:
+        # numcodecs puts the id first, too.
+        config = {"id": codec_id or codec.codec_id, **{k: v for k, v in config.items() if k != "id"}}
+    return _checked(config, codec)
+
+
+def _v3_metadata(codec: Any) -> dict[str, Any]:
+    """The metadata of a codec of zarr-python."""
+    return _checked(dict(codec.to_dict()), codec)
+
+
+def _checked(document: dict[str, Any], codec: Any) -> dict[str, Any]:
+    found: dict[str, Any] = plain(document)
+    try:
+        json.dumps(found)
+    except (TypeError, ValueError) as error:
+        raise ArgumentTypeError(f"the settings of {codec!r} are no JSON: {error}") from error
+    return found
+
+
+def is_user_codec(codec: Any) -> bool:
+    """Whether an object is a codec of neither hyperslab nor its metadata; and registers its class."""
+    if isinstance(codec, (type, Mapping)):
+        return False
+    kind = type(codec)
+    if _kind(kind) is not None:
+        name = dict(codec.to_dict()).get("name")
+        v2 = False
+    elif callable(getattr(codec, "encode", None)) and callable(getattr(codec, "decode", None)):
+        name, v2 = getattr(codec, "codec_id", None), True
+        if name is None:
+            # Registered under a name that the class does not know.
+            name = next((key for key, found in _by_id.items() if found is kind), None)
+    else:
+        return False
+    if not isinstance(name, str) or _native.is_reserved_codec(name, v2):
+        return False
+    register_codec(kind, name)
+    return True
+
+
+def metadata_of(codec: Any, zarr_format: int) -> dict[str, Any]:
+    """The metadata of a user's codec."""
+    kind = type(codec)
+    if _kind(kind) is not None:
+        if zarr_format == 2:
+            raise InvalidArgumentError(f"Zarr v2 has no codec {codec!r}: its class is one for Zarr v3")
+        return _v3_metadata(codec)
+    key = getattr(codec, "codec_id", None)
+    if key is None:
+        key = next((name for name, found in _by_id.items() if found is kind), None)
+    config = _v2_metadata(codec, key)
+    if zarr_format == 2:
+        return config
+    settings = {name: value for name, value in config.items() if name != "id"}
+    return {"name": f"numcodecs.{config['id']}", "configuration": settings}
+
+
+def parse(name: str, settings: Mapping[str, Any] | None, v2: bool) -> Any:
+    """The user's codec of metadata; ``None``: there is none."""
+    found = _class_of(name, v2)
+    if found is None:
+        return None
+    return _made(found, name, settings, _kind(found) is not None)
+
+
+# ---- arrays that are sent to other processes
+
+
+def brought_by(array: Any) -> tuple[tuple[str, type], ...]:
+    """The classes of an array's codecs that another process may not know."""
+    if not _used:
+        return ()
+    v2 = array.zarr_format == 2
+    found = ((name, _used.get((name, v2))) for name in _names(array.metadata.to_dict()))
+    return tuple((name, kind) for name, kind in found if kind is not None and _is_importable(kind))
+
+
+def _names(document: Any) -> set[str]:
+    """All that codecs may be called in a metadata document."""
+    if isinstance(document, dict):
+        own = {document[key] for key in ("id", "name") if isinstance(document.get(key), str)}
+        parts = ("codecs", "index_codecs", "configuration", "filters", "compressor")
+        return own.union(*(_names(document.get(key)) for key in parts))
+    return set().union(*map(_names, document)) if isinstance(document, list) else set()
+
+
+def _is_importable(kind: type) -> bool:
+    return getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind
+
+
+def take(codecs: Iterable[tuple[str, type]]) -> None:
+    """Registers classes that came with an array, unless their names are known."""
+    for name, kind in codecs:
+        if _class_of(name, _kind(kind) is None and not name.startswith("numcodecs.")) is None:
+            register_codec(kind, name if _kind(kind) is not None else name.removeprefix("numcodecs."))
+
+
+# ---- what the engine calls
+
+_counted = itertools.count()
+_numbers: weakref.WeakKeyDictionary[type, int] = weakref.WeakKeyDictionary()
+
+
+def _number(kind: type) -> int:
+    """A number that no other class ever has: what is cached was decoded by a class, not by its name."""
+    return _numbers.setdefault(kind, next(_counted))
+
+
+def makes_bytes(name: str) -> bool:
+    """Whether the codec of a Zarr v3 name makes bytes of arrays."""
+    found = _class_of(name, False)
+    return found is not None and _kind(found) == "array-bytes"
+
+
+def find(
+    name: str,
+    settings: str | None,
+    v2: bool,
+    dtype: np.dtype[Any] | None,
+    shape: tuple[int, ...],
+    fortran: bool,
+    fill: bytes,
+) -> OfNumcodecs | OfZarr | None:
+    """The codec of a name and settings, which are JSON, for chunks of this type and shape; ``None``: there is
+    none. ``dtype`` is ``None`` if elements have variable length.
+    """
+    found = _class_of(name, v2)
+    if found is None:
+        return None
+    _used[name, v2] = found
+    parsed = None if settings is None else json.loads(settings)
+    if parsed is not None and not isinstance(parsed, dict):
+        raise TypeError(f"expected an object, found {settings}")
+    chunk = None if dtype is None else _Chunk(dtype, shape, "F" if fortran else "C", fill)
+    if _kind(found) is not None:
+        return OfZarr(name, _made(found, name, parsed, True), chunk)
+    codec_id = name if v2 else name.removeprefix("numcodecs.")
+    return OfNumcodecs(codec_id, _made(found, codec_id, parsed, False), chunk if v2 else None)
+
+
+class _Chunk:
+    """Arrays that are encoded."""
+
+    def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...], order: Any, fill: bytes) -> None:
+        self.dtype, self.shape, self.order, self.fill = dtype, shape, order, fill
+
+    def array(self, src: bytes) -> np.ndarray[Any, Any]:
+        """A new array: what the codec does to it, or keeps of it, nobody else sees."""
+        return np.ndarray(self.shape, self.dtype, buffer=bytearray(src), order=self.order)
+
+    def bytes(self, array: np.ndarray[Any, Any], who: str) -> bytes:
+        """The bytes of an array that is to be one of these."""
+        if array.shape != self.shape or array.dtype.newbyteorder("=") != self.dtype.newbyteorder("="):
+            raise TypeError(
+                f"{who}: expected an array of {self.dtype} of shape {self.shape}, "
+                f"found one of {array.dtype} of shape {array.shape}"
+            )
+        return array.astype(self.dtype, copy=False).tobytes(self.order)
+
+
+def _bytes_of(made: Any, who: str) -> bytes:
+    """What a codec returned, as bytes; arrays as they lie in memory."""
+    if isinstance(made, bytes):
+        return made
+    if isinstance(made, np.ndarray):
+        if made.dtype.hasobject:
+            raise TypeError(f"{who}: expected bytes or an array of numbers, found an array of objects")
+        return made.tobytes("A")
+    if hasattr(made, "to_bytes") and hasattr(made, "as_numpy_array"):
+        return bytes(made.to_bytes())
+    try:
+        memory = memoryview(made)
+    except TypeError:
+        raise TypeError(f"{who}: expected bytes or an array, found {type(made).__name__}") from None
+    return memory.tobytes()
+
+
+class OfNumcodecs:
+    """A codec with ``encode`` and ``decode``. Of Zarr v2 it takes arrays, or any bytes."""
+
+    encoded = None
+
+    def __init__(self, codec_id: str, codec: Any, chunk: _Chunk | None) -> None:
+        self.name, self._codec, self._chunk, self.class_id = codec_id, codec, chunk, _number(type(codec))
+        self.kind = "bytes-bytes" if chunk is None else "array-bytes"
+        config = _v2_metadata(codec, codec_id)
+        self.v2: str | None = json.dumps(config)
+        settings = {name: value for name, value in config.items() if name != "id"}
+        self.v3 = json.dumps({"name": f"numcodecs.{codec_id}", "configuration": settings})
+        self.bytes_bytes = None if chunk is None else OfNumcodecs(codec_id, codec, None)
+
+    def encode(self, src: bytes) -> bytes:
+        array = src if self._chunk is None else self._chunk.array(src)
+        return _bytes_of(self._codec.encode(array), f"{self.name}: encode")
+
+    def decode(self, src: bytes) -> bytes:
+        return _bytes_of(self._codec.decode(src), f"{self.name}: decode")
+
+
+class OfZarr:
+    """A codec of zarr-python's classes."""
+
+    v2 = None
+    bytes_bytes = None
+
+    def __init__(self, name: str, codec: Any, chunk: _Chunk | None) -> None:
+        kind = _kind(type(codec))
+        if chunk is None:
+            if kind != "bytes-bytes":
+                raise TypeError(f"{name}: cannot encode elements of variable length")
+            # As zarr-python's compressors take them: one byte after the other.
+            chunk = _Chunk(np.dtype("u1"), (1,), "C", b"\0")
+        self.name, self.kind, self.class_id = name, kind, _number(type(codec))
+        self._chunk = chunk
+        self._spec = _spec(chunk)
+        self._codec = codec.evolve_from_array_spec(self._spec)
+        self.v3 = json.dumps(_v3_metadata(self._codec))
+        self._made = chunk
+        self.encoded: tuple[str, tuple[int, ...], bytes] | None = None
+        if kind == "array-array":
+            spec = self._codec.resolve_metadata(self._spec)
+            native = spec.dtype.to_native_dtype()
+            fill = np.asarray(spec.fill_value).astype(native).tobytes()
+            self._made = _Chunk(native, tuple(spec.shape), "C", fill)
+            # Types of the package ml_dtypes have their names; NumPy has none for them.
+            small = _SMALL.get(native.name) if native.type.__module__ == "ml_dtypes" else None
+            self.encoded = (small or native.str, self._made.shape, fill)
+
+    def encode(self, src: bytes) -> bytes:
+        given = self._buffer(src) if self.kind == "bytes-bytes" else self._array(self._chunk, src)
+        made = _call(self._codec, "encode", given, self._spec)
+        if made is None:
+            raise TypeError(f"{self.name}: encode returned None: chunks cannot be left out here")
+        return self._bytes(made, self._made if self.kind == "array-array" else None, "encode")
+
+    def decode(self, src: bytes) -> bytes:
+        given = self._array(self._made, src) if self.kind == "array-array" else self._buffer(src)
+        made = _call(self._codec, "decode", given, self._spec)
+        return self._bytes(made, None if self.kind == "bytes-bytes" else self._chunk, "decode")
+
+    def _buffer(self, src: bytes) -> Any:
+        return self._spec.prototype.buffer.from_bytes(src)
+
+    def _array(self, chunk: _Chunk, src: bytes) -> Any:
+        expected = chunk.dtype.itemsize * int(np.prod(chunk.shape, dtype=object))
+        if len(src) != expected:
+            raise ValueError(f"{self.name}: expected {expected} bytes, found {len(src)}")
+        return self._spec.prototype.nd_buffer.from_numpy_array(chunk.array(src))
+
+    def _bytes(self, made: Any, chunk: _Chunk | None, verb: str) -> bytes:
+        who = f"{self.name}: {verb}"
+        if chunk is None:
+            return _bytes_of(made, who)
+        array = made.as_numpy_array() if hasattr(made, "as_numpy_array") else made
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"{who}: expected an array, found {type(made).__name__}")
+        return chunk.bytes(array, who)
+
+
+def _spec(chunk: _Chunk) -> Any:
+    """zarr-python's description of a chunk. (It is imported: one of its classes is being used.)"""
+    from zarr.core.array_spec import ArrayConfig, ArraySpec
+    from zarr.core.buffer import default_buffer_prototype
+    from zarr.dtype import parse_dtype
+
+    size = chunk.dtype.itemsize
+    # Arrays that are being created may have none yet.
+    filled = chunk.fill if len(chunk.fill) == size else bytes(size)
+    fill = np.ndarray((), chunk.dtype, buffer=bytearray(filled))[()]
+    return ArraySpec(
+        shape=chunk.shape,
+        dtype=parse_dtype(chunk.dtype, zarr_format=3),
+        fill_value=fill,
+        config=ArrayConfig.from_dict({"order": "C"}),
+        prototype=default_buffer_prototype(),
+    )
+
+
+def _call(codec: Any, verb: str, given: Any, spec: Any) -> Any:
+    """Encodes or decodes one chunk."""
+    at_once = getattr(codec, f"_{verb}_sync", None)
+    if at_once is not None and getattr(codec, "_sync_capable", True):
+        return at_once(given, spec)
+    return _run(getattr(codec, f"_{verb}_single")(given, spec), f"{type(codec).__name__}._{verb}_single")
+
+
+def _run(work: Coroutine[Any, Any, Any], who: str) -> Any:
+    """Runs a coroutine to its end on this thread, without an event loop. Functions that it hands to other
+    threads (`asyncio.to_thread`) run here, at once.
+    """
+    # Slow to import, and most programs have no such codec.
+    import asyncio
+
+    outer = asyncio._get_running_loop()
+    asyncio._set_running_loop(cast(asyncio.AbstractEventLoop, _HERE))
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return end.value
+    finally:
+        asyncio._set_running_loop(outer)
+        work.close()
+    raise RuntimeError(f"{who} waits for something other than a function: codecs run without an event loop")
+
+
+class _Done:
+    """A result that is there already, as something to await."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._value
+        yield  # makes this a generator, which never stops to wait
+
+
+class _Here:
+    """What of an event loop is needed to run functions, on the thread that asks."""
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+        return _Done(func(*args))
+
+    def is_running(self) -> bool:
+        return True
+
+    def get_debug(self) -> bool:
+        return False
+
+
+_HERE: Final = _Here()

@@ -1,0 +1,1 @@
+"""Work on all blocks of an array: maps, statistics, pyramids."""

@@ -1,0 +1,1 @@
+"""Copying arrays and groups, at once or by a plan."""

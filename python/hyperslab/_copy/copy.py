@@ -1,0 +1,358 @@
+"""Copies of arrays and hierarchies."""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, cast
+
+from hyperslab import _native
+from hyperslab._base.config import config, parse_size
+from hyperslab._base.progress import shown
+from hyperslab._core.arguments import CopyRegion, CopySpec, normalize_format
+from hyperslab._core.array import Array
+from hyperslab._core.group import Group
+from hyperslab._create.open import open
+from hyperslab._stores.store import LocalStore, Store, StoreLike, resolve_store
+from hyperslab.codecs import CodecsLike, codecs_metadata
+from hyperslab.errors import InvalidArgumentError, ReadOnlyError
+
+__all__ = ["CopyReport", "RegionLike", "check_into", "copy", "copy_region", "existing", "wanted_copy"]
+
+Progress: TypeAlias = Callable[[Literal["copy", "verify"], int, int], object]
+RegionLike: TypeAlias = "slice | tuple[slice, ...] | Mapping[str, slice]"
+
+
+@dataclass(frozen=True)
+class CopyReport:
+    """What was copied."""
+
+    groups: int
+    """Number of groups."""
+    arrays: int
+    """Number of arrays."""
+    bytes: int
+    """Bytes of all elements in memory."""
+    stored_before: int
+    """Bytes of the source's chunks; 0 where its store does not list them, as web servers do not."""
+    stored_after: int
+    """Bytes of the copy's chunks."""
+    seconds: float
+    """How long copying took."""
+    seconds_verified: float | None
+    """How long verification took, if it was asked for."""
+    notes: tuple[str, ...]
+    """What differs from the source without having been asked for."""
+    skipped: tuple[tuple[str, str], ...] = ()
+    """What was left out because it cannot be copied: paths, and why."""
+
+
+def copy(
+    source: Array | Group | StoreLike,
+    dest: Array | Group | StoreLike,
+    name: str | None = None,
+    *,
+    region: RegionLike | None = None,
+    target_region: RegionLike | None = None,
+    chunks: Iterable[int | None] | None = None,
+    shards: Iterable[int | None] | Literal["keep", "auto"] | None = "keep",
+    compressors: CodecsLike | str = "keep",
+    order: Literal["C", "F"] | None = None,
+    zarr_format: Literal[2, 3] | None = None,
+    threads: int | None = None,
+    max_memory: int | str = "256 MiB",
+    verify: bool = False,
+    skip_unsupported: bool = False,
+    consolidated: bool = True,
+    overwrite: bool = False,
+    progress: Progress | bool | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> CopyReport:
+    """Copy an array or a group with all below it; with other chunks, codecs, order, or in the other format.
+
+    A destination on disk is complete, or after an error, Ctrl-C or a kill, as it was before. With
+    ``overwrite`` the finished copy takes the place of the old one in one step: the destination is never
+    missing or half-written. (Readers that have opened the old one find the chunks of the new one from then
+    on.) Costs what is stored: of an array of 10⁹ chunks of which one is stored, one is copied.
+
+    Parameters
+    ----------
+    source : Array, Group, or store
+        What to copy: a node, a path, a ``file://`` URL, a store.
+    dest : Group, store, or Array
+        Where to: a path, a ``file://`` URL, a store, a group. With ``target_region`` an array that exists.
+    name : str, optional
+        Name of the copy in a group or store.
+    region : slice, tuple of slices, or mapping of names to slices, optional
+        What is copied of an array, in its elements: ``np.s_[0:10, :50]``; or by names of dimensions, also of
+        a group: ``{"time": slice(0, 10)}``. Arrays without such a dimension are copied as they are. The copy
+        has the shape of the region; its chunks begin where the region does.
+    target_region : slice, tuple of slices, or mapping of names to slices, optional
+        Where in an array that exists the elements go. It has the shape of what is copied; the array keeps its
+        chunks and codecs, so these cannot be given. It has to begin and end where chunks (or shards) do, or
+        at the array's end: what else is in a chunk, others may be writing. After an error some chunks are
+        new, the others as they were.
+    chunks : sequence of int or None, optional
+        Chunk shape of arrays with as many axes (``None`` or -1: all of an axis). Others keep theirs.
+    shards : sequence of int or None, "keep", "auto" or None, default "keep"
+        Shard shape of arrays with as many axes, multiples of their chunks (an axis of ``None`` or -1: all of
+        it); ``"auto"``: chosen by size; ``None``: each chunk is an object of its own.
+    compressors : codecs, default "keep"
+        As in `create_array`; also as text, ``"zstd:5"``, ``"blosc:lz4"``.
+    order : {"C", "F"}, optional
+        Order of elements in stored chunks; by default that of the source.
+    zarr_format : {2, 3}, optional
+        Default: that of the group copied to, else ``config.default_zarr_format``.
+    threads : int, optional
+        Default: ``config.threads``.
+    max_memory : int or str, default "256 MiB"
+        About how much memory to use.
+    verify : bool, default False
+        Whether to read the copy back and compare every bit.
+    skip_unsupported : bool, default False
+        Whether arrays that Zarr cannot hold (of HDF5: compound elements, …), and arrays that cannot be read,
+        are left out, and told in the report; otherwise the first is an error, before anything is written.
+    consolidated : bool, default True
+        Whether the copy of a group gets consolidated metadata: the documents of all nodes below in one, which
+        saves requests where the store is far away. Groups above the copy that have it are consolidated again,
+        also with ``False``.
+    overwrite : bool, default False
+        Whether an array or group at a destination on disk or on a server is replaced. On a server the
+        metadata of the old one goes first, if there is more new data than 64 MiB.
+    progress : callable, or True, optional
+        Called as ``progress("copy" or "verify", bytes_done, bytes_in_all)``. ``True``: a bar on standard
+        error.
+    storage_options : mapping, optional
+        Options of the server, for ``source`` and ``dest`` where they are URLs of one (see `open`). Of two
+        servers with different options, open the source first.
+
+    Returns
+    -------
+    CopyReport
+
+    Raises
+    ------
+    DestinationError
+        Where something is at the destination already (a ``FileExistsError``), or it cannot be copied to.
+    VerificationError
+        Where verification finds another value.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> g = hs.create_group(hs.MemoryStore())
+    >>> g["a"] = [1, 2, 3]
+    >>> copied = hs.MemoryStore()
+    >>> hs.copy(g, copied, zarr_format=2, verify=True).arrays
+    1
+    >>> hs.open(copied)["a"][:]
+    array([1, 2, 3])
+
+    A part of an array, into a part of another:
+
+    >>> target = hs.array([0] * 6, chunks=2)
+    >>> hs.copy(g["a"], target, region=slice(1, 3), target_region=slice(2, 4)).bytes
+    16
+    >>> target[:]
+    array([0, 0, 2, 3, 0, 0])
+    """
+    if isinstance(source, (Array, Group)):
+        node = source
+    else:
+        node = open(source, mode="r", storage_options=storage_options if _is_remote(source) else None)
+    if zarr_format is None and isinstance(dest, Group):
+        zarr_format = dest.zarr_format
+    wanted = wanted_copy(chunks, shards, compressors, order, zarr_format, threads, max_memory, region)
+    wanted["verify"] = bool(verify)
+    wanted["skip_unsupported"] = bool(skip_unsupported)
+    wanted["consolidated"] = bool(consolidated)
+    wanted["overwrite"] = bool(overwrite)
+    if target_region is not None:
+        check_into(chunks, shards, compressors, order, overwrite)
+        if name is not None:
+            raise InvalidArgumentError("name: with target_region, dest is the array itself")
+        target = existing(dest, storage_options)
+        if not isinstance(node, Array):
+            raise InvalidArgumentError("source: with target_region it has to be an array, found a group")
+        place = copy_region(target_region, "target_region") or []
+        with shown(progress) as told:
+            facts = _native.copy_into(node._handle, target._handle, place, wanted, told)
+        return _report(facts)
+    if isinstance(dest, Array):
+        raise InvalidArgumentError("dest: to copy into an array that exists, say where: target_region")
+    # A destination in a store is flushed as the store says.
+    wanted["fsync"] = config.fsync if not isinstance(dest, (Store, Group)) else _flushes(dest)
+    where, path = _destination(node, dest, name, storage_options)
+    if overwrite and not isinstance(where, str) and (path or not where.is_far()):
+        raise InvalidArgumentError(
+            "overwrite: only a whole directory or the root of a server can be replaced; delete the node first"
+        )
+    # The engine looks at groups of the store; on a server there may be others above it.
+    above = None
+    if _is_remote(dest):
+        above = groups_above(str(dest), path, storage_options, False)
+        above.forget()
+    with shown(progress) as told:
+        facts = _native.copy(node._handle, where, path, wanted, told)
+    if above is not None:
+        above.renew()
+    if isinstance(dest, Group):
+        dest._notice(node.basename if name is None else name)
+    return _report(facts)
+
+
+def groups_above(
+    location: str, path: str, options: Mapping[str, Any] | None, fsync: bool
+) -> _native.GroupsAbove:
+    """The groups above a place that have consolidated metadata."""
+    from hyperslab._stores.remote import flat_options
+
+    storage = flat_options(options) if _is_remote(location) else []
+    return _native.GroupsAbove(location, path, fsync, storage)
+
+
+def _report(facts: dict[str, Any]) -> CopyReport:
+    return CopyReport(**{**facts, "notes": tuple(facts["notes"]), "skipped": tuple(facts["skipped"])})
+
+
+def wanted_copy(
+    chunks: Iterable[int | None] | None,
+    shards: Iterable[int | None] | Literal["keep", "auto"] | None,
+    compressors: CodecsLike | str,
+    order: Literal["C", "F"] | None,
+    zarr_format: Literal[2, 3] | None,
+    threads: int | None,
+    max_memory: int | str,
+    region: RegionLike | None = None,
+) -> CopySpec:
+    """What a copy is to be like, for the engine."""
+    if order not in (None, "C", "F"):
+        raise InvalidArgumentError(f"order: expected 'C' or 'F', found {order!r}")
+    return {
+        "chunks": None if chunks is None else _shape(chunks),
+        "shards": _shards(shards),
+        "compressors": _compressors(compressors),
+        "fortran_order": None if order is None else order == "F",
+        "zarr_format": normalize_format(zarr_format),
+        "threads": threads,
+        "max_memory": parse_size(max_memory),
+        "verify": False,
+        "skip_unsupported": False,
+        "consolidated": True,
+        "overwrite": False,
+        "fsync": False,
+        "region": copy_region(region, "region"),
+    }
+
+
+def check_into(
+    chunks: Any, shards: Any, compressors: Any, order: Any, overwrite: bool, zarr_format: Any = None
+) -> None:
+    """Refuses what would change an array that is copied into."""
+    given = {
+        "chunks": chunks is not None,
+        "shards": shards != "keep",
+        "compressors": compressors != "keep",
+        "order": order is not None,
+        "zarr_format": zarr_format is not None,
+        "overwrite": overwrite,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise InvalidArgumentError(
+                f"{name}: with target_region the copy goes into an array that exists, and stays as it is"
+            )
+
+
+def existing(dest: Any, storage_options: Mapping[str, Any] | None) -> Array:
+    """The array that is copied into."""
+    found = (
+        dest
+        if isinstance(dest, (Array, Group))
+        else open(dest, mode="r+", storage_options=storage_options if _is_remote(dest) else None)
+    )
+    if not isinstance(found, Array):
+        raise InvalidArgumentError("dest: with target_region it has to be an array, found a group")
+    if found.read_only:
+        raise ReadOnlyError(f"{found.store.url}/{found.path} was opened to be read; open it with mode='r+'")
+    return found
+
+
+def copy_region(region: RegionLike | None, what: str) -> CopyRegion | None:
+    """A region, for the engine."""
+
+    def bounds(one: Any) -> tuple[int | None, int | None]:
+        if not isinstance(one, slice) or one.step not in (None, 1):
+            raise InvalidArgumentError(f"{what}: expected slices of step 1, found {region!r}")
+        start, stop = (None if at is None else operator.index(at) for at in (one.start, one.stop))
+        return start, stop
+
+    if region is None:
+        return None
+    if isinstance(region, Mapping):
+        return [(str(name), bounds(one)) for name, one in region.items()]
+    given = region if isinstance(region, tuple) else (region,)
+    everything: Any = Ellipsis
+    return [bounds(one) for one in (given[:-1] if given and given[-1] is everything else given)]
+
+
+def _is_remote(place: Any) -> bool:
+    return isinstance(place, str) and _native.takes_storage_options(place)
+
+
+def _destination(
+    node: Array | Group, dest: Group | StoreLike, name: str | None, options: Mapping[str, Any] | None
+) -> tuple[str | _native.StoreHandle, str]:
+    """Where a copy goes: to a directory of its own, which appears when it is complete, or to a path in a
+    store.
+    """
+    if isinstance(dest, (str, os.PathLike)) and name is None and not _is_remote(dest):
+        return os.fspath(dest), ""
+    if isinstance(dest, Group):
+        name = node.basename if name is None else name
+        store, base = dest.store, dest.path
+        if not name:
+            raise InvalidArgumentError("name: the copy needs one in the group")
+    else:
+        store, base = resolve_store(dest, options if _is_remote(dest) else None)
+    if store.read_only:
+        raise ReadOnlyError(f"store {store.url} was opened in read-only mode and does not support writing")
+    path = "/".join(part for part in f"{base}/{name or ''}".split("/") if part)
+    # In a group that exists nothing but the copy is to be made.
+    if isinstance(store, LocalStore) and (not path or (isinstance(dest, Group) and "/" not in (name or ""))):
+        return str(store.root / path), ""
+    return store._native, path
+
+
+def _flushes(dest: Group | Store) -> bool:
+    store = dest.store if isinstance(dest, Group) else dest
+    return isinstance(store, LocalStore) and store._fsync
+
+
+def _shape(sizes: Iterable[int | None]) -> list[int | None]:
+    return [None if n in (None, -1) else int(n) for n in sizes]
+
+
+def _shards(
+    given: Iterable[int | None] | Literal["keep", "auto"] | None,
+) -> list[int | None] | Literal["keep", "none", "auto"]:
+    if given is None:
+        return "none"
+    if isinstance(given, str):
+        if given not in ("keep", "auto"):
+            raise InvalidArgumentError(f"shards: expected integers, 'keep', 'auto' or None, found {given!r}")
+        return given
+    return _shape(given)
+
+
+def _compressors(given: CodecsLike | str) -> str | None:
+    """Metadata or a short form (``"zstd:5"``); ``None``: those of the source."""
+    if given == "keep":
+        return None
+    if isinstance(given, str) and given != "auto":
+        return given
+    found = codecs_metadata(cast(CodecsLike, given), 3)
+    return json.dumps([{"name": "zstd"}] if found is None else found)

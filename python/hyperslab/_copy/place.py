@@ -1,0 +1,472 @@
+"""Where a copy lies while a plan makes it, and its journal: see `hyperslab._copy.run`.
+
+**Whose copy it is.** Each run of a plan has a random number. The journal's object ``id`` holds the number of
+the plan, and the number of the run that makes the copy. A run that resumes writes its own number there. The
+run before it may still live: stopped, or on a machine that was cut off. That run finds another number, or no
+journal, and stops. Runs look before each task, before they delete temporary arrays, and before the copy takes
+its place.
+
+**The fence.** A run may be stopped in the middle of a task, behind its last look. Tasks therefore write to
+``writing``, a store with a fence (see ``fence.rs``). On disk a run makes its files in a folder of its own,
+``writing-…``, and renames them from there. A run that takes over, and one that finishes, deletes this folder,
+and no rename of the run before is done any more. On a server each write has a condition: the object is
+as it was when ``id`` still named the run.
+
+**The lock.** On disk a run looks and then acts under a lock of the directory ``journal``, so that no other
+run comes in between. Some shared file systems and all servers have no such lock. There a run that is stopped
+exactly between the look and the act is not noticed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import fcntl
+import itertools
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+from hyperslab import _native
+from hyperslab._copy.copy import groups_above
+from hyperslab._copy.plan import CopyPlan
+from hyperslab._stores.store import LocalStore, resolve_store
+from hyperslab.errors import DestinationError, SupersededError
+
+__all__ = ["Place", "is_remote"]
+
+SUFFIX: Final = ".hyperslab-copy"
+
+# Names of documents that make an array or a group, and those beside them.
+_DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
+
+# Requests at a time where metadata is written and what is stored is verified.
+_AT_ONCE: Final = 16
+
+# How long a run waits for another one that holds the lock, in seconds. The lock is held for some renames, and
+# at the end while files are deleted. A run that was stopped there holds it until somebody ends its process.
+_WAIT: Final = 10.0
+
+# The folders that runs make their files in.
+_WRITING: Final = "writing-"
+
+# How often a folder is deleted in which a run that is ended makes files at the same time.
+_ATTEMPTS: Final = 20
+
+# Options of a server that keep what was read. A run has to see what other runs write.
+_CACHES: Final = ("cache", "cache_size", "cache_check")
+
+
+def is_remote(place: str) -> bool:
+    return _native.takes_storage_options(place)
+
+
+class Place:
+    """A destination while the copy to it is made. ``run``: the number of the run; ``None``: of a new one."""
+
+    def __init__(
+        self,
+        id: str,
+        destination: str,
+        options: Mapping[str, Any] | None,
+        fsync: bool,
+        is_into: bool,
+        run: str | None = None,
+    ) -> None:
+        self.run = secrets.token_hex(8) if run is None else run
+        self._mark = f"{id} {self.run}".encode()
+        # The journal's ``id`` as `plan` found it.
+        self._seen: bytes | None = None
+        self._local: Path | None = None
+        self._is_into = is_into
+        if is_remote(destination):
+            kept = {name: value for name, value in (options or {}).items() if name not in _CACHES}
+            self.store, self._base = resolve_store(destination, kept)
+            self._work = self._join(self._base, SUFFIX)
+        else:
+            self._local = Path(destination)
+            self._root = self._local.with_name(f".{self._local.name}{SUFFIX}")
+            if is_into:
+                # Chunks and journal in one store.
+                self.store = LocalStore(self._local.parent, fsync=fsync)
+                self._base, self._work = self._local.name, self._root.name
+            else:
+                self.store = LocalStore(self._root, fsync=fsync)
+                # Of each plan its own: a worker that is late with a task of another one does no harm.
+                self._base, self._work = f"new-{id[:16]}", ""
+        self._fsync = fsync
+        # The folder of this run. Only who begins or takes over makes it.
+        self._folder = self._root / f"{_WRITING}{self.run}" if self._local is not None else None
+        # Tasks write to this store.
+        self.writing = self.store._native.fenced(self._folder, self.journal("id"), self._mark)
+
+    @staticmethod
+    def _join(*parts: str) -> str:
+        return "/".join(part for part in parts if part)
+
+    def data(self, path: str) -> str:
+        return self._join(self._base, path)
+
+    def journal(self, name: str) -> str:
+        return self._join(self._work, "journal", name)
+
+    def temporary(self, name: str) -> str:
+        return self._join(self._work, "temporary", name)
+
+    # -- the journal
+
+    def plan(self, wanted: CopyPlan) -> CopyPlan | None:
+        """The plan that is being executed, if it is for the same copy; another one is an error."""
+        id, text = self.store.get(self.journal("id")), self.store.get(self.journal("plan.json"))
+        self._seen = id
+        if id is None or text is None:
+            return None
+        if id.partition(b" ")[0] != wanted.id.encode():
+            raise DestinationError(
+                f"{wanted.destination}: the journal beside it is that of another copy "
+                f"({_difference(wanted, text)}). Make that plan again and go on, or delete {self._named()}"
+            )
+        return CopyPlan.from_json(text.decode(), storage_options=wanted.storage_options)
+
+    def _named(self) -> str:
+        return str(self._root) if self._local is not None else f"{self.store.url}/{self._work}"
+
+    def begin(self, plan: CopyPlan) -> None:
+        """Makes the journal of a new copy."""
+        with self.alone(make=True):
+            if self.plan(plan) is not None:
+                raise DestinationError(f"{plan.destination}: another run has just begun a copy to it")
+            if self._local is not None and (journal := self._root / "journal").is_dir():
+                # What a worker left that came too late. The directory itself has the lock.
+                for left in (*self._root.iterdir(), *journal.iterdir()):
+                    if left.is_dir() and left != journal:
+                        shutil.rmtree(left, ignore_errors=True)
+                    elif left != journal:
+                        left.unlink(missing_ok=True)
+                self._seen = None
+            self.take_over()
+            if self._local is None:
+                # Another run may have been killed while it deleted its journal.
+                self._delete([key for key in self.store.list(self._work) if key != self.journal("id")])
+            self.writing.set(self.journal("plan.json"), plan.to_json().encode())
+
+    def take_over(self) -> None:
+        """Makes this run the one that makes the copy. The run before it writes nothing any more.
+
+        If another run was faster since `plan`, it keeps the copy: this run was stopped in between.
+        """
+        if not self.store._native.swap(self.journal("id"), self._seen, self._mark):
+            raise SupersededError(
+                f"{self._named()}: another run has begun, resumed or finished the copy at the same time. "
+                "This run stops, and changes nothing more"
+            )
+        self._seen = self._mark
+        self.end_writing()
+        if self._folder is not None:
+            # Without a lock another run may have finished by now. Then tasks find no folder.
+            with contextlib.suppress(FileNotFoundError):
+                self._folder.mkdir()
+
+    def end_writing(self) -> None:
+        """On disk: no task of any run puts an object into its place any more. (On a server that happens when
+        ``id`` changes, or is deleted.)
+        """
+        if self._local is None:
+            return
+        for folder in self._root.glob(f"{_WRITING}*"):
+            # With its name, all names of files in it go in one step. Deleting takes longer.
+            ended = folder.with_name(f"ended-{secrets.token_hex(8)}")
+            try:
+                folder.rename(ended)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise DestinationError(
+                    f"{folder}: tasks that write there cannot be ended: {error}"
+                ) from error
+            for _ in range(_ATTEMPTS):
+                # On NFS, other machines may find the folder by its number until it is gone.
+                shutil.rmtree(ended, ignore_errors=True)
+                if not ended.exists():
+                    break
+                time.sleep(0.01)
+
+    def check_journal(self) -> None:
+        """A process that everybody took for dead may come back when another run goes on, or has finished."""
+        found = self.store.get(self.journal("id"))
+        if found == self._mark:
+            return
+        if found is None:
+            why = "there is no journal of this copy: it was finished or given up by another run"
+        elif found.partition(b" ")[0] == self._mark.partition(b" ")[0]:
+            why = "another run has resumed this copy"
+        else:
+            why = "the journal is that of another copy: this one was finished or given up by another run"
+        raise SupersededError(f"{self._named()}: {why}. This run stops, and changes nothing more")
+
+    @contextlib.contextmanager
+    def alone(self, make: bool = False) -> Iterator[bool]:
+        """No other run on this disk begins, resumes, finishes or gives up a copy to this place meanwhile.
+
+        Yields whether there is a lock. ``make``: whether to make the directory of the journal, which has it.
+        """
+        descriptor = self._lock(make)
+        try:
+            yield descriptor is not None
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def _lock(self, make: bool) -> int | None:
+        """Locks the directory of the journal. ``None``: there is none, or it cannot be locked."""
+        if self._local is None:
+            return None
+        journal, until = self._root / "journal", time.monotonic() + _WAIT
+        while True:
+            if make:
+                # If this fails, so does the write of the journal, with an error that says why.
+                with contextlib.suppress(OSError):
+                    journal.mkdir(parents=True, exist_ok=True)
+            try:
+                descriptor = os.open(journal, os.O_RDONLY | os.O_DIRECTORY)
+            except OSError:
+                return None
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # The run that had the lock may have deleted the directory.
+                if _inode(journal) == _identity(os.fstat(descriptor)):
+                    return descriptor
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    os.close(descriptor)
+                    raise DestinationError(
+                        f"{self._named()}: another run has been moving the copy to its place for "
+                        f"{_WAIT:.0f} s. Wait until it has finished, or end its process; then run again"
+                    ) from None
+                time.sleep(0.05)
+            except OSError:
+                # A shared file system that does not lock directories.
+                os.close(descriptor)
+                return None
+            os.close(descriptor)
+
+    def records(self, stage: int) -> dict[int, set[str]]:
+        """For each task that a worker has noted, hashes of what it has written."""
+        found: dict[int, set[str]] = {}
+        for key in self.store.list(self.journal(f"done/{stage}")):
+            number, _, record = key.rpartition("/")[2].partition("-")
+            if number.isdecimal():
+                found.setdefault(int(number), set()).add(record)
+        return found
+
+    def clear(self, plan: CopyPlan) -> None:
+        """On a server: deletes what is replaced, documents first, before anything is written."""
+        if self._local is not None or not plan.overwrite or self.store.get(self.journal("cleared")):
+            return
+        self.above(plan).forget()
+        old = [key for key in self.store.list(self._base) if not _is_below(key, self._work)]
+        documents = [key for key in old if key.rpartition("/")[2] in _DOCUMENTS]
+        self._delete(sorted(documents, key=lambda key: key.count("/")))
+        self._delete([key for key in old if key.rpartition("/")[2] not in _DOCUMENTS])
+        self.writing.set(self.journal("cleared"), b"cleared")
+
+    def remove_journal(self) -> None:
+        self.end_writing()
+        if self._local is not None:
+            # The mark that all is done goes last.
+            for name in ("temporary", *([] if self._is_into else [self._base]), "old", "journal/done"):
+                shutil.rmtree(self._root / name, ignore_errors=True)
+            for name in ("id", "plan.json", "finished"):
+                (self._root / "journal" / name).unlink(missing_ok=True)
+            shutil.rmtree(self._root, ignore_errors=True)
+            return
+        # The mark that all is done goes behind the plan. ``id`` goes last: it keeps other runs away.
+        last = [self.journal("finished"), self.journal("id")]
+        self._delete([key for key in self.store.list(self._work) if key not in last])
+        for key in last:
+            self.writing.delete(key)
+
+    def _delete(self, keys: list[str]) -> None:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for _ in pool.map(self.writing.delete, keys):
+                pass
+
+    def sweep(self) -> None:
+        """Deletes what a task has written that came too late, if no run makes a copy to this place."""
+        if self._local is None or self._is_into:
+            return
+        with self.alone(make=True) as is_locked:
+            if is_locked and self.store.get(self.journal("id")) is None:
+                shutil.rmtree(self._root, ignore_errors=True)
+
+    def drop_temporary(self, stage: int) -> None:
+        """Deletes temporary arrays that nobody reads any more."""
+        if self._local is None or stage < 0:
+            return
+        aside = self._root / f"dropped-{stage}-{self.run}"
+        with self.alone():
+            # Another run that has resumed may need them: a chunk that is missing reads as fill values.
+            self.check_journal()
+            with contextlib.suppress(OSError):
+                (self._root / "temporary" / str(stage)).rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def discard(self, plan: CopyPlan) -> None:
+        if self._local is None and not self._is_into and not self.is_finished():
+            self._delete([key for key in self.store.list(self._base) if not _is_below(key, self._work)])
+        self.remove_journal()
+
+    # -- the destination
+
+    def check(self, plan: CopyPlan, has_begun: bool) -> None:
+        """Refuses a destination where something is, and one that is in the source or around it."""
+        if self._is_into:
+            if plan.source == plan.destination:
+                raise DestinationError(f"{plan.destination}: it is the source")
+            return
+        if self._local is None:
+            if _is_below(plan.source, plan.destination) or _is_below(plan.destination, plan.source):
+                raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
+            if not has_begun and any(not self._is_own(key) for key in self.store.list(self._base)):
+                if not plan.overwrite:
+                    raise DestinationError(
+                        f"{plan.destination}: objects are there already; set overwrite to replace them"
+                    )
+                if not any(self.store.get(self.data(name)) is not None for name in _DOCUMENTS):
+                    raise DestinationError(
+                        f"{plan.destination}: the objects there are no array or group; they are not replaced"
+                    )
+            return
+        if os.path.lexists(self._local):
+            if not plan.overwrite:
+                raise DestinationError(f"{plan.destination}: it exists already; set overwrite to replace it")
+            if self._local.is_symlink() or not _native.is_replaceable_directory(str(self._local)):
+                raise DestinationError(
+                    f"{plan.destination}: it exists and is no array or group; it is not replaced"
+                )
+        if not is_remote(plan.source) and "://" not in plan.source:
+            source, target = os.path.realpath(plan.source), os.path.realpath(self._local)
+            if _is_below(source, target) or _is_below(target, source):
+                raise DestinationError(f"{plan.destination}: source and destination are one inside the other")
+
+    def _is_own(self, key: str) -> bool:
+        """This run has a journal, and the object belongs to it."""
+        return self._seen == self._mark and _is_below(key, self._work)
+
+    def is_finished(self) -> bool:
+        """Whether the copy is in its place, and only the journal has to go."""
+        mark = self.store.get(self.journal("finished"))
+        if mark is None or self._local is None or self._is_into:
+            return mark is not None
+        return mark == _inode(self._local)
+
+    def holds_documents(self, plan: CopyPlan) -> bool:
+        """Whether the metadata at the destination is that of the copy."""
+        if self._is_into or (self._local is not None and not self._local.is_dir()):
+            return False
+        there = self.at_destination()
+        return all(there.store.get(there.data(key)) == text.encode() for key, text in plan.documents)
+
+    def at_destination(self) -> Place:
+        """This place when the copy is finished."""
+        there = copy.copy(self)
+        if self._local is not None and not self._is_into:
+            there.store, there._base = LocalStore(self._local), ""
+        return there
+
+    def above(self, plan: CopyPlan) -> _native.GroupsAbove:
+        """The groups above the destination that have consolidated metadata."""
+        return groups_above(plan.destination, "", plan.storage_options, self._fsync)
+
+    def finish(self, plan: CopyPlan) -> None:
+        """Writes metadata, and moves the copy to its place."""
+
+        def write(document: tuple[str, str]) -> None:
+            key, text = document
+            self.writing.set(self.data(key), text.encode())
+
+        self.check_journal()
+        if not self._is_into:
+            self.above(plan).forget()
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                # Groups after what is in them; `.zarray` and `.zgroup` after `.zattrs`.
+                for _, same in itertools.groupby(
+                    plan.documents, lambda one: (one[0].count("/"), _last(one[0]))
+                ):
+                    list(pool.map(write, same))
+        with self.alone():
+            self.check_journal()
+            if self._local is None:
+                self.writing.set(self.journal("finished"), b"finished")
+            else:
+                self.end_writing()
+                if self._is_into:
+                    self.store.set(self.journal("finished"), b"finished")
+                else:
+                    self._move(self._local, plan.overwrite)
+            if not self._is_into:
+                self.above(plan).renew()
+            self.remove_journal()
+
+    def _move(self, target: Path, overwrite: bool) -> None:
+        new = self._root / self._base
+        # Which directory is the copy: if that is at the destination, all is done.
+        self.store.set(self.journal("finished"), _inode(new) or b"")
+        try:
+            if overwrite and target.is_dir():
+                _native.replace_directory(str(new), str(target), str(self._root / "old"))
+            else:
+                new.rename(target)
+        except OSError as error:
+            raise DestinationError(f"{target}: the finished copy cannot take its place: {error}") from error
+        if self._fsync:
+            _flush(target.parent)
+
+
+def _inode(directory: Path) -> bytes | None:
+    """What tells a directory from all others, whatever its name is."""
+    try:
+        return _identity(directory.stat())
+    except OSError:
+        return None
+
+
+def _identity(found: os.stat_result) -> bytes:
+    return f"{found.st_dev}:{found.st_ino}".encode()
+
+
+def _last(key: str) -> bool:
+    return not key.endswith(".zattrs")
+
+
+def _is_below(path: str, above: str) -> bool:
+    return path == above or path.startswith(above.rstrip("/") + "/")
+
+
+def _flush(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _difference(wanted: CopyPlan, text: bytes) -> str:
+    """In what two plans differ, in words."""
+    try:
+        found = CopyPlan.from_json(text.decode())
+    except ValueError as error:
+        return str(error)
+    if found.source != wanted.source:
+        return f"of {found.source}, not of {wanted.source}"
+    if found.options != wanted.options or found.task_bytes != wanted.task_bytes:
+        ours, theirs = json.loads(wanted.options), json.loads(found.options)
+        names = [f"{name}: {theirs.get(name)!r}" for name in ours if ours[name] != theirs.get(name)]
+        return "with other options: " + (", ".join(names) or f"task_size: {found.task_bytes}")
+    return "its source had other metadata"

@@ -1,0 +1,484 @@
+"""Executes the plans of copies: tasks, the journal of what is done, going on after a kill.
+
+**Places.** Of a destination on disk, all is made in a directory beside it, ``.NAME.hyperslab-copy``: the
+copy in ``new-…``, temporary arrays in ``temporary``, the journal in ``journal``. At the end ``new-…`` is
+renamed, in one step. On a server nothing can be renamed: chunks go to their places, the journal to
+``.hyperslab-copy`` among them, and metadata comes last. Either way nothing half-written can be opened.
+
+**Steps.**
+
+1. Write the plan to the journal, then its number.
+2. Hand out the tasks of a stage. A worker reads the plan from the journal, once.
+3. A worker copies what its task owns. Then it makes a record: an object whose name is the number of the
+   task, a hash of names, sizes and times (or tags) of what the task owns, and one of the checksums of what it
+   has written. If it is killed before, the task has to be done again, and what it has written is written
+   again, the same.
+4. When all tasks of a stage are done, the next stage begins.
+5. If that is wanted: compare source and copy, by tasks.
+6. Write metadata, move the copy to its place, delete the journal.
+
+**Into an array that exists** chunks go to their places, and the journal lies beside it. There is no metadata
+to write, and nothing to move.
+
+**Going on.** A run that resumes makes the journal its own (see `hyperslab._copy.place`): a run before it that
+still lives stops. The journal's plan is used. A task is done if one of its records has the hash of the
+objects that are stored now. If contents are checked, the record must also have the hash of the checksums that
+the task made of the values it read. The last stage is looked at first: if all of it is done, nobody needs the
+stages before it.
+
+**A finished copy** has no journal. A run that resumes compares metadata, then all elements with the source.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Literal, TypeAlias
+
+from hyperslab import _native
+from hyperslab._base.config import config
+from hyperslab._base.tasks import run_tasks, workers
+from hyperslab._copy.place import Place, is_remote
+from hyperslab._copy.plan import CopyArray, CopyPlan, CopyStage, CopyTask
+from hyperslab._core.arguments import CopyPart
+from hyperslab._core.array import Array
+from hyperslab._create.open import open
+from hyperslab.errors import DestinationError, StoreError, SupersededError, VerificationError
+
+__all__ = ["CopyRun", "discard", "run"]
+
+Progress: TypeAlias = Callable[[Literal["copy", "verify"], int, int], object]
+
+
+# Requests at a time where metadata is written and what is stored is verified.
+_AT_ONCE: Final = 16
+
+
+@dataclass(frozen=True)
+class CopyRun:
+    """What a run of a plan has done."""
+
+    tasks: int
+    """Number of tasks that were run."""
+    skipped: int
+    """Number of tasks that an earlier run had done."""
+    groups: int
+    """Number of groups."""
+    arrays: int
+    """Number of arrays."""
+    bytes: int
+    """Bytes of all elements in memory."""
+    seconds: float
+    """How long it took, without verification."""
+    seconds_verified: float | None = None
+    """How long verification took, if it was asked for."""
+
+
+def run(
+    plan: CopyPlan,
+    executor: Any,
+    resume: bool,
+    contents: bool,
+    verify: bool,
+    retries: int,
+    threads: int | None,
+    in_flight: int | None,
+    progress: Progress | None,
+) -> CopyRun:
+    """`CopyPlan.run`."""
+    begun = time.monotonic()
+    place = Place(plan.id, plan.destination, plan.storage_options, config.fsync, plan.is_into)
+    tasks = partial(run_tasks, executor=executor, retries=retries, in_flight=in_flight)
+    if resume and not plan.overwrite and place.plan(plan) is None and place.holds_documents(plan):
+        looked = time.monotonic()
+        if _is_made(plan, _threads(executor, threads), tasks, progress):
+            took = time.monotonic() - looked
+            return CopyRun(0, plan.tasks, plan.groups, len(plan.arrays), plan.bytes, looked - begun, took)
+    going = _begin(plan, place, resume)
+    if going is None:
+        return CopyRun(0, plan.tasks, plan.groups, len(plan.arrays), plan.bytes, time.monotonic() - begun)
+    plan = going
+    job = _Job(
+        plan.id,
+        plan.destination,
+        plan.storage_options,
+        config.fsync,
+        plan.is_into,
+        _threads(executor, threads),
+        place.run,
+    )
+    copying = _Copying(plan, place)
+    _kept.put(job.key, copying)
+    check = _Check(copying, job, tasks if contents and executor is not None else None, contents)
+    done = check.done() if resume else [set[int]() for _ in plan.stages]
+
+    def run_stage(function: Any, stage: CopyStage, left: list[int] | None, told: _Told) -> int:
+        items = _Items(stage, left)
+        results = tasks(partial(function, job), items, name=f"hyperslab-{told.phase}")
+        with contextlib.closing(results):  # type: ignore[type-var]
+            for index, result in results:
+                task = stage[items[index][1]]
+                if result != (plan.id, task.stage, task.number):
+                    raise RuntimeError(f"the executor returned the result of another task: {result}")
+                told.advance(task)
+        return len(items)
+
+    told = _Told(plan, "copy", progress)
+    ran = skipped = 0
+    for stage, finished in zip(plan.stages, done, strict=True):
+        skipped += len(finished)
+        for number in finished:
+            told.advance(stage[number])
+        left = [number for number in range(len(stage)) if number not in finished] if finished else None
+        ran += run_stage(_run_task, stage, left, told)
+        place.drop_temporary(stage.number - 1)
+    copied = time.monotonic()
+    if verify:
+        run_stage(_compare_task, plan.verification, None, _Told(plan, "verify", progress))
+        if plan.differs:
+            raise VerificationError(f"{plan.destination}: the copy differs: {plan.differs[0]}")
+    verified = time.monotonic() - copied if verify else None
+    place.finish(plan)
+    if verify and not plan.is_into and not place.holds_documents(plan):
+        raise VerificationError(f"{plan.destination}: the metadata there is not what was written")
+    _kept.drop(job.key)
+    return CopyRun(ran, skipped, plan.groups, len(plan.arrays), plan.bytes, copied - begun, verified)
+
+
+class _Items:
+    """The tasks of a stage that are left, as they are sent to workers. Not a list of 10⁸."""
+
+    def __init__(self, stage: CopyStage, left: list[int] | None) -> None:
+        self.stage, self._left, self._len = stage.number, left, len(stage) if left is None else len(left)
+
+    def __len__(self) -> int:
+        return self._len
+
+    def __getitem__(self, index: int) -> tuple[int, int]:
+        return self.stage, index if self._left is None else self._left[index]
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return (self[index] for index in range(self._len))
+
+
+class _Told:
+    """Tells the caller how far the copy is."""
+
+    def __init__(self, plan: CopyPlan, phase: Literal["copy", "verify"], progress: Progress | None) -> None:
+        self.phase: Literal["copy", "verify"] = phase
+        self._plan, self._progress, self._done = plan, progress, 0.0
+        self.advance(None)
+
+    def advance(self, task: CopyTask | None) -> None:
+        for index, number, first, end in task.parts if task is not None else ():
+            array = self._plan.arrays[index]
+            share = 1 if number < 0 else len(array.passes)
+            self._done += array.bytes / share * (end - first) / array.one(number).units
+        if self._progress is not None:
+            self._progress(self.phase, min(round(self._done), self._plan.bytes), self._plan.bytes)
+
+
+def _threads(executor: Any, threads: int | None) -> int | None:
+    """Threads of a task; ``None``: as planned."""
+    if threads is not None or executor is None:
+        return threads
+    # A worker of dask or Ray has so many threads as it runs tasks at a time.
+    is_pool = isinstance(executor, Executor) and hasattr(executor, "_max_workers")
+    return max((os.cpu_count() or 1) // workers(executor), 1) if is_pool else 1
+
+
+def _begin(plan: CopyPlan, place: Place, resume: bool) -> CopyPlan | None:
+    """The plan to execute; ``None``: all is done already."""
+    found = place.plan(plan)
+    if found is not None and not resume:
+        raise DestinationError(
+            f"{plan.destination}: a copy to it was not finished. Go on with it: run(resume=True), or "
+            "hyperslab copy --resume. Or give it up: plan.discard()"
+        )
+    if found is None:
+        place.check(plan, False)
+        place.begin(plan)
+        if not plan.overwrite:
+            # Another run may have begun and finished the copy before this one began.
+            try:
+                place.check(plan, False)
+            except DestinationError:
+                place.remove_journal()
+                raise
+    else:
+        with place.alone():
+            # It may have ended while this run waited.
+            found = place.plan(plan)
+            if found is None:
+                raise DestinationError(
+                    f"{plan.destination}: another run has just finished the copy to it, or given it up"
+                )
+            if place.is_finished():
+                place.take_over()
+                if not plan.is_into:
+                    place.above(plan).renew()
+                place.remove_journal()
+                return None
+            place.check(plan, True)
+            place.take_over()
+    place.clear(found or plan)
+    return found or plan
+
+
+def _is_made(plan: CopyPlan, threads: int | None, tasks: Any, progress: Progress | None) -> bool:
+    """Whether all elements at the destination are those of the source. Its metadata is known to be right.
+
+    For a client that was killed after the end of a copy, when there is no journal any more.
+    """
+    stage, told = plan.verification, _Told(plan, "verify", progress)
+    results = tasks(partial(_compare_made, plan, threads), range(len(stage)), name="hyperslab-verify")
+    try:
+        with contextlib.closing(results):
+            for number, is_equal in results:
+                if not is_equal:
+                    return False
+                told.advance(stage[number])
+    finally:
+        _kept.drop(_made(plan))
+    return True
+
+
+def _made(plan: CopyPlan) -> str:
+    """What a finished copy is called among the plans that are kept."""
+    return f"{plan.id} made"
+
+
+def discard(plan: CopyPlan) -> bool:
+    """`CopyPlan.discard`."""
+    place = Place(plan.id, plan.destination, plan.storage_options, config.fsync, plan.is_into)
+    if place.plan(plan) is None:
+        return False
+    with place.alone():
+        place.take_over()
+        place.discard(plan)
+    return True
+
+
+# ---- what workers do
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What every task needs to know, in some hundred bytes."""
+
+    id: str
+    destination: str
+    storage_options: Mapping[str, Any] | None
+    fsync: bool
+    is_into: bool
+    threads: int | None
+    run: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.id} {self.run}"
+
+
+def _run_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
+    """Does one task, and notes that in the journal. Called on a worker."""
+    copying = _kept.get(job)
+    place = copying.place
+    place.check_journal()
+    stage, number = item
+    task = copying.plan.stages[stage][number]
+    try:
+        record = _record([copying.copy(part, job.threads) for part in task.parts])
+        place.writing.set(place.journal(f"done/{stage}/{number}-{record}"), b"done")
+    except SupersededError:
+        place.sweep()
+        raise
+    return job.id, stage, number
+
+
+def _compare_task(job: _Job, item: tuple[int, int]) -> tuple[str, int, int]:
+    """Compares what one task of the verification has with the source. Called on a worker."""
+    copying = _kept.get(job)
+    copying.place.check_journal()
+    stage, number = item
+    for part in copying.plan.verification[number].parts:
+        copying.compare(part, job.threads)
+    return job.id, stage, number
+
+
+def _compare_made(plan: CopyPlan, threads: int | None, number: int) -> bool:
+    """Whether what one task of the verification has equals the source. Called on a worker. There is no
+    journal: the plan comes with the task.
+    """
+    copying = _kept.find(_made(plan))
+    if copying is None:
+        place = Place(plan.id, plan.destination, plan.storage_options, False, plan.is_into, "")
+        copying = _Copying(plan, place.at_destination())
+        _kept.put(_made(plan), copying)
+    try:
+        for part in plan.verification[number].parts:
+            copying.compare(part, threads)
+    except VerificationError:
+        return False
+    return True
+
+
+def _check_task(job: _Job, item: tuple[int, int, frozenset[str]]) -> tuple[int, bool]:
+    """Whether what a task has written is as one of its records says, by reading it. Called on a worker."""
+    stage, number, records = item
+    return number, _kept.get(job).is_done(stage, number, records, contents=True)
+
+
+def _record(stamps: list[tuple[int, int, int]]) -> str:
+    """What tells that objects have changed, and what is in them."""
+
+    def digest(numbers: Any) -> str:
+        return hashlib.sha256(json.dumps(numbers).encode()).hexdigest()[:24]
+
+    found = digest([stamp[:2] for stamp in stamps])
+    return f"{found}-{digest([stamp[2] for stamp in stamps])}"
+
+
+class _Copying:
+    """A plan, and the arrays that it copies, opened as they are needed."""
+
+    def __init__(self, plan: CopyPlan, place: Place) -> None:
+        self.plan, self.place = plan, place
+        self._documents = dict(plan.documents)
+        self._handles: dict[int, _native.ArrayHandle] = {}
+        self._source: Any = None
+
+    def copy(self, part: tuple[int, int, int, int], threads: int | None) -> tuple[int, int, int]:
+        return _native.copy_part(self._handle(part[0]), self.place.writing, self._part(part, threads))
+
+    def compare(self, part: tuple[int, int, int, int], threads: int | None) -> None:
+        _native.compare_part(self._handle(part[0]), self.place.store._native, self._part(part, threads))
+
+    def is_done(self, stage: int, number: int, records: Iterable[str], contents: bool) -> bool:
+        """Whether what a task has written is as one of its records says."""
+        if number >= len(self.plan.stages[stage]):
+            return False
+
+        def stamp(part: tuple[int, int, int, int]) -> tuple[int, int, int]:
+            handle, place = self._handle(part[0]), self._part(part, None)
+            return _native.stamp_part(handle, self.place.store._native, place, contents)
+
+        try:
+            found = _record([stamp(part) for part in self.plan.stages[stage][number].parts])
+        except StoreError:
+            # Whatever cannot be looked at is made anew, or fails with the task's own error.
+            return False
+        if contents:
+            return found in records
+        return found.partition("-")[0] in {record.partition("-")[0] for record in records}
+
+    def _handle(self, index: int) -> _native.ArrayHandle:
+        handle = self._handles.get(index)
+        if handle is None:
+            if self._source is None:
+                options = self.plan.storage_options if is_remote(self.plan.source) else None
+                self._source = open(self.plan.source, mode="r", storage_options=options)
+            path = self.plan.arrays[index].path
+            array: Array = self._source[path] if path else self._source
+            handle = self._handles[index] = array._handle
+        return handle
+
+    def _part(self, part: tuple[int, int, int, int], threads: int | None) -> CopyPart:
+        index, number, first, end = part
+        array = self.plan.arrays[index]
+        one = array.one(number)
+        prefix = f"{array.path}/" if array.path else ""
+        v3 = self._documents.get(f"{prefix}zarr.json")
+        return {
+            "path": self.place.data(array.path),
+            "zarr_format": 2 if v3 is None else 3,
+            "document": v3 or self._documents[f"{prefix}.zarray"],
+            "from": self._between(index, array, number - 1) if number >= 0 else None,
+            "to": self._between(index, array, number),
+            "from_start": array.from_start,
+            "to_start": array.to_start,
+            "shape": array.shape,
+            "is_new": not self.plan.is_into,
+            "block": one.block,
+            "parts": one.parts,
+            "units": (first, end),
+            "threads": one.threads if threads is None else min(one.threads, threads),
+        }
+
+    def _between(self, index: int, array: CopyArray, number: int) -> tuple[str, tuple[int, ...]] | None:
+        """The temporary array that a pass writes; ``None``: there is none."""
+        if not 0 <= number < len(array.passes) - 1:
+            return None
+        stage = self.plan.depth - len(array.passes) + number
+        return self.place.temporary(f"{stage}/{index}"), array.passes[number].target_chunk
+
+
+class _Kept:
+    """The last plans that this process has worked on. Without a lock, which a forked child could meet held:
+    each step is one operation of a dictionary.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, _Copying] = {}
+
+    def get(self, job: _Job) -> _Copying:
+        found = self._kept.get(job.key)
+        if found is None:
+            place = Place(job.id, job.destination, job.storage_options, job.fsync, job.is_into, job.run)
+            text = place.store.get(place.journal("plan.json"))
+            if text is None:
+                raise DestinationError(f"{job.destination}: there is no journal of this copy")
+            plan = CopyPlan.from_json(text.decode(), storage_options=job.storage_options)
+            found = _Copying(plan, place)
+            self.put(job.key, found)
+        return found
+
+    def find(self, key: str) -> _Copying | None:
+        return self._kept.get(key)
+
+    def put(self, key: str, copying: _Copying) -> None:
+        self._kept[key] = copying
+        for old in list(self._kept)[:-4]:
+            self._kept.pop(old, None)
+
+    def drop(self, key: str) -> None:
+        self._kept.pop(key, None)
+
+
+_kept = _Kept()
+
+
+class _Check:
+    """Finds the tasks that are done. ``tasks``: what runs others that read contents; otherwise threads do."""
+
+    def __init__(self, copying: _Copying, job: _Job, tasks: Any, contents: bool) -> None:
+        self._copying, self._job, self._tasks, self._contents = copying, job, tasks, contents
+
+    def done(self) -> list[set[int]]:
+        """For each stage, the tasks that are done, and whose objects are as they left them."""
+        stages = self._copying.plan.stages
+        done = [set(range(len(stage))) for stage in stages]
+        for number in reversed(range(len(stages))):
+            done[number] = self._of(number)
+            if len(done[number]) == len(stages[number]):
+                break
+        return done
+
+    def _of(self, stage: int) -> set[int]:
+        records = self._copying.place.records(stage)
+        if self._tasks is not None:
+            items = [(stage, number, frozenset(found)) for number, found in records.items()]
+            results = self._tasks(partial(_check_task, self._job), items, name="hyperslab-check")
+            return {number for _, (number, ok) in results if ok}
+
+        def is_done(number: int) -> bool:
+            return self._copying.is_done(stage, number, records[number], self._contents)
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return {number for number, ok in zip(records, pool.map(is_done, records), strict=True) if ok}

@@ -1,0 +1,1 @@
+"""Arrays and groups: their attributes, metadata, members and caches."""

@@ -1,0 +1,346 @@
+"""Arrays of Zarr."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import warnings
+from abc import ABCMeta
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from hyperslab import _native
+from hyperslab._codecs import user as user_codecs
+from hyperslab._core.array_common import AnyArray
+from hyperslab._core.array_config import NO_CONFIG, ArrayConfig, named, parse_cache, parse_config, settled
+from hyperslab._core.cache import Cache
+from hyperslab._core.identity import content_of
+from hyperslab._core.info import (
+    Info,
+    array_facts,
+    chunks_per_object,
+    human_size,
+    shown_chunks,
+    shown_shards,
+)
+from hyperslab._core.metadata import ArrayV2Metadata, ArrayV3Metadata, codecs_of
+from hyperslab._core.node import ZarrNode
+from hyperslab._display.html import array_html
+from hyperslab._elements.optional import is_optional, value_dtype
+from hyperslab._elements.vlen import OBJECTS, kind_of
+from hyperslab._stores.store import Store, StoreLike
+from hyperslab.codecs import Codec
+from hyperslab.errors import ZarrDeprecationWarning
+
+if TYPE_CHECKING:
+    from hyperslab._aio.nodes import AsyncArray
+
+__all__ = ["Array"]
+
+
+class Array(ZarrNode, AnyArray, metaclass=ABCMeta):
+    """A chunked N-dimensional array in a store. Made by `hyperslab.open`, `hyperslab.create_array` and
+    groups.
+
+    ``array[...]`` reads, ``array[...] = values`` writes, with NumPy's meaning: integers, slices with any step
+    (also negative), ``...``, lists and integer arrays, masks. Reading gives a NumPy array of its own, or a
+    NumPy scalar where every axis is selected by an integer. Assignment converts and broadcasts as NumPy does.
+    Python's other threads run meanwhile, and Ctrl-C stops it.
+
+    Elements that may be missing (`hyperslab.optional_dtype`) are read as masked arrays. Written are missing
+    those that are masked, or ``None``.
+
+    Elements of variable length are read as an array of ``StringDType`` (text) or of objects (`bytes`,
+    arrays), and without an object for each by `read_ragged`. They are written from all that `Ragged.of`
+    takes; ``None`` is stored as what is empty.
+
+    - One list (integer array of one axis, mask of one axis) picks along its axis, whatever the others are.
+    - Several lists are the coordinates of points, broadcast against each other, also beside slices. For each
+      axis by itself there is `oindex`.
+    - A mask of several axes picks elements, in C order.
+    - ``np.newaxis`` is a new axis of length 1.
+    - Not known: a mask beside another list, which libraries understand differently.
+    - `lazy` selects without reading.
+
+    Each chunk is read and decoded once, however many elements of it are picked, and in whatever order.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> z = hs.create_array(hs.MemoryStore(), shape=(4, 6), chunks=(2, 3), dtype="f4")
+    >>> z[1:3, ::-2] = [1, 2, 3]
+    >>> z[1]
+    array([0., 3., 0., 2., 0., 1.], dtype=float32)
+    >>> z[1, 1]
+    np.float32(3.0)
+    >>> z[1, [5, 1, 1]]
+    array([1., 3., 3.], dtype=float32)
+    """
+
+    # zarr-python's arrays are generic: annotations such as `Array[Any]` are evaluated there.
+    __class_getitem__: Any = classmethod(GenericAlias)
+
+    _reads_fields = True
+
+    def __new__(
+        cls,
+        handle: _native.ArrayHandle,
+        store: Store,
+        config: ArrayConfig | None = None,
+        cache: Cache | None = None,
+        before: ArrayConfig = NO_CONFIG,
+    ) -> Self:
+        own = config or NO_CONFIG
+        return super().__new__(cls, handle, store, own, cache, settled(own, before))
+
+    # ---- opening
+
+    @classmethod
+    def open(cls, store: StoreLike, *, config: Mapping[str, Any] | None = None) -> Array:
+        """`hyperslab.open_array`, of an array that is there."""
+        from hyperslab._create.open import open_array
+
+        return open_array(store, config=config)
+
+    # ---- what it is
+
+    @property
+    def config(self) -> ArrayConfig:
+        """Settings of this array object, as `with_config` takes them. Settings that nobody gave have the
+        values that `hyperslab.config` had when the array was opened.
+        """
+        return self._settled
+
+    @property
+    def async_array(self) -> AsyncArray:
+        """The same array, whose calls are awaited."""
+        from hyperslab._aio.nodes import AsyncArray
+
+        return AsyncArray(self)
+
+    @property
+    def read_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
+        """Lengths of all chunks along each axis, as in dask; the last may be shorter. Where there are shards,
+        these are the chunks in them.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.create_array(hs.MemoryStore(), shape=(7,), chunks=(2,), shards=(4,), dtype="u1")
+        >>> z.read_chunk_sizes, z.write_chunk_sizes
+        (((2, 2, 2, 1),), ((4, 3),))
+        """
+        several = self._chunk_lengths()
+        return _sizes(self.shape, self._largest_chunk) if several is None else tuple(map(tuple, several))
+
+    @property
+    def write_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
+        """Lengths of all objects along each axis: of shards, where there are shards, else of chunks."""
+        several = self._object_lengths()
+        objects = self._largest_shard or self._largest_chunk
+        return _sizes(self.shape, objects) if several is None else tuple(map(tuple, several))
+
+    @property
+    def order(self) -> Literal["C", "F"]:
+        """Order of elements within stored chunks: ``"C"``, last axis fastest, or ``"F"``. Results of a Zarr
+        v2 array have the same order in memory. Those of a Zarr v3 array that is stored in C order have the
+        order that `with_config` says, or `hyperslab.config` said when it was opened, and as in zarr-python
+        that is what is told here.
+        """
+        if self._fortran_order:
+            return "F"
+        return "C" if self.zarr_format == 2 else self._settled.order or "C"
+
+    @property
+    def fill_value(self) -> Any:
+        """What elements never written hold, a NumPy scalar (`str`, `bytes`, an array or an object where
+        elements are that); ``None`` where Zarr v2 metadata leaves it open (they read as zero, empty or None).
+        Of elements that may be missing also ``numpy.ma.masked``.
+        """
+        fill, (kind, item) = self._fill, kind_of(self.dtype)
+        if fill is None:
+            return None
+        if is_optional(self.dtype):
+            return np.frombuffer(fill, value_dtype(self.dtype), 1)[0] if fill[-1] else np.ma.masked
+        if kind in OBJECTS:
+            return self._fill_object
+        if kind is not None:
+            return fill.decode() if kind == "text" else fill if item is None else np.frombuffer(fill, item)
+        return np.frombuffer(fill, dtype=self.dtype)[0]
+
+    @property
+    def fields(self) -> tuple[str, ...] | None:
+        """The names of the fields of elements; ``None`` where they have none.
+
+        ``array["a"]`` and ``array["a", selection]`` read one of them, ``array["a"] = values`` writes one and
+        leaves the others as they are; ``array["a", "b"]`` reads several.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.zeros((3,), dtype=[("id", "i4"), ("level", "f8")])
+        >>> z["id"] = [7, 8, 9]
+        >>> z.fields, z["id", 1:], z[2].item()
+        (('id', 'level'), array([8, 9], dtype=int32), (9, 0.0))
+        """
+        return self.dtype.names
+
+    @property
+    def metadata(self) -> ArrayV2Metadata | ArrayV3Metadata:
+        """The metadata as it is stored, with the attributes: a dictionary, of which also each member is an
+        attribute (``metadata.chunk_grid.chunk_shape``), as in zarr-python.
+        """
+        document = {**json.loads(self._document), "attributes": self.attrs.asdict()}
+        kind = ArrayV2Metadata if self.zarr_format == 2 else ArrayV3Metadata
+        return kind(document, self.dtype, self.fill_value)
+
+    @property
+    def filters(self) -> tuple[Codec | dict[str, Any], ...]:
+        """Codecs from array to array (Zarr v2: filters)."""
+        return codecs_of(json.loads(self._codecs[0]))
+
+    @property
+    def serializer(self) -> Codec | dict[str, Any] | None:
+        """The codec from array to bytes; ``None`` in Zarr v2."""
+        text = self._codecs[1]
+        return None if text is None else codecs_of([json.loads(text)])[0]
+
+    @property
+    def compressors(self) -> tuple[Codec | dict[str, Any], ...]:
+        """Codecs from bytes to bytes: compressors and checksums."""
+        return codecs_of(json.loads(self._codecs[2]))
+
+    @property
+    def compressor(self) -> Codec | dict[str, Any] | None:
+        """The compressor of a Zarr v2 array: an older name of `compressors`, which is for both formats."""
+        if self.zarr_format != 2:
+            raise TypeError("compressor is not available for Zarr v3 arrays: use compressors")
+        message = "compressor is deprecated: use compressors"
+        warnings.warn(message, ZarrDeprecationWarning, stacklevel=2)
+        return next(iter(self.compressors), None)
+
+    @property
+    def nchunks_initialized(self) -> int:
+        """Number of chunks that are stored (as in zarr-python: of stored shards, all). Lists the store."""
+        return self._chunks_stored()
+
+    def nbytes_stored(self) -> int:
+        """Bytes of all stored objects of the array, metadata included. Lists the store."""
+        documents = [".zarray", ".zattrs"] if self.zarr_format == 2 else ["zarr.json"]
+        prefix = f"{self.path}/" if self.path else ""
+        found = (self._store.get(prefix + name) for name in documents)
+        return self._stored()[1] + sum(len(document) for document in found if document is not None)
+
+    @property
+    def info(self) -> Info:
+        """What it is, one fact per line."""
+        return Info(array_facts(self))
+
+    def info_complete(self) -> Info:
+        """`info`, and what is stored. Lists the store."""
+        objects, stored = self._stored()[0], self.nbytes_stored()
+        facts = array_facts(self)
+        facts["No. bytes stored"] = f"{stored} ({human_size(stored)})"
+        facts["Storage ratio"] = f"{self.nbytes / stored:.1f}" if stored else "-"
+        what = "Chunks" if self._largest_shard is None else "Shards"
+        facts[f"{what} Initialized"] = f"{objects} of {math.prod(self._object_counts)}"
+        return Info(facts)
+
+    # ---- changing
+
+    def with_config(self, config: Mapping[str, Any]) -> Array:
+        """The same array with settings of its own.
+
+        Parameters
+        ----------
+        config : mapping
+            What is not named stays; ``None`` means what `hyperslab.config` says now.
+
+            - ``order``: the order in memory of results, ``"C"`` or ``"F"``.
+            - ``write_empty_chunks``: whether chunks of nothing but fill value are stored.
+            - ``read_missing_chunks``: whether chunks that are not stored are read as fill values. If not,
+              reading one is a `ChunkNotFoundError`. (Chunks that a stored shard leaves out are not missing.)
+            - ``cache``: a `Cache`, or the size of a new one; ``None``: no cache.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.create_array(hs.MemoryStore(), shape=(4,), dtype="i4")
+        >>> z.with_config({"cache": "1 MiB"}).cache
+        Cache(1048576, nbytes=0, hits=0, misses=0)
+        """
+        own = parse_config(config, self._config)
+        before = replace(self._settled, **named(config))
+        return Array(self._handle, self._store, own, parse_cache(config, self._cache), before)
+
+    # ---- what Python asks
+
+    __hash__ = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Array):
+            return NotImplemented
+        return (
+            self._store == other._store
+            and self.path == other.path
+            and self._document == other._document
+            and self.attrs.text() == other.attrs.text()
+        )
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "Shape": self.shape,
+            "Chunks": f"{shown_chunks(self)}, {self.nchunks} in all",
+            **(
+                {}
+                if self._largest_shard is None
+                else {"Shards": f"{shown_shards(self)}, {chunks_per_object(self)} chunks each"}
+            ),
+            "Data type": self._shown_dtype,
+            "Bytes": human_size(self.nbytes),
+            "Bytes per chunk": human_size(math.prod(self._largest_chunk) * self.dtype.itemsize),
+            "Codecs": ", ".join(map(str, (*self.filters, *self.compressors))) or "none",
+            "Fill value": self.fill_value,
+            "Format": f"Zarr v{self.zarr_format}" + (", order F" if self.order == "F" else ""),
+        }
+        if self.dimension_names is not None:
+            facts["Dimensions"] = ", ".join(str(name) for name in self.dimension_names)
+        title = f"Array {self._store.url}{self.name}"
+        return array_html(title, facts, self.shape, self._largest_chunk, self._largest_shard)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        brought = user_codecs.brought_by(self)
+        own, before = self._config, self._settled
+        return _reopen, (self._store, self.path, self.zarr_format, own, self._cache, brought, before)
+
+    def __dask_tokenize__(self) -> tuple[str, ...]:
+        state = hashlib.sha256(f"{self._document}\0{self.attrs.text()}".encode()).hexdigest()
+        return "hyperslab.Array", self._store.url, self.path, state, *content_of(self)
+
+
+def _reopen(
+    store: Store,
+    path: str,
+    zarr_format: int,
+    config: ArrayConfig,
+    cache: Cache | None,
+    codecs: Iterable[tuple[str, type]] = (),
+    before: ArrayConfig = NO_CONFIG,
+) -> Array:
+    """An unpickled array: opened when it is first used."""
+    user_codecs.take(codecs)
+    handle = _native.ArrayHandle.deferred(store._native, path, zarr_format)
+    return Array(handle, store, config, cache, before)
+
+
+def _sizes(shape: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Lengths of chunks along each axis."""
+    return tuple(
+        tuple(min(chunk, length - start) for start in range(0, length, chunk))
+        for length, chunk in zip(shape, chunks, strict=True)
+    )

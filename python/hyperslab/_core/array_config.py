@@ -1,0 +1,100 @@
+"""Settings of one array, as ``config=`` and `Array.with_config` have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from hyperslab._base.config import config as settings
+from hyperslab._core.cache import Cache, CacheLike, resolve_cache
+from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
+
+__all__ = ["NO_CONFIG", "ArrayConfig", "named", "parse_cache", "parse_config", "settled"]
+
+_NAMES = ("order", "read_missing_chunks", "write_empty_chunks", "cache")
+# zarr-python's ArrayConfig has these too; they change no result, only how shards are read over a
+# network.
+_OF_REMOTE_STORES = ("sharding_coalesce_max_bytes", "sharding_coalesce_max_gap_bytes")
+
+
+@dataclass(frozen=True)
+class ArrayConfig:
+    """An array's own settings; ``None``: as `hyperslab.config` said when the array was opened."""
+
+    write_empty_chunks: bool | None = None
+    order: Literal["C", "F"] | None = None
+    read_missing_chunks: bool | None = None
+
+    @property
+    def fortran(self) -> bool | None:
+        """Whether results have their first axis fastest."""
+        return None if self.order is None else self.order == "F"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings by name."""
+        return dict(vars(self))
+
+
+# What an array has that is opened without settings.
+NO_CONFIG = ArrayConfig()
+
+
+def settled(own: ArrayConfig, before: ArrayConfig = NO_CONFIG) -> ArrayConfig:
+    """The settings of an array that is opened now: its own, then its earlier ones, then the values of
+    `hyperslab.config`.
+    """
+    now: dict[str, Any] = {"write_empty_chunks": settings.write_empty_chunks, "order": settings.order}
+    now |= {"read_missing_chunks": settings.read_missing_chunks}
+    for config in (before, own):
+        now |= {name: value for name, value in vars(config).items() if value is not None}
+    return ArrayConfig(**now)
+
+
+def named(config: Any) -> dict[str, None]:
+    """The names of the settings that a caller gave, to take what an array had before of them away."""
+    return {name: None for name in _settings(config) if name in vars(NO_CONFIG)}
+
+
+def _settings(config: Any) -> Mapping[str, Any]:
+    """What a caller gave: a mapping, or zarr-python's ``ArrayConfig``."""
+    if config is None:
+        return {}
+    if isinstance(config, Mapping):
+        unknown = sorted(set(config) - {*_NAMES, *_OF_REMOTE_STORES}, key=str)
+        if unknown:
+            raise ArgumentTypeError(f"config: unknown settings {unknown} (settings: {', '.join(_NAMES)})")
+        return {name: value for name, value in config.items() if name not in _OF_REMOTE_STORES}
+    found = config.to_dict() if hasattr(config, "to_dict") else None
+    if not isinstance(found, Mapping):
+        raise TypeError(f"config: expected a mapping, found {type(config).__name__}")
+    return _settings(found)
+
+
+def parse_config(config: Any, default: ArrayConfig | None = None) -> ArrayConfig:
+    """An array's own settings; those not given are those of ``default``."""
+    if config is None:
+        return default or NO_CONFIG
+    changes: dict[str, Any] = {}
+    for name, value in _settings(config).items():
+        if name == "order":
+            if not (value is None or (isinstance(value, str) and value in ("C", "F"))):
+                raise InvalidArgumentError(f"config: order: expected 'C' or 'F', found {value!r}")
+            changes[name] = value
+        elif name != "cache":
+            if value is not None and not isinstance(value, bool):
+                raise InvalidArgumentError(f"config: {name}: expected True, False or None, found {value!r}")
+            changes[name] = value
+    return replace(default or NO_CONFIG, **changes)
+
+
+def parse_cache(config: Any, default: Cache | None = None, given: CacheLike | None = None) -> Cache | None:
+    """The cache among an array's own settings, or that of an argument ``cache``, but not both."""
+    if config is None and given is None:
+        return default
+    settings = _settings(config)
+    if given is not None:
+        if settings.get("cache") is not None:
+            raise InvalidArgumentError("cache: given twice, also in config")
+        return resolve_cache(given)
+    return resolve_cache(settings["cache"]) if "cache" in settings else default

@@ -1,0 +1,1 @@
+"""Opening and creating arrays and groups."""

@@ -1,0 +1,523 @@
+"""Creating: `create_array`, `create_group`, `from_array`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperslab import _native
+from hyperslab._core.arguments import (
+    DEFAULT_FILL_VALUE,
+    ChunksLike,
+    ShapeLike,
+    ShardsLike,
+    array_like,
+    array_spec,
+    listed,
+    normalize_dtype,
+    normalize_format,
+    normalize_shape,
+    take_object_codec,
+)
+from hyperslab._core.array import Array
+from hyperslab._core.array_config import parse_cache, parse_config
+from hyperslab._core.attrs import attributes_text
+from hyperslab._core.group import Group, node_of
+from hyperslab._create.advise import AccessLike, advised_grid
+from hyperslab._create.like import described, is_zarr_array, layout_of
+from hyperslab._create.place import ZarrFormat, place_of
+from hyperslab._dask.reads import refuse_early_loss
+from hyperslab._elements.optional import is_optional, memory_dtype, packed, value_dtype
+from hyperslab._elements.ragged import Ragged
+from hyperslab._elements.vlen import OBJECTS, kind_of
+from hyperslab._stores.store import MemoryStore, StoreLike, store_beside
+from hyperslab.codecs import CodecLike, CodecsLike, makes_objects
+from hyperslab.errors import ArgumentTypeError, ContainsArrayError, DataTypeError, InvalidArgumentError
+
+__all__ = [
+    "create_array",
+    "create_each",
+    "create_filled",
+    "create_group",
+    "from_array",
+    "new_array",
+    "replace_group",
+    "with_type",
+    "write_all",
+]
+
+# Data that is not in memory is copied in blocks of about so many bytes.
+_BLOCK_BYTES = 64 << 20
+_LARGEST_BLOCK_BYTES = 512 << 20
+
+
+def create_group(
+    store: StoreLike,
+    *,
+    path: str | None = None,
+    zarr_format: ZarrFormat | None = None,
+    overwrite: bool = False,
+    attributes: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Group:
+    """Create a group, and missing groups above it.
+
+    Parameters
+    ----------
+    store : StoreLike
+        A path, a URL, a store, or a mapping that holds objects.
+    path : str, optional
+        The path of the group in the store.
+    zarr_format : {2, 3}, optional
+        Default: ``hyperslab.config.default_zarr_format``.
+    overwrite : bool, default False
+        Whether it takes the place of what is there, which stays until the new one is there.
+    attributes : mapping, optional
+        The user's attributes.
+    storage_options : mapping, optional
+        As in `open`.
+
+    Raises
+    ------
+    ContainsArrayError, ContainsGroupError
+        Where something is there and ``overwrite`` is false.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> g = hs.create_group(hs.MemoryStore(), attributes={"title": "ocean"})
+    >>> len(g)
+    0
+    """
+    place, full, _ = place_of(store, path, "a", storage_options)
+    handle = _native.create_group(
+        place._native, full, normalize_format(zarr_format), attributes_text(attributes), overwrite
+    )
+    return Group(handle, place)
+
+
+def replace_group(
+    store: StoreLike,
+    path: str | None,
+    zarr_format: ZarrFormat | None,
+    fill: Callable[[Group], None],
+    storage_options: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    nbytes: int = 0,
+) -> Group:
+    """Create a group in the place of what is there. ``fill`` creates its members, before the group takes its
+    place: so many bytes.
+    """
+    place, full, _ = place_of(store, path, "w", storage_options)
+    refuse_early_loss(place, full, nbytes, fill)
+
+    def filled(handle: _native.StoreHandle) -> None:
+        fill(cast(Group, node_of(_native.open_node(handle, ""), store_beside(handle, place))))
+
+    handle = _native.create_group(
+        place._native, full, normalize_format(zarr_format), attributes_text(attributes), True, filled
+    )
+    return Group(handle, place)
+
+
+def create_array(
+    store: StoreLike,
+    *,
+    name: str | None = None,
+    shape: ShapeLike | None = None,
+    dtype: npt.DTypeLike | None = None,
+    data: Any = None,
+    chunks: ChunksLike = "auto",
+    shards: ShardsLike = None,
+    filters: CodecsLike = "auto",
+    compressors: CodecsLike = "auto",
+    serializer: CodecLike | Literal["auto"] = "auto",
+    object_codec: CodecLike | None = None,
+    fill_value: Any = DEFAULT_FILL_VALUE,
+    order: Literal["C", "F"] | None = None,
+    zarr_format: ZarrFormat | None = 3,
+    attributes: Mapping[str, Any] | None = None,
+    chunk_key_encoding: Any = None,
+    dimension_names: Iterable[str | None] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    config: Any = None,
+    write_data: bool = True,
+    access: AccessLike | None = None,
+) -> Array:
+    """Create an array, and missing groups above it.
+
+    Parameters
+    ----------
+    store : StoreLike
+        A path, a URL, a store, or a mapping that holds objects.
+    name : str, optional
+        The path of the array in the store.
+    shape : int or sequence of int, optional
+        Elements per axis. Needed without ``data``.
+    dtype : data type, optional
+        Anything that NumPy makes a data type of: bool, integers, floats, complex numbers, ``S``, ``U``,
+        ``V``, dates and time differences. Of variable length: `str`, ``"T"``, ``StringDType()`` or
+        ``"string"`` (text); `bytes` or ``"variable_length_bytes"``; `hyperslab.vlen_dtype` (arrays, only in
+        Zarr v2), and h5py's types of the kind. Needed without ``data`` and ``object_codec``.
+    data : array-like, optional
+        Gives shape and data type, and is written. Also all that `Ragged.of` takes, where it is a `Ragged`, of
+        Arrow, or an array of objects. A Zarr array, also zarr-python's, gives fill value, attributes and
+        dimension names too (and in Zarr v2 the order); chunks and codecs are kept by `from_array`.
+    chunks : int, sequence, "auto" or False, default "auto"
+        Elements of a chunk per axis; -1: the whole axis; ``False``: one chunk. Zarr v3, without shards: for
+        an axis also the length of each chunk, ``[[3, 4, 3], [5, 5]]`` (a rectilinear grid).
+    shards : int, sequence, mapping, "auto" or None, default None
+        Elements of a shard per axis, multiples of the chunks; -1: the whole axis. Chunks of a shard lie in
+        one object, and are read and replaced one by one. With ``chunks="auto"`` chunks are chosen that divide
+        the shards; ``"auto"``: shards of up to 64 MiB. For an axis also the length of each shard,
+        ``[[4, 8], [6, 6]]`` (a rectilinear grid). As in zarr-python also a dictionary of ``shape`` and
+        ``index_location``. ``None``: each chunk is an object. Not in Zarr v2.
+    filters : codecs, default "auto"
+        Codecs from array to array (`hyperslab.codecs.Transpose`). Auto: none.
+    compressors : codecs, default "auto"
+        A codec or a list of codecs of `hyperslab.codecs`, zarr-python or numcodecs, or metadata; ``None``:
+        none. Auto: `Zstd`.
+    serializer : codec, default "auto"
+        `hyperslab.codecs.Bytes`, for stored elements in another byte order; `hyperslab.codecs.Sharding`, for
+        shards within shards or with an index in other codecs. Auto: `Bytes`.
+    object_codec : codec, optional
+        For data type `object`: what the objects are, as zarr-python 2 says it (``numcodecs.VLenUTF8()``,
+        ``VLenBytes()``, ``VLenArray("<i4")``; in Zarr v2 also ``JSON()`` and ``MsgPack()``, for any objects
+        that have such a form, and ``Categorize(labels, dtype=object)``). It may be the first of the filters,
+        too.
+    fill_value : scalar, optional
+        What elements never written hold. Default: zero, the empty string, not-a-time. ``None`` in Zarr v2:
+        ``null``.
+    order : {"C", "F"}, optional
+        Order of elements in stored chunks. In Zarr v3, ``"F"`` is a transpose codec.
+    zarr_format : {2, 3} or None, default 3
+        ``None``: ``hyperslab.config.default_zarr_format``.
+    attributes : mapping, optional
+        The user's attributes.
+    chunk_key_encoding : tuple or mapping, optional
+        ``("default", "/")``, ``("v2", ".")``, or metadata: how chunks are named. In Zarr v2 the separator
+        alone counts.
+    dimension_names : sequence of str or None, optional
+        Names of the axes. In Zarr v2 they are stored as xarray does, in the attribute ``_ARRAY_DIMENSIONS``.
+    storage_options : mapping, optional
+        As in `open`.
+    overwrite : bool, default False
+        Whether it takes the place of what is there. With ``data``, the old array stays until the new one is
+        complete, and stays for good if anything goes wrong; ``data`` may be the old array, or made of it.
+    config : mapping, optional
+        Settings of this array object, as in `Array.with_config`: ``{"order": "F", "cache": "64 MiB"}``.
+    write_data : bool, default True
+        Whether ``data`` is written.
+    access : str, tuple, or list of these, optional
+        With ``chunks="auto"``: the ways the array will be read, as `advise` takes them (``"time series"``,
+        ``"map"``, ``(1, 64, 64)``, …). Chunks, and with ``shards="auto"`` shards, are those that `advise`
+        finds best.
+
+    Returns
+    -------
+    Array
+
+    Raises
+    ------
+    ContainsArrayError, ContainsGroupError
+        Where something is there and ``overwrite`` is false.
+    DataTypeError
+        For element types that are not supported.
+    InvalidArgumentError, UnsupportedError
+        For arguments that no array can have, and for what is missing here.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> lz4 = hs.codecs.Blosc(cname="lz4")
+    >>> z = hs.create_array(
+    ...     hs.MemoryStore(), shape=(100, 200), chunks=(10, 200), dtype="f4", compressors=lz4
+    ... )
+    >>> z[5] = 1.5
+    >>> z[4:7, 0]
+    array([0. , 1.5, 0. ], dtype=float32)
+    """
+    if data is None:
+        if shape is None or (dtype is None and object_codec is None):
+            missing = "shape" if shape is None else "dtype"
+            raise InvalidArgumentError(f"{missing} is needed where there is no data")
+    else:
+        if shape is not None or dtype is not None:
+            given = "shape" if shape is not None else "dtype"
+            raise InvalidArgumentError(f"data gives the {given}: give one of them, not both")
+        data = with_type(data, codecs=[*listed(filters), object_codec])
+        shape, dtype = data.shape, data.dtype
+    zarr_format = normalize_format(zarr_format)
+    described_by = {
+        "fill_value": fill_value,
+        "order": order,
+        "attributes": attributes,
+        "chunk_key_encoding": chunk_key_encoding,
+        "dimension_names": dimension_names,
+    }
+    if is_zarr_array(data):
+        described_by = described(data, zarr_format, described_by)
+    if access is not None:
+        chunks, shards = _advised(
+            store, storage_options, shape, dtype, described_by["dimension_names"], access, chunks, shards
+        )
+    return new_array(
+        store,
+        fill=None if data is None or not write_data else lambda new: write_all(new, data),
+        name=name,
+        shape=cast(ShapeLike, shape),
+        dtype=dtype,
+        object_codec=object_codec,
+        filters=filters,
+        serializer=serializer,
+        zarr_format=zarr_format,
+        storage_options=storage_options,
+        overwrite=overwrite,
+        config=config,
+        chunks=chunks,
+        shards=shards,
+        compressors=compressors,
+        **described_by,
+    )
+
+
+def _advised(
+    store: StoreLike,
+    storage_options: Mapping[str, Any] | None,
+    shape: Any,
+    dtype: Any,
+    names: Iterable[str | None] | None,
+    access: AccessLike,
+    chunks: ChunksLike,
+    shards: ShardsLike,
+) -> tuple[ChunksLike, ShardsLike]:
+    """Chunks and shards that suit the ways an array will be read."""
+    if chunks != "auto" or shards not in (None, "auto"):
+        raise InvalidArgumentError("access: chooses chunks; chunks (and shards) have to be 'auto' (or None)")
+    element = normalize_dtype(dtype).itemsize if dtype is not None else 16
+    place = place_of(store, None, "a", storage_options)[0]
+    return advised_grid(
+        normalize_shape(shape),
+        element,
+        names,
+        access,
+        far=place._native.is_far(),
+        shards=shards is not None,
+    )
+
+
+def create_each(group: Any, arrays: Mapping[str, Any]) -> None:
+    """Create arrays of these values in a group, which replace the old ones. All are created in memory
+    first, without their elements: that checks them.
+    """
+    trial = create_group(MemoryStore(), zarr_format=group._zarr_format)
+    data = {path: with_type(array_like(path, values)) for path, values in arrays.items()}
+    for path, values in data.items():
+        trial.create_array(path, data=values, write_data=False)
+        parts = path.strip("/").split("/")
+        above = ("/".join(parts[:depth]) for depth in range(1, len(parts)))
+        if found := next((each for each in above if group._child_kind(each) == "array"), None):
+            raise ContainsArrayError(f"{path!r}: there is an array at {found!r} in {group!r}")
+    for path, values in data.items():
+        group.create_array(path, data=values, overwrite=True)
+
+
+def create_filled(store: StoreLike, fill: Callable[[Array], None], **arguments: Any) -> Array:
+    """Create an array in the place of what is there, with the arguments of `create_array`. ``fill`` writes
+    the elements, before the array takes its place.
+    """
+    known = inspect.signature(create_array).parameters
+    unknown = sorted(set(arguments) - set(known))
+    if unknown:
+        raise ArgumentTypeError(f"create_array has no argument {unknown[0]!r}")
+    own = ("store", "data", "write_data", "access")
+    filled = {name: each.default for name, each in known.items() if name not in own} | arguments
+    access = filled.pop("access", None)
+    if access is not None:
+        filled["chunks"], filled["shards"] = _advised(
+            store,
+            filled["storage_options"],
+            filled["shape"],
+            filled["dtype"],
+            filled["dimension_names"],
+            access,
+            filled["chunks"],
+            filled["shards"],
+        )
+    return new_array(store, fill=fill, **filled)
+
+
+def new_array(
+    store: StoreLike,
+    *,
+    fill: Callable[[Array], None] | None,
+    name: str | None,
+    shape: ShapeLike,
+    dtype: npt.DTypeLike | None,
+    object_codec: CodecLike | None,
+    filters: CodecsLike,
+    serializer: CodecLike | Literal["auto"],
+    zarr_format: ZarrFormat | None,
+    storage_options: Mapping[str, Any] | None,
+    overwrite: bool,
+    config: Any,
+    **others: Any,
+) -> Array:
+    """Create an array, and have ``fill`` write its elements. With ``overwrite``, ``fill`` writes to an array
+    that lies beside the old one, and takes its place when it is complete.
+
+    Arguments as in `create_array`.
+    """
+    zarr_format = normalize_format(zarr_format)
+    dtype, filters, serializer, codec = take_object_codec(dtype, filters, serializer, object_codec)
+    place, full, _ = place_of(store, name, "a", storage_options)
+    own, kept = parse_config(config), parse_cache(config)
+    spec = array_spec(
+        zarr_format=zarr_format,
+        shape=normalize_shape(shape),
+        dtype=normalize_dtype(dtype),
+        filters=filters,
+        serializer=serializer,
+        object_codec=codec,
+        **others,
+    )
+    if overwrite and fill is not None:
+        nbytes = normalize_dtype(dtype).itemsize
+        for length in spec["shape"]:
+            nbytes *= length
+        refuse_early_loss(place, full, nbytes, fill)
+    filled = None if fill is None else lambda handle: fill(Array(handle, place, own))
+    return Array(_native.create_array(place._native, full, spec, overwrite, filled), place, own, kept)
+
+
+def from_array(
+    store: StoreLike,
+    *,
+    data: Any,
+    write_data: bool = True,
+    name: str | None = None,
+    chunks: ChunksLike | Literal["keep"] = "keep",
+    shards: ShardsLike | Literal["keep"] = "keep",
+    filters: CodecsLike | Literal["keep"] = "keep",
+    compressors: CodecsLike | Literal["keep"] = "keep",
+    serializer: CodecLike | Literal["auto", "keep"] = "keep",
+    fill_value: Any = DEFAULT_FILL_VALUE,
+    order: Literal["C", "F"] | None = None,
+    zarr_format: ZarrFormat | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    chunk_key_encoding: Any = None,
+    dimension_names: Iterable[str | None] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    config: Any = None,
+) -> Array:
+    """Create an array like another one, with its values.
+
+    Parameters
+    ----------
+    store, name
+        As in `create_array`.
+    data : array-like
+        What to copy. Of a Zarr array, also zarr-python's, everything is kept that no argument says otherwise;
+        its codecs only where the format stays. Of other data, as in `create_array`.
+    write_data : bool, default True
+        Whether the values are copied, too.
+    chunks, shards, filters, compressors, serializer
+        As in `create_array`; by default those of ``data``.
+    zarr_format : {2, 3}, optional
+        Default: that of ``data``, 3 of other data.
+    fill_value, order, attributes, chunk_key_encoding, dimension_names
+        As in `create_array`; by default those of ``data``.
+    storage_options, overwrite, config
+        As in `create_array`.
+
+    Notes
+    -----
+    `copy` is faster for whole arrays and groups.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> z = hs.array([1, 2, 3], chunks=(2,), attributes={"unit": "m"})
+    >>> like = hs.from_array(hs.MemoryStore(), data=z)
+    >>> like.chunks, dict(like.attrs), like[:]
+    ((2,), {'unit': 'm'}, array([1, 2, 3]))
+    """
+    layout: dict[str, Any] = {
+        "chunks": chunks,
+        "shards": shards,
+        "filters": filters,
+        "compressors": compressors,
+        "serializer": serializer,
+    }
+    if is_zarr_array(data):
+        zarr_format = zarr_format or data.metadata.zarr_format
+        layout = layout_of(data, normalize_format(zarr_format), layout)
+    else:
+        kept = {name for name, value in layout.items() if isinstance(value, str) and value == "keep"}
+        layout |= {name: None if name == "shards" else "auto" for name in kept}
+    return create_array(
+        store,
+        name=name,
+        data=data,
+        fill_value=fill_value,
+        order=order,
+        zarr_format=zarr_format or 3,
+        attributes=attributes,
+        chunk_key_encoding=chunk_key_encoding,
+        dimension_names=dimension_names,
+        storage_options=storage_options,
+        overwrite=overwrite,
+        config=config,
+        write_data=write_data,
+        **layout,
+    )
+
+
+def with_type(data: Any, dtype: Any = None, codecs: Iterable[Any] = ()) -> Any:
+    """Data with a shape and a data type: this one, if that is of variable length, or says that elements may
+    be missing. ``codecs``: may say that it is any objects.
+    """
+    is_array = hasattr(data, "shape") and str(getattr(data, "dtype", None)) != "object"
+    if dtype is not None and not is_array and is_optional(normalize_dtype(dtype)):
+        return packed(data, memory_dtype(value_dtype(normalize_dtype(dtype))))
+    if not is_zarr_array(data) and (
+        makes_objects(codecs) or (isinstance(dtype, np.dtype) and kind_of(dtype)[0] in OBJECTS)
+    ):
+        return np.asarray(data, dtype=object)
+    if dtype is not None and kind_of(normalize_dtype(dtype))[0] is not None:
+        return Ragged.of(data, normalize_dtype(dtype))
+    if hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):
+        try:
+            return Ragged.of(data)
+        except DataTypeError:
+            pass  # of one size, for NumPy
+    if not (hasattr(data, "shape") and hasattr(data, "dtype")):
+        data = np.asarray(data)
+    # Objects are text, bytes or arrays; looking at them tells.
+    return Ragged.of(data) if isinstance(data, np.ndarray) and data.dtype == object else data
+
+
+def write_all(array: Array, data: Any) -> None:
+    """Write all of an array. Data of the array's shape that is not in memory goes block by block along the
+    first axis.
+    """
+    # Slices of what pandas has mean labels.
+    is_whole = isinstance(data, (np.ndarray, Ragged)) or hasattr(data, "iloc") or not hasattr(data, "dtype")
+    if is_whole or array.ndim == 0 or tuple(getattr(data, "shape", ())) != array.shape:
+        array[...] = data
+        return
+    row = max(array.nbytes // max(len(array), 1), 1)
+    # Whole shards, or chunks, so that none is written twice; but not at any cost in memory.
+    unit = array._largest_chunk[0]
+    shard = array._largest_shard
+    if shard is not None and shard[0] * row <= _LARGEST_BLOCK_BYTES:
+        unit = shard[0]
+    step = max(_BLOCK_BYTES // row // unit, 1) * unit
+    for start in range(0, len(array), step):
+        array[start : start + step] = data[start : start + step]

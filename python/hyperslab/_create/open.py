@@ -1,0 +1,361 @@
+"""Opening: `open` and its kin."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, MutableMapping
+from typing import Any, Literal, cast
+
+from hyperslab import _native
+from hyperslab._base.unused_arguments import warn_unused
+from hyperslab._core.array import Array
+from hyperslab._core.array_config import parse_cache, parse_config
+from hyperslab._core.cache import CacheLike, resolve_cache
+from hyperslab._core.group import Group, node_of
+from hyperslab._create.new import create_array, create_group
+from hyperslab._create.place import CREATING, KEEPING, Mode, ZarrFormat, check_empty, find, missing, place_of
+from hyperslab._stores.store import Store, StoreLike, open_root
+from hyperslab.errors import (
+    ArrayNotFoundError,
+    ContainsArrayError,
+    GroupNotFoundError,
+    InvalidArgumentError,
+    NodeNotFoundError,
+    NodeTypeValidationError,
+)
+
+__all__ = [
+    "consolidate_metadata",
+    "group",
+    "open",
+    "open_array",
+    "open_consolidated",
+    "open_group",
+]
+
+# What an `open…` function does with a node that is there; its other arguments are for a new one.
+_FOR_OPENING = ("use_consolidated",)
+
+
+def _only_for_new(mode: Mode | None, given: Mapping[str, Any]) -> None:
+    """Refuses arguments of a new node where one that is there was opened, and only that could happen."""
+    named = [name for name, value in given.items() if name not in _FOR_OPENING and value is not None]
+    if mode != "a" and named:
+        raise InvalidArgumentError(
+            f"{named[0]}: an argument of a new array or group, but mode {mode!r} opens what is there; "
+            "pass mode='a', 'w' or 'w-'"
+        )
+
+
+def _check_keywords(function: str, given: Mapping[str, Any]) -> None:
+    """Refuses keywords that mean nothing: of a node that exists they would be ignored, and so would a
+    mistyped ``mode``.
+    """
+    if not given:
+        return
+    from hyperslab._create.convenience import create
+
+    known: set[str] = set()
+    for called in (create_array, open_group, create):
+        known |= set(inspect.signature(called).parameters)
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise TypeError(f"{function}() got an unexpected keyword argument {unknown[0]!r}")
+
+
+def open(
+    store: StoreLike | None = None,
+    *,
+    mode: Mode | None = None,
+    zarr_format: ZarrFormat | None = None,
+    path: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    config: Any = None,
+    cache: CacheLike | None = None,
+    **kwargs: Any,
+) -> Array | Group:
+    """Open an array or group, whichever is stored.
+
+    Parameters
+    ----------
+    store : StoreLike, optional
+        A path, a URL, a store, a mapping that holds objects, or a file object that reads HDF5 or NetCDF.
+        ``None``: a new `MemoryStore`. A path may lead to a directory of Zarr, to a file of HDF5 or NetCDF, or
+        to a node in either (``"ocean.h5/forcing/wind"``).
+    mode : {"r", "r+", "a", "w", "w-"}, optional
+        ``r``: read only; ``r+``: read and write, must exist; ``a``: create where missing; ``w``: create,
+        deleting what is there; ``w-``: create, must not exist. Default: as ``r+``, or ``r`` where the store
+        is read-only. So nothing is created without being asked for (in zarr-python the default is ``a``);
+        only without a ``store``, or with a mapping as one, the default is ``a``. Files of HDF5 and NetCDF are
+        read only so far: ``r``.
+    zarr_format : {2, 3}, optional
+        Only this format; by default the one that is stored.
+    path : str, optional
+        The path of the node in the store.
+    storage_options : mapping, optional
+        Options of the server, where ``store`` is a URL of one: see `hyperslab.storage.RemoteStore`.
+    cache : Cache, int or str, optional
+        Where decoded chunks are kept, for reading small parts of them again and again: a `Cache`, or the size
+        of a new one, ``"64 MiB"``. Arrays of a group share the group's. Default: nowhere.
+    config : mapping, optional
+        Settings of an array, as in `Array.with_config`.
+    **kwargs
+        Arguments of `create` for a new array (``shape`` among them), of `open_group` for a new group.
+
+    Raises
+    ------
+    NodeNotFoundError
+        Where nothing is stored (a ``FileNotFoundError``).
+    InvalidArgumentError
+        For a new node under a name that ends as those of files do: ``.h5``, ``.hdf5``, ``.he5``, ``.nc``,
+        ``.nc4``, ``.cdf``. (`LocalStore` takes any name.)
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> store = hs.MemoryStore()
+    >>> z = hs.create_array(store, name="a", shape=(3,), dtype="i2")
+    >>> hs.open(store, mode="r")["a"].dtype
+    dtype('int16')
+    """
+    _check_keywords("open", kwargs)
+    mode = _default_mode(store, mode)
+    if not (path or kwargs) and config is None and storage_options is None and mode in KEEPING:
+        found = open_root(store, mode == "r", zarr_format)
+        if found is not None:
+            return node_of(found[1], found[0], resolve_cache(cache))
+    place, full, mode = place_of(store, path, mode, storage_options)
+    if mode in CREATING and ("shape" in kwargs or "data" in kwargs):
+        return open_array(
+            place, path=full, mode=mode, zarr_format=zarr_format, config=config, cache=cache, **kwargs
+        )
+    use_consolidated = kwargs.get("use_consolidated")
+    if mode in KEEPING:
+        try:
+            handle, place = find(place, full, mode, zarr_format, use_consolidated)
+        except NodeNotFoundError as error:
+            if mode != "a" or use_consolidated:
+                raise type(error)(missing(error, place, full, mode, "node")) from error
+        else:
+            _only_for_new(mode, kwargs)
+            return _opened(handle, place, cache, config)
+    if config is not None:
+        raise TypeError("config: groups have no settings; a new array needs a shape")
+    return open_group(place, path=full, mode=mode, zarr_format=zarr_format, cache=cache, **kwargs)
+
+
+def _default_mode(store: Any, mode: Mode | None) -> Mode | None:
+    """``a`` where there is no store, or a mapping is one: no name can be mistyped."""
+    return "a" if mode is None and (store is None or isinstance(store, MutableMapping)) else mode
+
+
+def _opened(
+    handle: _native.ArrayHandle | _native.GroupHandle, place: Store, cache: CacheLike | None, config: Any
+) -> Array | Group:
+    """The node that was found, with the settings that the caller wants."""
+    if isinstance(handle, _native.ArrayHandle):
+        kept, own = parse_cache(config, given=cache), parse_config(config)
+        if config is not None and place._native.is_file:
+            return cast(Array, node_of(handle, place, kept)).with_config(config)
+        return node_of(handle, place, kept, own)
+    if config is not None:
+        raise TypeError("config: groups have no settings, and there is a group")
+    return node_of(handle, place, resolve_cache(cache))
+
+
+def open_array(
+    store: StoreLike | None = None,
+    *,
+    zarr_format: ZarrFormat | None = None,
+    path: str = "",
+    storage_options: Mapping[str, Any] | None = None,
+    config: Any = None,
+    mode: Mode | None = None,
+    cache: CacheLike | None = None,
+    **kwargs: Any,
+) -> Array:
+    """Open an array, or create one.
+
+    Parameters
+    ----------
+    store, mode, zarr_format, path, storage_options, cache
+        As in `open`.
+    config : mapping, optional
+        Settings of this array, as in `Array.with_config`: ``{"order": "F", "cache": "64 MiB"}``.
+    **kwargs
+        Arguments of `create` for a new array (modes ``a``, ``w``, ``w-``).
+
+    Raises
+    ------
+    ArrayNotFoundError
+        Where there is no array (a ``FileNotFoundError``).
+    NodeTypeValidationError
+        Where there is a group.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> store = hs.MemoryStore()
+    >>> hs.open_array(store, mode="w", shape=(3,), dtype="i4").shape
+    (3,)
+    """
+    _check_keywords("open_array", kwargs)
+    if "use_consolidated" in kwargs:
+        raise TypeError("open_array() got an unexpected keyword argument 'use_consolidated'")
+    mode = _default_mode(store, mode)
+    if not (path or kwargs) and storage_options is None and mode in KEEPING:
+        found = open_root(store, mode == "r", zarr_format)
+        if found is not None and isinstance(found[1], _native.ArrayHandle):
+            return cast(Array, _opened(found[1], found[0], cache, config))
+    place, full, mode = place_of(store, path, mode, storage_options)
+    if mode == "w-":
+        check_empty(place, full)
+    elif mode != "w":
+        try:
+            handle, place = find(place, full, mode, zarr_format)
+        except NodeNotFoundError as error:
+            if mode != "a":
+                raise ArrayNotFoundError(missing(error, place, full, mode, "array")) from error
+        else:
+            if not isinstance(handle, _native.ArrayHandle):
+                raise NodeTypeValidationError(f"'{full}' in {place.url} is a group where an array is wanted")
+            _only_for_new(mode, kwargs)
+            return cast(Array, _opened(handle, place, cache, config))
+    from hyperslab._create.convenience import create
+
+    kept = parse_cache(config, given=cache)
+    created = create(
+        store=place, path=full, overwrite=mode == "w", zarr_format=zarr_format, config=config, **kwargs
+    )
+    return created if kept is None else created.with_config({"cache": kept})
+
+
+def open_group(
+    store: StoreLike | None = None,
+    *,
+    mode: Mode | None = None,
+    cache_attrs: bool | None = None,
+    synchronizer: Any = None,
+    path: str | None = None,
+    chunk_store: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+    zarr_format: ZarrFormat | None = None,
+    meta_array: Any = None,
+    attributes: Mapping[str, Any] | None = None,
+    use_consolidated: bool | None = None,
+    cache: CacheLike | None = None,
+) -> Group:
+    """Open a group, or create one.
+
+    Parameters
+    ----------
+    store, mode, zarr_format, path, storage_options, cache
+        As in `open`.
+    attributes : mapping, optional
+        Attributes of a new group.
+    use_consolidated : bool, optional
+        ``True``: only with consolidated metadata; ``False``: without; by default, if there is any.
+    cache_attrs, synchronizer, chunk_store, meta_array
+        Arguments of zarr-python without effect, here as there: a warning.
+
+    Raises
+    ------
+    GroupNotFoundError
+        Where there is no group (a ``FileNotFoundError``).
+    ContainsArrayError
+        Where there is an array.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> g = hs.open_group(hs.MemoryStore(), mode="w", attributes={"title": "ocean"})
+    >>> dict(g.attrs)
+    {'title': 'ocean'}
+    """
+    warn_unused(
+        cache_attrs=cache_attrs, synchronizer=synchronizer, chunk_store=chunk_store, meta_array=meta_array
+    )
+    place, full, mode = place_of(store, path, _default_mode(store, mode), storage_options)
+    kept = resolve_cache(cache)
+    if use_consolidated and mode in ("w", "w-"):
+        raise InvalidArgumentError(f"use_consolidated: mode {mode!r} makes a new group, which has none")
+    if mode == "w-":
+        check_empty(place, full)
+    elif mode != "w":
+        try:
+            handle, place = find(place, full, mode, zarr_format, use_consolidated)
+        except NodeNotFoundError as error:
+            if mode != "a" or use_consolidated:
+                why = str(error) if use_consolidated else missing(error, place, full, mode, "group")
+                raise GroupNotFoundError(why) from error
+        else:
+            if not isinstance(handle, _native.GroupHandle):
+                raise ContainsArrayError(f"'{full}' in {place.url} is an array where a group is wanted")
+            _only_for_new(mode, {"attributes": attributes})
+            return cast(Group, node_of(handle, place, kept))
+    created = create_group(
+        place, path=full, overwrite=mode == "w", zarr_format=zarr_format, attributes=attributes
+    )
+    return created if kept is None else Group(created._handle, place, kept)
+
+
+def open_consolidated(store: StoreLike, *, use_consolidated: Literal[True] = True, **kwargs: Any) -> Group:
+    """`open_group` with ``use_consolidated=True``."""
+    if use_consolidated is not True:
+        raise InvalidArgumentError("use_consolidated: open_consolidated opens with consolidated metadata")
+    return open_group(store, use_consolidated=True, **kwargs)
+
+
+def consolidate_metadata(
+    store: StoreLike, path: str | None = None, zarr_format: ZarrFormat | None = None
+) -> Group:
+    """Store the metadata of all nodes below a group with it, so that opening the hierarchy needs one read.
+
+    Parameters
+    ----------
+    store, path, zarr_format
+        As in `open`.
+
+    Returns
+    -------
+    Group
+        The group, with its consolidated metadata.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> store = hs.MemoryStore()
+    >>> z = hs.create_group(store).create_array("a", shape=(3,), dtype="i4")
+    >>> list(hs.consolidate_metadata(store))
+    ['a']
+    """
+    return open_group(
+        store, path=path, zarr_format=zarr_format, mode="r+", use_consolidated=False
+    ).consolidate()
+
+
+def group(
+    store: StoreLike | None = None,
+    *,
+    overwrite: bool = False,
+    chunk_store: Any = None,
+    cache_attrs: bool | None = None,
+    synchronizer: Any = None,
+    path: str | None = None,
+    zarr_format: ZarrFormat | None = None,
+    meta_array: Any = None,
+    attributes: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Group:
+    """`open_group` with mode ``a``, or ``w`` with ``overwrite``."""
+    warn_unused(
+        cache_attrs=cache_attrs, synchronizer=synchronizer, chunk_store=chunk_store, meta_array=meta_array
+    )
+    return open_group(
+        store,
+        mode="w" if overwrite else "a",
+        path=path,
+        zarr_format=zarr_format,
+        attributes=attributes,
+        storage_options=storage_options,
+    )

@@ -1,0 +1,1 @@
+"""Arrays of dask, read and written block by block."""

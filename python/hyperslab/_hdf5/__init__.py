@@ -1,0 +1,1 @@
+"""HDF5 and NetCDF files, with h5py's names."""

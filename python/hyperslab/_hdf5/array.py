@@ -1,0 +1,635 @@
+"""Arrays of HDF5 and NetCDF files, with h5py's habits beside those of `Array`."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperslab import _native
+from hyperslab._base.once import Once
+from hyperslab._core.array import Array
+from hyperslab._core.array_common import AnyArray
+from hyperslab._core.array_config import ArrayConfig, parse_cache, parse_config
+from hyperslab._core.cache import Cache
+from hyperslab._core.identity import content_of
+from hyperslab._core.info import Info, human_size
+from hyperslab._core.metadata import Metadata
+from hyperslab._elements.hdf5_types import Empty, is_text, noted
+from hyperslab._elements.ragged import Ragged
+from hyperslab._hdf5.array_views import Converted, Fields, Text, View
+from hyperslab._hdf5.convert import converted
+from hyperslab._hdf5.dims import Dimensions
+from hyperslab._hdf5.filters import filters_by_name, library_name, shown_name
+from hyperslab._hdf5.ids import DatasetID
+from hyperslab._hdf5.node import FileNode
+from hyperslab._hdf5.regions import read_region
+from hyperslab._hdf5.selections import Regions, chunks_of, has_blocks, without_blocks
+from hyperslab._hdf5.values import decoded, ragged, values
+from hyperslab._native import RegionReference
+from hyperslab._stores.store import Store
+from hyperslab.errors import ArgumentTypeError, DataTypeError, ReadOnlyError, UnsupportedError
+
+__all__ = ["FileArray", "VirtualSource"]
+
+
+class VirtualSource(NamedTuple):
+    """A part of a virtual dataset: some of its elements are some elements of another dataset."""
+
+    vspace: tuple[Any, ...]
+    """The elements: ``("all",)``, ``("slabs", [(start, stride, count, block), …])`` with one for each axis (a
+    count or block of ``None``: as many as there are), or ``("points", …)``, ``("blocks", …)``, ``("none",)``.
+    """
+    file_name: str
+    """The file of the other dataset; ``"."``: the same."""
+    dset_name: str
+    """Its path."""
+    src_space: tuple[Any, ...]
+    """Its elements."""
+
+
+if TYPE_CHECKING:
+    # Type checkers are told what `isinstance` says.
+    _Base = Array
+else:
+    _Base = AnyArray
+
+_NAMES = {1: "gzip", 4: "szip", 32000: "lzf"}
+# Those, shuffle, fletcher32 and scale-offset.
+_FILTERS = frozenset({*_NAMES, 2, 3, 6})
+
+
+def _without_objects(dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """One element of zeros, with ``None`` in the place of objects."""
+    made = np.empty(1, dtype)
+    for name in dtype.names or ():
+        kind = made[name].dtype
+        if kind.names:
+            made[name] = _without_objects(kind)
+        elif kind.kind != "O":
+            made[name] = np.zeros((), kind)
+    return made
+
+
+class FileArray(FileNode, _Base):  # type: ignore[misc]
+    """An array of an HDF5 or NetCDF file: a dataset or variable. Made by `hyperslab.open` and groups.
+
+    It is read as any `Array`. What HDF5 has and Zarr has not is as in h5py: text of variable length is read
+    as `bytes` (`asstr` decodes), sequences of variable length as arrays in an array of objects, references as
+    `Reference`; members of structures by name (``array["a"]``).
+
+    Examples
+    --------
+    >>> import h5py, hyperslab as hs, tempfile
+    >>> path = tempfile.mkdtemp() + "/example.h5"
+    >>> with h5py.File(path, "w") as file:
+    ...     _ = file.create_dataset("t", data=[1.5, 2.5, 3.5], chunks=(2,), compression="gzip")
+    ...     file["names"] = ["Rhône", "Rhein"]
+    >>> file = hs.open(path)
+    >>> file["t"][1:], file["t"].chunks, file["t"].compression
+    (array([2.5, 3.5]), (2,), 'gzip')
+    >>> file["names"][0], file["names"].asstr()[0]
+    (b'Rh\\xc3\\xb4ne', 'Rhône')
+    """
+
+    @Once
+    def _of_objects(self) -> _native.ElementHandle | None:
+        """What elements are of which Python makes objects; ``None``: the engine makes them."""
+        return None if self._is_vlen else self._objects
+
+    @Once
+    def _facts(self) -> dict[str, Any]:
+        return self._file_facts()
+
+    # ---- what it is
+
+    @property
+    def _is_null(self) -> bool:
+        return bool(self._facts["null"])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements per axis; ``None``: it has no elements and no shape."""
+        found = super().shape
+        return None if found == (0,) and self._is_null else found  # type: ignore[return-value]
+
+    @property
+    def size(self) -> int:
+        """Number of elements; ``None``: it has no elements and no shape."""
+        return None if self.shape is None else super().size  # pyright: ignore[reportReturnType]
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape or ())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return (self.size or 0) * self.dtype.itemsize
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Elements of a chunk per axis; ``None``: it is not cut into chunks."""
+        return self._facts["chunks"]  # type: ignore[no-any-return]
+
+    @property
+    def maxshape(self) -> tuple[int | None, ...] | None:
+        """The most elements that there may be per axis; ``None`` for an axis: no limit."""
+        return None if self._is_null else self._facts["maxshape"]
+
+    @property
+    def fill_value(self) -> Any:
+        """What elements never written hold; zero where the file says nothing, ``None`` for sequences and
+        references.
+        """
+        dtype = self.dtype
+        if dtype.subdtype is None and dtype.kind != "O" and not (dtype.names and self._of_objects):
+            fill = self._fill
+            return np.zeros((), dtype)[()] if fill is None else np.frombuffer(fill, dtype)[0]
+        if dtype.subdtype is not None:
+            fill = self._fill
+            base, shape = dtype.subdtype
+            whole = self._of_objects is None and fill is not None
+            return np.frombuffer(fill, base).reshape(shape) if whole and fill else np.zeros(shape, base)
+        if dtype.kind == "O":
+            fill, element = self._fill, self._objects
+            if not is_text(dtype) or fill is None or element is None:
+                return b"" if is_text(dtype) else None
+            return values(element, np.frombuffer(fill, f"V{element.size}"))[0]
+        return _without_objects(dtype)[0]
+
+    @property
+    def fillvalue(self) -> Any:
+        """h5py's name of `fill_value`."""
+        return self.fill_value
+
+    @property
+    def filter_ids(self) -> tuple[int, ...]:
+        """Numbers of the filters that chunks go through, in the order of writing."""
+        return tuple(number for number, _, _ in self._facts["filters"])
+
+    @property
+    def filter_names(self) -> tuple[str, ...]:
+        """Names of the filters, as they are stored, or as the HDF5 library has them."""
+        return tuple(name or library_name(number) for number, name, _ in self._facts["filters"])
+
+    @property
+    def _filters(self) -> dict[str, Any]:
+        """Names and settings of the filters, as kerchunk asks h5py for them."""
+        return filters_by_name(self._facts["filters"])
+
+    def _filter(self, number: int) -> tuple[int, ...] | None:
+        for found, _, parameters in self._facts["filters"]:
+            if found == number:
+                return tuple(parameters)
+        return None
+
+    @property
+    def compression(self) -> str | None:
+        """``"gzip"``, ``"lzf"``, ``"szip"``, ``"unknown"`` (to h5py; `filter_ids` says which) or ``None``."""
+        for number, name in _NAMES.items():
+            if number in self.filter_ids:
+                return name
+        return "unknown" if set(self.filter_ids) - _FILTERS else None
+
+    @property
+    def compression_opts(self) -> Any:
+        """gzip's level; szip's method and pixels per block."""
+        name = self.compression
+        if name == "gzip":
+            parameters = self._filter(1)
+            return parameters[0] if parameters else None
+        if name == "szip":
+            options = self._filter(4) or (0, 0)
+            return ("ec" if options[0] & 4 else "nn", options[1])
+        return None
+
+    @property
+    def shuffle(self) -> bool:
+        """Whether bytes of elements are shuffled before they are compressed."""
+        return 2 in self.filter_ids
+
+    @property
+    def fletcher32(self) -> bool:
+        """Whether chunks have checksums."""
+        return 3 in self.filter_ids
+
+    @property
+    def scaleoffset(self) -> int | None:
+        """The digits or bits that the scale-offset filter keeps; ``None``: there is none."""
+        parameters = self._filter(6)
+        return parameters[1] if parameters else None
+
+    @property
+    def filters(self) -> tuple[Any, ...]:
+        """The filters that chunks go through, in the order of writing: dictionaries of ``id``, ``name`` and
+        ``parameters``.
+        """
+        return tuple(
+            {"id": number, "name": name, "parameters": tuple(parameters)}
+            for number, name, parameters in self._facts["filters"]
+        )
+
+    @property
+    def serializer(self) -> None:
+        """A matter of Zarr."""
+        return None
+
+    @property
+    def compressors(self) -> tuple[Any, ...]:
+        """A matter of Zarr: see `filters`."""
+        return ()
+
+    @property
+    def external(self) -> list[tuple[str, int, int]] | None:
+        """Other files that hold the elements: names, offsets and bytes; ``None``: there are none."""
+        unlimited = 2**64 - 1
+        found = self._facts["external"]
+        return [(name, at, unlimited if n is None else n) for name, at, n in found] or None
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether it is made of parts of other datasets."""
+        return bool(self._facts["virtual"])
+
+    def virtual_sources(self) -> list[VirtualSource]:
+        """What it is made of, if it `is_virtual`; raises `RuntimeError` if not."""
+        if not self.is_virtual:
+            raise RuntimeError("Not a virtual dataset")
+        return [VirtualSource(*source) for source in self._virtual_sources()]
+
+    @property
+    def is_scale(self) -> bool:
+        """Whether it is a dimension scale."""
+        return self.attrs.get("CLASS", b"") in (b"DIMENSION_SCALE", "DIMENSION_SCALE")
+
+    @property
+    def dims(self) -> Dimensions:
+        """Labels and dimension scales of the axes."""
+        return Dimensions(self)
+
+    @property
+    def metadata(self) -> Metadata:  # type: ignore[override]
+        """What the file says of it."""
+        fill = self.fill_value if self._has_dtype else None
+        facts = {"shape": self.shape, "dtype": self._shown_dtype, "fill_value": fill, **self._facts}
+        return Metadata({**facts, "attributes": self.attrs.shown()})
+
+    @property
+    def _shown_dtype(self) -> Any:
+        try:
+            return self.dtype
+        except DataTypeError as error:
+            # Of elements that NumPy does not have there is nothing to read, but much to see.
+            return f"({error})"
+
+    @property
+    def _has_dtype(self) -> bool:
+        return isinstance(self._shown_dtype, np.dtype)
+
+    @property
+    def order(self) -> Any:
+        """Always ``"C"``."""
+        return "C"
+
+    @property
+    def nchunks(self) -> int:
+        """Number of chunks, stored or not; 1 where it is not cut into chunks."""
+        return 1 if self.chunks is None else math.prod(self.cdata_shape)
+
+    @property
+    def nchunks_initialized(self) -> int:
+        """Number of chunks that are stored."""
+        return self._stored()[0]
+
+    def nbytes_stored(self) -> int:
+        """Bytes of all stored chunks."""
+        return self._stored()[1]
+
+    def _array_facts(self) -> dict[str, Any]:
+        names = [shown_name(number, name) for number, name, _ in self._facts["filters"]]
+        facts = {
+            "Type": "Array",
+            "Format": self._store._native.file_format,
+            "Data type": self._shown_dtype,
+            "Fill value": self.fill_value if self._has_dtype else None,
+            "Shape": self.shape,
+            "Largest shape": self.maxshape,
+            "Chunk shape": self.chunks,
+            "Read-only": True,
+            "Store type": type(self._store).__name__,
+            "Filters": ", ".join(names) or "none",
+        }
+        if self._has_dtype:
+            facts["No. bytes"] = f"{self.nbytes} ({human_size(self.nbytes)})"
+        names_of_axes = self.dimension_names
+        if names_of_axes is not None:
+            facts["Dimension names"] = names_of_axes
+        return facts
+
+    @property
+    def info(self) -> Info:
+        """What it is, one fact per line."""
+        return Info(self._array_facts())
+
+    def info_complete(self) -> Info:
+        """`info`, and what is stored."""
+        chunks, stored = self._stored()
+        facts = self._array_facts()
+        facts["No. bytes stored"] = f"{stored} ({human_size(stored)})"
+        facts["Storage ratio"] = f"{self.nbytes / stored:.1f}" if stored and self._has_dtype else "-"
+        facts["Chunks Initialized"] = f"{chunks} of {self.nchunks}"
+        return Info(facts)
+
+    # ---- reading
+
+    def _is_whole_scalar(self, selection: Any) -> bool:
+        """Whether the result has no axes, and is an array all the same: as in h5py, ``array[...]``, not
+        ``array[()]``.
+        """
+        if isinstance(selection, tuple):
+            return len(selection) == 1 and selection[0] is Ellipsis and self.shape == ()
+        return selection is Ellipsis and self.shape == ()
+
+    def _nothing(self, selection: Any) -> Empty:
+        if selection is not Ellipsis and selection != ():
+            raise ValueError("Empty datasets cannot be sliced")
+        return Empty(self.dtype)
+
+    def _members(self, selection: tuple[Any, ...]) -> Any:
+        """``array["a", 0:3]``: names of members, and an index."""
+        names = [part for part in selection if isinstance(part, str)]
+        index = tuple(part for part in selection if not isinstance(part, str))
+        return self.fields(names[0] if len(names) == 1 else names)[index or (() if self.shape == () else ...)]
+
+    def _read_objects(self, selection: Any, encoding: tuple[str, str] | None = None) -> Any:
+        if isinstance(selection, RegionReference):
+            return read_region(self, selection)
+        parts = selection if isinstance(selection, tuple) else (selection,)
+        if any(isinstance(part, str) for part in parts):
+            return self._members(parts)
+        if self._is_null:
+            return self._nothing(selection)
+        if self.shape == ():
+            made = self.read(selection)
+            return made if self._is_whole_scalar(selection) else made[()]
+        if has_blocks(parts):
+            return self.get_orthogonal_selection(without_blocks(parts, self.shape))
+        if self._of_objects is None:
+            return super().__getitem__(selection)
+        return values(self._of_objects, self._raw(selection))[()]
+
+    def _get(
+        self, meaning: _native._Meaning, selection: Any, out: Any = None, threads: int | None = None
+    ) -> Any:
+        if self._of_objects is None:
+            return super()._get(meaning, selection, out, threads)
+        made = values(self._of_objects, self._raw(selection, meaning))
+        if out is None:
+            return made[()]
+        out[...] = made
+        return out
+
+    def _decoded(self, selection: Any, encoding: str, errors: str) -> Any:
+        if self.dtype.kind == "S":
+            return decoded(self[selection], encoding, errors)
+        found = self._text(selection, encoding, errors)
+        return np.asarray(found, object) if self._is_whole_scalar(selection) else found
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError("copy=False: memory allocation cannot be avoided on read")
+        if dtype is None:
+            return self.read()
+        wanted = np.dtype(dtype)
+        if wanted.kind == "T":
+            return np.asarray(self.astype(wanted)[...])
+        return converted(self.read(), wanted, self.dtype)
+
+    def read(
+        self,
+        selection: Any = None,
+        out: Any = None,
+        threads: int | None = None,
+        verify: bool | None = None,
+        *,
+        masked: bool = False,
+    ) -> npt.NDArray[Any]:
+        """Read a selection into a new array or into memory of the caller; see `Array.read`."""
+        if self._is_null:
+            raise ValueError(f"array '{self.name}' has no elements and no shape: nothing can be read")
+        if self._of_objects is None:
+            return super().read(selection, out, threads, verify, masked=masked)
+        if masked:
+            raise ArgumentTypeError(f"array '{self.name}': values that are Python objects are not masked")
+        raw = self._raw(selection, None, threads, verify)
+        made: npt.NDArray[Any] = values(self._of_objects, raw)
+        if out is None:
+            return made
+        if not isinstance(out, np.ndarray) or out.shape != made.shape:
+            raise UnsupportedError("out is a NumPy array of the selection's shape, where values are objects")
+        out[...] = made
+        return out
+
+    def read_ragged(
+        self, selection: Any = None, *, threads: int | None = None, verify: bool | None = None
+    ) -> Ragged:
+        """Read elements of variable length as they are in memory: offsets and values; see
+        `Array.read_ragged`. What sequences hold may be of variable length, too.
+        """
+        if self._of_objects is None:
+            return super().read_ragged(selection, threads=threads, verify=verify)
+        if self._is_null:
+            raise ValueError(f"array '{self.name}' has no elements and no shape: nothing can be read")
+        return ragged(self._of_objects, self._raw(selection, None, threads, verify))
+
+    def asstr(self, encoding: str | None = None, errors: str = "strict") -> Text:
+        """The array, of which text is read as `str`.
+
+        Parameters
+        ----------
+        encoding : str, optional
+            Default: UTF-8 or ASCII, as the file says.
+        errors : str, default "strict"
+            As in `bytes.decode`.
+
+        Raises
+        ------
+        TypeError
+            Where elements are not text.
+        """
+        dtype = self.dtype
+        if dtype.kind != "S" and not is_text(dtype):
+            raise TypeError("dset.asstr() can only be used on datasets with an HDF5 string datatype")
+        if encoding is None:
+            is_ascii = noted(dtype, "vlen") is bytes or noted(dtype, "h5py_encoding") == "ascii"
+            encoding = "ascii" if is_ascii else "utf-8"
+        return Text(self, encoding, errors)
+
+    def astype(self, dtype: npt.DTypeLike) -> View:
+        """The array, read as another type. ``"T"``: text, as NumPy's ``StringDType``."""
+        wanted = np.dtype(dtype)
+        if wanted.kind == "T" and self.dtype.kind != "S" and not is_text(self.dtype):
+            raise TypeError(
+                f"dset.astype({wanted}) can only be used on datasets with an HDF5 string datatype"
+            )
+        return Converted(self, wanted)
+
+    _reads_fields = False
+
+    def fields(self, names: str | Sequence[str]) -> Fields:  # type: ignore[override]
+        """The array, of which only some members of its structures are read."""
+        return Fields(self, names)
+
+    def chunk_index(self) -> npt.NDArray[Any]:
+        """Where the stored chunks are.
+
+        Returns
+        -------
+        numpy.ndarray
+            One record for each, in C order of the chunks: ``number`` (`numpy.unravel_index` over
+            ``cdata_shape`` gives its place in the grid), ``offset`` in the file, ``size`` in bytes, and
+            ``filter_mask`` (bit i: the i-th filter was left out).
+
+        Examples
+        --------
+        >>> import h5py, hyperslab as hs, os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "a.h5")
+        >>> with h5py.File(path, "w") as file:
+        ...     file["a"] = file.create_dataset("b", data=[1, 2, 3], chunks=(2,), dtype="i4")
+        >>> hs.open(path)["b"].chunk_index()["size"]
+        array([8, 8], dtype=uint64)
+        """
+        columns = self._chunk_columns()
+        if columns is None:
+            raise TypeError("Chunked dataset required")
+        fields = [("number", "u8"), ("offset", "u8"), ("size", "u8"), ("filter_mask", "u4")]
+        index: npt.NDArray[Any] = np.empty(len(columns[0]), fields)
+        for (name, _), column in zip(fields, columns, strict=True):
+            index[name] = column
+        return index
+
+    def iter_chunks(self, sel: Any = None) -> Iterator[tuple[slice, ...]]:
+        """The selections that its chunks are.
+
+        Parameters
+        ----------
+        sel : int, slice or tuple of them, optional
+            Only what is in this region.
+        """
+        return chunks_of(self, sel)
+
+    def read_direct(self, dest: npt.NDArray[Any], source_sel: Any = None, dest_sel: Any = None) -> None:
+        """Read into an array, or a part of it; elements are converted to its type.
+
+        Parameters
+        ----------
+        dest : numpy.ndarray
+        source_sel, dest_sel : index, optional
+            What to read, and where to put it; by default everything.
+        """
+        if self._is_null:
+            raise TypeError("Empty datasets have no numpy representation")
+        into = dest if dest_sel is None else dest[dest_sel]
+        blocks = has_blocks(source_sel)
+        shares = not blocks and isinstance(into, np.ndarray) and np.may_share_memory(into, dest)
+        if shares and into.dtype == self.dtype and self._of_objects is None and dest_sel is None:
+            wanted = self.shape if source_sel is None else self.lazy[source_sel].shape
+            if wanted == into.shape:
+                self.read(source_sel, out=into)
+                return
+        read = self[source_sel] if blocks else self.read(source_sel)
+        found = converted(read, dest.dtype, self.dtype)
+        target = np.shape(into)
+        if found.shape != target and [n for n in found.shape if n != 1] == [n for n in target if n != 1]:
+            found = found.reshape(target)
+        try:
+            dest[... if dest_sel is None else dest_sel] = found
+        except ValueError:
+            raise ArgumentTypeError(f"Can't broadcast {np.shape(found)} -> {target}") from None
+
+    @property
+    def regionref(self) -> Regions:
+        """``array.regionref[selection]``: a reference to these elements."""
+        return Regions(self)
+
+    @property
+    def id(self) -> DatasetID:
+        """What h5py's low-level functions know of it: where chunks are, space, type, creation properties."""
+        return DatasetID(self)
+
+    def stream(
+        self,
+        axis: int = 0,
+        *,
+        start: int | None = None,
+        stop: int | None = None,
+        ahead: int | str | None = None,
+    ) -> Any:
+        """Iterate over one axis while other threads read what comes next; see `Array.stream`."""
+        rows = super().stream(axis, start=start, stop=stop, ahead=ahead)
+        element = self._of_objects
+        if element is None:
+            return rows
+        return ((index, values(element, np.asarray(row))[()]) for index, row in rows)
+
+    def _refused(self, *_: Any, **__: Any) -> NoReturn:
+        raise ReadOnlyError(f"array '{self.name}': HDF5 files are read only so far")
+
+    write_direct = make_scale = _refused
+
+    def flush(self) -> None:
+        """Nothing: the file is read only."""
+
+    # ---- what Python asks
+
+    def len(self) -> int:
+        """Elements along the first axis."""
+        if not self.shape:
+            raise TypeError("Attempt to take len() of scalar dataset")
+        return self.shape[0]
+
+    def __len__(self) -> int:
+        return self.len()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FileArray):
+            return NotImplemented
+        return self._store == other._store and self._facts["address"] == other._facts["address"]
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash((self._store.url, self._facts["address"]))
+
+    def with_config(self, config: Mapping[str, Any]) -> Array:
+        """The same array with settings of its own; see `Array.with_config`."""
+        if parse_config(config) != ArrayConfig():
+            raise UnsupportedError("config: an array of an HDF5 or NetCDF file has no setting but 'cache'")
+        return FileArray(self._handle, self._store, None, parse_cache(config, self._cache))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen_array, (self._store, self.path, self._cache)
+
+    def __dask_tokenize__(self) -> tuple[str, ...]:
+        return "hyperslab.Array", self._store.url, self.path, *content_of(self)
+
+    def _repr_html_(self) -> str:
+        from hyperslab._display.html import array_html
+
+        if not self:
+            return f"<pre>{html.escape(repr(self))}</pre>"
+        title = f"Array {self._store.url}{self.name}"
+        return array_html(title, self._array_facts(), self.shape or (), self.chunks or self.shape or ())
+
+
+# To users it is an array as any other; it has no members that only Zarr has.
+Array.register(FileArray)
+
+
+def _reopen_array(store: Store, path: str, cache: Cache | None) -> FileArray:
+    """An unpickled array."""
+    return FileArray(_native.ArrayHandle.deferred(store._native, path, None), store, None, cache)

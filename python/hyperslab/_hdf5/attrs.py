@@ -1,0 +1,124 @@
+"""Attributes of HDF5: a mapping that is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+
+from hyperslab import _native
+from hyperslab._hdf5.ids import AttrID
+from hyperslab._hdf5.mapping_views import Items, Keys, Values
+from hyperslab._hdf5.values import attribute_value
+from hyperslab.errors import ReadOnlyError, UnsupportedError
+
+__all__ = ["FileAttributes"]
+
+
+class _Node(Protocol):
+    def _file_attributes(self) -> list[_native.AttributeHandle]: ...
+
+
+class FileAttributes(Mapping[str, Any]):
+    """The attributes of a group, array or committed datatype of an HDF5 or NetCDF file.
+
+    Values are as in h5py: NumPy scalars and arrays, `str` for text, arrays of `str` for arrays of text of
+    variable length, `Empty` for what has no value.
+    """
+
+    def __init__(self, node: _Node, file: _native.StoreHandle, kept: dict[str, Any]) -> None:
+        # A node does not keep its attributes, which refer to it, but what was read: ``kept`` is the
+        # node's own dictionary. In a circle the file would stay open until the collector runs.
+        self._node, self._file, self._kept = node, file, kept
+
+    def _all(self) -> dict[str, _native.AttributeHandle]:
+        self._file.check_open()
+        found: dict[str, _native.AttributeHandle] | None = self._kept.get("_read_attributes")
+        if found is None:
+            found = {attribute.name: attribute for attribute in self._node._file_attributes()}
+            self._kept["_read_attributes"] = found
+        return found
+
+    def _found(self, name: str | bytes) -> _native.AttributeHandle:
+        if isinstance(name, bytes):
+            name = name.decode("utf-8", "surrogateescape")
+        elif not isinstance(name, str):
+            raise TypeError(f"A name should be string or bytes, not {type(name)}")
+        try:
+            return self._all()[name]
+        except KeyError:
+            raise KeyError(f"Unable to open attribute (can't locate attribute: {name!r})") from None
+
+    def __getitem__(self, name: str | bytes) -> Any:
+        return attribute_value(self._found(name))
+
+    def get_id(self, name: str | bytes) -> AttrID:
+        """Element type and extent of an attribute: ``dtype``, ``shape``."""
+        found = self._found(name)
+        element = found.element
+        if element is None:
+            dtype = np.dtype(f"S{len(found.text)}") if found.text else np.dtype(found.dtype)
+        else:
+            dtype = element.dtype
+        return AttrID(found.name, dtype, found.shape)
+
+    def keys(self) -> Keys:
+        """The names."""
+        return Keys(self)
+
+    def values(self) -> Values:
+        """The values."""
+        return Values(self)
+
+    def items(self) -> Items:
+        """Names and values."""
+        return Items(self)
+
+    def _each(self) -> Iterator[tuple[str, Any]]:
+        return ((name, self[name]) for name in self)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self._all()))
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __contains__(self, name: object) -> bool:
+        if isinstance(name, bytes):
+            name = name.decode("utf-8", "surrogateescape")
+        return name in self._all()
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        raise ReadOnlyError(f"attribute {name!r}: files of HDF5 and NetCDF are read only so far")
+
+    def __delitem__(self, name: str) -> None:
+        raise ReadOnlyError(f"attribute {name!r}: files of HDF5 and NetCDF are read only so far")
+
+    def _refused(self, *_: Any, **__: Any) -> NoReturn:
+        raise ReadOnlyError("attributes: files of HDF5 and NetCDF are read only so far")
+
+    put = update = create = modify = pop = popitem = clear = setdefault = _refused
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
+
+    def asdict(self) -> dict[str, Any]:
+        """All attributes, as a dictionary."""
+        return dict(self)
+
+    def shown(self) -> dict[str, Any]:
+        """All attributes; of those that cannot be read ``{"unsupported": why}``."""
+        found = {}
+        for name in self:
+            try:
+                found[name] = self[name]
+            except UnsupportedError as error:
+                found[name] = {"unsupported": str(error)}
+        return found
+
+    def __repr__(self) -> str:
+        return f"FileAttributes({list(self)!r})" if self._file.is_open else "FileAttributes(of a closed file)"

@@ -1,0 +1,82 @@
+"""Labels and dimension scales of the axes of HDF5 datasets, as in h5py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hyperslab._hdf5.array import FileArray
+
+__all__ = ["Dimension", "Dimensions"]
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
+
+
+class Dimension:
+    """One axis: a mapping from names to the dimension scales that describe it."""
+
+    def __init__(self, array: FileArray, axis: int) -> None:
+        self._array, self._axis = array, axis
+
+    @property
+    def label(self) -> str:
+        """Its label; empty where it has none."""
+        labels = self._array.attrs.get("DIMENSION_LABELS")
+        return "" if labels is None else _text(labels[self._axis])
+
+    def values(self) -> list[Any]:
+        """The scales."""
+        scales = self._array.attrs.get("DIMENSION_LIST")
+        if scales is None:
+            return []
+        file = self._array.file
+        return [file[reference] for reference in scales[self._axis]]
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Names and scales. Names are the scales' own, often empty."""
+        return [(_text(scale.attrs.get("NAME", "")), scale) for scale in self.values()]
+
+    def keys(self) -> list[str]:
+        """The names of the scales."""
+        return [name for name, _ in self.items()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.values())
+
+    def __getitem__(self, item: int | str) -> Any:
+        if isinstance(item, int):
+            return self.values()[item]
+        for name, scale in self.items():
+            if name == item:
+                return scale
+        raise KeyError(item)
+
+    def __repr__(self) -> str:
+        return f'<"{self.label}" dimension {self._axis} of {self._array.name}>'
+
+
+class Dimensions:
+    """All axes of an array."""
+
+    def __init__(self, array: FileArray) -> None:
+        self._array = array
+
+    def __getitem__(self, axis: int) -> Dimension:
+        if not 0 <= axis < len(self):
+            raise IndexError("Index out of range")
+        return Dimension(self._array, axis)
+
+    def __len__(self) -> int:
+        return self._array.ndim
+
+    def __iter__(self) -> Iterator[Dimension]:
+        return (Dimension(self._array, axis) for axis in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<Dimensions of {self._array.name}>"

@@ -1,0 +1,153 @@
+"""Data types by which h5py says what NumPy cannot: text and sequences of variable length, enumerations,
+references. What it is stands in the metadata of the type, under h5py's names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperslab._elements.hdf5_types import noted
+from hyperslab._native import Reference, RegionReference
+from hyperslab.errors import ArgumentTypeError, InvalidArgumentError
+
+__all__ = [
+    "StringInfo",
+    "check_dtype",
+    "check_enum_dtype",
+    "check_opaque_dtype",
+    "check_ref_dtype",
+    "check_string_dtype",
+    "check_vlen_dtype",
+    "enum_dtype",
+    "opaque_dtype",
+    "ref_dtype",
+    "regionref_dtype",
+    "special_dtype",
+    "string_dtype",
+    "vlen_dtype",
+]
+
+_Dtype = np.dtype[Any]
+
+
+class StringInfo(NamedTuple):
+    """What `check_string_dtype` finds."""
+
+    encoding: str
+    """``"utf-8"`` or ``"ascii"``."""
+    length: int | None
+    """Bytes of each text; ``None``: they have their own length."""
+
+
+def _noting(kind: npt.DTypeLike, **metadata: Any) -> _Dtype:
+    return np.dtype(kind, metadata=metadata)
+
+
+ref_dtype: _Dtype = _noting("O", ref=Reference)
+"""References to objects."""
+regionref_dtype: _Dtype = _noting("O", ref=RegionReference)
+"""References to elements of datasets."""
+
+
+def string_dtype(encoding: str = "utf-8", length: int | None = None) -> _Dtype:
+    """Text of ``length`` bytes, or of variable length."""
+    encoding = encoding.lower().replace("_", "-")
+    encoding = "utf-8" if encoding == "utf8" else encoding
+    if encoding not in ("ascii", "utf-8"):
+        raise InvalidArgumentError(f"Invalid encoding ({encoding!r}); 'utf-8' or 'ascii' allowed")
+    if length is None:
+        return _noting("O", vlen=str if encoding == "utf-8" else bytes)
+    if isinstance(length, (int, np.integer)):
+        return _noting(f"S{length}", h5py_encoding=encoding)
+    raise ArgumentTypeError(f"length must be integer or None (got {length!r})")
+
+
+def vlen_dtype(basetype: npt.DTypeLike) -> _Dtype:
+    """Sequences of variable length."""
+    return _noting("O", vlen=basetype)
+
+
+def enum_dtype(values_dict: Mapping[str, int], basetype: npt.DTypeLike = np.uint8) -> _Dtype:
+    """Integers that have names."""
+    kind = np.dtype(basetype)
+    if kind.kind not in "iu":
+        raise ArgumentTypeError("Only integers can be used as enums")
+    return _noting(kind, enum=dict(values_dict))
+
+
+def opaque_dtype(np_dtype: npt.DTypeLike) -> _Dtype:
+    """Elements that are stored as bytes without meaning: dates."""
+    kind = np.dtype(np_dtype)
+    if kind.kind == "O" or kind.names is not None or kind.subdtype is not None:
+        raise ArgumentTypeError(f"elements of type {kind} cannot be opaque")
+    return _noting(kind, h5py_opaque=True)
+
+
+def check_string_dtype(dt: _Dtype) -> StringInfo | None:
+    """Encoding and length of text; ``None``: it is none."""
+    kind = noted(dt, "vlen")
+    if kind is str:
+        return StringInfo("utf-8", None)
+    if kind is bytes:
+        return StringInfo("ascii", None)
+    if dt.kind == "S":
+        return StringInfo(noted(dt, "h5py_encoding") or "ascii", dt.itemsize)
+    return None
+
+
+def check_vlen_dtype(dt: _Dtype) -> Any:
+    """The type of what sequences of variable length hold; ``None``: they are none."""
+    return noted(dt, "vlen")
+
+
+def check_enum_dtype(dt: _Dtype) -> dict[str, int] | None:
+    """Names and values of an enumeration; ``None``: it is none."""
+    found: dict[str, int] | None = noted(dt, "enum")
+    return found
+
+
+def check_ref_dtype(dt: _Dtype) -> type | None:
+    """`Reference` or `RegionReference`; ``None``: neither."""
+    found: type | None = noted(dt, "ref")
+    return found
+
+
+def check_opaque_dtype(dt: _Dtype) -> bool:
+    """Whether elements are stored as bytes without meaning."""
+    return bool(noted(dt, "h5py_opaque"))
+
+
+def special_dtype(**kwds: Any) -> _Dtype:
+    """The older way to say `vlen_dtype`, `enum_dtype` and `ref_dtype`: ``vlen=``, ``enum=``, ``ref=``."""
+    if len(kwds) != 1:
+        raise ArgumentTypeError("Exactly one keyword may be provided")
+    name, value = kwds.popitem()
+    if name == "vlen":
+        return (
+            string_dtype("utf-8" if value is str else "ascii") if value in (str, bytes) else vlen_dtype(value)
+        )
+    if name == "enum":
+        try:
+            basetype, values = value
+        except (TypeError, ValueError):
+            raise ArgumentTypeError("Enums must be created from a 2-tuple (basetype, values_dict)") from None
+        return enum_dtype(values, basetype)
+    if name == "ref":
+        if value not in (Reference, RegionReference):
+            raise InvalidArgumentError("Ref class must be Reference or RegionReference")
+        return ref_dtype if value is Reference else regionref_dtype
+    raise ArgumentTypeError(f'Unknown special type "{name}"')
+
+
+def check_dtype(**kwds: Any) -> Any:
+    """The older way to say `check_vlen_dtype`, `check_enum_dtype` and `check_ref_dtype`."""
+    if len(kwds) != 1:
+        raise ArgumentTypeError("Exactly one keyword may be provided")
+    name, dt = kwds.popitem()
+    if name not in ("vlen", "enum", "ref"):
+        return None
+    return noted(dt, name)

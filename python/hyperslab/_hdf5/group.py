@@ -1,0 +1,462 @@
+"""Groups of HDF5 and NetCDF files, with h5py's habits beside those of `Group`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from hyperslab import _native
+from hyperslab._base.kin import Kin
+from hyperslab._core.array import Array
+from hyperslab._core.cache import Cache
+from hyperslab._core.group import Group
+from hyperslab._core.group_common import AnyGroup
+from hyperslab._core.identity import content_of
+from hyperslab._core.info import Info
+from hyperslab._core.metadata import Metadata
+from hyperslab._hdf5.array import FileArray
+from hyperslab._hdf5.attrs import FileAttributes
+from hyperslab._hdf5.ids import TypeID
+from hyperslab._hdf5.links import ExternalLink, HardLink, SoftLink, UserLink, link_of
+from hyperslab._hdf5.mapping_views import Items, Keys, Values
+from hyperslab._hdf5.node import FileNode
+from hyperslab._native import Reference
+from hyperslab._stores.store import FileStore, Store
+from hyperslab.errors import (
+    ArgumentTypeError,
+    ExternalFileError,
+    MetadataValidationError,
+    NodeNotFoundError,
+    ReadOnlyError,
+    UnclosedFileError,
+    UnsupportedError,
+)
+
+__all__ = ["Datatype", "FileGroup"]
+
+
+if TYPE_CHECKING:
+    # Type checkers are told what `isinstance` says.
+    _Base = Group
+else:
+    _Base = AnyGroup
+
+# What goes wrong with a link that leads nowhere, out of bounds, or to what cannot be opened.
+_NOWHERE = (ExternalFileError, UnsupportedError, MetadataValidationError, UnclosedFileError)
+
+
+class Datatype(Kin):
+    """A committed datatype: an element type that has a name and attributes of its own in an HDF5 file."""
+
+    def __init__(self, handle: _native.DatatypeHandle) -> None:
+        self._handle = handle
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The element type."""
+        return self._handle.element.dtype
+
+    @property
+    def name(self) -> str:
+        """``/`` and the path in the file."""
+        return f"/{self._handle.path}"
+
+    @property
+    def attrs(self) -> FileAttributes:
+        """Its attributes."""
+        return FileAttributes(self._handle, self._handle.file, self.__dict__)
+
+    @property
+    def file(self) -> FileGroup:
+        """The root group of the file."""
+        from hyperslab._hdf5.file import file_of
+
+        return file_of(FileStore._of(self._handle.file))
+
+    @property
+    def parent(self) -> Any:
+        """The group that it is in."""
+        return self.file[self.name.rpartition("/")[0] or "/"]
+
+    @property
+    def id(self) -> TypeID:
+        """What h5py's low-level functions know of the element type."""
+        return TypeID(self.dtype)
+
+    @property
+    def ref(self) -> Reference:
+        """A reference to it."""
+        found: Reference = self._handle._reference()
+        return found
+
+    def __bool__(self) -> bool:
+        """Whether its file is open."""
+        return self._handle.file.is_open
+
+    def _place(self) -> tuple[str, int]:
+        return self._handle.file.url, self._handle.address
+
+    def __eq__(self, other: object) -> bool:
+        return self._place() == other._place() if isinstance(other, Datatype) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._place())
+
+    def __repr__(self) -> str:
+        return f"<Datatype {self.name} {self.dtype}>"
+
+
+Link = HardLink | SoftLink | ExternalLink | UserLink
+# Kind, address, path and file.
+_Link = tuple[str, int, str, str]
+
+
+class FileGroup(FileNode, _Base):  # type: ignore[misc]
+    """A group of an HDF5 or NetCDF file. Made by `hyperslab.open` and groups.
+
+    A mapping from names to arrays, groups and committed datatypes, which follows links:
+    ``group["ocean/sst"]``. Names of links that lead nowhere are in it too: `get`, `items` and `values` have
+    ``None`` for them, ``group[name]`` raises `KeyError`.
+    ``group[reference]`` is what a `Reference` refers to.
+
+    Examples
+    --------
+    >>> import h5py, hyperslab as hs, tempfile
+    >>> path = tempfile.mkdtemp() + "/example.h5"
+    >>> with h5py.File(path, "w") as file:
+    ...     file["ocean/sst"] = [1.5, 2.5]
+    ...     file["ocean"].attrs["title"] = "an ocean"
+    ...     file["same"] = h5py.SoftLink("/ocean/sst")
+    >>> file = hs.open(path)
+    >>> list(file), file["same"].shape, file["ocean"].attrs["title"]
+    (['ocean', 'same'], (2,), 'an ocean')
+    >>> file.get("same", getlink=True)
+    <SoftLink to "/ocean/sst">
+    """
+
+    def _node(self, handle: Any) -> Any:
+        if isinstance(handle, _native.DatatypeHandle):
+            return Datatype(handle)._as_kin()
+        store = self._store
+        # Behind an external link is another file.
+        if not store._native.is_file_of(handle):
+            store = FileStore._of(handle.file)
+        if isinstance(handle, _native.ArrayHandle):
+            return FileArray(handle, store, None, self._cache)._as_kin()
+        return FileGroup(handle, store, self._cache)
+
+    # ---- what it is
+
+    @property
+    def metadata(self) -> Metadata:  # type: ignore[override]
+        """Kind and attributes."""
+        return Metadata({"node_type": "group", "attributes": self.attrs.shown()})
+
+    @property
+    def info(self) -> Info:
+        """What it is, one fact per line."""
+        return Info(
+            {
+                "Name": self.name,
+                "Type": "Group",
+                "Format": self._store._native.file_format,
+                "Read-only": True,
+                "Store type": type(self._store).__name__,
+            }
+        )
+
+    def phony_dimensions(self) -> dict[str, tuple[str, ...]]:
+        """Names for axes that have none, as netCDF gives them when it reads an HDF5 file: ``phony_dim_0``, …
+
+        They depend on all that is in the file, so that they are not those of `Array.dimension_names`.
+
+        Returns
+        -------
+        dict[str, tuple[str, ...]]
+            For each array in the file without dimensions its `name` and those of its axes: axes of the same
+            length in one group share a name, but not within one array.
+
+        Examples
+        --------
+        >>> import h5py, hyperslab as hs, tempfile
+        >>> path = tempfile.mkdtemp() + "/example.h5"
+        >>> with h5py.File(path, "w") as file:
+        ...     file["a"], file["b"] = [1, 2, 3], [[1, 2, 3], [4, 5, 6]]
+        >>> hs.open(path).phony_dimensions()
+        {'/a': ('phony_dim_0',), '/b': ('phony_dim_1', 'phony_dim_0')}
+        """
+        return {f"/{path}": tuple(names) for path, names in self._phony_dimensions().items()}
+
+    # ---- nodes in it
+
+    def __getitem__(self, path: str | bytes | Reference) -> Any:
+        if isinstance(path, Reference):
+            return self._node(path._open())
+        path = _text(path)
+        if not path:
+            raise KeyError("Unable to open object (no name specified)")
+        try:
+            return self._node(self._child(path))
+        except NodeNotFoundError as error:
+            raise KeyError(f"{path}: {error}") from None
+
+    def get(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, name: Any, default: Any = None, getclass: bool = False, getlink: bool = False, **elink: Any
+    ) -> Any:
+        """What is of this name, ``default`` where there is nothing.
+
+        Parameters
+        ----------
+        name : str
+            A name or path.
+        default : any object, optional
+        getclass : bool, default False
+            Whether to get the class instead: `FileArray`, `FileGroup`, `Datatype`.
+        getlink : bool, default False
+            Whether to get the link instead: `HardLink`, `SoftLink` (with ``path``), `ExternalLink` (with
+            ``filename`` and ``path``); with ``getclass``, its class.
+        **elink
+            How h5py opens other files (``elink_mode``, …): without effect.
+        """
+        if getlink:
+            link = self._link(name)
+            if link is None:
+                return default
+            return type(link) if getclass else link
+        try:
+            found = self[name]
+        except (KeyError, *_NOWHERE):
+            return default
+        return type(found) if getclass else found
+
+    def _link(self, name: str | bytes) -> Link | None:
+        """The link at a name or path."""
+        name = _text(name)
+        if not name:
+            return None
+        parts = [part for part in name.split("/") if part not in ("", ".")]
+        above, last = "/".join(parts[:-1]), parts[-1] if parts else ""
+        if name.startswith("/"):
+            above = f"/{above}"
+        group = self
+        if above:
+            found = self.get(above)
+            if not isinstance(found, FileGroup):
+                return None
+            group = found
+        link = group._file_link(last) if last else None
+        if link is None:
+            return HardLink() if not last else None
+        return link_of(link)
+
+    def keys(self) -> Keys:
+        """The names."""
+        return Keys(self)
+
+    def values(self) -> Values:
+        """What they lead to; see `get`."""
+        return Values(self)
+
+    def items(self) -> Items:
+        """Names and what they lead to; see `get`."""
+        return Items(self)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name, _ in self._file_links()])
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed([name for name, _ in self._file_links()])
+
+    def __len__(self) -> int:
+        return len(self._file_links())
+
+    def __contains__(self, path: object) -> bool:
+        if isinstance(path, Reference):
+            return bool(path)
+        if isinstance(path, bytes):
+            path = path.decode("utf-8", "surrogateescape")
+        if not isinstance(path, str) or not path:
+            return False
+        # As in h5py: a soft or external link is there, wherever it leads. Only what is behind it
+        # must exist.
+        return self._link(path) is not None
+
+    def _each(self) -> Iterator[tuple[str, Any]]:
+        """Names and what they lead to; ``None``: nowhere, or to what is no object."""
+        for name, (kind, address, _, _) in self._file_links():
+            try:
+                found = self._node(self._file_object(address, name)) if kind == "hard" else self[name]
+            except (KeyError, *_NOWHERE):
+                found = None
+            yield name, found
+
+    def _linked(self) -> Iterator[tuple[str, Any]]:
+        """Names and what they lead to, as far as they lead anywhere."""
+        return ((name, found) for name, found in self._each() if found is not None)
+
+    def members(
+        self, max_depth: int | None = 0, *, use_consolidated_for_children: bool = True
+    ) -> tuple[tuple[str, Any], ...]:
+        """Arrays and groups below, with their paths relative to this group.
+
+        Parameters
+        ----------
+        max_depth : int or None, default 0
+            0: what is directly in it, also behind links; ``None``: all nodes, without following links.
+        use_consolidated_for_children : bool, default True
+            Of Zarr only.
+        """
+        if max_depth == 0:
+            return tuple(found for found in self._linked() if isinstance(found[1], (Array, Group)))
+        depth = None if max_depth is None else max_depth + 1
+        # Each is looked up in the group above it: by its whole path, one that is 2000 deep would be
+        # looked up 2000 times.
+        inside: dict[str, Any] = {"": self}
+        found: list[tuple[str, Any]] = []
+        for path, kind in self._walk(depth):
+            if kind not in ("array", "group"):
+                continue
+            above, _, name = path.rpartition("/")
+            group = inside.get(above)
+            node = self.get(path) if group is None else group.get(name)
+            if node is not None:
+                found.append((path, node))
+            if isinstance(node, Group):
+                inside[path] = node
+        return tuple(found)
+
+    def nmembers(self, max_depth: int | None = 0) -> int:
+        """How many arrays and groups are below; ``max_depth`` as in `members`."""
+        return len(self.members(max_depth))
+
+    def array_keys(self) -> Iterator[str]:
+        """Names of arrays directly below."""
+        return iter([name for name, node in self._linked() if isinstance(node, Array)])
+
+    def group_keys(self) -> Iterator[str]:
+        """Names of groups directly below."""
+        return iter([name for name, node in self._linked() if isinstance(node, Group)])
+
+    def visit(self, function: Callable[[str], Any]) -> Any:
+        """Call a function with the path of each object below, each once, in the order of their names; soft
+        and external links are not followed. A value other than ``None`` ends it, and is returned.
+        """
+        return self.visititems(lambda path, _: function(path))
+
+    def visititems(self, function: Callable[[str, Any], Any]) -> Any:
+        """Call a function with path and object of each object below; see `visit`."""
+        seen: set[Any] = {self._hdf5_address()}
+
+        def each(path: str, link: _Link, node: Any) -> Any:
+            if link[0] != "hard" or link[1] in seen:
+                return None
+            seen.add(link[1])
+            return function(path, node())
+
+        return self._visit(each)
+
+    def visit_links(self, function: Callable[[str], Any]) -> Any:
+        """Call a function with the path of each link below, in the order of their names; soft and external
+        links are not followed. A value other than ``None`` ends it, and is returned.
+        """
+        return self._visit(lambda path, link, node: function(path))
+
+    def visititems_links(self, function: Callable[[str, Any], Any]) -> Any:
+        """Call a function with path and link of each link below; see `visit_links`."""
+        return self._visit(lambda path, link, node: function(path, link_of(link)))
+
+    def _visit(self, function: Callable[[str, _Link, Callable[[], Any]], Any]) -> Any:
+        """Call a function with path, link and object of each link below, each group entered once."""
+        entered: set[Any] = {self._hdf5_address()}
+        # Groups that are being visited, the innermost last: they may be deeper than Python's stack.
+        inside: list[tuple[FileGroup, str, Iterator[tuple[str, _Link]]]] = [(self, "", self._sorted_links())]
+        while inside:
+            group, base, links = inside[-1]
+            name, link = next(links, ("", None))
+            if link is None:
+                inside.pop()
+                continue
+            path, (kind, address, _, _) = f"{base}{name}", link
+            opened = partial(group._linked_node, address, name)
+            answer = function(path, link, opened)
+            if answer is not None:
+                return answer
+            if kind == "hard" and address not in entered:
+                entered.add(address)
+                node = opened()
+                if isinstance(node, FileGroup):
+                    inside.append((node, f"{path}/", node._sorted_links()))
+        return None
+
+    def _sorted_links(self) -> Iterator[tuple[str, _Link]]:
+        return iter(sorted(self._file_links(), key=lambda link: link[0].encode("utf-8", "surrogateescape")))
+
+    def _linked_node(self, address: int, name: str) -> Any:
+        return self._node(self._file_object(address, name))
+
+    def require_dataset(
+        self, name: str, shape: Any, dtype: Any, exact: bool = False, **keywords: Any
+    ) -> FileArray:
+        """The array of a name, which is there.
+
+        Raises
+        ------
+        TypeError
+            Where it has another shape, or a type that ``dtype`` is not safely cast to (``exact``: another).
+        ReadOnlyError
+            Where it is not there.
+        """
+        if name not in self:
+            self._refused()
+        found = self[name]
+        if not isinstance(found, FileArray):
+            raise ArgumentTypeError(f"Incompatible object ({type(found).__name__}) already exists")
+        wanted = (shape,) if isinstance(shape, int) else tuple(shape)
+        if wanted != found.shape:
+            raise ArgumentTypeError(f"Shapes do not match (existing {found.shape} vs new {wanted})")
+        same = np.dtype(dtype) == found.dtype if exact else np.can_cast(np.dtype(dtype), found.dtype)
+        if not same:
+            raise ArgumentTypeError(f"Datatypes do not match (existing {found.dtype} vs new {dtype})")
+        return found
+
+    def _refused(self, *_: Any, **__: Any) -> NoReturn:
+        raise ReadOnlyError(f"group '{self.name}': HDF5 files are read only so far")
+
+    create_dataset = create_dataset_like = create_virtual_dataset = build_virtual_dataset = _refused
+
+    # ---- what Python asks
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FileGroup):
+            return NotImplemented
+        return self._store == other._store and self._hdf5_address() == other._hdf5_address()
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash((self._store.url, self._hdf5_address()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen_group, (self._store, self.path, self._cache)
+
+    def __dask_tokenize__(self) -> tuple[str, ...]:
+        return "hyperslab.Group", self._store.url, self.path, *content_of(self)
+
+
+# To users it is a group as any other; it has no members that only Zarr has.
+Group.register(FileGroup)
+
+
+def _text(name: Any) -> str:
+    """A name or path."""
+    if isinstance(name, bytes):
+        return name.decode("utf-8", "surrogateescape")
+    if not isinstance(name, str):
+        raise TypeError(f"Accessing a group is done with bytes or str, not {type(name)}")
+    return name
+
+
+def _reopen_group(store: Store, path: str, cache: Cache | None) -> FileGroup:
+    """An unpickled group."""
+    return FileGroup(_native.GroupHandle.deferred(store._native, path, None), store, cache)

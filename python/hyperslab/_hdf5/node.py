@@ -1,0 +1,102 @@
+"""What arrays and groups of files have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hyperslab._base.kin import Kin
+from hyperslab._core.node import Node
+from hyperslab._hdf5.attrs import FileAttributes
+from hyperslab._hdf5.ids import NodeID
+from hyperslab._native import Reference
+from hyperslab.errors import ReadOnlyError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from hyperslab._hdf5.group import FileGroup
+
+__all__ = ["FileNode"]
+
+
+class FileNode(Kin, Node):
+    """An array or a group of an HDF5 or NetCDF file."""
+
+    if TYPE_CHECKING:
+
+        def _reference(self) -> Any: ...
+
+    @property
+    def attrs(self) -> FileAttributes:
+        """The attributes."""
+        # Only what is an array or a group has attributes to read.
+        node: Any = self
+        return FileAttributes(node, self._store._native, self.__dict__)
+
+    @attrs.setter
+    def attrs(self, attributes: Mapping[str, Any]) -> None:
+        raise ReadOnlyError("files of HDF5 and NetCDF are read only so far")
+
+    @property
+    def file(self) -> FileGroup:
+        """The root group of the file."""
+        from hyperslab._hdf5.file import file_of
+
+        return file_of(self._store)
+
+    @property
+    def id(self) -> NodeID:
+        """What h5py's low-level functions know of it, as far as programs that read use it."""
+        return NodeID(self)
+
+    @property
+    def ref(self) -> Reference:
+        """A reference to it."""
+        found: Reference = self._reference()
+        return found
+
+    def close(self) -> None:
+        """Close the file, at once: its arrays, groups and attributes, this one among them, raise `ValueError`
+        (`errors.ClosedError`) when they are used. Without it the file is closed when the last one is gone.
+
+        Examples
+        --------
+        >>> import h5py, hyperslab as hs, tempfile
+        >>> path = tempfile.mkdtemp() + "/example.h5"
+        >>> with h5py.File(path, "w") as file:
+        ...     file["a"] = [1, 2, 3]
+        >>> with hs.open(path) as file:
+        ...     a = file["a"]
+        ...     values = a[:]
+        >>> bool(a), values
+        (False, array([1, 2, 3]))
+        """
+        self._store._native.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __bool__(self) -> bool:
+        """Whether its file is open."""
+        return self._store._native.is_open
+
+    def __repr__(self) -> str:
+        if self._store._native.is_open:
+            return super().__repr__()
+        return f"<Closed {self._store.url}{self.name}>"
+
+    def refresh(self) -> Self:
+        """Open the file again: what its writer added becomes visible. Returns the array or group."""
+        super().refresh()
+        for name in ("_facts", "_of_objects", "_read_attributes"):
+            self.__dict__.pop(name, None)
+        return self
+
+    @property
+    def parent(self) -> Any:
+        """The group that it is in."""
+        return self.file[self.name.rpartition("/")[0] or "/"]

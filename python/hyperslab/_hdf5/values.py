@@ -1,0 +1,152 @@
+"""Values of elements that NumPy has only as Python objects: text and sequences of variable length,
+references.
+
+The engine reads them as raw bytes: heap ids and addresses. `values` takes the type apart once, and resolves
+each member of all elements in one call.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperslab import _native
+from hyperslab._elements.hdf5_types import Empty, is_text
+from hyperslab._elements.ragged import Ragged
+
+__all__ = ["attribute_value", "decoded", "ragged", "values"]
+
+_Array = npt.NDArray[Any]
+# Where the elements of each level begin.
+_Outer = tuple[npt.NDArray[np.int64], ...]
+
+
+def values(element: _native.ElementHandle, raw: _Array, encoding: tuple[str, str] | None = None) -> Any:
+    """What elements in memory are: an array of the same shape. ``encoding`` (and how to treat errors): text
+    of variable length is decoded.
+    """
+    shape = raw.shape
+    flat = np.ascontiguousarray(raw).reshape(-1)
+    count = flat.size
+    memory = flat.view(np.uint8) if count and element.size else np.empty(0, np.uint8)
+    made = _column(element, memory, 0, element.size, count, encoding)
+    # Elements may be small arrays themselves.
+    return made.reshape(shape + made.shape[1:])
+
+
+def _column(
+    element: _native.ElementHandle,
+    memory: _Array,
+    offset: int,
+    stride: int,
+    count: int,
+    encoding: tuple[str, str] | None,
+    outer: _Outer = (),
+) -> _Array:
+    """Elements of which the first is at ``offset``, the next ``stride`` bytes further. ``outer``: of what
+    they are items, level by level, where that begins.
+    """
+    dtype = element.dtype
+    if count == 0:
+        return np.empty(0, dtype)
+    if not element.is_made_of_objects:
+        kind = np.dtype((np.void, dtype.itemsize)) if dtype.subdtype or dtype.names else dtype
+        found: _Array = np.ndarray((count,), kind, memory, offset, (stride,))
+        # A copy: what is read does not keep all of the raw bytes.
+        return np.ascontiguousarray(found).view(dtype) if kind is not dtype else found.copy()
+    fields = element.fields()
+    if fields:
+        made = np.empty(count, dtype)
+        for name, at, field in fields:
+            made[name] = _column(field, memory, offset + at, stride, count, encoding, outer)
+        return made
+    base = element.base()
+    if dtype.subdtype is not None and base is not None:
+        inner = dtype.subdtype[1]
+        cells: _Array = np.ndarray((count,), np.dtype((np.void, element.size)), memory, offset, (stride,))
+        together = np.ascontiguousarray(cells).view(np.uint8)
+        each = math.prod(inner)
+        starts = np.arange(count + 1) * each
+        flat = _column(base, together, 0, base.size, count * each, encoding, (*outer, starts))
+        return flat.reshape(count, *inner, *flat.shape[1:])
+    made = np.empty(count, dtype)
+    if base is not None:
+        starts, items, _ = element.sequences(memory, offset, stride, count, outer)
+        number = len(items) // base.size if base.size else 0
+        all_of_them = _column(base, items, 0, base.size, number, encoding, (*outer, starts))
+        bounds = starts.tolist()
+        for index in range(count):
+            made[index] = all_of_them[bounds[index] : bounds[index + 1]]
+    elif is_text(dtype):
+        made[:] = element.strings(memory, offset, stride, count, outer, *(encoding or ()))
+    else:
+        made[:] = element.references(memory, offset, stride, count)
+    return made
+
+
+def ragged(element: _native.ElementHandle, raw: _Array, offset: int = 0, stride: int | None = None) -> Ragged:
+    """Elements of variable length in memory, level by level. Of each of ``stride`` bytes, what is at
+    ``offset`` is taken; by default all of it.
+    """
+    flat = np.ascontiguousarray(raw).reshape(-1)
+    memory = flat.view(np.uint8) if flat.size and flat.dtype.itemsize else np.empty(0, np.uint8)
+    found = _level(element, memory, offset, stride or element.size, flat.size)
+    return found.reshape(raw.shape)
+
+
+def _level(
+    element: _native.ElementHandle,
+    memory: _Array,
+    offset: int,
+    stride: int,
+    count: int,
+    outer: _Outer = (),
+) -> Ragged:
+    base = element.base()
+    if element.dtype.kind != "O" or (base is None and not is_text(element.dtype)):
+        raise TypeError("elements have one size: read_ragged reads those of variable length")
+    starts, items, validity = element.sequences(memory, offset, stride, count, outer)
+    outer = (*outer, starts)
+    shape = (count,)
+    if base is None:
+        return Ragged._made("text", shape, starts, items, validity)
+    # HDF5's library stores empty sequences as if they were null.
+    validity = None
+    number = len(items) // base.size if base.size else 0
+    if base.dtype.kind == "O" and (base.base() is not None or is_text(base.dtype)):
+        inner = _level(base, items, 0, base.size, number, outer)
+        return Ragged._made("items", shape, starts, inner, validity)
+    values = _column(base, items, 0, base.size, number, None, outer)
+    return Ragged._made("items", shape, starts, values, validity)
+
+
+def decoded(found: Any, encoding: str, errors: str) -> Any:
+    """Text of fixed length as `str`."""
+    if not isinstance(found, np.ndarray):
+        return bytes(found).decode(encoding, errors)
+    texts = np.empty(found.size, object)
+    texts[:] = [text.decode(encoding, errors) for text in found.reshape(-1).tolist()]
+    return texts.reshape(found.shape)
+
+
+def attribute_value(attribute: _native.AttributeHandle) -> Any:
+    """As in h5py: a NumPy scalar or array; text of variable length is `str`; nothing is `Empty`. Of NetCDF-3:
+    `str`, a number, or an array.
+    """
+    element, shape = attribute.element, attribute.shape
+    if element is None:
+        text, numbers = attribute.text, np.dtype(attribute.dtype)
+        return attribute.data().view(numbers).reshape(shape or ())[()] if text is None else text
+    dtype = element.dtype
+    if shape is None:
+        return Empty(dtype)
+    memory = attribute.data()
+    count = math.prod(shape)
+    made = _column(
+        element, memory, 0, element.size, count, ("utf-8", "surrogateescape") if is_text(dtype) else None
+    )
+    made = made.reshape(shape + made.shape[1:])
+    return made[()] if made.ndim == 0 else made

@@ -1,0 +1,1 @@
+"""Indexing: selections, fields, views, and what reading a selection would do."""

@@ -1,0 +1,506 @@
+"""Views: what is selected of an array, without reading it."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperslab._elements.masked import unmasked
+from hyperslab._elements.optional import check_out, fill_out, is_optional, packed, to_array
+from hyperslab._elements.vlen import OBJECTS, kind_of, objects_array
+from hyperslab._index.explain import Explain
+from hyperslab.errors import (
+    ArrayShapeError,
+    BoundsCheckError,
+    InvalidArgumentError,
+    UnsupportedSelectionError,
+)
+
+if TYPE_CHECKING:
+    from hyperslab._core.array_common import AnyArray
+
+__all__ = ["View"]
+
+Indices: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Range:
+    """``first + step * i``, where ``i`` is the index along axis ``dim`` of a view. ``None``: ``first``."""
+
+    dim: int | None
+    first: int
+    step: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class _List:
+    """An index out of a table, of which each axis is an axis of a view."""
+
+    dims: tuple[int, ...]
+    indices: Indices
+
+
+_Source: TypeAlias = _Range | _List
+
+
+class View:
+    """What is selected of an array, without reading it. ``array.lazy`` is the whole array.
+
+    Indexing a view selects from it, as NumPy would from its elements, and gives another view: slices of any
+    step, integers, lists, masks, ``np.newaxis``. `oindex` and `vindex` are as those of arrays. Only `read`
+    and `write` (and NumPy's functions) touch the elements: once, and each chunk once.
+
+    Examples
+    --------
+    >>> import hyperslab as hs
+    >>> z = hs.array([[1, 2, 3], [4, 5, 6]], dtype="i4")
+    >>> view = z.lazy[:, ::-1].T[[0, 2]]
+    >>> view.shape
+    (2, 2)
+    >>> view.read()
+    array([[3, 6],
+           [1, 4]], dtype=int32)
+    >>> view[0].write(0)
+    >>> z[...]
+    array([[1, 2, 0],
+           [4, 5, 0]], dtype=int32)
+    """
+
+    __slots__ = ("_sources", "array", "shape")
+
+    array: AnyArray
+    """The array."""
+    shape: tuple[int, ...]
+    """Elements per axis."""
+    _sources: tuple[_Source, ...]
+
+    def __init__(self, array: AnyArray) -> None:
+        self.array, self.shape = array, tuple(array.shape)
+        self._sources = tuple(_Range(axis, 0) for axis in range(len(self.shape)))
+
+    def _with(self, shape: Iterable[int], sources: Iterable[_Source]) -> View:
+        other = object.__new__(View)
+        other.array, other.shape, other._sources = self.array, tuple(shape), tuple(sources)
+        return other
+
+    # ---- what it is
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The data type of its elements."""
+        return self.array.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements in memory."""
+        return self.size * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a view without axes")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<View of shape {self.shape} of {self.array!r}>"
+
+    # ---- selecting
+
+    def __getitem__(self, selection: Any) -> View:
+        items = _items(selection, self.shape, newaxis=True)
+        lists = [item for item in items if isinstance(item, np.ndarray)]
+        if not lists:
+            return self._take(items)
+        # As in NumPy: lists, and integers beside them, are coordinates that belong together.
+        try:
+            shape = np.broadcast_shapes(*(item.shape for item in lists))
+        except ValueError:
+            shapes = ", ".join(str(item.shape) for item in lists)
+            raise BoundsCheckError(f"lists of shapes {shapes} do not belong together") from None
+        picked = [n for n, item in enumerate(items) if isinstance(item, (int, np.ndarray))]
+        together = picked == list(range(picked[0], picked[-1] + 1))
+        items = [np.asarray(item) if isinstance(item, int) else item for item in items]
+        return self._take(items, shape, picked[0] if together else 0)
+
+    @property
+    def oindex(self) -> _Orthogonal:
+        """Select along each axis by itself, as `hyperslab.Array.oindex` does."""
+        return _Orthogonal(self)
+
+    @property
+    def vindex(self) -> _Points:
+        """Pick points by their coordinates or a mask, as `hyperslab.Array.vindex` does."""
+        return _Points(self)
+
+    def transpose(self, *axes: Any) -> View:
+        """The view with its axes in another order; without one, in reverse.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> hs.zeros((2, 3, 4)).lazy.transpose(1, 0, 2).shape
+        (3, 2, 4)
+        """
+        given = axes[0] if len(axes) == 1 and not hasattr(axes[0], "__index__") else axes
+        order = [operator.index(axis) for axis in given or ()] if given else list(range(self.ndim))[::-1]
+        order = [axis + self.ndim if axis < 0 else axis for axis in order]
+        if sorted(order) != list(range(self.ndim)):
+            raise InvalidArgumentError(f"axes: expected each of {self.ndim} axes once, found {axes}")
+        place = {old: new for new, old in enumerate(order)}
+        sources: list[_Source] = []
+        for source in self._sources:
+            if isinstance(source, _List):
+                sources.append(_List(tuple(place[dim] for dim in source.dims), source.indices))
+            else:
+                dim = None if source.dim is None else place[source.dim]
+                sources.append(_Range(dim, source.first, source.step))
+        return self._with((self.shape[axis] for axis in order), sources)
+
+    @property
+    def T(self) -> View:
+        """The view with its axes in reverse."""
+        return self.transpose()
+
+    def _take(self, items: list[Any], shape: tuple[int, ...] = (), at: int = -1) -> View:
+        """What items select: of each axis an integer, a slice or a list, and None for a new axis. Lists are
+        broadcast to ``shape``, whose axes come before what item ``at`` leaves.
+        """
+        new: list[int] = []
+        rules: list[_Source] = []
+        dims = range(0)
+        for n, item in enumerate(items):
+            if n == at:
+                dims = range(len(new), len(new) + len(shape))
+                new.extend(shape)
+            if item is None:
+                new.append(1)
+            elif isinstance(item, slice):
+                start, stop, step = item.indices(self.shape[len(rules)])
+                count = len(range(start, stop, step))
+                # A step that leads nowhere may be larger than any number of an axis.
+                rules.append(_Range(len(new), start, step if count > 1 else 1))
+                new.append(count)
+            elif isinstance(item, int):
+                rules.append(_Range(None, item))
+            else:
+                # Where in the result they are is known when all items were seen.
+                rules.append(_List((), np.broadcast_to(item, shape)))
+        rules = [_List(tuple(dims), rule.indices) if isinstance(rule, _List) else rule for rule in rules]
+        return self._follow(new, rules)
+
+    def _follow(self, shape: list[int], rules: list[_Source]) -> View:
+        """The view of another shape whose indices become indices of this one by rules, one for each axis."""
+        return self._with(shape, [_followed(source, rules, shape) for source in self._sources])
+
+    # ---- reading and writing
+
+    def read(self, *, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+        """Read the elements.
+
+        Parameters
+        ----------
+        out : numpy.ndarray, optional
+            Where to: any strides; exactly the array's data type and the view's shape.
+
+        Returns
+        -------
+        numpy.ndarray
+            Of the view's shape; or ``out``.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> hs.array([[1, 2], [3, 4]], dtype="i4").lazy[1, None].read()
+        array([[3, 4]], dtype=int32)
+        """
+        if out is not None and is_optional(self.dtype):
+            check_out(out, self.array._memory_dtype, self.shape)
+            fill_out(out, packed(self.read(), self.array._memory_dtype))
+            return out
+        request = _Request(self)
+        place = None if out is None else request.place_of(out)
+        if request.meaning is None:
+            found = self.array.read(request.selection, place)
+        else:
+            found = self.array._get(request.meaning, request.selection, place)
+        if out is None:
+            return _by_parts(request.arranged, found)
+        if place is None:
+            out[...] = _by_parts(request.arranged, found)
+        return out
+
+    def write(self, values: Any) -> None:
+        """Write elements: ``values`` are converted and broadcast as NumPy does. Of elements that the view has
+        more than once, one of the values stays.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.zeros((2, 3), dtype="i4")
+        >>> z.lazy.T[1].write([5, 6])
+        >>> z[...]
+        array([[0, 5, 0],
+               [0, 6, 0]], dtype=int32)
+        """
+        kind = kind_of(self.dtype)[0]
+        if is_optional(self.dtype):
+            given = packed(values, self.array._memory_dtype)
+        elif kind in OBJECTS:
+            given = objects_array(values, self.ndim)
+        else:
+            given = np.asarray(unmasked(self.array, values), dtype=None if kind is None else object)
+        while given.ndim > self.ndim and given.shape[0] == 1:
+            given = given[0]
+        try:
+            given = np.broadcast_to(given, self.shape)
+        except ValueError:
+            raise ArrayShapeError(
+                f"values of shape {np.shape(values)} cannot be broadcast to a view of shape {self.shape}"
+            ) from None
+        self.array._check_writable()
+        if self.size == 0:
+            return
+        request = _Request(self)
+        if request.meaning is None:
+            self.array[request.selection] = request.stored(given)
+        else:
+            self.array._set(request.meaning, request.selection, request.stored(given))
+
+    def explain(self, *, write: bool = False, tasks: int = 20) -> Explain:
+        """What reading (or writing) would do, without doing it; see `hyperslab.Array.explain`.
+
+        Examples
+        --------
+        >>> import hyperslab as hs
+        >>> z = hs.create_array(hs.MemoryStore(), shape=(4, 6), chunks=(2, 3), dtype="f4")
+        >>> z.lazy[:3][2:].explain().chunks
+        2
+        """
+        request = _Request(self)
+        return Explain._from(self.array._explain(request.selection, write, tasks, request.meaning))
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError("`copy=False` is not supported. This method always creates a copy.")
+        values = self.read()
+        if is_optional(self.dtype):
+            return to_array(values, dtype, self.array.name)
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+
+def _by_parts(work: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], found: Any) -> npt.NDArray[Any]:
+    """Does some work on elements that were read, which NumPy would not do on masked arrays."""
+    if not isinstance(found, np.ma.MaskedArray):
+        return work(np.asarray(found))
+    masked: npt.NDArray[Any] = np.ma.MaskedArray(work(found.data), mask=work(np.ma.getmaskarray(found)))
+    return masked
+
+
+class _Orthogonal:
+    """``view.oindex[...]``"""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def __getitem__(self, selection: Any) -> View:
+        view = self._view
+        given = selection if isinstance(selection, tuple) else (selection,)
+        for item in given:
+            if isinstance(item, (list, np.ndarray)) and np.ndim(item) != 1:
+                raise BoundsCheckError(f"expected lists and masks of one axis, found shape {np.shape(item)}")
+        for axis, item in reversed(list(enumerate(_items(selection, view.shape)))):
+            # From behind, so that the axes in front keep their numbers.
+            view = view[(slice(None),) * axis + (item,)]
+        return view
+
+
+class _Points:
+    """``view.vindex[...]``"""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def __getitem__(self, selection: Any) -> View:
+        items = _items(selection, self._view.shape)
+        if any(isinstance(item, slice) for item in items):
+            raise BoundsCheckError(f"expected coordinates for each of {self._view.ndim} axes, or a mask")
+        return self._view[tuple(items)]
+
+
+def _items(selection: Any, shape: tuple[int, ...], newaxis: bool = False) -> list[Any]:
+    """The items of an index, one for each axis of ``shape`` and None for new ones: integers and lists that
+    count from the start, and slices. A mask of several axes becomes a list for each.
+    """
+    parts = [_part(item) for item in (selection if isinstance(selection, tuple) else (selection,))]
+    if not newaxis and any(part is None for part in parts):
+        raise UnsupportedSelectionError("np.newaxis means nothing here")
+    if sum(part is Ellipsis for part in parts) > 1:
+        raise BoundsCheckError("an index can have only one ellipsis ('...')")
+    named = sum(map(_axes_of, parts))
+    if named > len(shape):
+        raise BoundsCheckError(f"too many indices: the view has {len(shape)} axes, {named} were indexed")
+    here = next((n for n, part in enumerate(parts) if part is Ellipsis), len(parts))
+    parts[here : here + 1] = [slice(None)] * (len(shape) - named)
+    axis, items = 0, []
+    for part in parts:
+        lengths = shape[axis : axis + _axes_of(part)]
+        if isinstance(part, np.ndarray) and part.dtype == bool:
+            if part.shape != lengths:
+                raise BoundsCheckError(f"a mask of shape {part.shape} is for axes of lengths {lengths}")
+            items += [indices.astype(np.int64) for indices in part.nonzero()]
+        else:
+            items.append(_checked(part, axis, lengths[0]) if lengths else part)
+        axis += len(lengths)
+    return items
+
+
+def _axes_of(part: Any) -> int:
+    """How many axes a part of an index is for."""
+    if part is None or part is Ellipsis:
+        return 0
+    return part.ndim if isinstance(part, np.ndarray) and part.dtype == bool else 1
+
+
+def _part(item: Any) -> Any:
+    """A part of an index: None, ``...``, a slice, an integer, an array of integers or a mask."""
+    if item is None or item is Ellipsis or isinstance(item, slice):
+        return item
+    if hasattr(item, "__index__") and not isinstance(item, (bool, np.ndarray)):
+        return operator.index(item)
+    found = np.asarray(item)
+    if found.size == 0 and not isinstance(item, np.ndarray):
+        found = found.astype(np.int64)
+    if found.dtype == bool and found.ndim == 0:
+        raise UnsupportedSelectionError("True and False are no indices")
+    if found.dtype == bool:
+        return found
+    if found.dtype.kind not in "iu":
+        raise UnsupportedSelectionError(
+            f"an index is made of integers, slices, ..., np.newaxis, lists and masks, found {item!r}"
+        )
+    return int(found) if found.ndim == 0 else found.astype(np.int64)
+
+
+def _checked(item: Any, axis: int, length: int) -> Any:
+    """An item within an axis, counted from its start."""
+    if isinstance(item, slice):
+        return item
+    wrong = [
+        at for at in (np.min(item, initial=0), np.max(item, initial=-1)) if not -length <= at < max(length, 0)
+    ]
+    if wrong and np.size(item):
+        raise BoundsCheckError(f"index {wrong[0]} is out of bounds for axis {axis} with size {length}")
+    if isinstance(item, int):
+        return item + length if item < 0 else item
+    return np.where(item < 0, item + length, item)
+
+
+def _followed(source: _Source, rules: list[_Source], shape: list[int]) -> _Source:
+    """The source of an axis of the array, of a view whose indices become those of the old one by rules."""
+    if isinstance(source, _Range):
+        if source.dim is None:
+            return source
+        rule = rules[source.dim]
+        if isinstance(rule, _Range):
+            return _Range(rule.dim, source.first + source.step * rule.first, source.step * rule.step)
+        return _List(rule.dims, source.first + source.step * rule.indices)
+    followed = [rules[dim] for dim in source.dims]
+    dims = sorted({dim for rule in followed for dim in _dims_of(rule)})
+    tables = [_table(rule, dims, shape) for rule in followed]
+    indices = source.indices[tuple(tables)]
+    return _List(tuple(dims), indices) if dims else _Range(None, int(indices))
+
+
+def _dims_of(source: _Source) -> tuple[int, ...]:
+    if isinstance(source, _List):
+        return source.dims
+    return () if source.dim is None else (source.dim,)
+
+
+def _table(source: _Source, dims: list[int], shape: list[int] | tuple[int, ...]) -> Indices:
+    """The indices of a source, with the axes ``dims`` of a view, of length 1 where they do not matter."""
+    if isinstance(source, _Range):
+        count = 1 if source.dim is None else shape[source.dim]
+        own, indices = _dims_of(source), source.first + source.step * np.arange(count, dtype=np.int64)
+    else:
+        order = np.argsort(source.dims)
+        own, indices = tuple(sorted(source.dims)), source.indices.transpose(order)
+    lengths = [shape[dim] if dim in own else 1 for dim in dims]
+    return indices.reshape(lengths)
+
+
+class _Request:
+    """A view as one selection of its array, and how what is selected becomes the view."""
+
+    def __init__(self, view: View) -> None:
+        self.shape = view.shape
+        sources = view._sources
+        lists = {axis: source for axis, source in enumerate(sources) if isinstance(source, _List)}
+        used = [dim for source in lists.values() for dim in source.dims]
+        # Lists along one axis each are read as such, others as the coordinates of points.
+        alone = all(len(source.dims) == 1 for source in lists.values()) and len(set(used)) == len(used)
+        self.meaning: Literal["orthogonal"] | None = "orthogonal" if len(lists) > 1 and alone else None
+        dims = sorted(set(used))
+        # Axes of the view that the axes of what is selected are; None: of length 1, and not of the view.
+        self.got: list[int | None] = []
+        items: list[Any] = []
+        for source in sources:
+            if isinstance(source, _Range):
+                count = 1 if source.dim is None else self.shape[source.dim]
+                stop = source.first + source.step * count
+                if count == 0:
+                    items.append(slice(0, 0))
+                else:
+                    items.append(slice(source.first, stop if stop >= 0 else None, source.step))
+                self.got.append(source.dim)
+            elif alone:
+                items.append(source.indices)
+                self.got.append(source.dims[0])
+            else:
+                items.append(_table(source, dims, self.shape))
+        if lists and not alone:
+            axes = list(lists)
+            together = axes == list(range(axes[0], axes[-1] + 1))
+            at = axes[0] if together else 0
+            self.got[at:at] = dims
+        self.selection = tuple(items)
+
+    def arranged(self, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """What was selected, as the view."""
+        found = found[(*(0 if dim is None else slice(None) for dim in self.got), ...)]
+        own = [dim for dim in self.got if dim is not None]
+        found = found.transpose([own.index(dim) for dim in sorted(own)])
+        full = found[(*(slice(None) if dim in own else None for dim in range(len(self.shape))), ...)]
+        return full if full.shape == self.shape else np.broadcast_to(full, self.shape).copy()
+
+    def stored(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Elements of the view, as what is selected. Of what it repeats, the last."""
+        own = [dim for dim in self.got if dim is not None]
+        values = values[(*(slice(None) if dim in own else -1 for dim in range(len(self.shape))), ...)]
+        values = values.transpose([sorted(own).index(dim) for dim in own])
+        return values[(*(None if dim is None else slice(None) for dim in self.got), ...)]
+
+    def place_of(self, out: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+        """Memory for the view, as memory for what is selected. ``None``: the view repeats that."""
+        if not isinstance(out, np.ndarray) or out.shape != self.shape:
+            raise ArrayShapeError(f"out: expected an array of shape {self.shape}, found {np.shape(out)}")
+        own = [dim for dim in self.got if dim is not None]
+        if any(self.shape[dim] != 1 for dim in range(len(self.shape)) if dim not in own):
+            return None
+        return self.stored(out)

@@ -1,0 +1,1 @@
+"""xarray's backend, and writing datasets."""

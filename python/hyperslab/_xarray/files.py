@@ -1,0 +1,288 @@
+"""HDF5 and NetCDF files as xarray's data stores."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from xarray import Variable
+from xarray.backends.common import AbstractDataStore
+from xarray.coding.strings import create_vlen_dtype
+from xarray.core import indexing
+
+from hyperslab import _native
+from hyperslab._elements.hdf5_types import is_text
+from hyperslab._hdf5.array import FileArray
+from hyperslab._hdf5.group import Datatype, FileGroup
+from hyperslab._hdf5.values import attribute_value
+from hyperslab._xarray.array import FileArrayAdapter
+from hyperslab.errors import UnsupportedError
+
+__all__ = ["FileReader", "FileTree"]
+
+# Numbers of HDF5's filters by netCDF4-python's names of them.
+_COMPRESSORS = {"zlib": 1, "szip": 4, "zstd": 32015, "bzip2": 307, "blosc": 32001}
+_BLOSC = ("blosc_lz", "blosc_lz4", "blosc_lz4hc", "blosc_snappy", "blosc_zlib", "blosc_zstd")
+_SHUFFLE, _FLETCHER32 = 2, 3
+
+
+@dataclass
+class _Members:
+    """What is directly in a group."""
+
+    variables: list[_FileVariable] = field(default_factory=list)
+    """Without datasets that only stand for a dimension."""
+    groups: dict[str, FileGroup] = field(default_factory=dict)
+    types: dict[str, Datatype] = field(default_factory=dict)
+    failed: dict[str, Exception] = field(default_factory=dict)
+    """Why variables cannot be opened, by their names."""
+
+
+class _FileVariable(NamedTuple):
+    """An array of a file as a variable."""
+
+    name: str
+    array: FileArray
+    dimensions: tuple[str, ...]
+    shape: tuple[int, ...]
+    attributes: list[_native.AttributeHandle]
+    encoding: list[_native.AttributeHandle]
+    """Attributes that say how it was stored."""
+
+
+class FileTree:
+    """A file, and what was found in its groups so far."""
+
+    def __init__(self, root: FileGroup, source: str | None) -> None:
+        self.root = root
+        self.source = root._store.url if source is None else source
+        self.is_classic = root._store._native.file_format == "NetCDF-3"
+        self.meaning = _native.FileMeaning(root, True)
+        self._members: dict[str, _Members] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FileTree, (self.root, self.source)
+
+    def members(self, path: str) -> _Members:
+        """What is in the group at a path, ``/a/b``; the root's is ``/``."""
+        found = self._members.get(path)
+        if found is None:
+            found = self._members[path] = self._found(self.group(path))
+        return found
+
+    def group(self, path: str) -> FileGroup:
+        """The group at a path."""
+        group = self.root
+        for name in filter(None, path.split("/")):
+            below = group.get(name)
+            if not isinstance(below, FileGroup):
+                # The error of xarray's own engines for files.
+                raise OSError(f"group not found: {name!r} of {path!r} in {self.source}")
+            group = below
+        return group
+
+    def _found(self, group: FileGroup) -> _Members:
+        found = _Members()
+        for name, node in group._each():
+            if isinstance(node, FileGroup):
+                found.groups[name] = node
+            elif isinstance(node, Datatype):
+                found.types[name] = node
+            elif isinstance(node, FileArray):
+                name = self.meaning.variable_name(name)
+                try:
+                    variable = self.meaning.variable(node)
+                except Exception as error:
+                    found.failed[name] = error
+                else:
+                    if variable is not None and node.shape is not None:
+                        found.variables.append(_FileVariable(name, node, *variable))
+        return found
+
+    def unlimited(self, path: str) -> set[str]:
+        """The unlimited dimensions that a group defines, or that its variables have without a scale."""
+        found = set(self.meaning.unlimited(path))
+        for variable in self.members(path).variables:
+            most = variable.array.maxshape or ()
+            # Dimensions that have a scale are known already.
+            if None in most and variable.array.dimension_names is None:
+                found |= {name for name, top in zip(variable.dimensions, most, strict=True) if top is None}
+        return found
+
+    def groups(self, path: str) -> Iterator[str]:
+        """The path of a group and those of all groups in it."""
+        waiting = [path]
+        while waiting:
+            path = waiting.pop()
+            yield path
+            inner = [f"{path.rstrip('/')}/{name}" for name in self.members(path).groups]
+            waiting.extend(reversed(inner))
+
+    def type_name(self, path: str, enum: dict[str, int]) -> str | None:
+        """What a group, or one above it, calls an enumeration."""
+        while True:
+            for name, datatype in self.members(path).types.items():
+                if _enum_of(datatype.dtype) == enum:
+                    return name
+            if path == "/":
+                return None
+            path = path.rpartition("/")[0] or "/"
+
+
+class FileReader(AbstractDataStore):
+    """The arrays of one group as variables, with attributes and encodings of xarray's engine "netcdf4"."""
+
+    def __init__(self, tree: FileTree, path: str, dropped: Collection[str]) -> None:
+        self._tree, self._path, self._dropped = tree, path, dropped
+
+    def get_attrs(self) -> dict[str, Any]:
+        handles = self._tree.meaning.group_attributes(self._tree.group(self._path))
+        return _attributes(handles, f"group {self._path!r} of {self._tree.source}")
+
+    def get_encoding(self) -> dict[str, Any]:
+        return {"unlimited_dims": self._tree.unlimited(self._path)}
+
+    def get_variables(self) -> dict[str, Variable]:
+        members = self._tree.members(self._path)
+        for name, error in members.failed.items():
+            if name not in self._dropped:
+                raise error
+        found = {}
+        for variable in members.variables:
+            try:
+                found[variable.name] = self._variable(variable)
+            except Exception:
+                # xarray drops the others after it has looked at their dimensions.
+                if variable.name not in self._dropped:
+                    raise
+        return found
+
+    def close(self) -> None:
+        self._tree.root.close()
+
+    def _variable(self, variable: _FileVariable) -> Variable:
+        _, array, dimensions, shape, handles, stored = variable
+        facts, dtype = array._facts, array.dtype
+        owner = f"variable {array.name!r} of {self._tree.source}"
+        attributes = _attributes(handles, owner)
+        text = is_text(dtype)
+        encoding: dict[str, Any] = {}
+        if text:
+            encoding["dtype"], dtype = str, create_vlen_dtype(str)  # type: ignore[no-untyped-call]
+        elif self._tree.is_classic:
+            encoding["dtype"] = dtype = dtype.newbyteorder("=")
+        else:
+            if dtype.kind == "S":
+                # Without h5py's note of the encoding.
+                dtype = np.dtype(dtype.str)
+            encoding["dtype"] = dtype
+            enum = _enum_of(dtype)
+            if enum is not None:
+                name = self._tree.type_name(self._path, enum)
+                if name is not None:
+                    named = {"enum": enum, "enum_name": name}
+                    encoding["dtype"] = np.dtype(dtype, metadata=named)
+        if dtype.kind == "S" and "_FillValue" in attributes:
+            attributes["_FillValue"] = np.bytes_(attributes["_FillValue"])
+        if not self._tree.is_classic:
+            encoding.update(_filters(facts["filters"]))
+            chunks = facts["chunks"]
+            encoding["contiguous"] = chunks is None
+            encoding["chunksizes"] = chunks
+            if chunks is not None:
+                encoding["preferred_chunks"] = dict(zip(dimensions, chunks, strict=True))
+        encoding.update(_attributes(stored, owner))
+        encoding["source"] = self._tree.source
+        encoding["original_shape"] = shape
+        rest = self._tree.meaning.rest(array) if shape != array.shape else None
+        data = indexing.LazilyIndexedArray(FileArrayAdapter(array, dtype, shape, text, rest))
+        return Variable(dimensions, data, attributes, encoding, fastpath=True)
+
+
+def _filters(filters: list[tuple[int, str | None, list[int]]]) -> dict[str, Any]:
+    """The filters as netCDF4-python tells them, which leaves out those that it does not know."""
+    parameters = {number: values for number, _, values in filters}
+    found: dict[str, Any] = dict.fromkeys(_COMPRESSORS, False)
+    found["shuffle"], found["complevel"] = _SHUFFLE in parameters, 0
+    found["fletcher32"] = _FLETCHER32 in parameters
+    for name, number in _COMPRESSORS.items():
+        values = parameters.get(number)
+        if values is None:
+            continue
+        found[name] = True
+        if name == "szip":
+            coding = "ec" if values and values[0] & 4 else "nn"
+            found[name] = {"coding": coding, "pixels_per_block": values[1] if len(values) > 1 else 0}
+        elif name == "blosc":
+            level, shuffle, compressor = (*values[4:7], 0, 0, 0)[:3]
+            name_of = _BLOSC[compressor] if compressor < len(_BLOSC) else "blosc"
+            found[name] = {"compressor": name_of, "shuffle": shuffle}
+            found["complevel"] = level
+        elif values:
+            found["complevel"] = values[0]
+    return found
+
+
+def _enum_of(dtype: np.dtype[Any]) -> dict[str, int] | None:
+    """Names and values of an enumeration."""
+    metadata: Mapping[str, Any] = dtype.metadata or {}
+    return metadata.get("enum")
+
+
+def _attributes(handles: list[_native.AttributeHandle], owner: str) -> dict[str, Any]:
+    """Attributes by their names. Types that NumPy does not have are left out, with a warning."""
+    found = {}
+    for handle in handles:
+        name = handle.name
+        try:
+            found[name] = _attribute(name, handle)
+        except UnsupportedError as error:
+            warnings.warn(f"attribute {name!r} of {owner} is left out: {error}", stacklevel=2)
+    return found
+
+
+def _attribute(name: str, handle: _native.AttributeHandle) -> Any:
+    """An attribute as netCDF4-python has it: text is `str`, what has one element is a scalar."""
+    element = handle.element
+    if element is None:
+        text, shape = handle.text, handle.shape
+        if text is not None:
+            return text
+        numbers = handle.data().view(np.dtype(handle.dtype))
+        found = numbers.astype(numbers.dtype.newbyteorder("="))
+        return found[0] if len(found) == 1 and shape is not None else found
+    dtype, shape = element.dtype, handle.shape
+    if shape is None:
+        return "" if dtype.kind in "SO" else np.empty(0, dtype)
+    count = math.prod(shape)
+    if dtype.kind == "S":
+        raw = _bytes_of(handle)
+        if name == "_FillValue":
+            return raw
+        if shape == ():
+            return _text(raw)
+        texts = [_text(raw[at : at + dtype.itemsize]) for at in range(0, len(raw), dtype.itemsize)]
+        return texts[0] if count == 1 else texts
+    if is_text(dtype):
+        found = np.ravel(attribute_value(handle)).tolist()
+        texts = [_text(text.encode("utf-8", "surrogateescape")) for text in found]
+        return texts[0] if count == 1 else texts
+    if dtype.kind not in "biufc":
+        value = attribute_value(handle)
+        return value.ravel()[0] if dtype.names and count == 1 and isinstance(value, np.ndarray) else value
+    found = handle.data().view(dtype)
+    if not dtype.isnative:
+        found = found.astype(dtype.newbyteorder("="))
+    return found[0] if count == 1 else found.reshape(shape)
+
+
+def _bytes_of(handle: _native.AttributeHandle) -> bytes:
+    return handle.data().tobytes()
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace").replace("\0", "")

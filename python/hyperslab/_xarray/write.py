@@ -1,0 +1,591 @@
+"""Datasets of xarray, written to Zarr.
+
+What is written where is xarray's decision: modes, regions, checks and CF encoding are those of its
+``ZarrStore``. Groups and arrays are ours.
+
+1. Plan everything (`_xarray_plan`): encode and check all variables, change nothing.
+2. Carry it out. Mode ``w`` builds the new group where nobody sees it, and then puts it in the place of
+   the old one. The other modes change the existing group.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, overload
+
+import numpy as np
+import xarray as xr
+from xarray.backends.common import _normalize_path
+from xarray.backends.writers import _validate_dataset_names
+from xarray.backends.zarr import _choose_default_mode
+
+from hyperslab import _native
+from hyperslab._core.arguments import ZarrFormat, normalize_format
+from hyperslab._core.array import Array
+from hyperslab._core.group import Group, node_of
+from hyperslab._create.new import replace_group
+from hyperslab._create.open import open_group
+from hyperslab._create.place import check_empty, place_of
+from hyperslab._dask.reads import reading_from
+from hyperslab._stores.store import LocalStore, MemoryStore, Store
+from hyperslab._stores.zip import ZipStore
+from hyperslab._xarray.plan import Plan, PlannedArray, Write, ZarrPlanner
+from hyperslab._xarray.reads import read_first
+from hyperslab.errors import ArgumentTypeError, GroupNotFoundError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from dask.delayed import Delayed
+
+__all__ = ["to_zarr"]
+
+# Variables of a store far away that are created and written at the same time. Each waits for 2 to 5 requests,
+# one after the other.
+AT_ONCE = 32
+
+# Larger variables in memory are written by themselves: the engine sends their chunks at the same time.
+SMALL_BYTES = 1 << 20
+
+# A dataset of at most this many bytes is encoded in memory before the old group on a server is deleted.
+GATHERED_BYTES = 32 << 20
+
+WriteMode: TypeAlias = Literal["w", "w-", "a", "a-", "r+"]
+Region: TypeAlias = Mapping[str, "slice | Literal['auto']"] | Literal["auto"]
+
+
+@overload
+def to_zarr(
+    ds: xr.Dataset | xr.DataTree,
+    place: Any,
+    mode: WriteMode | None = None,
+    group: str | None = None,
+    encoding: Mapping[str, Any] | None = None,
+    *,
+    compute: Literal[True] = True,
+    consolidated: bool | None = None,
+    append_dim: Hashable | None = None,
+    region: Region | None = None,
+    safe_chunks: bool = True,
+    align_chunks: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    zarr_format: Literal[2, 3] | None = None,
+    write_empty_chunks: bool | None = None,
+    write_inherited_coords: bool = False,
+) -> Group: ...
+
+
+@overload
+def to_zarr(
+    ds: xr.Dataset | xr.DataTree,
+    place: Any,
+    mode: WriteMode | None = None,
+    group: str | None = None,
+    encoding: Mapping[str, Any] | None = None,
+    *,
+    compute: Literal[False],
+    consolidated: bool | None = None,
+    append_dim: Hashable | None = None,
+    region: Region | None = None,
+    safe_chunks: bool = True,
+    align_chunks: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    zarr_format: Literal[2, 3] | None = None,
+    write_empty_chunks: bool | None = None,
+    write_inherited_coords: bool = False,
+) -> Delayed: ...
+
+
+def to_zarr(
+    ds: xr.Dataset | xr.DataTree,
+    place: Any,
+    mode: WriteMode | None = None,
+    group: str | None = None,
+    encoding: Mapping[str, Any] | None = None,
+    *,
+    compute: bool = True,
+    consolidated: bool | None = None,
+    append_dim: Hashable | None = None,
+    region: Region | None = None,
+    safe_chunks: bool = True,
+    align_chunks: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    zarr_format: Literal[2, 3] | None = None,
+    write_empty_chunks: bool | None = None,
+    write_inherited_coords: bool = False,
+) -> Group | Delayed:
+    """Write a dataset, or a tree of them, to Zarr: `xarray.Dataset.to_zarr` with this engine.
+
+    Arguments mean what they mean there. zarr-python must be installed, as for xarray's own.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset or xarray.DataTree
+        Variables of dask arrays are written block by block, in parallel; others variable by variable.
+    place : str, os.PathLike or store
+        What `hyperslab.open_group` takes: also the URL of a server.
+    mode : {"w", "w-", "a", "a-", "r+"}, optional
+        ``w``: replace what is there (see Notes); ``w-``: nothing may be there; ``a``: replace variables that
+        are there; ``a-``: with ``append_dim``, leave those without that dimension; ``r+``: only variables
+        that are there, of the same shape. Default: ``a`` with ``append_dim``, ``r+`` with ``region``, else
+        ``w-``.
+    group : str, optional
+        The path of the group. Not for trees.
+    encoding : mapping, optional
+        For each new variable: ``chunks``, ``shards``, ``compressors``, ``filters``, ``serializer``,
+        ``fill_value``, ``dtype``, ``scale_factor`` and so on. For a tree, for each path a mapping of those.
+    compute : bool, default True
+        If not, metadata and variables that are in memory are written at once, and what is returned writes the
+        blocks of dask when it is computed.
+    consolidated : bool, optional
+        Whether the metadata of the whole store are consolidated. By default they are, unless mode is ``r+``.
+    append_dim : hashable, optional
+        The dimension along which variables are made longer: all that have it. Coordinates without it must
+        equal the stored ones, in their order. Other variables without it must, too, unless mode is ``a-``.
+        Not for trees.
+    region : mapping or "auto", optional
+        Where in existing variables to write: a slice for some dimensions, or ``"auto"`` for where the
+        coordinates say.
+    safe_chunks : bool, default True
+        Whether blocks of dask that share a chunk (a shard, where there are shards) are refused. If not, their
+        edges are moved to those of chunks or shards: nothing is torn in either case.
+    align_chunks : bool, default False
+        Whether xarray moves the edges of blocks first.
+    storage_options : mapping, optional
+        As in `hyperslab.open`.
+    zarr_format : {2, 3}, optional
+        Of a new hierarchy. Default: ``hyperslab.config.default_zarr_format``.
+    write_empty_chunks : bool, optional
+        Whether chunks of nothing but fill value are stored. Default: ``hyperslab.config.write_empty_chunks``.
+    write_inherited_coords : bool, default False
+        Of a tree: whether coordinates are written again in each group that inherits them.
+
+    Returns
+    -------
+    Group
+        What was written. With ``compute=False``, a ``dask.delayed.Delayed``.
+
+    Raises
+    ------
+    ValueError
+        For everything that xarray refuses, with its words; for what would change the meaning of rows that
+        are stored.
+    DataTypeError
+        For dates, text and numbers that do not fit the data type of an array that is there (a ``TypeError``);
+        in blocks of dask, when they are written. Fractions are rounded to integers, as by xarray.
+    FileExistsError
+        Where something is there and mode is ``w-``.
+
+    Notes
+    -----
+    Everything is checked before anything is changed.
+
+    Modes other than ``w``: ``ds`` may be read lazily from the place that is written. A block that reads only
+    the elements that it replaces (``ds + 1``) is computed and written as others are. Variables with other
+    blocks, up to 32 MiB of them, are loaded before the first write; more are refused, and all with
+    ``compute=False``.
+
+    Mode ``w`` on disk, in memory (also in a dictionary) and in zip archives builds the new group beside the
+    old one. The old one stays until the new one is complete, and for good if a task of dask fails or the
+    process is killed. ``ds`` may be read lazily from the place that it replaces. Both need space meanwhile.
+    With ``compute=False`` the new group takes its place at once, and ``ds`` may not be read from there.
+
+    Mode ``w`` on servers and in other stores encodes up to 32 MiB (uncompressed) in memory first. Otherwise
+    it deletes the old group when all checks have passed, and stores the document of the new group last. A
+    failure in between, of a task of dask for instance, leaves no group, and arrays in part. Then ``ds`` may
+    not be read from there.
+
+    Examples
+    --------
+    >>> import hyperslab as hs, hyperslab.xarray, xarray as xr
+    >>> store = hs.MemoryStore()
+    >>> first = xr.Dataset({"sst": ("time", [1.5, 2.5])}, {"time": [0, 1]})
+    >>> group = hyperslab.xarray.to_zarr(first, store, encoding={"sst": {"chunks": (2,), "shards": (4,)}})
+    >>> later = xr.Dataset({"sst": ("time", [3.5])}, {"time": [2]})
+    >>> group = hyperslab.xarray.to_zarr(later, store, append_dim="time")
+    >>> group["sst"][...]
+    array([1.5, 2.5, 3.5])
+    """
+    if not isinstance(ds, xr.Dataset | xr.DataTree):
+        raise ArgumentTypeError(
+            f"ds: expected a Dataset or a DataTree, found {type(ds).__name__}"
+            + ("; call its to_dataset() before" if isinstance(ds, xr.DataArray) else "")
+        )
+    if not isinstance(group, str | None):
+        raise InvalidArgumentError(f"group must be a string or None, found {group!r}")
+    encoding = dict(encoding or {})
+    if isinstance(ds, xr.DataTree):
+        if group is not None or append_dim is not None:
+            what = "group" if group is not None else "append_dim"
+            raise InvalidArgumentError(f"{what}: not with a tree; write its datasets one by one")
+        if unknown := sorted({*encoding} - {*ds.groups}):
+            raise InvalidArgumentError(f"encoding: expected paths of groups, found {unknown}")
+    chosen: Any = _choose_default_mode(mode=mode, append_dim=append_dim, region=region)
+    place = _normalize_path(place)
+    if not getattr(place, "supports_consolidated_metadata", True):
+        consolidated = False
+    goal = _Goal(place, chosen, group, consolidated, storage_options, zarr_format)
+    plan = Plan(goal.existing, goal.zarr_format)
+    planner = ZarrPlanner(
+        plan,
+        plan.root,
+        chosen,
+        append_dim=append_dim,
+        # xarray puts what it finds into it.
+        region=dict(region) if isinstance(region, Mapping) else region,
+        safe_chunks=safe_chunks,
+        align_chunks=align_chunks,
+        write_empty=write_empty_chunks,
+    )
+    if isinstance(ds, xr.DataTree):
+        for path, node in ds.subtree_with_keys:
+            at_root = node is ds
+            part = node.to_dataset(inherit=write_inherited_coords or at_root)
+            _plan(part, planner if at_root else planner.child(path), encoding.get(node.path))
+    else:
+        _plan(ds, planner, encoding)
+    if chosen == "w":
+        root, writing = _replace(plan, goal, compute)
+    else:
+        root, writing = _change(plan, goal, compute)
+    return root if compute else cast("Delayed", writing)
+
+
+class _Goal:
+    """The place where a dataset goes, and the node that is there."""
+
+    def __init__(
+        self,
+        place: Any,
+        mode: WriteMode,
+        group: str | None,
+        consolidated: bool | None,
+        storage_options: Mapping[str, Any] | None,
+        zarr_format: Literal[2, 3] | None,
+    ) -> None:
+        known: Any = "a" if mode == "a-" else mode
+        self.store, self.base, _ = place_of(place, None, known, storage_options)
+        self.path = _join(self.base, group or "")
+        self.mode: Any = known
+        self.consolidates = mode != "r+" and consolidated in (None, True)
+        self.given_format: ZarrFormat | None = zarr_format
+        self.existing: Group | None = None
+        if mode == "w-":
+            check_empty(self.store, self.path)
+        elif mode == "r+":
+            self.existing = self._to_change(consolidated)
+        elif mode != "w":
+            try:
+                self.existing = self.open()
+            except GroupNotFoundError:
+                self.existing = None
+        present = self.existing
+        self.zarr_format: ZarrFormat = normalize_format(
+            zarr_format if present is None else present.zarr_format
+        )
+
+    def _to_change(self, consolidated: bool | None) -> Group:
+        if consolidated and self.path != self.base:
+            # The root has the consolidated metadata.
+            root = self.open(self.base, use_consolidated=True)
+            return root.get_group(self.path[len(self.base) :].strip("/"))
+        return self.open(use_consolidated=consolidated)
+
+    def open(self, path: str | None = None, use_consolidated: bool | None = False) -> Group:
+        """The group that is there; by default the one that is written."""
+        return open_group(
+            self.store,
+            mode="r+",
+            path=self.path if path is None else path,
+            zarr_format=self.given_format,
+            use_consolidated=use_consolidated,
+        )
+
+    def create(self) -> Group:
+        """The group, created where nothing is."""
+        return open_group(
+            self.store,
+            mode=self.mode,
+            path=self.path,
+            zarr_format=self.given_format,
+            use_consolidated=False if self.mode == "a" else None,
+        )
+
+    def consolidate(self) -> None:
+        """Consolidates metadata. As xarray does: all of the store, which has the group somewhere in it."""
+        open_group(self.store, mode="r+", path=self.base, use_consolidated=False).consolidate()
+
+
+def _join(*parts: str) -> str:
+    return "/".join(part for path in parts for part in path.split("/") if part)
+
+
+def _plan(ds: xr.Dataset, planner: ZarrPlanner, encoding: Any) -> None:
+    _validate_dataset_names(ds)
+    if any(variable.size == 0 for variable in ds.variables.values()):
+        # Blocks of dask without elements would be chunks without elements.
+        ds = ds.copy()
+        for variable in ds.variables.values():
+            if variable.size == 0:
+                variable.load()
+    ds = planner._validate_and_autodetect_region(ds)
+    planner._validate_encoding(encoding or {})
+    planner.plan(ds, encoding)
+
+
+# ---- changing an existing group
+
+
+def _change(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | None]:
+    """Creates missing groups and arrays, makes arrays longer, and writes."""
+    read_first(plan, compute)
+    root = goal.create() if goal.existing is None else goal.existing
+    groups = {"": root}
+    errands = _Errands(root._is_far)
+    try:
+        for group in plan.groups:
+            at = group.at
+            groups[at] = found = groups.get(at) or group.existing or root.require_group(at)
+            if group.attributes is not None and found.attrs.asdict() != group.attributes:
+                found.attrs.put(group.attributes)
+        targets = {array: _made(array, groups[array.group.at], errands) for array in plan.arrays}
+        _write_all(plan.writes, targets, errands)
+        errands.wait()
+    finally:
+        errands.close()
+    if goal.consolidates:
+        goal.consolidate()
+    return root, _write_blocks(plan.writes, targets, compute)
+
+
+def _made(array: PlannedArray, group: Group, errands: _Errands) -> Any:
+    """The array, as it is planned, or the errand that makes it."""
+    there = array.existing
+    if there is None:
+        return errands.add(_created, group, array)
+    if there.shape == array.shape:
+        return there
+    return errands.add(_resized, there, array.shape)
+
+
+def _created(group: Group, array: PlannedArray) -> Array:
+    try:
+        return group.create_array(array.name, **cast(Any, array.arguments))
+    except Exception as error:
+        error.add_note(f"Raised while creating variable {array.name!r}")
+        raise
+
+
+def _resized(array: Array, shape: tuple[int, ...]) -> Array:
+    array.resize(shape)
+    return array
+
+
+# ---- replacing an existing group
+
+
+def _replace(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | None]:
+    """Puts a new group in the place of the old node."""
+    trial = plan.root.trial
+    if goal.consolidates and goal.path == goal.base:
+        trial.consolidate()
+    blocks = [write.source for write in plan.writes if write.is_lazy]
+    at_once = [write.source for write in plan.writes if compute or not write.is_lazy]
+    size = sum(source.nbytes for source in at_once)
+    if _exchanges(goal.store):
+        fill: Callable[[Group], None] = _built_beside(plan, goal.store, compute)
+    elif getattr(goal.store, "_has_dict", False) or (
+        size <= GATHERED_BYTES and (not compute or not blocks or _are_threads())
+    ):
+        # The objects of a dictionary are in memory in any case.
+        fill = _built_in_memory(plan, compute)
+    else:
+        _refuse_reading(blocks, goal)
+        return _written_in_place(plan, goal, compute)
+    if not compute:
+        _refuse_reading(blocks, goal)
+    attributes = plan.root.attributes
+    root = replace_group(goal.store, goal.path, goal.zarr_format, fill, attributes=attributes)
+    if goal.consolidates and goal.path != goal.base:
+        goal.consolidate()
+    writing = None if compute else _write_blocks(plan.writes, _opened(plan, goal.store, goal.path), False)
+    return root, writing
+
+
+def _exchanges(store: Store) -> bool:
+    """Tells if a store puts a new group in the place of an old one in one step, however large it is."""
+    if isinstance(store, MemoryStore):
+        return not store._has_mapping
+    return isinstance(store, (LocalStore, ZipStore))
+
+
+def _are_threads() -> bool:
+    """Tells if dask computes in this process."""
+    import dask.local
+    import dask.threaded
+    from dask.base import get_scheduler
+
+    return get_scheduler() in (None, dask.threaded.get, dask.local.get_sync)
+
+
+def _refuse_reading(blocks: Iterable[Any], goal: _Goal) -> None:
+    """Refuses blocks of dask that would be read after what they are read from is gone."""
+    found = reading_from(blocks, goal.store, goal.path)
+    if found is not None:
+        raise InvalidArgumentError(
+            f"ds is read lazily from {found}, which mode='w' replaces: load it first (ds.load()), or write "
+            "it to another place"
+        )
+
+
+def _built_beside(plan: Plan, store: Store, compute: bool) -> Callable[[Group], None]:
+    def fill(beside: Group) -> None:
+        _send(plan, beside.store, "", _keys(plan))
+        targets = _opened(plan, beside.store, "")
+        errands = _Errands(False)
+        _write_all(plan.writes, targets, errands)
+        if compute:
+            _write_blocks(plan.writes, targets, True)
+
+    return fill
+
+
+def _built_in_memory(plan: Plan, compute: bool) -> Callable[[Group], None]:
+    def fill(beside: Group) -> None:
+        targets: dict[PlannedArray, Any] = {array: array.trial for array in plan.arrays}
+        _write_all(plan.writes, targets, _Errands(False))
+        if compute:
+            _write_blocks(plan.writes, targets, True)
+        _send(plan, beside.store, "", _keys(plan))
+
+    return fill
+
+
+def _written_in_place(plan: Plan, goal: _Goal, compute: bool) -> tuple[Group, Delayed | None]:
+    """For stores that keep nothing back: deletes the old group, writes arrays, and the group's own document
+    last.
+    """
+    store, path = goal.store, goal.path
+    above = path.rpartition("/")[0]
+    if path:
+        # Refuses what cannot hold the group.
+        open_group(store, path=above, mode="a", zarr_format=goal.zarr_format, use_consolidated=False)
+    _native.remove_below(store._native, path)
+    keys = _keys(plan)
+    own = [key for key in keys if "/" not in key]
+    errands = _Errands(store._native.is_far())
+    try:
+        for key in keys:
+            if "/" in key:
+                errands.add(_send, plan, store, path, [key])
+        errands.wait()
+        targets: dict[PlannedArray, Any] = {
+            array: errands.add(_open, array, store, path) for array in plan.arrays
+        }
+        _write_all(plan.writes, targets, errands)
+        errands.wait()
+    finally:
+        errands.close()
+    if compute:
+        _write_blocks(plan.writes, targets, True)
+    _send(plan, store, path, own)
+    if goal.consolidates and path != goal.base:
+        goal.consolidate()
+    root = goal.open()
+    return root, None if compute else _write_blocks(plan.writes, targets, False)
+
+
+def _keys(plan: Plan) -> list[str]:
+    """All objects of the new group, the documents that make it a group at the end."""
+    return sorted(plan.root.trial.store.list(), key=lambda key: ("/" not in key, key))
+
+
+def _send(plan: Plan, store: Store, path: str, keys: Iterable[str]) -> None:
+    """Copies objects of the new group to a path of a store."""
+    trial = plan.root.trial.store
+    for key in keys:
+        value = trial.get(key)
+        if value is not None:
+            store.set(_join(path, key), value)
+
+
+def _opened(plan: Plan, store: Store, path: str) -> dict[PlannedArray, Any]:
+    return {array: _open(array, store, path) for array in plan.arrays}
+
+
+def _open(array: PlannedArray, store: Store, path: str) -> Array:
+    zarr_format = array.group.trial.zarr_format
+    handle = _native.open_node(store._native, _join(path, array.path), zarr_format, False)
+    found = cast(Array, node_of(handle, store))
+    config = array.arguments.get("config")
+    return found if config is None else found.with_config(config)
+
+
+# ---- values
+
+
+def _write_all(writes: Iterable[Write], targets: Mapping[PlannedArray, Any], errands: _Errands) -> None:
+    """Writes the variables that are in memory."""
+    for write in writes:
+        if write.is_lazy:
+            continue
+        values, target = np.asarray(write.source), targets[write.target]
+        if values.nbytes <= SMALL_BYTES:
+            errands.add(_write, target, write.region, values)
+        else:
+            _write(target, write.region, values)
+
+
+def _write(target: Any, region: Any, values: Any) -> None:
+    _array_of(target)[region or ...] = values
+
+
+def _write_blocks(
+    writes: Iterable[Write], targets: Mapping[PlannedArray, Any], compute: bool
+) -> Delayed | None:
+    """Writes blocks of dask, or returns what does."""
+    lazy = [write for write in writes if write.is_lazy]
+    if compute and not lazy:
+        return None
+    from hyperslab.dask import _store_all
+
+    writing = _store_all((each.source, _array_of(targets[each.target]), each.region) for each in lazy)
+    if not compute:
+        return writing
+    writing.compute()
+    return None
+
+
+def _array_of(target: Any) -> Array:
+    array: Array = target if isinstance(target, Array) else target.result()
+    return array
+
+
+class _Errands:
+    """Calls that go on beside each other where each waits for a server; elsewhere one after the other."""
+
+    def __init__(self, is_far: bool) -> None:
+        self._pool = ThreadPoolExecutor(AT_ONCE) if is_far else None
+        self._pending: deque[Future[Any]] = deque()
+
+    def add(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Begins a call, and returns its `Future`; nearby, makes it and returns the outcome. It may wait for
+        calls that began before, not for later ones.
+        """
+        if self._pool is None:
+            return call(*arguments)
+        if len(self._pending) >= 2 * AT_ONCE:
+            self._pending.popleft().result()
+        begun = self._pool.submit(call, *arguments)
+        self._pending.append(begun)
+        return begun
+
+    def wait(self) -> None:
+        """Until all is done. Raises what one of them raised."""
+        while self._pending:
+            self._pending.popleft().result()
+
+    def close(self) -> None:
+        """Begins nothing any more."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)

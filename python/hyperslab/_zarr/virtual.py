@@ -1,0 +1,125 @@
+"""A parser for VirtualiZarr: where the chunks of a file of HDF5 or NetCDF are, as a Zarr hierarchy."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from zarr.core.metadata import ArrayV3Metadata
+
+from hyperslab._create.open import open_group
+from hyperslab._hdf5.group import FileGroup
+from hyperslab._zarr.of_file import ArrayObjects, FileObjects
+from hyperslab.errors import UnsupportedError
+
+__all__ = ["VirtualizarrParser"]
+
+
+class VirtualizarrParser:
+    """Reads the metadata of files of HDF5 and NetCDF for ``virtualizarr.open_virtual_dataset(parser=…)``.
+
+    Chunks stay where they are if Zarr has their codecs: none, shuffle, deflate, Zstandard. What Zarr has in
+    another form (text, other filters) is copied into the manifest, up to `inline` bytes of an array.
+
+    Parameters
+    ----------
+    group : str, default ""
+        The group that becomes the root.
+    drop_variables : iterable of str, default ()
+        Names of arrays and groups to leave out.
+    inline : int, default 16 << 20
+        The largest array, in bytes, that is copied. A larger one raises `hyperslab.errors.UnsupportedError`.
+    storage_options : mapping, optional
+        As in `hyperslab.open`. The registry is for VirtualiZarr's own reads of chunks.
+
+    Examples
+    --------
+    >>> from virtualizarr import open_virtual_dataset  # doctest: +SKIP
+    >>> open_virtual_dataset(url, registry, parser=hyperslab.zarr.VirtualizarrParser())  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        *,
+        group: str = "",
+        drop_variables: Iterable[str] = (),
+        inline: int = 16 << 20,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.group = group.strip("/")
+        self.drop_variables = frozenset(drop_variables)
+        self.inline = inline
+        self.storage_options = None if storage_options is None else dict(storage_options)
+
+    def __call__(self, url: str, registry: Any) -> Any:
+        """The ``ManifestStore`` of a file."""
+        manifests = _manifests()
+        root = open_group(url, mode="r", storage_options=self.storage_options)
+        if not isinstance(root, FileGroup):
+            raise UnsupportedError(
+                f"{url}: no file of HDF5 or NetCDF; VirtualiZarr has a ZarrParser for Zarr"
+            )
+        objects = FileObjects(root, cut=False, names_all=True)
+        if not isinstance(objects.node(self.group), FileGroup):
+            raise UnsupportedError(f"{url}: no group {self.group!r}")
+        return manifests.ManifestStore(self._group(objects, self.group, url), registry=registry)
+
+    def _group(self, objects: FileObjects, path: str, url: str) -> Any:
+        arrays, groups = {}, {}
+        for name in objects.names(path):
+            if name == "zarr.json" or name in self.drop_variables:
+                continue
+            full = f"{path}/{name}" if path else name
+            node = objects.node(full)
+            if isinstance(node, ArrayObjects):
+                arrays[name] = self._array(node, full, url)
+            else:
+                groups[name] = self._group(objects, full, url)
+        document = objects.part(f"{path}/zarr.json" if path else "zarr.json", 0, None) or b"{}"
+        return _manifests().ManifestGroup(arrays, groups, json.loads(document).get("attributes"))
+
+    def _array(self, node: ArrayObjects, path: str, url: str) -> Any:
+        manifests = _manifests()
+        count = math.prod(node.counts)
+        paths = np.full(count, "", np.dtypes.StringDType())
+        offsets, lengths = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
+        inlined = {}
+        places = node.places()
+        if places is None:
+            if node.nbytes > self.inline:
+                raise UnsupportedError(
+                    f"{url}: array {path!r} has no codecs of Zarr, and {node.nbytes} bytes are more than "
+                    f"inline={self.inline} allows to copy"
+                )
+            copied = range(count)
+        else:
+            numbers, starts, sizes, is_plain = places
+            numbers = numbers.astype(np.intp)
+            paths[numbers], offsets[numbers], lengths[numbers] = url, starts, sizes
+            copied = numbers[~is_plain].tolist()
+        for number in copied:
+            index = tuple(int(at) for at in np.unravel_index(number, node.counts)) if node.counts else ()
+            data = node.chunk("/".join(map(str, index)))
+            if data:
+                inlined[index] = data
+                paths[number], offsets[number], lengths[number] = "__inlined__", 0, len(data)
+        manifest = manifests.ChunkManifest.from_arrays(
+            paths=paths.reshape(node.counts),
+            offsets=offsets.reshape(node.counts),
+            lengths=lengths.reshape(node.counts),
+            inlined=inlined,
+        )
+        document = json.loads(node.document)
+        return manifests.ManifestArray(ArrayV3Metadata.from_dict(document), manifest)
+
+
+def _manifests() -> Any:
+    return importlib.import_module("virtualizarr.manifests")
+
+
+# By the name that it has for users.
+VirtualizarrParser.__module__ = "hyperslab.zarr"
