@@ -40,6 +40,21 @@ run: $(WHEEL_STAMP) ## Write, copy, read and check realistic data; print how fas
 test: tools lint test-rust test-docs test-python test-package ## Run every test, formatting check and lint
 	@printf '\n==> All tests passed\n'
 
+##@ The everyday loop
+
+dev: tools ## Build without optimising, and install the working tree: an edit in Python then needs no build
+	@$(with_rust) venv=$$(scripts/venv.sh newest); rm -f "$$venv/.wheel" "$$venv/.develop"; \
+	$(STEP) 'Extension module, for development' env VIRTUAL_ENV="$$PWD/$$venv" \
+	    "$$venv/bin/maturin" develop --locked --quiet; \
+	touch "$$venv/.develop"
+
+quick: ## Check what differs from BASE (HEAD): format, lints and the tests near it, with few generated cases
+	@$(with_tools) \
+	if [[ ! -e $$venv/.develop || -n $$(find crates Cargo.lock -newer "$$venv/.develop" -type f -print -quit) ]]; then \
+	    $(MAKE) --no-print-directory dev; \
+	fi; \
+	"$$venv/bin/python" scripts/quick.py --base $(or $(BASE),HEAD) $(CHANGED)
+
 ##@ Parts of the tests
 
 lint: lint-rust lint-python ## Check formatting, lints and types
@@ -146,5 +161,5 @@ $(WHEEL_STAMP): $(SOURCES) requirements/py311.txt requirements/py312.txt
 	    --interpreter "$$venv/bin/python" --out build/wheel
 	@touch $@
 
-.PHONY: run test lint lint-rust lint-python test-rust test-servers test-zarr test-docs test-python test-package sanitize bench wheel docs fmt lock \
+.PHONY: run test dev quick lint lint-rust lint-python test-rust test-servers test-zarr test-docs test-python test-package sanitize bench wheel docs fmt lock \
 	clean help tools

@@ -4,7 +4,7 @@
     python benches/cloud.py --full           2 GB
     python benches/cloud.py --row "whole array" --rounds 5
 
-The server (tests/object_server.py) needs 30 ms to the first byte, and gives 100 MB/s to each connection and
+The server (tests/lib/object_server.py) needs 30 ms to the first byte, and gives 100 MB/s to each connection and
 1 GB/s to all. It counts: beside each time stand requests and rounds (requests that waited for one another).
 `limit` is the larger of fewest rounds × latency and bytes ÷ bandwidth: no client can be faster. `plain` is a
 loop around libzstd in threads (cloud_plain.py): what this machine can do, whose cores the server shares. A
@@ -31,7 +31,7 @@ from cloud_libraries import LIBRARIES, Cannot, Library, Server
 from cloud_plain import Plain
 from common import MIB, Array
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "lib"))
 import object_server_client
 
 LATENCY, PER_CONNECTION, IN_ALL = 0.03, 100e6, 1e9

@@ -66,7 +66,7 @@ def run_rust(code: str) -> str:
 @contextlib.contextmanager
 def bucket() -> Iterator[None]:
     """A server that the environment leads to, for S3."""
-    sys.path.insert(0, str(ROOT / "tests"))
+    sys.path.insert(0, str(ROOT / "tests" / "lib"))
     from object_server_client import Server
 
     with Server() as server:

@@ -39,6 +39,8 @@ if [[ -n $wheel ]]; then
     if [[ $sum != "$(cat "$venv/.wheel" 2>/dev/null)" ]]; then
         say "installing $(basename "$wheel") into $venv"
         "$venv/bin/python" -m pip install --quiet --force-reinstall --no-deps --no-index "$wheel" >&2
+        # It replaces the working tree that `make dev` has installed.
+        rm -f "$venv/.develop"
         echo "$sum" >"$venv/.wheel"
     fi
 fi

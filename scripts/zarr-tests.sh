@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts zarr-python's own tests into build/zarr-tests/: tests/test_zarr_suite.py runs them with our pipeline.
+# Puts zarr-python's own tests into build/zarr-tests/: tests/zarr/test_zarr_suite.py runs them with our pipeline.
 #
 # Its source distribution holds them. That is downloaded once; where it cannot be, the test is skipped.
 set -uo pipefail
@@ -25,6 +25,6 @@ if "$(scripts/find-python.sh newest)" -m pip download --quiet --no-deps --no-bin
     mv "$folder/new/zarr-$version" "$folder"
     echo "    zarr-python's tests ($version)" >&2
 else
-    echo "    not there: zarr-python's tests ($version), which tests/test_zarr_suite.py skips then:" >&2
+    echo "    not there: zarr-python's tests ($version), which tests/zarr/test_zarr_suite.py skips then:" >&2
     tail -n 3 "$folder/log" | sed 's/^/        /' >&2
 fi

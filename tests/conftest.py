@@ -11,7 +11,6 @@ project).
 from __future__ import annotations
 
 import os
-import secrets
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,11 +22,9 @@ import hypothesis
 import hypothesis.core
 import numpy as np
 import pytest
+from seeds import SEED
 
 CORPORA = Path(os.environ.get("HYPERSLAB_CORPORA") or Path(__file__).parents[2] / "shared" / "corpora")
-
-# What generated cases are made from. (Also of tests that draw with NumPy: the fixture `seed`.)
-SEED = int(os.environ.get("HYPERSLAB_SEED") or secrets.randbits(32))
 
 hypothesis.settings.register_profile(
     "default",

@@ -1,7 +1,7 @@
 //! The contract of stores on real servers: moto (S3), azurite (Azure), fake-gcs-server (Google),
 //! nginx (HTTP).
 //!
-//! `tests/servers.py` starts them, after `scripts/test-servers.sh` has installed them. A test whose
+//! `tests/lib/servers.py` starts them, after `scripts/test-servers.sh` has installed them. A test whose
 //! server is not there says so and passes, or fails where `HYPERSLAB_NEED_SERVERS` is set.
 
 use hyperslab_remote::RemoteStore;
@@ -31,7 +31,7 @@ impl Drop for Server {
 
 /// Starts a server. `None`: it is not installed.
 fn start(name: &str) -> Option<Server> {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/servers.py");
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/lib/servers.py");
     let needed = std::env::var_os("HYPERSLAB_NEED_SERVERS").is_some();
     let missing = || -> Option<Server> {
         assert!(!needed, "{name} is not installed: scripts/test-servers.sh");

@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("zarrista", reason="zarrista is not installed: it needs Python 3.12")
 
-PAGE = Path(__file__).parents[1] / "docs" / "support.md"
+PAGE = Path(__file__).parents[2] / "docs" / "support.md"
 # Refused: reading it runs code that is in the file.
 OTHERS = {"pickle"}
 
@@ -24,7 +24,7 @@ OTHERS = {"pickle"}
 def found() -> dict[str, Any]:
     """What the script finds, in a process where nobody has registered anything."""
     places = os.pathsep.join([str(Path(hs.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    script = str(Path(__file__).with_name("support_table.py"))
+    script = str(Path(__file__).parents[1] / "lib" / "support_table.py")
     told = subprocess.run(
         [sys.executable, script, "--json"],
         env=os.environ | {"PYTHONPATH": places},

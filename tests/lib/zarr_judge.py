@@ -1,6 +1,6 @@
 """zarr-python's own tests, with our codec pipeline and with its default one. Lists those that end otherwise:
 
-    python tests/zarr_judge.py DIRECTORY [arguments of pytest]
+    python tests/lib/zarr_judge.py DIRECTORY [arguments of pytest]
 
 The directory is the source distribution of zarr, unpacked (``pip download --no-deps --no-binary zarr zarr``).
 This file is also the plugin for pytest that writes what came of each test.

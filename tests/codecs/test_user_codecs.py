@@ -591,7 +591,7 @@ def test_codecs_go_with_their_arrays() -> None:
 
 
 def run(program: str, folder: Path, given: bytes = b"", more: str = "") -> str:
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1] / "lib"
     installed = Path(hs.__file__).parents[1]
     path = os.pathsep.join([more, str(folder), str(installed), str(here)])
     done = subprocess.run(

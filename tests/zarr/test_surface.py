@@ -22,7 +22,7 @@ import hyperslab as hs
 import pytest
 import zarr
 
-TABLE = Path(__file__).parents[1] / "docs" / "zarr-surface.md"
+TABLE = Path(__file__).parents[2] / "docs" / "zarr-surface.md"
 # Modules whose names are compared, beside `zarr` itself.
 MODULES = ("errors", "storage", "codecs", "dtype")
 

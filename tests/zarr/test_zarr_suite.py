@@ -14,7 +14,7 @@ import pytest
 import zarr
 import zarr_judge
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 # Under two minutes of tests.
 PARTS = """
     test_codecs/test_sharding.py test_codecs/test_scale_offset.py test_codecs/test_codecs.py

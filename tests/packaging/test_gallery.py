@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-GALLERY = Path(__file__).parent.parent / "docs" / "gallery.ipynb"
+GALLERY = Path(__file__).parents[2] / "docs" / "gallery.ipynb"
 
 
 def shown(notebook: Any) -> list[list[str]]:

@@ -16,7 +16,7 @@ from types import ModuleType
 import hyperslab._native
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

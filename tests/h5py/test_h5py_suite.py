@@ -12,7 +12,7 @@ from pathlib import Path
 import h5py
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 # Those with something to read. Alignment of writes takes long.
 MODULES = """
     test_attribute_create test_attrs test_attrs_data test_base test_big_endian_file
@@ -37,7 +37,7 @@ def expected() -> set[str]:
 def test_h5py_suite(tmp_path: Path) -> None:
     pytest.importorskip("h5py.tests")
     report = tmp_path / "report.json"
-    paths = os.pathsep.join([str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    paths = os.pathsep.join([str(ROOT / "tests" / "lib"), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [
             *(

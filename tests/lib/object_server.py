@@ -1,6 +1,6 @@
 """An object store for tests and measurements, in a process of its own: S3's protocol, and plain HTTP.
 
-    python tests/object_server.py --port 8000 --latency 0.03 --per-connection 100e6 --in-all 1e9 \\
+    python tests/lib/object_server.py --port 8000 --latency 0.03 --per-connection 100e6 --in-all 1e9 \\
         --serve bench=DIR
 
 Tests start it with `Server` of object_server_client.py. It can be slow on purpose (`Pace`), spoil chosen

@@ -1,6 +1,6 @@
 """Makes docs/support.md: what hyperslab writes, and who reads it.
 
-    python tests/support_table.py
+    python tests/lib/support_table.py
 
 Each row is an array that hyperslab writes with values that are not all alike. Then hyperslab and three peers
 open it, and read all of it. A table says what has been seen, not what is meant to be.
@@ -357,7 +357,7 @@ def text() -> str:
         "# Who reads what",
         "",
         f"What hyperslab writes, read by hyperslab, {versions}. “yes”: the same values; “–”: an error.",
-        "Made by `python tests/support_table.py`; a test compares it with what it finds. What the names mean",
+        "Made by `python tests/lib/support_table.py`; a test compares it with what it finds. What the names mean",
         "is in [formats](formats.md). zarr-python reads `zfpy` with the package zfpy, which was missing.",
     ]
     for title, rows in TABLES.items():
@@ -388,6 +388,6 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["--json"]:
         sys.stdout.write(json.dumps(found()))
         sys.exit()
-    target = Path(__file__).parents[1] / "docs" / "support.md"
+    target = Path(__file__).parents[2] / "docs" / "support.md"
     target.write_text(text())
     sys.stdout.write(f"{target}\n")

@@ -71,7 +71,7 @@ def run(tmp_path: Path, good: Path, how: str) -> dict[str, Any]:
     # Each place is damaged in about four ways. An odd step meets all bytes of the fields that lie
     # in a row.
     step = good.stat().st_size * (1 if how == "cut" else 4) // COPIES | 1
-    script = Path(__file__).with_name("hdf5_bad.py")
+    script = Path(__file__).parents[1] / "lib" / "hdf5_bad.py"
     out = tmp_path / "bad.h5"
     command = [sys.executable, str(script), str(good), str(out), how, str(step)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280)

@@ -3,7 +3,7 @@
 `scripts/test-servers.sh` installs them. A test of a server that is not there is skipped, or fails where
 HYPERSLAB_NEED_SERVERS is set, as in continuous integration. For tests in other languages,
 
-    python tests/servers.py moto
+    python tests/lib/servers.py moto
 
 prints a line of JSON (``url``, ``options`` under the names of the `object_store` crate, ``folder``) and
 serves until its standard input ends; of a server that is not installed, an empty object. There is one bucket
@@ -33,7 +33,7 @@ from typing import Any
 
 from gcs_front import front
 
-INSTALLED = Path(__file__).parents[1] / "build" / "servers"
+INSTALLED = Path(__file__).parents[2] / "build" / "servers"
 
 # Runs a command until it ends, or the standard input does: also if the test is killed.
 WHILE_STDIN = 'exec 3<&0; "$@" 3<&- & child=$!; (cat <&3 > /dev/null; kill $child) & wait $child'

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import tensorstore
 import zarr
-from conftest import SEED
 from large import (
     Large,
     Values,
@@ -31,6 +30,7 @@ from large import (
     slice_of,
     values_of,
 )
+from seeds import SEED
 from support import as_array, as_view, assert_same, examples
 
 CASES = examples(72)
