@@ -22,7 +22,7 @@ from hyperslab._compute.map import BlockInfo, map_chunks
 from hyperslab._compute.pyramid import pyramid
 from hyperslab._compute.statistics import Statistics, statistics
 from hyperslab._copy.copy import CopyReport, copy
-from hyperslab._copy.together import copy_all, copy_store
+from hyperslab._copy.copy.together import copy_all, copy_store
 from hyperslab._core.array import Array
 from hyperslab._core.attrs import Attributes
 from hyperslab._core.cache import Cache, CacheLike
@@ -174,7 +174,7 @@ def __getattr__(name: str) -> object:
 
         return getattr(nodes, name)
     if name in ("CopyPlan", "plan_copy"):
-        from hyperslab._copy import plan
+        from hyperslab._copy.copy import plan
 
         return getattr(plan, name)
     if name == "CopyRun":

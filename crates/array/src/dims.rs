@@ -13,8 +13,8 @@ pub type Strides = SmallVec<[isize; 8]>;
 /// The most axes an array may have: NumPy's own limit.
 pub const MAX_RANK: usize = 64;
 
-/// The number of elements of `shape`; `None` on overflow. A zero anywhere gives zero, whatever the
-/// rest.
+/// The number of elements of `shape`; `None` on overflow. A length of zero gives zero, whatever the
+/// other lengths are.
 pub fn element_count(shape: &[u64]) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);

@@ -1,14 +1,14 @@
-//! What can go wrong when an array is read or written.
+//! Errors of reading and writing arrays.
 
 use hyperslab_codec::CodecError;
 use hyperslab_store::StoreError;
 use thiserror::Error;
 
-/// Why a chunk cannot be found: an error of the format, whose index of chunks could not be read or
-/// cannot be right.
+/// The reason why a chunk cannot be found: the format's index of chunks cannot be read, or cannot
+/// be right.
 pub type LocateError = Box<dyn std::error::Error + Send + Sync>;
 
-/// An error of the engine. It names the array; where a chunk is concerned, the chunk and its key.
+/// An error of the engine. It names the array and, if a chunk is concerned, the chunk and its key.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ArrayError {
@@ -30,7 +30,7 @@ pub enum ArrayError {
         /// Shape of the memory.
         found: Vec<u64>,
     },
-    /// The parts of a layout contradict each other.
+    /// The parts of a layout disagree.
     #[error("array '{array}': {why}")]
     Layout {
         /// The array.
@@ -38,12 +38,12 @@ pub enum ArrayError {
         /// The contradiction.
         why: String,
     },
-    /// Values that are to be written contradict each other, or are not what the array holds.
+    /// The values to be written disagree, or the array cannot hold them.
     #[error("array '{array}': {why}")]
     Values {
         /// The array.
         array: String,
-        /// Which value, and what is wrong.
+        /// Which value, and the problem.
         why: String,
     },
     /// There is not enough memory for a result or a chunk.
@@ -51,9 +51,9 @@ pub enum ArrayError {
     Memory {
         /// The array.
         array: String,
-        /// What it was for.
+        /// The purpose of the memory.
         what: &'static str,
-        /// How much.
+        /// The number of bytes.
         bytes: u64,
     },
     /// The store failed on a chunk.
@@ -88,7 +88,7 @@ pub enum ArrayError {
         /// The cause.
         source: Box<CodecError>,
     },
-    /// An object that is to be there is not: see [`crate::read::missing::check_stored`].
+    /// An object that must exist does not: see [`crate::read::missing::check_stored`].
     #[error(
         "array '{array}', chunk {chunk:?}, key '{key}': it is not stored, and missing chunks are not read as fill values here"
     )]
@@ -100,30 +100,30 @@ pub enum ArrayError {
         /// The object.
         key: String,
     },
-    /// A shard's index, or what it says of a chunk, cannot be right.
+    /// A shard's index, or its entry for a chunk, cannot be right.
     #[error("array '{array}', shard '{key}'{}: {why}", chunk.as_ref().map(|chunk| format!(", inner chunk {chunk:?}")).unwrap_or_default())]
     Shard {
         /// The array.
         array: String,
         /// The shard's object.
         key: String,
-        /// The inner chunk's index in the array per axis; `None`: the index as a whole.
+        /// The inner chunk's index in the array per axis; `None` if the shard's index as a whole is
+        /// wrong.
         chunk: Option<Vec<u64>>,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
-    /// A part of an array that is made of others cannot be read from there.
+    /// A part of an array that is made of other arrays cannot be read.
     #[error("array '{array}', part {part}: {source}")]
     Part {
         /// The array.
         array: String,
-        /// Which of its parts, counted from 0.
+        /// The number of the part, counted from 0.
         part: usize,
         /// The format's reason.
         source: LocateError,
     },
-    /// The chunk cannot be written where it is; or the array cannot be written, which has no chunk
-    /// of its own.
+    /// The chunk cannot be written where it is, or the array has no chunks of its own to write.
     #[error("array '{array}'{}: {why}", if key.is_empty() { String::new() } else { format!(", chunk {chunk:?}, key '{key}'") })]
     ReadOnly {
         /// The array.
@@ -132,10 +132,10 @@ pub enum ArrayError {
         chunk: Vec<u64>,
         /// The object.
         key: String,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
-    /// Another array has taken its place, or none: what is stored there cannot be read as this one.
+    /// The array was replaced or deleted: the stored bytes cannot be read as this array.
     #[error("array '{array}' was replaced or deleted since it was opened: open it again")]
     Replaced {
         /// The array.
@@ -150,7 +150,7 @@ pub enum ArrayError {
 }
 
 impl ArrayError {
-    /// Whether stored bytes are wrong, and stay so: nobody can read them.
+    /// Returns whether stored bytes are wrong, and stay so: nobody can read them.
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             ArrayError::Shard { .. } => true,

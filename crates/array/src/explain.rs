@@ -1,4 +1,4 @@
-//! What a request would do: the lots of the executor, told instead of read.
+//! Explains a request: walks the executor's lots and describes them instead of reading them.
 
 use crate::costs;
 use crate::dims::c_strides;
@@ -38,7 +38,7 @@ pub struct ExplainTask {
     pub key: String,
     /// How it is executed.
     pub strategy: Strategy,
-    /// The byte ranges of the object that are read: offset and length. Empty where nothing is read.
+    /// The byte ranges of the object that are read: offset and length. Empty if nothing is read.
     pub ranges: Vec<(u64, u64)>,
     /// Selected elements of the chunk.
     pub elements: u64,
@@ -48,12 +48,12 @@ pub struct ExplainTask {
     pub bytes_decoded: u64,
 }
 
-/// What a request would do. `Display` prints it as text.
+/// The explanation of a request. `Display` prints it as text.
 #[derive(Clone, Debug)]
 pub struct Explain {
     /// The array's name.
     pub array: String,
-    /// Whether it is a write.
+    /// `true` for a write, `false` for a read.
     pub write: bool,
     /// Shape of the selection.
     pub shape: Vec<u64>,
@@ -61,29 +61,28 @@ pub struct Explain {
     pub bytes: u64,
     /// Number of chunks touched.
     pub chunks: usize,
-    /// How many of them were looked at for what follows: all, up to [`Explain::MOST_CHUNKS`].
+    /// How many of them the numbers below cover: all, up to [`Explain::MOST_CHUNKS`].
     pub examined: usize,
-    /// Number of distinct objects they lie in.
+    /// Number of distinct objects that hold them.
     pub objects: usize,
-    /// Threads that would work on it, at most.
+    /// Most threads that would work on the request.
     pub threads: usize,
-    /// How many chunks are executed by which strategy.
+    /// How many chunks each strategy handles.
     pub strategies: Vec<(Strategy, usize)>,
-    /// Byte ranges that are read of objects: runs of chunks that lie close together, and what is
-    /// read of others.
+    /// Number of byte ranges read. A run of neighbouring chunks counts as one range.
     pub ranges: usize,
-    /// Bytes read from the store, in all; without the indexes of shards.
+    /// Bytes read from the store in all, without the indexes of shards.
     pub bytes_read: u64,
-    /// How many of these lie between chunks: reading them costs less than another request.
+    /// How many of them lie between chunks: reading them costs less than another request.
     pub gap_bytes: u64,
-    /// Bytes of indexes of shards that had to be read to tell this.
+    /// Bytes of shard indexes that had to be read for this explanation.
     pub index_bytes: u64,
-    /// Of a write to a part of shards: bytes of their other chunks, which go from the old object to
-    /// the new one. Where a store lets objects share bytes, none are moved.
+    /// Bytes of other chunks that a write to a part of shards copies from the old objects to the
+    /// new. A store whose objects can share bytes moves none of them.
     pub bytes_copied: u64,
     /// Bytes that come out of decoders, in all.
     pub bytes_decoded: u64,
-    /// Codecs that another language runs, which is slow: their names, and the language.
+    /// Codecs that run in another language, which is slow: their names, and the language.
     pub foreign_codecs: Vec<(&'static str, &'static str)>,
     /// The first chunks, one by one.
     pub tasks: Vec<ExplainTask>,
@@ -101,25 +100,27 @@ impl ExplainTask {
 }
 
 impl Explain {
-    /// The most chunks that are looked at, of an array of up to 8 axes; fewer of one with more.
-    /// Each costs a look into the store, and an array may have any number of chunks: so many take
-    /// about 0.1 s (x86, files in the page cache).
+    /// The most chunks that are examined, for an array of up to 8 axes. More axes mean fewer
+    /// chunks.
+    ///
+    /// Each chunk costs a look into the store, and an array may have any number of chunks. 100 000
+    /// chunks take about 0.1 s (x86, files in the page cache).
     pub const MOST_CHUNKS: usize = 100_000;
 
-    /// The most chunks that are looked at of an array of so many axes.
+    /// The most chunks that are examined for an array of `rank` axes.
     fn most_chunks(rank: usize) -> usize {
         Self::MOST_CHUNKS * 8 / rank.max(8)
     }
 }
 
-/// Explains [`crate::read`] of a selection; the first `list` chunks one by one. Looks chunks up in
-/// the store but reads none.
+/// Explains [`crate::read`] of a selection. Lists the first `list` chunks one by one. Looks chunks
+/// up in the store but reads none.
 pub fn explain_read(layout: &ArrayLayout, selection: &Selection, list: usize) -> Result<Explain, ArrayError> {
     explain(layout, selection, list, None, false)
 }
 
-/// Explains [`crate::read`] with [`crate::ReadOptions::cache`]. What is in the cache is looked at now;
-/// the read itself may put chunks there and push others out.
+/// Explains [`crate::read`] with [`crate::ReadOptions::cache`]. Shows what the cache holds now; the
+/// read itself may add chunks to the cache and evict others.
 pub fn explain_read_cached(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -129,9 +130,8 @@ pub fn explain_read_cached(
     explain(layout, selection, list, cache, false)
 }
 
-/// Explains [`crate::write`] of a selection from dense memory; the first `list` chunks one by one.
-/// Whether chunks hold nothing but fill value, and are elided, depends on the elements and is not
-/// foretold.
+/// Explains [`crate::write`] of a selection from dense memory. Lists the first `list` chunks one by
+/// one. Does not predict which chunks are elided: that depends on the elements.
 pub fn explain_write(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -150,7 +150,7 @@ fn explain(
     selection.check(layout.name(), layout.shape())?;
     let shape = selection.shape();
     let bytes = element_count(&shape).unwrap_or(u64::MAX).saturating_mul(layout.dtype().size() as u64);
-    // The sign that a negative step brings is kept: it decides whether a chunk is one row of bytes.
+    // Keep the sign of a negative step: it decides whether a chunk is one row of bytes.
     let strides = along(selection, &shape, &c_strides(&shape, layout.dtype().size())).strides;
     let mut explain = Explain {
         array: layout.name().into(),
@@ -183,7 +183,7 @@ fn explain(
     Ok(explain)
 }
 
-/// The codecs of chunks, and of shards around them, that another language runs.
+/// The codecs of chunks and of the shards around them that run in another language.
 fn foreign_codecs(layout: &ArrayLayout) -> Vec<(&'static str, &'static str)> {
     let shards = layout.sharding().into_iter().flat_map(|sharding| sharding.levels());
     let around = shards.flat_map(|level| level.codecs());
@@ -191,16 +191,16 @@ fn foreign_codecs(layout: &ArrayLayout) -> Vec<(&'static str, &'static str)> {
     codecs.filter_map(|codec| Some((codec.name(), codec.runs_in()?))).collect()
 }
 
-/// What has been looked at so far.
+/// The state of an explanation.
 #[derive(Default)]
 struct Telling<'a> {
     list: usize,
     write: bool,
     cache: Option<&'a ChunkCache>,
-    /// How many more chunks are looked at.
+    /// How many more chunks may be examined.
     left: usize,
     strategies: BTreeMap<&'static str, usize>,
-    /// Numbers and keys of objects: other arrays may have the same keys elsewhere.
+    /// Lock numbers and keys of the objects. Arrays in different stores may use the same keys.
     objects: BTreeSet<(u64, String)>,
 }
 
@@ -220,8 +220,8 @@ impl Telling<'_> {
         }
     }
 
-    /// Looks at the chunks of a selection. `strides`: of the memory that it goes to or comes from,
-    /// per axis; `nesting`: what the array is a part of.
+    /// Examines the chunks of a selection. `strides` are the caller's memory's, per axis; `nesting`
+    /// is the mosaic that holds the array.
     fn visit(
         &mut self,
         layout: &ArrayLayout,
@@ -249,13 +249,13 @@ impl Telling<'_> {
         let request = Request::new(layout, &plan, &target, Absent::default(), None, self.cache);
         let request = Request { dry: true, ..request };
         let lots = match Lots::new(layout, &plan, limits.0)? {
-            // What is asked for together is told one by one.
+            // Objects that are fetched together are described one by one.
             Lots::Objects(tasks, _) => Lots::Single(tasks),
             lots => lots,
         };
         let mut scratch = Scratch::default();
         match lots {
-            // Chunks that cannot be counted cannot be numbered either, which those of shards are.
+            // Chunks in shards are visited by number. More than can be counted have no numbers.
             Lots::Shards(..) if plan.len() == usize::MAX => {}
             Lots::Cut(_) | Lots::Shards(..) => {
                 request.rounds(&lots, limits, self.left, None, &mut |found, steps| {
@@ -283,7 +283,7 @@ impl Telling<'_> {
         Ok(())
     }
 
-    /// Tells what is done of a lot, in the order of its chunks.
+    /// Describes the steps of a lot, in the order of its chunks.
     fn tell_lot<'s>(
         &mut self,
         request: &Request<'_>,
@@ -293,7 +293,7 @@ impl Telling<'_> {
         explain: &mut Explain,
     ) -> Result<(), ArrayError> {
         let mut told: Vec<(usize, ExplainTask)> = Vec::new();
-        // Bytes between chunks of runs; and how many ranges fewer there are than chunks.
+        // Bytes between the chunks of runs; and how many fewer ranges than chunks there are.
         let (mut gap_bytes, mut joined) = (0, 0);
         explain.index_bytes += lot.index_bytes;
         let mut tell = |object: usize,
@@ -355,7 +355,7 @@ impl Telling<'_> {
             }
         }
         told.sort_by_key(|(number, _)| *number);
-        // Nobody sees the parts of a chunk that is cut.
+        // The parts of a cut chunk are shown as one chunk.
         told.dedup_by(|(_, part), (_, first)| {
             let same = request.plan.is_cut();
             if same {
@@ -367,7 +367,7 @@ impl Telling<'_> {
             explain.bytes_copied = explain.bytes_copied.saturating_add(lot.others);
         }
         if told.len() > self.left {
-            // Not all of the lot is examined, so nothing is said of what lies between its chunks.
+            // Only some of the lot is examined, so leave out the gaps between its chunks.
             told.truncate(self.left);
             (gap_bytes, joined) = (0, 0);
         }
@@ -378,7 +378,7 @@ impl Telling<'_> {
         Ok(())
     }
 
-    /// What is done of the chunk of the task at hand.
+    /// Describes how the chunk of the current task is read or written.
     fn explain_task(
         &self,
         request: &Request<'_>,
@@ -413,7 +413,7 @@ impl Telling<'_> {
             };
             let layout = some.as_deref().unwrap_or(layout);
             let (strides, src, fill) = (request.target.strides(), std::ptr::null(), &[]);
-            // Without the values nobody knows which chunks hold nothing but fill value.
+            // Which chunks hold only fill value is unknown without the elements.
             let writer = ChunkWriter {
                 layout,
                 src,
@@ -446,8 +446,8 @@ impl Telling<'_> {
         request.decide(place, scratch, tell)
     }
 
-    /// Looks at the chunks of the arrays that a mosaic is made of. What is filled is told as one
-    /// task, of no chunk.
+    /// Examines the chunks of the arrays that make up a mosaic. Each filled part is shown as one
+    /// task without a chunk.
     fn visit_mosaic(
         &mut self,
         layout: &ArrayLayout,
@@ -542,7 +542,7 @@ impl fmt::Display for Explain {
     }
 }
 
-/// A number of bytes for people.
+/// A number of bytes, displayed with a unit.
 struct Bytes(u64);
 
 impl fmt::Display for Bytes {

@@ -4,11 +4,11 @@
 //! fill value, and where chunks are. [`read()`] and [`write()`] do the rest, for every format
 //! alike:
 //!
-//! 1. a [`Selection`] is the indices in one normal form: per axis a strided range, or points that
-//!    are picked one by one;
-//! 2. a [`Plan`] cuts it along the chunk grid into tasks, one per touched chunk, with no allocation
-//!    per chunk;
-//! 3. each task is executed by the cheapest [`Strategy`] that is right for it, on the caller's
+//! 1. A [`Selection`] holds the indices in one normal form: per axis a strided range, or points
+//!    that are picked one by one.
+//! 2. A [`Plan`] cuts the selection along the chunk grid into tasks. There is one for each touched
+//!    chunk, without an allocation per chunk.
+//! 3. Each task is executed by the cheapest [`Strategy`] that is right for it, on the caller's
 //!    thread and the pool's.
 //!
 //! [`explain_read`] and [`explain_write`] show what a request would do.

@@ -1,5 +1,7 @@
-//! In the steady state a chunk costs no heap allocation: requests over many chunks make as many as
-//! requests over few. Where chunks are kept for a while they are few at a time.
+//! In the steady state a chunk costs no heap allocation.
+//!
+//! Requests over many chunks make as many allocations as requests over few. Chunks that are kept
+//! for a while are few at a time.
 
 use hyperslab_array::*;
 use hyperslab_codec::{ByteOrder, ChunkCodecs, Codec, Crc32c, DataType, Gzip, Vlen, VlenKind, Zstd};
@@ -12,9 +14,9 @@ use std::sync::Arc;
 struct Counting;
 
 thread_local! {
-    /// Of this thread, on which all requests of these tests are executed.
+    /// Allocations of this thread, which executes all requests of these tests.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    /// Bytes that it has allocated and not freed, and the most that there were.
+    /// Bytes that this thread has allocated and not freed; and the most at any time.
     static LIVE: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
 }
 
@@ -78,7 +80,7 @@ fn layout(root: &std::path::Path, order: &[usize], codecs: Vec<Arc<dyn Codec>>) 
         .unwrap()
 }
 
-/// Allocations of `work`.
+/// The number of allocations that `work` makes.
 fn count(work: &mut dyn FnMut()) -> u64 {
     let before = ALLOCATIONS.get();
     work();
@@ -103,10 +105,10 @@ fn chunks_allocate_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let order: &[usize] = if transposed { &[1, 0] } else { &[] };
         let layout = layout(folder.path(), order, codecs);
-        // On this thread alone: how many chunks each worker meets first is chance.
+        // On this thread alone, because it is chance how many chunks each worker meets first.
         let one = Some(1);
         let select = |indices: &[Index<'_>]| Selection::new("t", layout.shape(), indices).unwrap();
-        // 16 and 64 chunks; whole ones, columns of them, steps.
+        // 16 and 64 chunks: whole ones, and columns and steps of them.
         let sizes = [select(&[Index::range(0, 64), Index::range(0, 64)]), select(&[])];
         let strided = |stop| Index::Slice { start: Some(1), stop: Some(stop), step: 3 };
         let parts = [select(&[strided(64), strided(64)]), select(&[strided(128), strided(128)])];
@@ -146,8 +148,9 @@ fn texts(root: &std::path::Path, len: u64, chunk: u64) -> ArrayLayout {
     ArrayLayout::new("t", shape, cell, grid, encoding, fill, Arc::new(Keys), store).unwrap()
 }
 
-/// Of elements of variable length a chunk's bytes are kept until they are copied: so many
-/// allocations for each chunk, however many elements it has.
+/// The bytes of a chunk with elements of variable length are kept until they are copied.
+///
+/// This takes a fixed number of allocations for each chunk, however many elements it has.
 #[test]
 fn chunks_of_variable_length_allocate_what_they_hold() {
     let folder = tempfile::tempdir().unwrap();
@@ -169,7 +172,7 @@ fn chunks_of_variable_length_allocate_what_they_hold() {
     assert!(one <= 40, "{one} allocations for one element");
 }
 
-/// Points come in batches: what is kept of chunks is that of some chunks, however few of their
+/// Points come in batches, so that only some chunks are kept at a time, even if few of their
 /// elements are wanted.
 #[test]
 fn points_keep_few_chunks_at_a_time() {
@@ -177,7 +180,7 @@ fn points_keep_few_chunks_at_a_time() {
     const CHUNKS: i64 = 128;
     let folder = tempfile::tempdir().unwrap();
     let layout = texts(folder.path(), (CHUNK * CHUNKS) as u64, CHUNK as u64);
-    // Of each chunk the first element has 1 MiB, which nobody wants; the others have a byte.
+    // The first element of each chunk has 1 MiB and is not wanted. The others have a byte each.
     let mut values = Memory::dirty((1 << 20) + CHUNK as usize - 1).unwrap();
     values.as_mut_slice().fill(b'x');
     let offsets = std::iter::once(0).chain((0..CHUNK).map(|n| (1 << 20) + n)).collect();
@@ -198,13 +201,13 @@ fn points_keep_few_chunks_at_a_time() {
     let found = read_ragged(&layout, &selection, options).unwrap();
     assert_eq!(found.values.len(), points.len());
     drop(found);
-    // Pages that were in use wait to be used again.
+    // Count recycled pages too: they wait to be used again.
     let most = (LIVE.get().1 - live) as usize + recycled_bytes() - recycled;
     let most = most >> 20;
     assert!((8..40).contains(&most), "{most} MiB at a time, of {CHUNKS}");
 }
 
-/// A request of one chunk, as a whole: selecting, planning, reading a part of an unencoded chunk.
+/// The whole request for one chunk: selecting, planning, reading a part of an unencoded chunk.
 #[test]
 fn small_reads_allocate_their_result_only() {
     let folder = tempfile::tempdir().unwrap();
@@ -239,7 +242,7 @@ fn cached_chunks_allocate_nothing() {
     let layout = layout(folder.path(), &[], vec![Arc::new(Zstd { level: 1, checksum: false })]);
     let all = Selection::new("t", layout.shape(), &[]).unwrap();
     write(&layout, &all, &Source::repeat(&[1, 2, 3, 4], &all.shape()), WriteOptions::default()).unwrap();
-    // Files that have just been changed are not kept.
+    // The cache keeps no chunks of files that have just been changed.
     std::thread::sleep(std::time::Duration::from_millis(2200));
     let cache = ChunkCache::new(64 << 20);
     let options = ReadOptions { threads: Some(1), cache: Some(&cache), ..ReadOptions::default() };

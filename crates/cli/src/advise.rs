@@ -8,12 +8,12 @@ use hyperslab::Json;
 use hyperslab::advise::{Access, Advice, Advised, DISK, OBJECTS, advise};
 use std::io::Write;
 
-/// Show which chunks and shards would suit the ways an array is read.
+/// Show which chunks and shards suit the ways an array is read.
 ///
-/// For each way: requests, bytes that are read and decoded, and about how long that takes on a local
-/// disk and on an object store; now, with the best chunks, and with the best chunks in shards. The
-/// counts are exact (of blocks that may lie anywhere: means), the times are estimates. Nothing is
-/// changed: hyperslab copy --chunks does that.
+/// For each way, prints requests, bytes read and decoded, and the approximate time on a local disk
+/// and on an object store. Compares the present layout, the best chunks, and the best chunks in
+/// shards. The counts are exact (means for blocks at any place); the times are estimates. Changes
+/// nothing: apply the advice with hyperslab copy --chunks.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 ACCESS is one of
@@ -29,10 +29,10 @@ Examples:
 pub(crate) struct AdviseArgs {
     /// An array.
     path: String,
-    /// A way to read it (see below). May be given several times; all count the same.
+    /// A way to read it (see below). May be given several times; all have equal weight.
     #[arg(long, required = true, value_name = "ACCESS", allow_hyphen_values = true)]
     access: Vec<String>,
-    /// For an object store, wherever it lies now.
+    /// Advise for an object store, wherever the array is now.
     #[arg(long)]
     remote: bool,
     /// Print JSON.

@@ -1,19 +1,19 @@
-//! The arguments that all commands have, and values in arguments of several.
+//! Arguments of all commands, and parsers shared by several.
 
 use clap::Parser;
 use hyperslab::copy::Shards;
 use hyperslab::settings::ExternalFiles;
 
-/// Chunked N-dimensional arrays: look at them, see how they are read, convert them.
+/// Inspect chunked N-dimensional arrays, explain how they are read, and convert them.
 ///
-/// Zarr v2, Zarr v3 and HDF5 (NetCDF-4) on local disk. PATH is a directory, a file or a file://
-/// URL; it may also lead to an array or group inside a hierarchy (ocean.zarr/forcing/wind,
+/// Reads Zarr v2, Zarr v3 and HDF5 (NetCDF-4) on local disk. PATH is a directory, a file or a
+/// file:// URL. It may also lead to an array or group inside a hierarchy (ocean.zarr/forcing/wind,
 /// ocean.h5/forcing/wind).
 #[derive(Debug, Parser)]
 #[command(name = "hyperslab", bin_name = "hyperslab", version, arg_required_else_help = true, after_help = EXIT_CODES, after_long_help = AFTER)]
 pub(crate) struct Args {
-    /// Which other files an HDF5 file (external links, external data, sources of virtual datasets)
-    /// or a document of references may lead to: those in its directory or below, anywhere, or none
+    /// Other files that an HDF5 file (external links, external data, sources of virtual datasets)
+    /// or a document of references may use: files in its directory or below, anywhere, or none
     /// (refuse).
     #[arg(long, global = true, value_name = "POLICY", value_parser = str::parse::<ExternalFiles>)]
     pub(crate) external_files: Option<ExternalFiles>,
@@ -38,7 +38,7 @@ Exit codes: 0 done, 1 error, 2 wrong usage, 3 copy --verify found a difference,
 130 interrupted (143 by SIGTERM).
 Colours are used on terminals only, and not if NO_COLOR is set.";
 
-/// A chunk shape; `None` is all of an axis.
+/// A chunk shape. `None` means all of an axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chunks(pub(crate) Vec<Option<u64>>);
 
@@ -79,7 +79,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         other => return Err(format!("{other:?} is no unit; use KiB, MiB, GiB")),
     };
     let number: f64 = number.parse().map_err(|_| "expected a size such as 256MiB".to_owned())?;
-    // Beyond the range, the cast gives the largest number: as good as no limit.
+    // A cast of a larger number gives the largest `u64`: as good as no limit.
     Ok((number * factor) as u64)
 }
 

@@ -1,4 +1,4 @@
-//! Commands: what one is, and the table of all.
+//! The command trait, and the table of all commands.
 
 use crate::args::Args;
 use crate::failure::Failure;
@@ -20,7 +20,7 @@ pub(crate) const COMMANDS: [Registered; 8] = [
     registered::<compact::CompactArgs>(),
 ];
 
-/// A command: its arguments, with its help, and what it does.
+/// A command: its arguments with their help, and its action.
 pub(crate) trait Command: clap::Args {
     const NAME: &str;
 
@@ -35,7 +35,7 @@ pub(crate) struct Registered {
     run: fn(&ArgMatches, &mut dyn Write, &Watch) -> Result<(), Failure>,
 }
 
-/// The line that a table has for a command.
+/// The table entry of a command.
 pub(crate) const fn registered<C: Command>() -> Registered {
     Registered {
         name: C::NAME,
@@ -47,7 +47,7 @@ pub(crate) const fn registered<C: Command>() -> Registered {
     }
 }
 
-/// What the user asks for: a command of a table, with its arguments.
+/// The user's request: a command with its arguments.
 pub(crate) struct Request {
     pub(crate) shared: Args,
     run: fn(&ArgMatches, &mut dyn Write, &Watch) -> Result<(), Failure>,
@@ -55,7 +55,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Errors with help, the version, or what is wrong with the arguments.
+    /// Parses arguments. Fails with the help, the version, or a problem with the arguments.
     pub(crate) fn parse(
         commands: &[Registered],
         args: impl IntoIterator<Item = OsString>,
@@ -74,7 +74,7 @@ impl Request {
     }
 }
 
-/// The command of arguments, and its own arguments, if they are right.
+/// The command's name and its own arguments, if they are valid.
 pub(crate) fn matches_of(args: impl IntoIterator<Item = OsString>) -> Option<(String, ArgMatches)> {
     line(&COMMANDS).try_get_matches_from(args).ok()?.remove_subcommand()
 }

@@ -7,11 +7,11 @@ use crate::text;
 use hyperslab::{Array, Below, Error, Node, NodeKind};
 use std::io::{self, Write};
 
-/// Give back the bytes of shards that rewriting chunks has left behind.
+/// Reclaim the space in shards that rewritten chunks have left behind.
 ///
-/// Where some chunks of a shard are written anew, the old ones may stay in its file until they are
-/// more than what is in use. This rewrites such shards, one after the other; each is complete at
-/// every instant. Arrays without shards have nothing to give back.
+/// When some chunks of a shard are rewritten, the old ones may stay in its file until they take
+/// more space than the chunks in use. This command rewrites such shards, one after the other. Each
+/// shard is complete at every instant. Arrays without shards have nothing to reclaim.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -20,7 +20,7 @@ Examples:
 pub(crate) struct CompactArgs {
     /// An array or group.
     path: String,
-    /// Change nothing, only tell.
+    /// Change nothing, only report.
     #[arg(long, short = 'n')]
     dry_run: bool,
 }
@@ -44,7 +44,7 @@ impl Command for CompactArgs {
                     match group.child(&path) {
                         Ok(Node::Array(array)) => arrays.push((path, array)),
                         Ok(Node::Group(_)) => {}
-                        // The others can be compacted all the same. Nobody has to read this.
+                        // The other arrays can still be compacted. Writing this message may fail.
                         Err(error) => {
                             let _ = writeln!(
                                 io::stderr(),
@@ -65,7 +65,7 @@ impl Command for CompactArgs {
         for (name, array) in &sharded {
             let line = compact(array, self.dry_run, watch)?;
             writeln!(out, "{}  {line}", text::plain(name))?;
-            // An array may take long: show each when it is done.
+            // An array may take long, so show each one when it is done.
             out.flush()?;
         }
         Ok(())

@@ -14,15 +14,15 @@ use std::io::Write;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Copy an array or group, and all below it: to another format, other chunks, other codecs.
+/// Copy an array or group with everything below it: to another format, other chunks, other codecs.
 ///
-/// What is not chosen stays as in the source, in the words of the other format. A codec that the
-/// other format does not have is refused by name; choose another. Chunks that the source does not
-/// store are not stored in the copy.
+/// Settings that are not chosen stay as in the source, translated to the other format. A codec that
+/// the other format does not have is refused by name; choose another. Chunks that the source does
+/// not store are not stored in the copy.
 ///
-/// The copy is made beside DST and takes its place in one step when it is complete: after an error,
-/// Ctrl-C or a kill DST is as it was before, and there is no instant without it. What a killed copy
-/// leaves beside DST is removed by the next copy to DST, and by compact.
+/// The copy is made beside DST and replaces it in one step when it is complete. After an error,
+/// Ctrl-C or a kill, DST is as it was before, and there is no instant without it. Leftovers of a
+/// killed copy beside DST are removed by the next copy to DST, and by compact.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 CODEC is one of
@@ -60,22 +60,23 @@ pub(crate) struct CopyArgs {
     /// An array or group.
     #[arg(value_name = "SRC")]
     source: String,
-    /// Where the copy goes; directories above it are made.
+    /// Destination of the copy. Missing parent directories are created.
     #[arg(value_name = "DST")]
     destination: String,
-    /// Chunk shape, for arrays with as many axes; -1 is all of an axis.
+    /// Chunk shape, for arrays with as many axes; -1 means all of an axis.
     #[arg(long, value_name = "N,N,…", value_parser = chunks, allow_hyphen_values = true)]
     chunks: Option<Chunks>,
-    /// Shard shape, for arrays with as many axes: multiples of the chunks, -1 is all of an axis;
-    /// auto: chosen by size; none: each chunk is an object of its own. By default as in the source.
+    /// Shard shape, for arrays with as many axes: multiples of the chunks, where -1 means all of an
+    /// axis; auto: chosen by size; none: each chunk is a separate object. Default: as in the
+    /// source.
     #[arg(long, value_name = "N,N,…", value_parser = shards, allow_hyphen_values = true)]
     shards: Option<Shards>,
-    /// Copy a part: bounds of axes as in Python (0:10, :, -5:), or by names of dimensions
-    /// (time=0:10,lat=-5:), which may also be those of the arrays of a group.
+    /// Copy a part: bounds of axes as in Python (0:10, :, -5:), or by dimension names
+    /// (time=0:10,lat=-5:). Names also work for the arrays of a group.
     #[arg(long, value_name = "START:STOP,…", value_parser = str::parse::<Region>, allow_hyphen_values = true)]
     region: Option<Region>,
-    /// Copy into this part of the array at DST, which exists and keeps its chunks and codecs. It has
-    /// to begin and end where these chunks (or shards) do.
+    /// Copy into this part of the existing array at DST, which keeps its chunks and codecs. The
+    /// part must begin and end at chunk (or shard) boundaries of that array.
     #[arg(long, value_name = "START:STOP,…", value_parser = str::parse::<Region>, allow_hyphen_values = true,
         conflicts_with_all = ["overwrite", "chunks", "shards", "codec", "order"])]
     target_region: Option<Region>,
@@ -88,48 +89,47 @@ pub(crate) struct CopyArgs {
     /// Format of the copy.
     #[arg(long, visible_alias = "zarr-format", value_enum, default_value_t = FormatArg::V3)]
     format: FormatArg,
-    /// About how much memory to use: 64MiB, 2G. A copy that needs more is refused, and told how
-    /// much it needs. By default 256MiB, or what one block of a few chunks needs, where that is
-    /// more.
+    /// Approximate memory to use: 64MiB, 2G. A copy that needs more is refused, with the amount it
+    /// needs. Default: 256MiB, or more if one block of a few chunks needs more.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_memory: Option<u64>,
-    /// How many threads; all cores by default.
+    /// Number of threads. Default: all cores.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Read the copy back and compare every bit with the source.
     #[arg(long)]
     verify: bool,
-    /// Leave out arrays that the format of the copy cannot hold, or that cannot be read, and tell
-    /// which; otherwise the first is an error, before anything is written.
+    /// Leave out and list arrays that the format of the copy cannot hold, or that cannot be read.
+    /// Otherwise the first one is an error, before anything is written.
     #[arg(long)]
     skip_unsupported: bool,
-    /// Make no consolidated metadata: all documents of a group in one, which readers far away want.
+    /// Do not write consolidated metadata: all documents of a group in one, for readers far away.
     #[arg(long)]
     no_consolidated: bool,
-    /// Replace the array or group at DST, when the copy is complete.
+    /// Replace the array or group at DST when the copy is complete.
     #[arg(long)]
     overwrite: bool,
-    /// Flush everything to the disk before the copy takes its place, so that it survives a power
-    /// failure. HYPERSLAB_FSYNC=1 does the same.
+    /// Flush everything to disk before the copy replaces DST, so that it survives a power failure.
+    /// HYPERSLAB_FSYNC=1 does the same.
     #[arg(long)]
     fsync: bool,
-    /// Show how it would be copied, and why: what is read and written, how often each chunk is
-    /// decoded, memory, temporary arrays. Nothing is written.
+    /// Show how SRC would be copied, and why: reads and writes, how often each chunk is decoded,
+    /// memory, temporary arrays. Write nothing.
     #[arg(long)]
     explain: bool,
-    /// Copy in tasks, and note beside DST what is done; go on with a copy that was killed. Finished
-    /// tasks are skipped, if what they have written is as they left it.
+    /// Copy in tasks, record finished ones beside DST, and continue a killed copy. Finished tasks
+    /// are skipped if their results are unchanged.
     #[arg(long)]
     resume: bool,
-    /// With --resume: skip a finished task only if the checksums of what it has written are as it noted
-    /// them. Reads all of that; otherwise sizes and times are looked at.
+    /// With --resume: skip a finished task only if its results still have the checksums it
+    /// recorded. This reads all of them; otherwise only sizes and times are checked.
     #[arg(long, requires = "resume")]
     check_contents: bool,
-    /// Copy on a cluster: the address of a scheduler of dask.distributed. All workers must reach SRC
-    /// and DST by these paths or URLs. --max-memory is that of a task.
+    /// Copy on a cluster: the address of a dask.distributed scheduler. All workers must reach SRC
+    /// and DST by these paths or URLs. --max-memory applies to each task.
     #[arg(long, value_name = "URL")]
     scheduler: Option<String>,
-    /// No progress bar and no summary.
+    /// Show no progress bar and no summary.
     #[arg(long, short)]
     quiet: bool,
 }
@@ -184,7 +184,7 @@ impl Command for CopyArgs {
     }
 }
 
-/// A compressor, and how it was written.
+/// A compressor, with its text.
 #[derive(Clone, Debug)]
 struct Codec {
     text: String,
@@ -200,7 +200,7 @@ impl FromStr for Codec {
 }
 
 impl CopyArgs {
-    /// What is left to the Python package, if this is a copy in tasks.
+    /// The part for the Python package, if this is a copy in tasks.
     pub(crate) fn planned(&self) -> Option<PlannedCopy> {
         let options = self.options();
         (self.resume || self.scheduler.is_some()).then(|| PlannedCopy {
@@ -256,7 +256,7 @@ impl CopyArgs {
     }
 }
 
-/// What the variable says that the Python package reads, too.
+/// Returns whether `HYPERSLAB_FSYNC` requests flushing. The Python package reads it too.
 fn wants_fsync() -> bool {
     let text = std::env::var("HYPERSLAB_FSYNC").unwrap_or_default();
     matches!(text.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on")

@@ -10,7 +10,7 @@ use std::io::Write;
 
 /// Show how a part of an array would be read or written.
 ///
-/// Which chunks it touches, which bytes are read of which objects, and by which strategy: straight
+/// Lists the chunks it touches, the bytes read from each object, and the strategy: read straight
 /// into the result (read-into), only the wanted rows (read-rows), decoded straight into the result
 /// (decode-into), decoded and scattered (decode-scatter), or filled (fill) because the chunk does
 /// not exist. Chunks are looked up, not read.
@@ -26,7 +26,7 @@ Examples:
 pub(crate) struct ExplainArgs {
     /// An array.
     path: String,
-    /// Which part of it; everything by default.
+    /// Part of the array. Default: everything.
     #[arg(allow_hyphen_values = true)]
     selection: Option<String>,
     /// Explain writing instead of reading.
@@ -56,7 +56,7 @@ impl Command for ExplainArgs {
         if self.json {
             writeln!(out, "{}", to_json(&explain).to_text(Some(2)))?;
         } else {
-            // Keys and names come from outside.
+            // Keys and names are untrusted.
             for line in explain.to_string().lines() {
                 writeln!(out, "{}", text::plain(line))?;
             }

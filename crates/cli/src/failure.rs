@@ -1,4 +1,4 @@
-//! Errors, as the user sees them: one line and an exit code.
+//! Errors as shown to users: one line and an exit code.
 
 use crate::words::in_options;
 use hyperslab::zarr::ZarrError;
@@ -7,16 +7,16 @@ use std::error;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a command did not do what it was asked for.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The library's error.
     Library(Error),
-    /// An argument that is understood only with what is stored.
+    /// A wrong argument that the command line parser does not detect.
     Usage(String),
-    /// A signal came; how things are now, where there is something to say.
+    /// Stopped by a signal. Describes the resulting state, or is empty.
     Stopped(&'static str),
-    /// Nothing is stored at the path that the user gave; what lies below it.
+    /// Nothing is stored at the given path. Holds the path and the nodes below it.
     NotFound(String, Vec<String>),
     /// Standard output is closed or full.
     Output(io::Error),
@@ -34,7 +34,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Opens what the user named.
+/// Opens the user's location.
 pub(crate) fn open(location: &str) -> Result<Node, Failure> {
     let missing =
         |path: PathBuf| Failure::NotFound(path.display().to_string(), stores::nodes_below(location));
@@ -45,8 +45,9 @@ pub(crate) fn open(location: &str) -> Result<Node, Failure> {
     })
 }
 
-/// Whether the library stopped because it was asked to: also where the index of a file was being
-/// read for a chunk.
+/// Returns whether the library stopped because it was asked to.
+///
+/// That includes interruptions while it read a file's index for a chunk.
 pub(crate) fn is_stop(error: &Error) -> bool {
     if matches!(error, Error::Interrupted | Error::Hdf5(Hdf5Error::Interrupted { .. })) {
         return true;
@@ -62,7 +63,7 @@ pub(crate) fn is_stop(error: &Error) -> bool {
 }
 
 impl Failure {
-    /// Whether a signal is why.
+    /// Returns whether a signal is the reason.
     pub(crate) fn is_interruption(&self) -> bool {
         match self {
             Failure::Stopped(_) => true,
@@ -82,7 +83,7 @@ impl Failure {
         }
     }
 
-    /// What to tell; nothing where the reader of our output has gone, as `head` does.
+    /// The message. `None` if the reader of our output is gone, as with `head`.
     pub(crate) fn message(&self) -> Option<String> {
         let text = match self {
             Failure::Stopped("") => return Some("interrupted".into()),
@@ -111,13 +112,13 @@ impl Failure {
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return None,
             Failure::Output(error) => format!("cannot write to standard output: {error}"),
         };
-        // Names from outside may hold anything; a message stays one line.
+        // Untrusted names may contain anything; a message stays on one line.
         let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         Some(format!("error: {line}"))
     }
 }
 
-/// An error and its causes, as far as the error's own message does not name them.
+/// An error and its causes, without causes that the error's message already names.
 fn chain(error: &dyn error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -11,11 +11,11 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Write where the chunks of an HDF5 file are, so that others read them without HDF5.
+/// Write an index of the chunks in an HDF5 file, so that others can read them without HDF5.
 ///
-/// As Zarr references (kerchunk's JSON, version 1), which fsspec and zarr-python read; or with
-/// --json as a plain list of chunks for each dataset. A dataset that Zarr v2 with numcodecs'
-/// filters cannot say is refused by name.
+/// The index consists of Zarr references (kerchunk's JSON, version 1), which fsspec and zarr-python
+/// read. With --json it is a plain list of chunks for each dataset. A dataset that Zarr v2 with
+/// numcodecs' filters cannot express is refused by name.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -25,16 +25,16 @@ Examples:
 pub(crate) struct IndexArgs {
     /// An HDF5 file, or a group or dataset in one.
     path: String,
-    /// What the file is called in references; by default its file:// URL.
+    /// URL of the file in references. Default: its file:// URL.
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Chunks of at most so many bytes are written into the references themselves.
+    /// Write chunks of at most this size into the references themselves.
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "300")]
     inline: u64,
-    /// A plain list for each dataset instead: place of the chunk, offset, bytes, filter mask.
+    /// Write a plain list for each dataset instead: chunk position, offset, bytes, filter mask.
     #[arg(long, conflicts_with_all = ["url", "inline", "skip_unsupported"])]
     json: bool,
-    /// Leave out datasets that references cannot say, and tell which on standard error.
+    /// Leave out datasets that references cannot express, and list them on standard error.
     #[arg(long)]
     skip_unsupported: bool,
     /// Write to this file.
@@ -58,7 +58,7 @@ impl Command for IndexArgs {
             };
             let found = references(&node, &options, Some(&ask))?;
             for (path, why) in &found.skipped {
-                // Standard output has the references. If nobody reads this, nothing is lost.
+                // Standard output has the references. This message may fail.
                 let _ = writeln!(io::stderr(), "left out {}: {}", text::plain(path), text::plain(why));
             }
             found.json
@@ -70,7 +70,7 @@ impl Command for IndexArgs {
     }
 }
 
-/// Writes the file: all of it, or it stays as it was. A pipe or a device is written to as it is.
+/// Writes the file completely or not at all. Writes directly to a pipe or a device.
 fn write(path: &Path, json: &Json) -> io::Result<()> {
     let special = fs::metadata(path).is_ok_and(|found| !found.is_file());
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -84,7 +84,7 @@ fn write(path: &Path, json: &Json) -> io::Result<()> {
         return written;
     }
     written.and_then(|()| fs::rename(&temporary, path)).inspect_err(|_| {
-        // The first error is the one to tell.
+        // Only the first error is reported.
         let _ = fs::remove_file(&temporary);
     })
 }

@@ -8,16 +8,16 @@ use crate::text;
 use hyperslab::{Array, GroupInfo, Info, Json, Node, ShardInfo, ShardLevelInfo};
 use std::io::{self, Write};
 
-/// The most characters of an attribute's value.
+/// Most characters of an attribute's value.
 const LONGEST: usize = 60;
 
-/// A label and what is said about it; continued lines have no label.
+/// A label and its text. Continuation lines have no label.
 type Fact = (&'static str, String);
 
 /// Show all facts about an array or group.
 ///
-/// Shape, element type, chunks, codecs, fill value, attributes; how many chunks are stored and how
-/// large they are.
+/// Prints shape, element type, chunks, codecs, fill value and attributes, and how many chunks are
+/// stored and how large they are.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -103,7 +103,7 @@ fn array_rows(info: &Info, array: &Array) -> Vec<Fact> {
         None => (info.chunks_stored, chunks),
         Some(shards) => (shards.stored, text::count(shards.total, "shard")),
     };
-    // Web servers do not list what they have.
+    // Web servers do not list their objects.
     let known = |bytes: Option<u64>| bytes.map_or_else(|| "not known".to_owned(), text::bytes);
     let stored = stored.map_or_else(
         || format!("not known, of {total}"),
@@ -117,7 +117,7 @@ fn array_rows(info: &Info, array: &Array) -> Vec<Fact> {
     rows
 }
 
-/// A row for each level of shards, the object's first.
+/// A row for each level of shards, starting with the object's level.
 fn shard_rows(shards: &ShardInfo) -> Vec<Fact> {
     let row = |(number, level): (usize, &ShardLevelInfo)| {
         let what = if number == 0 {

@@ -1,8 +1,8 @@
 //! The hyperslab command line: `info`, `tree`, `explain`, `stats`, `advise`, `copy`, `index`, `compact`.
 //!
-//! A library, so that the Python package runs the same commands in its own process: [`run`] takes
-//! the arguments and returns the exit code. It reads no global state but the terminal and
-//! `NO_COLOR`, and leaves signal handlers as they were.
+//! A library, so that the Python package can run the same commands in its own process: [`run`]
+//! takes the arguments and returns the exit code. It reads no global state except the terminal and
+//! `NO_COLOR`, and restores signal handlers.
 
 mod advise;
 mod args;
@@ -30,12 +30,14 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 pub use words::in_options;
 
-/// Runs the command of these arguments (the first is the program's name) and returns its exit code.
+/// Runs the command in these arguments and returns its exit code.
+///
+/// The first argument is the program's name.
 ///
 /// | code | means |
 /// |---|---|
 /// | 0 | done |
-/// | 1 | an error, told in one line on standard error |
+/// | 1 | an error, reported in one line on standard error |
 /// | 2 | wrong usage |
 /// | 3 | `copy --verify` found a difference |
 /// | 130 | interrupted by SIGINT (Ctrl-C) |
@@ -44,7 +46,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     let request = match Request::parse(&COMMANDS, args) {
         Ok(request) => request,
         Err(error) => {
-            // Also help and the version come this way. If nobody reads them, nothing is lost.
+            // The help and the version arrive here too. Printing may fail.
             let _ = error.print();
             return error.exit_code();
         }
@@ -57,7 +59,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     let outcome = request.run(&mut out, &watch).and_then(|()| Ok(out.flush()?));
     let Err(failure) = outcome else { return 0 };
     if let Some(message) = failure.message() {
-        // Standard error may be closed; there is no other place to say so.
+        // Standard error may be closed. There is no other place for the message.
         let _ = writeln!(io::stderr(), "hyperslab: {message}");
     }
     if failure.is_interruption() { watch.exit_code() } else { failure.exit_code() }

@@ -1,4 +1,4 @@
-//! How far work is: a bar on a terminal, nothing elsewhere.
+//! Progress of work: a bar on a terminal, nothing elsewhere.
 
 use crate::signals::Watch;
 use crate::style;
@@ -21,13 +21,13 @@ impl<'a> Meter<'a> {
         Meter { watch, quiet, bar: RefCell::new(ProgressBar::hidden()) }
     }
 
-    /// Shows a new bar, of so many bytes.
+    /// Shows a new bar for `bytes` bytes.
     pub(crate) fn start(&self, what: &'static str, bytes: u64) {
         self.finish();
         if self.quiet {
             return;
         }
-        // Draws only where standard error is a terminal.
+        // Draws only if standard error is a terminal.
         let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
         bar.set_style(look());
         bar.set_prefix(what);
@@ -35,7 +35,7 @@ impl<'a> Meter<'a> {
         *self.bar.borrow_mut() = bar;
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(&self) {
         self.bar.borrow().finish_and_clear();
     }

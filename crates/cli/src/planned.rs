@@ -1,4 +1,4 @@
-//! Copies in tasks, on clusters: the Python package makes them, this says what the user wants.
+//! Copies in tasks, on clusters. The Python package makes them; this describes the user's request.
 
 use crate::command::{Command, matches_of};
 use crate::copy::CopyArgs;
@@ -10,54 +10,56 @@ use std::ffi::OsString;
 /// `hyperslab copy` with `--resume` or `--scheduler`.
 #[derive(Clone, Debug)]
 pub struct PlannedCopy {
-    /// What to copy.
+    /// Location to copy.
     pub source: String,
-    /// Where to.
+    /// Location of the copy.
     pub destination: String,
-    /// Chunk shape; `None` for one axis: all of it.
+    /// Chunk shape. `None` for an axis means all of it.
     pub chunks: Option<Vec<Option<u64>>>,
-    /// Whether chunks lie in shards.
+    /// Shards of the copy.
     pub shards: Shards,
-    /// Compressors, as they were written.
+    /// Compressors, as written by the user.
     pub compressors: Option<String>,
     /// Order of elements in chunks.
     pub order: Option<Order>,
-    /// The format.
+    /// Format of the copy.
     pub format: Format,
-    /// Threads of a task.
+    /// Threads per task.
     pub threads: Option<usize>,
-    /// About how much memory a task uses, in bytes.
+    /// Approximate memory per task, in bytes.
     pub max_memory: u64,
-    /// `true`: a plan that needs more memory is refused.
+    /// True if a plan that needs more memory is refused.
     pub memory_is_limit: bool,
-    /// Whether what cannot be copied is left out.
+    /// True if arrays that cannot be copied are left out.
     pub skip_unsupported: bool,
-    /// `true`: the copy of a group gets consolidated metadata.
+    /// True if the copy of a group gets consolidated metadata.
     pub consolidated: bool,
-    /// Whether everything is flushed to the disk.
+    /// True if everything is flushed to disk.
     pub fsync: bool,
-    /// What of the source is copied.
+    /// Region of the source to copy.
     pub region: Option<Region>,
-    /// Where in an array that exists it goes.
+    /// Region of an existing array to copy into.
     pub target_region: Option<Region>,
-    /// Whether what is at the destination is replaced.
+    /// True if the destination is replaced.
     pub overwrite: bool,
-    /// Whether the copy is compared with the source.
+    /// True if the copy is compared with the source.
     pub verify: bool,
-    /// Whether checksums of finished tasks are verified.
+    /// True if checksums of finished tasks are verified.
     pub check_contents: bool,
-    /// Whether to go on with a copy that was killed.
+    /// True to continue a copy that was killed.
     pub resume: bool,
-    /// The address of a scheduler of dask.
+    /// Address of a dask scheduler.
     pub scheduler: Option<String>,
-    /// Whether only the plan is shown.
+    /// True to show only the plan.
     pub explain: bool,
-    /// Whether there is no progress bar and no summary.
+    /// True to show no progress bar and no summary.
     pub quiet: bool,
 }
 
-/// What these arguments (the first is the program's name) ask for, if that is a copy in tasks; `None`:
-/// something else, or wrong.
+/// The copy in tasks that these arguments request.
+///
+/// The first argument is the program's name. `None` if the arguments request something else or are
+/// wrong.
 pub fn planned_copy(args: impl IntoIterator<Item = OsString>) -> Option<PlannedCopy> {
     let (name, found) = matches_of(args)?;
     let found = (name == CopyArgs::NAME).then_some(found)?;

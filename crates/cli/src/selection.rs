@@ -1,4 +1,4 @@
-//! Selections as text: what stands between the brackets in NumPy.
+//! Selections as text: the part between the brackets in NumPy.
 
 pub(crate) use hyperslab::parse_indices as parse;
 

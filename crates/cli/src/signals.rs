@@ -1,16 +1,16 @@
-//! Ctrl-C: every command looks now and then whether it came, cleans up, and ends with a line
+//! Ctrl-C: every command checks now and then for a signal, cleans up, and ends with one line
 //! instead of a traceback.
 //!
-//! While a [`Watch`] exists, the first SIGINT or SIGTERM only sets a flag, and a second one ends
-//! the process as if nobody watched. Dropping it restores the former handlers: inside a Python
-//! process they are Python's.
+//! While a [`Watch`] exists, the first SIGINT or SIGTERM only sets a flag. A second one ends the
+//! process as if there were no [`Watch`]. Dropping the [`Watch`] restores the previous handlers,
+//! which inside a Python process are Python's.
 
 use hyperslab::hdf5;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-/// The signal that has come; 0: none.
+/// The signal received. 0: none.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
 /// Signals that ask to stop.
@@ -28,7 +28,7 @@ impl Watch {
         let mut before = Vec::new();
         for signal in WATCHED {
             if let Some(old) = action(signal, None)
-                // What a parent process (nohup) ignores stays ignored.
+                // Signals that the parent process (nohup) ignores stay ignored.
                 && old.sa_sigaction != libc::SIG_IGN
                 && action(signal, Some(&catching())).is_some()
             {
@@ -38,7 +38,7 @@ impl Watch {
         Watch { before }
     }
 
-    /// Whether a signal has come.
+    /// Returns whether a signal was received.
     pub(crate) fn interrupted(&self) -> bool {
         SIGNAL.load(Relaxed) != 0
     }
@@ -62,7 +62,8 @@ impl Drop for Watch {
 }
 
 extern "C" fn on_signal(signal: libc::c_int) {
-    // The index of a large file takes long, and is read below everything that asks for signals.
+    // Reading the index of a large file takes long, and happens below everything that checks for
+    // signals.
     hdf5::stop(true);
     if SIGNAL.swap(signal, Relaxed) != 0 {
         // SAFETY: both functions may be called in a signal handler (POSIX, async-signal-safe
@@ -79,17 +80,17 @@ fn catching() -> libc::sigaction {
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     let handler: extern "C" fn(libc::c_int) = on_signal;
     action.sa_sigaction = handler as libc::sighandler_t;
-    // System calls that were interrupted go on: a chunk that is being written is finished.
+    // Interrupted system calls continue, so a chunk that is being written is finished.
     action.sa_flags = libc::SA_RESTART;
     action
 }
 
-/// Sets what a signal does, if something is given; returns what it did before.
+/// Sets the action of a signal, if one is given. Returns the previous action.
 fn action(signal: libc::c_int, new: Option<&libc::sigaction>) -> Option<libc::sigaction> {
     let new = new.map_or(ptr::null(), ptr::from_ref);
     let mut old = MaybeUninit::zeroed();
-    // SAFETY: both pointers are null or lead to structures of this type; the handlers that are set
-    // are the one above or what was set before.
+    // SAFETY: both pointers are null or point to structures of this type; the handler being set is
+    // the one above or a previous one.
     let done = unsafe { libc::sigaction(signal, new, old.as_mut_ptr()) };
     // SAFETY: zeros are valid for this plain data, and the call has written it.
     (done == 0).then(|| unsafe { old.assume_init() })

@@ -15,12 +15,12 @@ use std::ops::Range;
 
 /// Show count, smallest, largest, mean and standard deviation of arrays.
 ///
-/// Everything is read once, in little memory. Not-a-number and not-a-time are missing, and with
-/// --missing other values; all others count. Of a group, all arrays of numbers below it are told.
-/// Dates and times are told in their unit, since 1970.
+/// Reads everything once, in little memory. Not-a-number and not-a-time count as missing, and so do
+/// the values of --missing. For a group, reports all numeric arrays below it. Dates and times are
+/// shown in their unit, since 1970.
 ///
-/// Attributes of CF are followed, as xarray does: _FillValue and missing_value are missing,
-/// scale_factor, add_offset and _Unsigned say which numbers stored ones stand for ("packed").
+/// Follows CF attributes, as xarray does: _FillValue and missing_value mark missing elements, and
+/// scale_factor, add_offset and _Unsigned convert stored numbers ("packed").
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -31,26 +31,26 @@ Examples:
 pub(crate) struct StatsArgs {
     /// An array or group.
     path: String,
-    /// Which part of an array: integers and slices of step 1; everything by default.
+    /// Part of an array: integers and slices of step 1. Default: everything.
     #[arg(allow_hyphen_values = true)]
     selection: Option<String>,
     /// A stored number that counts as missing. May be given several times.
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     missing: Vec<String>,
-    /// Tell stored numbers, whatever attributes say of them.
+    /// Use stored numbers and ignore attributes.
     #[arg(long)]
     raw: bool,
     /// Show a histogram of N bins.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     bins: Option<u32>,
-    /// Where the histogram begins and ends; otherwise at the smallest and largest element, which
-    /// costs another read.
+    /// Range of the histogram. Default: from the smallest to the largest element, which costs
+    /// another read.
     #[arg(long, value_name = "LOW,HIGH", allow_hyphen_values = true, requires = "bins", value_parser = range)]
     range: Option<(f64, f64)>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// No progress bar.
+    /// Show no progress bar.
     #[arg(long, short)]
     quiet: bool,
 }
@@ -63,7 +63,7 @@ fn range(text: &str) -> Result<(f64, f64), String> {
     if low < high { Ok((low, high)) } else { Err(format!("{low} is not less than {high}")) }
 }
 
-/// What was found out of an array.
+/// The results for one array.
 struct Found {
     name: String,
     is_float: bool,
@@ -111,7 +111,7 @@ impl Command for StatsArgs {
                     match told {
                         Ok(told) => found.push(told),
                         Err(error) if error.is_interruption() => return Err(error),
-                        // The others are worth seeing all the same. Nobody has to read this.
+                        // The other arrays are still worth showing. Writing this message may fail.
                         Err(error) => {
                             let why = error.message().unwrap_or_default();
                             let _ = writeln!(io::stderr(), "left out {}: {why}", text::plain(&path));
@@ -175,7 +175,7 @@ impl StatsArgs {
     fn region(&self, array: &Array) -> Result<Vec<Range<u64>>, Failure> {
         let text = self.selection.as_deref().unwrap_or_default();
         let indices = selection::parse(text).map_err(Failure::Usage)?;
-        // Refuses what is outside.
+        // Fails if the selection is out of bounds.
         array.select(&indices)?;
         let shape = array.shape();
         let all = shape.len().saturating_sub(indices.iter().filter(|i| **i != Index::Ellipsis).count());
@@ -206,7 +206,7 @@ impl StatsArgs {
     }
 }
 
-/// Where a histogram begins and ends, as NumPy has it.
+/// The range of a histogram, as in NumPy.
 fn between(part: &Part, is_float: bool) -> (f64, f64) {
     let (low, high) = match (part.count, is_float) {
         (0, _) => (0.0, 1.0),
@@ -216,7 +216,7 @@ fn between(part: &Part, is_float: bool) -> (f64, f64) {
     if low < high { (low, high) } else { (low - 0.5, high + 0.5) }
 }
 
-/// The bytes of a number as an element; `None`: no element can be that number.
+/// The bytes of a number as an element. `None` if no element can have that value.
 fn element(text: &str, dtype: DataType) -> Result<Option<Vec<u8>>, Failure> {
     if text.parse::<f64>().is_err() {
         return Err(Failure::Usage(format!("--missing: {text:?} is not a number")));
@@ -225,7 +225,7 @@ fn element(text: &str, dtype: DataType) -> Result<Option<Vec<u8>>, Failure> {
 }
 
 impl Found {
-    /// Smallest and largest as text; of no elements a dash.
+    /// Smallest and largest element as text. A dash if there are no elements.
     fn ends(&self) -> (String, String) {
         let Part { count, min, max, min_int, max_int, .. } = self.part;
         match (count, self.is_float) {

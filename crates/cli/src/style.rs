@@ -3,12 +3,12 @@
 use std::env;
 use std::io::{self, IsTerminal};
 
-/// Whether to use escape sequences.
+/// Controls the use of escape sequences.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style(bool);
 
 impl Style {
-    /// For standard output. `NO_COLOR`: <https://no-color.org>.
+    /// The style for standard output. `NO_COLOR`: <https://no-color.org>.
     pub(crate) fn of_stdout() -> Self {
         Style(io::stdout().is_terminal() && wanted())
     }
@@ -26,7 +26,7 @@ impl Style {
     }
 }
 
-/// Whether colours are wanted on a terminal.
+/// Returns whether colours are wanted on a terminal.
 pub(crate) fn wanted() -> bool {
     env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && env::var_os("TERM").is_none_or(|term| term != "dumb")

@@ -1,4 +1,4 @@
-//! Facts as words.
+//! Formats facts as text.
 
 use hyperslab::{Array, Json};
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub(crate) fn element_type(array: &Array) -> String {
     plain(&array.type_words())
 }
 
-/// A codec as metadata has it: `zstd(level=3, checksum=false)`.
+/// A codec as in the metadata: `zstd(level=3, checksum=false)`.
 pub(crate) fn codec(json: &Json) -> String {
     let name = codec_name(json);
     let settings = match json.get("configuration") {
@@ -65,19 +65,20 @@ pub(crate) fn codec(json: &Json) -> String {
     if settings.is_empty() { name } else { format!("{name}({})", settings.join(", ")) }
 }
 
-/// Its name.
+/// The codec's name.
 pub(crate) fn codec_name(json: &Json) -> String {
     let name = json.get("name").or(json.get("id")).and_then(Json::as_str).or(json.as_str());
     name.map_or_else(|| json.brief(), str::to_owned)
 }
 
-/// Text from outside, without what would do something to a terminal.
+/// Untrusted text without characters that would control a terminal.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-/// A JSON value on one line, of at most `longest` characters. Other than in JSON, text is shown as
-/// it is.
+/// A JSON value on one line, of at most `longest` characters.
+///
+/// Unlike in JSON, text is shown literally.
 pub(crate) fn value(json: &Json, longest: usize) -> String {
     let text = match json {
         Json::String(text) => format!("\"{}\"", plain(text)),
@@ -86,7 +87,7 @@ pub(crate) fn value(json: &Json, longest: usize) -> String {
     shortened(&text, longest)
 }
 
-/// A text of at most `longest` characters. A longer one ends in an ellipsis.
+/// A text of at most `longest` characters. A longer text is cut and ends in an ellipsis.
 pub(crate) fn shortened(text: &str, longest: usize) -> String {
     match text.char_indices().nth(longest) {
         Some(_) => text.chars().take(longest.saturating_sub(1)).chain(['…']).collect(),
@@ -94,7 +95,7 @@ pub(crate) fn shortened(text: &str, longest: usize) -> String {
     }
 }
 
-/// Characters of a line: what the shell says of its terminal (`COLUMNS`), else 80.
+/// Characters per line: the terminal width from the shell (`COLUMNS`), or 80.
 pub(crate) fn line_width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
     columns.filter(|columns| *columns > 0).unwrap_or(80)

@@ -9,7 +9,7 @@ use hyperslab::store::Ask;
 use hyperslab::{Array, Below, Error, Group, Node, NodeKind, Object};
 use std::io::{self, Write};
 
-/// One node, below the root.
+/// A node below the root.
 struct Line {
     /// `│   ├── `
     branch: String,
@@ -21,21 +21,21 @@ enum Cells {
     Group,
     /// Shape, element type, chunk (and shard) shape, codecs, bytes stored.
     Array([String; 5]),
-    /// A committed datatype, or where a link leads.
+    /// A committed datatype, or the target of a link.
     Other(String),
     Failure(String),
 }
 
-/// What the numbers in each column say, for the heading.
+/// Headings of the columns.
 const HEADINGS: [&str; 5] = ["shape", "type", "chunks", "codecs", "stored"];
 
-/// Columns that may be shortened so that lines fit, in this order, and how short they may get.
+/// Columns to shorten so that lines fit, in this order, with their minimum widths.
 const SHORTENED: [(usize, usize); 2] = [(1, 16), (3, 12)];
 
 /// List the arrays and groups of a hierarchy.
 ///
-/// For each array: shape, element type, shape of chunks (and of the shards that they lie in),
-/// codecs, and the bytes that its chunks take on disk.
+/// For each array, prints shape, element type, shape of chunks (and of their shards), codecs, and
+/// the size of its chunks on disk.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -43,7 +43,7 @@ Example:
 pub(crate) struct TreeArgs {
     /// A group or array.
     path: String,
-    /// How many levels to show; all by default.
+    /// Number of levels to show. Default: all.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     depth: Option<u16>,
 }
@@ -78,7 +78,7 @@ impl Command for TreeArgs {
 fn rows(group: &Group, depth: Option<usize>, ask: Ask<'_>) -> Result<Vec<Line>, Error> {
     let nodes = group.below(depth, Some(ask))?;
     let mut rows: Vec<Line> = Vec::with_capacity(nodes.len());
-    // From the last node upwards: whether more siblings follow, per level.
+    // Walks upwards from the last node. Holds whether more siblings follow, per level.
     let mut follows: Vec<bool> = Vec::new();
     for below in nodes.iter().rev() {
         let Below { path, kind, .. } = below;
@@ -137,7 +137,7 @@ fn cells(opened: Result<Node, Error>, ask: Ask<'_>) -> Result<Cells, Error> {
     });
     match facts {
         Err(Error::Interrupted) => Err(Error::Interrupted),
-        // The others are worth seeing all the same.
+        // The other nodes are still worth showing.
         Err(error) => Ok(Cells::Failure(text::plain(&error.to_string()))),
         facts => facts,
     }
@@ -147,7 +147,7 @@ fn print(root: &str, rows: &[Line], style: Style, out: &mut dyn Write) -> io::Re
     print_within(text::line_width(), root, rows, style, out)
 }
 
-/// Element types of many members, and lists of codecs, are shortened to fit `room` characters.
+/// Prints rows. Shortens long element types and lists of codecs to fit `room` characters.
 fn print_within(room: usize, root: &str, rows: &[Line], style: Style, out: &mut dyn Write) -> io::Result<()> {
     let is_array = |row: &&Line| matches!(row.cells, Cells::Array(_));
     let name_width = rows.iter().map(|row| width(&row.branch) + width(&row.name)).max().unwrap_or(0);
@@ -169,7 +169,7 @@ fn print_within(room: usize, root: &str, rows: &[Line], style: Style, out: &mut 
         for (column, (cell, full)) in cells.into_iter().zip(widths).enumerate() {
             let cell = &text::shortened(cell, full);
             let pad = " ".repeat(full.saturating_sub(width(cell)));
-            // Sizes are compared with each other: their ends are aligned.
+            // Sizes are right-aligned, because users compare them.
             let (before, after) = if column == 4 { (pad.as_str(), "") } else { ("", pad.as_str()) };
             line.push_str(&format!("  {before}{cell}{after}"));
         }
@@ -193,7 +193,7 @@ fn print_within(room: usize, root: &str, rows: &[Line], style: Style, out: &mut 
     Ok(())
 }
 
-/// Columns on a terminal; right for names without wide or combining characters.
+/// Width in terminal columns. Correct for names without wide or combining characters.
 fn width(text: &str) -> usize {
     text.chars().count()
 }

@@ -1,10 +1,11 @@
-//! Messages of the library in the words of the command line: options and environment variables in
-//! place of arguments of Python.
+//! Rephrases library messages for the command line.
+//!
+//! Replaces Python arguments with options and environment variables.
 
-/// Arguments that have an option of the same name.
+/// Arguments with an option of the same name.
 const NAMES: [&str; 7] = ["chunks", "shards", "region", "overwrite", "max_memory", "order", "threads"];
 
-/// Advice of the library, and the same here.
+/// Advice from the library, and its equivalent on the command line.
 const ADVICE: [(&str, &str); 10] = [
     ("set overwrite to", "pass --overwrite to"),
     ("pass skip_unsupported=True", "pass --skip-unsupported"),
@@ -21,7 +22,7 @@ const ADVICE: [(&str, &str); 10] = [
     ("verify_checksums = false", "HYPERSLAB_VERIFY_CHECKSUMS=0"),
 ];
 
-/// A message in the words of the command line.
+/// Rephrases a message for the command line.
 pub fn in_options(text: &str) -> String {
     let mut text = text.to_owned();
     for (there, here) in ADVICE {

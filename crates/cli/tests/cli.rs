@@ -1,4 +1,4 @@
-//! The program, from outside: what it prints, what it leaves on disk, how it exits.
+//! The program from outside: its output, its files, its exit codes.
 
 use assert_cmd::Command;
 use hyperslab::prelude::*;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_hyperslab");
 
-/// An ocean: a group, a field of which half is written, a coordinate, an array in a group.
+/// An ocean: a group, a half-written field, a coordinate, and an array in a subgroup.
 fn ocean() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let location = directory.path().join("ocean.zarr").display().to_string();
@@ -34,7 +34,7 @@ fn ocean() -> TempDir {
     directory
 }
 
-/// A new array without compressor.
+/// Specification of an array without a compressor.
 fn spec(format: Format, shape: &[u64], chunks: &[u64], dtype: &str) -> ArraySpec {
     let mut spec = ArraySpec::new(format.zarr().unwrap(), shape, dtype.parse().unwrap());
     spec.chunks = Some(chunks.into());
@@ -48,7 +48,7 @@ fn hyperslab(directory: &TempDir, args: &[&str]) -> Command {
     command
 }
 
-/// Standard output of a command that succeeds and has nothing to complain about.
+/// Standard output of a command that succeeds without any message.
 fn output(directory: &TempDir, args: &[&str]) -> String {
     let done = hyperslab(directory, args).assert().success().stderr("");
     let text = String::from_utf8(done.get_output().stdout.clone()).unwrap();
@@ -56,7 +56,7 @@ fn output(directory: &TempDir, args: &[&str]) -> String {
     text
 }
 
-/// What `info --json` prints.
+/// The output of `info --json`.
 fn info(directory: &TempDir, path: &str) -> serde_json::Value {
     serde_json::from_str(&output(directory, &["info", "--json", path])).unwrap()
 }
@@ -171,7 +171,7 @@ fn info_of_a_group_with_a_broken_array() {
     );
 }
 
-/// An array in shards within shards, and one in shards, of which nothing is written.
+/// An array in nested shards and one in plain shards, with nothing written.
 fn sharded() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let location = directory.path().join("s.zarr").display().to_string();
@@ -408,7 +408,7 @@ fn a_reader_that_has_gone_is_no_error() {
     assert_eq!((done.status.code(), done.stderr.as_slice()), (Some(0), &[][..]));
 }
 
-/// A source whose compression takes seconds.
+/// A source that takes seconds to compress.
 fn slow_source(directory: &TempDir) {
     let spec = spec(Format::ZarrV3, &[64, 1 << 18], &[1, 1 << 18], "<f4");
     let array = Array::create(&directory.path().join("slow.zarr").display().to_string(), &spec).unwrap();
@@ -428,8 +428,8 @@ fn started(directory: &TempDir, args: &[&str]) -> Child {
         .current_dir(directory.path())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    // SAFETY: signal() may be called between fork and exec. A test run in the background would have
-    // it ignored.
+    // SAFETY: signal() may be called between fork and exec. A test run in the background would
+    // otherwise ignore the signal.
     unsafe {
         command.pre_exec(|| {
             libc::signal(libc::SIGINT, libc::SIG_DFL);
@@ -454,7 +454,7 @@ fn started(directory: &TempDir, args: &[&str]) -> Child {
 }
 
 fn signal(child: &Child, signal: i32) {
-    // SAFETY: the child has not been waited for, so its number is its own.
+    // SAFETY: the child has not been waited for, so the number still belongs to it.
     unsafe { libc::kill(child.id() as i32, signal) };
 }
 
@@ -494,8 +494,8 @@ fn a_second_ctrl_c_ends_at_once() {
     signal(&child, libc::SIGINT);
     signal(&child, libc::SIGTERM);
     let status = child.wait().unwrap();
-    // Two that wait together come in any order; the second may also come when all is cleaned up
-    // already.
+    // Two pending signals arrive in any order. The second may also arrive when everything is
+    // cleaned up already.
     let ended = status.signal().is_some_and(|number| [libc::SIGINT, libc::SIGTERM].contains(&number));
     assert!(ended || status.code() == Some(130), "{status:?}");
     assert!(!directory.path().join("b.zarr").exists());

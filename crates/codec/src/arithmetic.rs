@@ -9,7 +9,7 @@ use crate::number::Number;
 
 /// An integer.
 pub(crate) trait Whole: Number {
-    /// The integer of the same low bits.
+    /// The integer with the same low bits.
     fn low(value: i128) -> Self;
     /// The same integer.
     fn wide(self) -> i128;
@@ -45,8 +45,9 @@ macro_rules! wholes {
 
 wholes!(i8 u8 i16 u16 i32 u32 i64 u64);
 
-/// `$run!(type)` with the Rust type of a [`NumberType`](crate::number::NumberType) that is an integer;
-/// of others, with `u8`.
+/// Expands to `$run!(type)` with the Rust type of an integer type.
+///
+/// For other [`NumberType`](crate::number::NumberType)s, `type` is `u8`.
 macro_rules! with_whole {
     ($kind:expr, $run:ident) => {
         match $kind {
@@ -63,7 +64,7 @@ macro_rules! with_whole {
 }
 pub(crate) use with_whole;
 
-/// A float of NumPy's.
+/// One of NumPy's floats.
 pub(crate) trait Real: Number {
     /// The nearest number of this type.
     fn near(value: f64) -> Self;
@@ -71,7 +72,7 @@ pub(crate) trait Real: Number {
     fn minus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
     fn over(self, other: Self) -> Self;
-    /// The nearest whole number, of two the even one. Keeps the sign of zero.
+    /// Rounds to the nearest whole number, ties to even. Keeps the sign of zero.
     fn whole(self) -> Self;
     fn is_finite(self) -> bool;
 }
@@ -104,8 +105,8 @@ macro_rules! reals {
                 self / other
             }
 
-            // `round_ties_even` is a call for each number where the compiler may not use SSE 4.1.
-            // From `$no_fraction` on numbers are whole, so a sum of that size has been rounded.
+            // Without SSE 4.1, `round_ties_even` compiles to a call for each number. Every number
+            // of at least `$no_fraction` is whole, so adding `$no_fraction` rounds.
             #[inline(always)]
             fn whole(self) -> Self {
                 let magnitude = self.abs();
@@ -164,8 +165,9 @@ impl Real for Half {
     }
 }
 
-/// `$run!(type)` with the Rust type of a [`NumberType`](crate::number::NumberType) that is a float;
-/// of others, with `f64`.
+/// Expands to `$run!(type)` with the Rust type of a float type.
+///
+/// For other [`NumberType`](crate::number::NumberType)s, `type` is `f64`.
 macro_rules! with_real {
     ($kind:expr, $run:ident) => {
         match $kind {

@@ -13,7 +13,7 @@
 //! # assert_eq!(CODECS.from_v2(&metadata, &array).unwrap().codec().to_v2(), Some(metadata));
 //! ```
 //!
-//! What the stored type cannot hold is lost, without a word, as with numcodecs.
+//! As with numcodecs, values that the stored type cannot hold are lost silently.
 
 use crate::elements::{Elements, dtype};
 use crate::registry::{Config, numcodecs_v3};
@@ -35,7 +35,7 @@ struct Fields {
 }
 
 impl AsType {
-    /// From metadata. Without `decode_dtype`, elements are the array's.
+    /// Reads metadata. Without `decode_dtype`, elements have the array's type.
     pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let fields: Fields = config.fields("astype")?;
         let decoded = dtype("astype", "decode_dtype", fields.decode_dtype.as_deref(), array)?;
@@ -50,7 +50,7 @@ impl Codec for AsType {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], _: &mut Scratch) -> Result<usize> {
-        // Within the type that is made, so that conversion is the only pass.
+        // Works in the decoded type, so that the conversion is the only pass.
         self.elements.decode("astype", src, dst, self.elements.from(), |_| {})
     }
 

@@ -1,11 +1,10 @@
-//! `base64`: bytes as text of 64 characters.
+//! `base64`: bytes as text in an alphabet of 64 characters.
 //!
 //! * Specification: RFC 4648 section 4, with padding;
 //!   <https://numcodecs.readthedocs.io/en/stable/other/base64.html>
 //! * v2 id: `base64`; v3 has no such codec
 //!
-//! numcodecs skips characters that are not of the alphabet. Here they are an error: no encoder
-//! writes them.
+//! numcodecs skips characters outside the alphabet. Here they are an error: no encoder writes them.
 
 use crate::registry::{Config, NoFields};
 use crate::scratch::sized;
@@ -15,7 +14,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::{DecodeSliceError, Engine};
 use serde_json::{Value, json};
 
-/// Bits behind the last byte may be anything, as with numcodecs.
+/// Unused bits after the last byte may have any value, as with numcodecs.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -28,7 +27,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 pub(crate) struct Base64;
 
 impl Base64 {
-    /// From metadata of Zarr.
+    /// Reads Zarr metadata.
     pub(crate) fn from_config(json: Config<'_>) -> Result<Self> {
         let NoFields {} = json.fields("base64")?;
         Ok(Base64)

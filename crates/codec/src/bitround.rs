@@ -14,9 +14,9 @@
 //! # assert_eq!(CODECS.from_v2(&metadata, &array).unwrap().codec().to_v2(), Some(metadata));
 //! ```
 //!
-//! Of floats, `keepbits` counts the bits of the mantissa; of integers, those from the highest that
-//! is set. Decoding changes nothing. NaNs stay NaNs (some become numbers with numcodecs), and no
-//! positive integer becomes a negative one.
+//! For floats, `keepbits` counts bits of the mantissa. For integers, it counts from the highest set
+//! bit. Decoding changes nothing. NaNs stay NaNs (numcodecs turns some into numbers), and no
+//! positive integer becomes negative.
 
 use crate::number::{NumberType, Numbers, each_block, map};
 use crate::registry::{Config, numcodecs_v3};
@@ -31,16 +31,16 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BitRound {
     keepbits: u32,
-    /// Whether metadata calls it as numcodecs does.
+    /// `true` if metadata uses numcodecs' name for the codec.
     of_numcodecs: bool,
     dtype: DataType,
     bits: Bits,
 }
 
-/// What is rounded of a number.
+/// Which bits of a number are rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bits {
-    /// A mantissa of so many bits.
+    /// A mantissa of this many bits.
     Mantissa(u32),
     Unsigned,
     Signed,
@@ -53,8 +53,8 @@ struct Fields {
 }
 
 impl BitRound {
-    /// From metadata. numcodecs refuses to keep more bits than there are. In `bitround` of
-    /// zarr-extensions that means that nothing is rounded.
+    /// Reads metadata. numcodecs refuses to keep more bits than there are. For the `bitround` of
+    /// zarr-extensions, keeping more bits means that nothing is rounded.
     pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let Fields { keepbits } = config.fields("bitround")?;
         let of_numcodecs = matches!(config, Config::V2(_));
@@ -84,14 +84,14 @@ impl BitRound {
     }
 }
 
-/// Unsigned integers of the size of a number.
+/// Rounds numbers as unsigned integers of the same size.
 macro_rules! rounds {
     ($name:ident, $type:ident) => {
         /// Rounds each number of a block.
         #[inline(always)]
         fn $name(block: &mut [u8], keepbits: u32, bits: Bits) {
             const SIGN: $type = 1 << ($type::BITS - 1);
-            /// The nearest multiple of a power of two, of two the even one.
+            /// The nearest multiple of a power of two; ties go to the even multiple.
             #[inline(always)]
             fn nearest(value: $type, dropped: u32) -> $type {
                 let half = (1 << (dropped - 1)) - 1;
@@ -176,7 +176,7 @@ impl Codec for BitRound {
         true
     }
 
-    /// What is stored are elements already.
+    /// The stored bytes are the elements.
     fn unframe<'a>(&self, src: &'a [u8], _: bool) -> Option<Result<&'a [u8]>> {
         Some(Ok(src))
     }

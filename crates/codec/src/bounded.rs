@@ -1,21 +1,22 @@
-//! Decoding bytes whose decoded size is not known exactly: shards that went through codecs as a
-//! whole, and chunks of elements of variable length.
+//! Decodes bytes whose decoded size is not known exactly.
 //!
-//! Memory grows with what the bytes really decode to. Each step starts with room for four times its
-//! input, or all the room that its buffer has, and doubles it while the codec says that there is
-//! more.
+//! These are shards that went through codecs as a whole, and chunks of elements of variable length.
+//!
+//! Memory grows with the true decoded size. Each step starts with room for four times its input, or
+//! with all the room of its buffer, and doubles it while the codec reports that there is more.
 
 use crate::walk::{self, Between, Output};
 use crate::{Codec, CodecError, Result, Scratch, room};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The least room that a decoding step starts with: 64 KiB, so that small chunks decode at once.
+/// The least initial room of a decoding step: 64 KiB, so that small chunks decode in one go.
 const FIRST_ROOM: usize = 64 << 10;
 
-/// Decodes `src` with codecs given in the order of encoding into `out`, which is cleared first;
-/// more than `limit` bytes are [`CodecError::Size`]. `verify: false` skips checksums that are
-/// codecs of their own. What `out` holds after an error is unspecified.
+/// Decodes `src` into `out`, which is cleared first, with codecs given in the order of encoding.
+///
+/// Fails with [`CodecError::Size`] if there are more than `limit` bytes. `verify: false` skips
+/// checksums that are codecs of their own. After an error the content of `out` is unspecified.
 pub fn decode_bounded(
     codecs: &[Arc<dyn Codec>],
     src: &[u8],
@@ -28,9 +29,10 @@ pub fn decode_bounded(
     walk::decode(codecs, Between::Decoded(limit), src, Output::Growing(out, limit), scratch, verify)
 }
 
-/// Decodes into the front of a buffer, which grows as needed, to room for `bound` bytes at most;
-/// returns how many bytes that were. `vlen`: elements of variable length decode to no more than
-/// [`vlen_limit`] either.
+/// Decodes into the front of a buffer that grows as needed, and returns the number of bytes.
+///
+/// The buffer grows to at most `bound` bytes. With `vlen`, for elements of variable length,
+/// [`vlen_limit`] applies too.
 pub(crate) fn decode_growing(
     codec: &dyn Codec,
     src: &[u8],
@@ -41,11 +43,12 @@ pub(crate) fn decode_growing(
 ) -> Result<usize> {
     let limit = if vlen { vlen_limit(src.len()) } else { usize::MAX };
     let most = bound.min(limit);
-    // Room that the buffer has costs nothing. So the second of two similar chunks is decoded once.
+    // The buffer's existing room costs nothing, and lets the second of two similar chunks decode at
+    // once.
     let mut room = src.len().saturating_mul(4).max(FIRST_ROOM).max(buf.len()).min(most);
     loop {
         match codec.decode(src, fresh(buf, room, codec.name())?, scratch) {
-            // Some formats say how much it is. If that is a lie, the room is never touched.
+            // Some formats state the size. If the stated size is a lie, the room is never touched.
             Err(CodecError::Size { found, .. }) if room < most => {
                 let found = usize::try_from(found).unwrap_or(usize::MAX);
                 room = room.saturating_mul(2).max(found).min(most);
@@ -62,29 +65,30 @@ pub(crate) fn decode_growing(
 /// See [`set_vlen_chunk_bound`].
 static VLEN_CHUNK_BOUND: AtomicUsize = AtomicUsize::new(256 << 20);
 
-/// A chunk may always decode to this many times its stored bytes. DEFLATE reaches 1032; few texts
-/// shrink more with other compressors.
+/// A chunk may always decode to this many times its stored bytes. DEFLATE reaches 1032; other
+/// compressors rarely shrink text more.
 const EXPANSION: usize = 1032;
 
-/// Bytes to which a chunk of elements of variable length may decode whatever its stored size is.
+/// The decoded bytes allowed for a chunk of variable-length elements, whatever its stored size.
 pub fn vlen_chunk_bound() -> usize {
     VLEN_CHUNK_BOUND.load(Relaxed)
 }
 
-/// Sets [`vlen_chunk_bound`]. Metadata does not tell how large such a chunk is, and 128 KiB may
-/// decode to 4 GiB. Without a bound, reading one element of a made-up chunk would take all memory.
-/// Chunks that decode to at most 1032 times their stored bytes are always read.
+/// Sets [`vlen_chunk_bound`].
+///
+/// Metadata does not give the size of such a chunk, and 128 KiB may decode to 4 GiB. Without a
+/// bound, reading one element of a made-up chunk would take all memory. Chunks that decode to at
+/// most 1032 times their stored bytes are always read.
 pub fn set_vlen_chunk_bound(bytes: usize) {
     VLEN_CHUNK_BOUND.store(bytes, Relaxed);
 }
 
-/// The most bytes that one codec may decode `stored` bytes to, if elements have variable length.
+/// The most bytes that one codec may decode `stored` bytes to if elements have variable length.
 pub fn vlen_limit(stored: usize) -> usize {
     vlen_chunk_bound().max(stored.saturating_mul(EXPANSION))
 }
 
-/// Refuses to store a chunk of elements of variable length that shrank so much that it could not be
-/// read again.
+/// Fails if a chunk of variable-length elements shrank so much that it could not be read again.
 pub fn check_vlen_limit(codec: &'static str, decoded: usize, stored: usize) -> Result<()> {
     let limit = vlen_limit(stored);
     if decoded <= limit {
@@ -97,8 +101,8 @@ pub fn check_vlen_limit(codec: &'static str, decoded: usize, stored: usize) -> R
     Err(CodecError::Encode { codec, why })
 }
 
-/// The first `len` bytes of a buffer, whose content is lost. The system makes new pages when they
-/// are first touched, so unused room costs nothing.
+/// The first `len` bytes of a buffer, whose content is lost. The system maps new pages on first
+/// touch, so unused room costs nothing.
 fn fresh<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'a mut [u8]> {
     if buf.len() < len {
         *buf = Vec::new();
@@ -107,8 +111,9 @@ fn fresh<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'
     Ok(buf.get_mut(..len).unwrap_or_default())
 }
 
-/// Encodes bytes of any size with codecs given in the order of encoding into `dst`, which is
-/// cleared first; its capacity is reused.
+/// Encodes bytes of any size into `dst`, with codecs given in the order of encoding.
+///
+/// `dst` is cleared first; its capacity is reused.
 pub fn encode_any(
     codecs: &[Arc<dyn Codec>],
     src: &[u8],
@@ -166,7 +171,7 @@ mod tests {
             assert!(out.capacity() < 1 << 20, "{codecs:?}: {}", out.capacity());
             assert!(scratch.stages.iter().all(|stage| stage.capacity() < 1 << 20), "{codecs:?}");
         }
-        // More than the limit is not decoded: 100 MiB of zeros.
+        // Decoding 100 MiB of zeros stops at the limit.
         let zstd = testing::chain("zstd");
         let (mut scratch, mut out) = (Scratch::default(), Vec::new());
         encode_any(&zstd, &vec![0; 100 << 20], &mut stored, &mut scratch).unwrap();
@@ -175,7 +180,7 @@ mod tests {
         assert!(out.capacity() <= 1 << 20);
     }
 
-    /// A codec whose bytes say that they are many, and are not.
+    /// A codec whose bytes claim a large size that they do not have.
     #[derive(Debug)]
     struct Liar;
 

@@ -1,7 +1,7 @@
-//! `bytes`: elements to bytes, in a stated byte order. The codec that turns an array into bytes.
+//! `bytes`: elements to bytes in a stated byte order. The codec that turns an array into bytes.
 //!
 //! * Specification: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/bytes/index.html>
-//! * v3 name: `bytes`; v2 has none: there the byte order is part of `dtype`
+//! * v3 name: `bytes`; not in v2, where the byte order is part of `dtype`
 //!
 //! ```
 //! # let json = r#"
@@ -13,7 +13,7 @@
 //! ```
 //!
 //! It seldom runs: the engine moves elements, and reverses their bytes if the orders differ. It
-//! runs behind a codec that makes other elements.
+//! runs after a codec that makes other elements.
 
 use crate::registry::Config;
 use crate::room;
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 /// The `bytes` codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BytesCodec {
-    /// The order of the stored bytes. Absent where it has no meaning (one-byte and uninterpreted
+    /// The order of the stored bytes. `None` where it has no meaning (one-byte and uninterpreted
     /// elements).
     pub endian: Option<ByteOrder>,
     /// The elements in memory.
@@ -40,7 +40,7 @@ struct Fields {
 }
 
 impl BytesCodec {
-    /// From v3 metadata, for the elements of `array`.
+    /// Reads v3 metadata, for the elements of `array`.
     pub fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let Fields { endian } = config.fields("bytes")?;
         let dtype = array.dtype;
@@ -59,7 +59,7 @@ impl BytesCodec {
         }
     }
 
-    /// Bytes that are reversed as a unit; 1: none.
+    /// How many bytes are reversed as a unit. 1 means none.
     fn unit(&self) -> usize {
         match self.endian {
             Some(order) if order != self.dtype.order() => self.dtype.number_size(),
@@ -137,7 +137,7 @@ mod tests {
         assert!(matches!(parse(&json!({}), "<i2"), Err(CodecError::Unfit { .. })));
     }
 
-    /// As it runs behind codecs that make other elements.
+    /// Runs as it does after codecs that make other elements.
     #[test]
     fn bytes_are_reversed_by_number() {
         let of = |endian, numpy: &str| BytesCodec { endian: Some(endian), dtype: numpy.parse().unwrap() };

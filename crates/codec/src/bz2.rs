@@ -1,12 +1,10 @@
-//! `bz2`, and `bzip2`, filter 307 of HDF5: bzip2 streams, of which the first is all that encoders
-//! make.
+//! `bz2`, and `bzip2`, filter 307 of HDF5: bzip2 streams. Encoders make only one.
 //!
-//! * Specification: <https://sourceware.org/bzip2/>; client data: the encoder's block size, which a
-//!   stream says itself
+//! * Specification: <https://sourceware.org/bzip2/>; client data: the encoder's block size, which
+//!   the stream repeats
 //! * v2 id: `bz2`; v3 name: `numcodecs.bz2`
 //!
-//! The library has no way to use its memory again, which is up to 4 MiB: it is allocated for each
-//! chunk.
+//! The library cannot reuse its memory of up to 4 MiB, so each chunk allocates it.
 
 use crate::registry::Config;
 use crate::{Codec, CodecError, Result, Scratch, chain, room};
@@ -17,7 +15,7 @@ use serde_json::{Value, json};
 /// The `bzip2` filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bzip2 {
-    /// Hundreds of kilobytes per block, 1 to 9. With any other level chunks can only be read.
+    /// Hundreds of kilobytes per block, 1 to 9. With any other level, chunks can only be read.
     level: i32,
 }
 
@@ -33,7 +31,7 @@ fn one() -> i32 {
 }
 
 impl Bzip2 {
-    /// From metadata of Zarr. Without a level it is 1, as in numcodecs. Any level is read.
+    /// Reads Zarr metadata. Without a level it is 1, as in numcodecs. Any level can be read.
     pub(crate) fn from_config(json: Config<'_>) -> Result<Self> {
         let Fields { level } = json.fields("bz2")?;
         Ok(Bzip2 { level })
@@ -69,7 +67,8 @@ impl Codec for Bzip2 {
             let mut status = run(&mut stream, rest, left)?;
             let decoded = stream.total_out();
             if status != Status::StreamEnd && decoded == left.len() as u64 {
-                // Full: what is left may be the end of the stream, or more than there is room for.
+                // `dst` is full: the rest may be the end of the stream, or more data than there is
+                // room for.
                 let unread = behind(rest, &stream);
                 status = run(&mut stream, unread, &mut [0])?;
                 if stream.total_out() > decoded {
@@ -84,7 +83,7 @@ impl Codec for Bzip2 {
             if rest.is_empty() {
                 return Ok(written);
             }
-            // The next stream. Many of nothing would only cost time.
+            // The next stream. Many empty streams would only cost time, so they are refused.
             if decoded == 0 || !rest.starts_with(b"BZh") {
                 let end = src.len() - rest.len();
                 let why = format!("bytes follow the end of the stream at byte {end}");
@@ -99,7 +98,7 @@ impl Codec for Bzip2 {
         let mut stream = Compress::new(Compression::new(self.level.unsigned_abs()), 30);
         let (mut read, mut status) = (0, Status::Ok);
         while status != Status::StreamEnd {
-            // What the library says is the most: 1 % and 600 bytes more than there are.
+            // The library's stated maximum: 1 % and 600 bytes more than the input.
             room::reserve(dst, src.len() - read + src.len() / 100 + 600, "bz2")?;
             let rest = src.get(read..).unwrap_or_default();
             let done = stream.compress_vec(rest, dst, Action::Finish);
@@ -118,7 +117,7 @@ impl Codec for Bzip2 {
     }
 }
 
-/// What a stream has not read of what it was given.
+/// The part of `src` that the stream has not read.
 fn behind<'a>(src: &'a [u8], stream: &Decompress) -> &'a [u8] {
     usize::try_from(stream.total_in()).ok().and_then(|read| src.get(read..)).unwrap_or_default()
 }

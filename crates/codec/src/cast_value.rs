@@ -1,7 +1,9 @@
-//! `cast_value`: elements as numbers of another type, rounded, clamped or wrapped as stated.
+//! `cast_value`: elements as numbers of another type.
+//!
+//! Numbers are rounded, and clamped or wrapped, as configured.
 //!
 //! * Specification: <https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/cast_value>
-//! * v3 name: `cast_value`; v2 has none
+//! * v3 name: `cast_value`; not in v2
 //!
 //! ```
 //! # let json = r#"
@@ -15,8 +17,9 @@
 //! # assert_eq!(codec.to_v3(), Some(metadata));
 //! ```
 //!
-//! For integers and floats of 8 to 64 bits. The first pair of `scalar_map` that fits decides.
-//! Clamped, what a float cannot hold becomes infinite, as in zarr-python. In both directions.
+//! Takes integers and floats of 8 to 64 bits. The first matching pair of `scalar_map` decides. With
+//! `clamp`, a number too large for a float becomes infinite, as in zarr-python. All this holds in
+//! both directions.
 
 #![expect(clippy::cast_possible_truncation, reason = "whole floats that an i128 holds")]
 
@@ -35,9 +38,9 @@ const NAME: &str = "cast_value";
 pub(crate) struct CastValue {
     fields: Fields,
     elements: Elements,
-    /// What certain numbers are stored as.
+    /// Numbers that are stored as given other numbers.
     encode: Pairs,
-    /// What certain stored numbers mean.
+    /// Stored numbers that decode to given other numbers.
     decode: Pairs,
 }
 
@@ -82,7 +85,7 @@ struct ScalarMap {
 }
 
 impl CastValue {
-    /// From v3 metadata.
+    /// Reads v3 metadata.
     pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let fields: Fields = config.fields(NAME)?;
         let unfit = |why: String| CodecError::Unfit { why: format!("{NAME:?}: {why}") };
@@ -132,7 +135,7 @@ struct Cast<'c> {
 }
 
 impl Cast<'_> {
-    /// The number in the other type; `None`: it has none.
+    /// The number in the other type, or `None` if that type cannot represent it.
     fn one(self, value: Scalar) -> Option<Scalar> {
         let same = |key: Scalar| match (key, value) {
             (Scalar::Real(key), Scalar::Real(value)) => key == value || key.is_nan() && value.is_nan(),
@@ -153,7 +156,8 @@ impl Cast<'_> {
             Scalar::Real(real) if real.is_nan() => return None,
             Scalar::Real(real) => {
                 let rounded = self.round(real);
-                // Beyond, floats are multiples of 2^64, which wrap to 0. Infinity is no number.
+                // Larger floats are multiples of 2^64, which wrap to 0. Infinity is not a number to
+                // wrap.
                 if rounded.abs() < 1e38 {
                     rounded as i128
                 } else {
@@ -173,7 +177,7 @@ impl Cast<'_> {
         }
     }
 
-    /// A float of 64 bits that the type can hold.
+    /// The value as an `f64` that the type can hold.
     fn to_real(self, value: Scalar) -> Option<f64> {
         let (digits, smallest, most) = match self.to {
             NumberType::F16 => (11, -24, 65504.0),
@@ -192,7 +196,7 @@ impl Cast<'_> {
         }
     }
 
-    /// An integer rounded to so many binary digits.
+    /// An integer rounded to this many binary digits.
     fn shifted(self, whole: i128, digits: u32) -> f64 {
         let bits = 128 - whole.unsigned_abs().leading_zeros();
         let dropped = bits.saturating_sub(digits);
@@ -211,8 +215,8 @@ impl Cast<'_> {
         ((down + i128::from(up)) << dropped) as f64
     }
 
-    /// A float of 64 bits rounded to so many binary digits, of which the last is 2 to the power of
-    /// `smallest` or more.
+    /// A float rounded to this many binary digits. The last digit stands for at least 2 to the
+    /// power of `smallest`.
     fn to_digits(self, real: f64, digits: i32, smallest: i32) -> f64 {
         let exponent = i32::try_from(real.to_bits() >> 52 & 0x7ff).unwrap_or(0) - 1023;
         let unit = 2f64.powi((exponent + 1 - digits).max(smallest));
@@ -230,7 +234,7 @@ impl Cast<'_> {
     }
 }
 
-/// Whether a type has all numbers of another.
+/// Returns `true` if type `to` has all numbers of type `from`.
 fn holds(from: NumberType, to: NumberType) -> bool {
     let digits = |kind| match kind {
         NumberType::F16 => 11,
@@ -245,7 +249,7 @@ fn holds(from: NumberType, to: NumberType) -> bool {
     }
 }
 
-/// The type of 64 bits that holds all numbers of another.
+/// The 64-bit type that holds all numbers of `kind`.
 fn widest(kind: NumberType) -> NumberType {
     match kind {
         NumberType::U64 => NumberType::U64,
@@ -255,7 +259,7 @@ fn widest(kind: NumberType) -> NumberType {
 }
 
 impl CastValue {
-    /// Converts all numbers of a buffer. The first that has no other number is an error.
+    /// Converts all numbers of a buffer. Fails at the first number without a counterpart.
     fn run(
         &self,
         src: (&[u8], Numbers),
@@ -350,7 +354,7 @@ impl ArrayToArray for CastValue {
 mod tests {
     use super::*;
 
-    /// What cast-value-rs 0.5 makes of numbers.
+    /// Results of cast-value-rs 0.5.
     #[test]
     fn roundings() {
         let all = [

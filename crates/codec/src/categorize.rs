@@ -1,5 +1,6 @@
-//! `categorize` of numcodecs: text of fixed length out of a list of labels, as their numbers. (Text
-//! of any length: [`crate::categorize_objects`].)
+//! `categorize` of numcodecs: stores fixed-length text from a list of labels as numbers.
+//!
+//! For text of any length see [`crate::categorize_objects`].
 //!
 //! * Specification: <https://numcodecs.readthedocs.io/en/stable/filter/categorize.html>
 //! * v2 id: `categorize`; v3 has no such codec
@@ -14,8 +15,8 @@
 //! # assert_eq!(CODECS.from_v2(&metadata, &array).unwrap().codec().to_v2(), Some(metadata));
 //! ```
 //!
-//! The first label is 1; 0, and what is beyond the labels, is the empty text. numcodecs stores text
-//! that is no label as 0, and so loses it. Here that is an error.
+//! The first label is 1. 0, and any number without a label, is the empty text. numcodecs stores
+//! text that is no label as 0, and so loses it. Here that is an error.
 
 use crate::registry::Config;
 use crate::scratch::sized;
@@ -34,9 +35,9 @@ pub(crate) struct Categorize {
     labels: Vec<String>,
     decoded: DataType,
     encoded: DataType,
-    /// Elements, one behind the other: the empty text, then the labels.
+    /// Elements, one after another: the empty text, then the labels.
     elements: Vec<u8>,
-    /// The numbers of elements.
+    /// The number of each element.
     numbers: HashMap<Vec<u8>, u64>,
 }
 
@@ -56,8 +57,8 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// The type of the numbers: one byte, unless `astype` says something else. Fails if there are
-    /// more labels than it has numbers.
+    /// The type of the numbers: one byte, unless `astype` gives another type. Fails if there are
+    /// more labels than numbers of that type.
     pub(crate) fn encoded(&self) -> Result<DataType> {
         let name = self.astype.as_deref().unwrap_or("|u1");
         let wrong = |why: String| CodecError::config(NAME, why);
@@ -74,7 +75,7 @@ impl Fields {
     }
 }
 
-/// A number of a type, of its bytes.
+/// Reads a number of this type from its bytes.
 pub(crate) fn number(encoded: DataType, stored: &[u8]) -> u64 {
     let add = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
     match encoded.order() {
@@ -83,7 +84,7 @@ pub(crate) fn number(encoded: DataType, stored: &[u8]) -> u64 {
     }
 }
 
-/// The bytes of a number of a type.
+/// Writes a number of this type as bytes.
 pub(crate) fn put_number(number: u64, encoded: DataType, to: &mut [u8]) {
     to.iter_mut().zip(number.to_le_bytes()).for_each(|(to, byte)| *to = byte);
     if encoded.order() == ByteOrder::Big {
@@ -92,8 +93,8 @@ pub(crate) fn put_number(number: u64, encoded: DataType, to: &mut [u8]) {
 }
 
 impl Categorize {
-    /// From metadata, for text of fixed length. Without `dtype`, elements are the array's; without
-    /// `astype`, numbers have one byte.
+    /// Reads metadata, for text of fixed length. Without `dtype`, elements have the array's type;
+    /// without `astype`, numbers have one byte.
     pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let fields: Fields = config.fields(NAME)?;
         let encoded = fields.encoded()?;
@@ -109,7 +110,7 @@ impl Categorize {
             return Err(unfit(format!("expected elements of type {decoded}, text, found {}", array.dtype)));
         }
         let size = decoded.size();
-        // A short label is kept as an element too, twice, and elements may be large.
+        // Even a short label is kept as a whole element, twice, and elements may be large.
         let bytes = size.saturating_mul(labels.len() + 1);
         if !room::for_copies(bytes, 2) {
             return Err(CodecError::memory(NAME, bytes));
@@ -129,7 +130,7 @@ impl Categorize {
             element.resize(size, 0);
             elements.extend_from_slice(&element);
             if fits {
-                // Of two equal labels the last, as with numcodecs.
+                // If two labels are equal, the last wins, as with numcodecs.
                 numbers.insert(element, number);
             }
         }

@@ -1,16 +1,17 @@
-//! `categorize` of numcodecs, of text of any length: the numbers of labels. (Text of fixed length:
-//! [`crate::categorize`].)
+//! `categorize` of numcodecs for text of any length: stores labels as numbers.
+//!
+//! For text of fixed length see [`crate::categorize`].
 //!
 //! ```json
 //! {"id": "categorize", "labels": ["female", "male"], "dtype": "|O", "astype": "|u1"}
 //! ```
 //!
-//! As there, the first label is 1. Stored 0, and what is beyond the labels, is the empty text. Text
-//! that is no label cannot be written. The fill value can (zarr-python 2 has 0 where none was given):
-//! it is stored as 0, as numcodecs does. Otherwise no chunk that reaches over the end of an array
-//! could be written.
+//! As there, the first label is 1. A stored 0, or any number without a label, is the empty text.
+//! Text that is no label cannot be written, but the fill value can (zarr-python 2 uses 0 if none
+//! was given): it is stored as 0, as numcodecs does. Otherwise no chunk that reaches past the end
+//! of an array could be written.
 //!
-//! All cells of a label are one: a chunk takes no more memory than the labels do.
+//! All cells of a label share its bytes: a chunk takes no more memory than the labels do.
 
 use crate::categorize::{Fields, NAME, number, put_number};
 use crate::objects::{Each, Objects, element_of};
@@ -21,20 +22,20 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The form of chunks.
+/// The form in which chunks are stored.
 #[derive(Debug)]
 pub(crate) struct Categories {
     labels: Vec<String>,
     encoded: DataType,
-    /// The numbers of labels.
+    /// The number of each label.
     numbers: HashMap<Vec<u8>, u64>,
-    /// All labels, one behind the other, and where each is; first the empty text.
+    /// The empty text and all labels, one after another; `places` says where each is.
     text: String,
     places: Vec<Range<usize>>,
 }
 
 impl Categories {
-    /// From metadata, for chunks like `array`.
+    /// Reads metadata, for chunks like `array`.
     pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let fields: Fields = config.fields(NAME)?;
         let encoded = fields.encoded()?;
@@ -45,7 +46,7 @@ impl Categories {
         let mut numbers = HashMap::from([(Vec::new(), 0), (array.fill.to_vec(), 0)]);
         let (mut text, mut places) = (String::new(), vec![Range::default()]);
         for (label, number) in fields.labels.iter().zip(1..) {
-            // Of two equal labels the last, as with numcodecs.
+            // If two labels are equal, the last wins, as with numcodecs.
             numbers.insert(label.as_bytes().to_vec(), number);
             places.push(text.len()..text.len() + label.len());
             text.push_str(label);

@@ -1,11 +1,11 @@
-//! The bytes of cells, where a chunk is encoded: found in the buffers of a heap, and put together.
+//! Finds and joins the bytes of cells when a chunk is encoded.
 
 use crate::{Cell, Heap, HeapBuffer};
 
-/// Bytes that are copied at once of an element that is short.
+/// Bytes that are copied at once for a short element.
 pub(crate) const SHORT: usize = 16;
 
-/// Copies bytes to where they belong; there is room.
+/// Copies bytes to `at`; the caller has made sure that there is room.
 #[inline(always)]
 pub(crate) fn put(dst: &mut [u8], at: usize, bytes: &[u8]) {
     debug_assert!(at + bytes.len() <= dst.len());
@@ -14,7 +14,7 @@ pub(crate) fn put(dst: &mut [u8], at: usize, bytes: &[u8]) {
     }
 }
 
-/// The buffers that the cells of a chunk are in. There are few.
+/// The buffers that hold the cells of a chunk. There are few.
 pub(crate) struct Buffers(Vec<(u32, HeapBuffer)>);
 
 impl Buffers {
@@ -34,7 +34,7 @@ impl Buffers {
         Buffers(known)
     }
 
-    /// Their numbers in the heap.
+    /// The numbers of the buffers in the heap.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> {
         self.0.iter().map(|(number, _)| *number)
     }
@@ -47,15 +47,15 @@ impl Buffers {
     }
 }
 
-/// Finds the bytes of cells.
+/// Finds the bytes of cells in their buffers.
 pub(crate) struct Lookup<'b> {
     buffers: Vec<(u32, &'b [u8])>,
-    /// Which of them the last cell was in.
+    /// Index of the buffer that held the last cell.
     last: usize,
 }
 
 impl<'b> Lookup<'b> {
-    /// The buffer of a cell from its first byte on. `None`: it is not there.
+    /// The rest of the cell's buffer from the cell's first byte on, or `None` if it is not there.
     #[inline]
     pub(crate) fn from(&mut self, cell: Cell) -> Option<&'b [u8]> {
         if cell.len == 0 {
@@ -67,7 +67,7 @@ impl<'b> Lookup<'b> {
         self.buffers.get(self.last)?.1.get(usize::try_from(cell.offset).ok()?..)
     }
 
-    /// The bytes of a cell. `None`: they are not there.
+    /// The bytes of a cell, or `None` if they are not there.
     #[inline]
     pub(crate) fn bytes(&mut self, cell: Cell) -> Option<&'b [u8]> {
         self.from(cell)?.get(..cell.len as usize)

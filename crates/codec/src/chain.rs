@@ -5,8 +5,8 @@
 //! [`Codec::max_encoded`] of the earlier one, so they go through a buffer of that size. The first
 //! codec of the list decodes straight into the caller's memory.
 //!
-//! If elements have variable length, nothing tells how many bytes lie behind the first codec.
-//! Buffers then grow as needed ([`crate::decode_bounded`]).
+//! If elements have variable length, the decoded size of the first codec is unknown. Buffers then
+//! grow as needed ([`crate::decode_bounded`]).
 
 use crate::bounded::decode_bounded;
 use crate::walk::{self, Between, Output, first_name, peel};
@@ -17,14 +17,14 @@ use std::sync::Arc;
 /// The codecs that run, in the order of encoding, and the size of a decoded chunk.
 #[derive(Clone, Debug)]
 pub struct CodecChain {
-    /// If elements have variable length, their codec is the first.
+    /// If elements have variable length, the first codec is theirs.
     codecs: Vec<Arc<dyn Codec>>,
     vlen: Option<Vlen>,
-    /// `sizes[i]`: the most bytes that the first `i` codecs make of a chunk; so `sizes[0]` is the
+    /// `sizes[i]`: the most bytes that the first `i` codecs make of a chunk. `sizes[0]` is the
     /// decoded size.
     sizes: Vec<usize>,
     only_frames: bool,
-    /// How many codecs, from the first, only round: there is nothing to decode.
+    /// How many codecs, from the first, only round and have nothing to decode.
     rounding: usize,
 }
 
@@ -42,17 +42,19 @@ impl CodecChain {
         CodecChain { codecs, vlen: None, sizes, only_frames, rounding }
     }
 
-    /// The chain of elements of variable length: their codec, then `codecs`, bound to chunks whose
-    /// cells take `decoded_size` bytes.
+    /// The chain for elements of variable length: their codec, then `codecs`.
+    ///
+    /// It is bound to chunks whose cells take `decoded_size` bytes.
     pub fn of_vlen(vlen: Vlen, codecs: Vec<Arc<dyn Codec>>, decoded_size: usize) -> Self {
         let first: Arc<dyn Codec> = Arc::new(vlen.clone());
         let codecs = std::iter::once(first).chain(codecs).collect();
         CodecChain { vlen: Some(vlen), ..CodecChain::new(codecs, decoded_size) }
     }
 
-    /// The chain of chunks that skipped some codecs: bit `i` of `skipped` is codec `i` (HDF5's
-    /// filter mask). Bits beyond the chain mean nothing. The decoded size stays, so a codec that
-    /// changes the size, such as a conversion of elements, must not be skipped.
+    /// The chain for chunks that skipped some codecs: bit `i` of `skipped` is codec `i`.
+    ///
+    /// This is HDF5's filter mask. Bits beyond the chain mean nothing. The decoded size stays, so a
+    /// codec that changes the size, such as a conversion of elements, must not be skipped.
     pub fn without(&self, skipped: u32) -> CodecChain {
         let left_out =
             |i: usize| u32::try_from(i).ok().and_then(|i| skipped.checked_shr(i)).unwrap_or(0) & 1 == 1;
@@ -62,13 +64,14 @@ impl CodecChain {
         CodecChain { vlen, ..CodecChain::new(codecs, self.decoded_size()) }
     }
 
-    /// The codec of elements of variable length. `None`: all have one size.
+    /// The codec of elements of variable length, or `None` if all elements have one size.
     pub fn vlen(&self) -> Option<&Vlen> {
         self.vlen.as_ref()
     }
 
-    /// The same chain for elements of variable length whose bytes are in `heap`. `None`: its
-    /// elements have one size.
+    /// The same chain for elements of variable length whose bytes are in `heap`.
+    ///
+    /// Returns `None` if elements have one size.
     pub fn bound(&self, heap: &Arc<Heap>) -> Option<CodecChain> {
         let vlen = self.vlen()?.bound(heap);
         let mut chain = self.clone();
@@ -81,25 +84,25 @@ impl CodecChain {
         &self.codecs
     }
 
-    /// Whether there are no codecs.
+    /// `true` if there are no codecs.
     pub fn is_identity(&self) -> bool {
         self.codecs.is_empty()
     }
 
-    /// Whether stored bytes are decoded bytes: there are no codecs, or they only round.
+    /// `true` if stored bytes are decoded bytes: there are no codecs, or they only round.
     pub fn stores_decoded(&self) -> bool {
         self.rounding == self.codecs.len()
     }
 
-    /// The codecs that have something to decode, in the order of encoding, and their part of
-    /// `sizes`.
+    /// The codecs that decode something, in the order of encoding, and their part of `sizes`.
     fn decoders(&self) -> (&[Arc<dyn Codec>], &[usize]) {
         let behind = (self.codecs.get(self.rounding..), self.sizes.get(self.rounding..));
         (behind.0.unwrap_or_default(), behind.1.unwrap_or_default())
     }
 
-    /// Whether all codecs only frame the bytes (checksums), or there are none: the decoded bytes
-    /// lie within the stored ones.
+    /// `true` if all codecs, possibly zero, only frame the bytes (checksums).
+    ///
+    /// The decoded bytes are then a range of the stored bytes.
     pub fn only_frames(&self) -> bool {
         self.only_frames
     }
@@ -114,15 +117,15 @@ impl CodecChain {
         self.sizes.last().copied().unwrap_or_default()
     }
 
-    /// Decodes a stored chunk into `dst`, which has exactly [`CodecChain::decoded_size`] bytes; a
-    /// chunk that decodes to more or to less is an error. `verify: false` skips checksums that are
-    /// codecs of their own. What `dst` holds after an error is unspecified.
+    /// Decodes a stored chunk into `dst`, which has exactly [`CodecChain::decoded_size`] bytes.
+    ///
+    /// Fails if the chunk decodes to more or fewer bytes. `verify: false` skips checksums that are
+    /// codecs of their own. After an error the content of `dst` is unspecified.
     pub fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch, verify: bool) -> Result<()> {
         self.decode_part(src, 0..dst.len(), dst, scratch, verify)
     }
 
-    /// How little of a stored chunk [`CodecChain::decode_part`] has to decode to get at a part of
-    /// it.
+    /// How little of a stored chunk [`CodecChain::decode_part`] has to decode to get a part.
     pub fn reach(&self) -> Reach {
         match self.decoders().0.first() {
             Some(codec) if !self.only_frames => codec.reach(),
@@ -130,10 +133,11 @@ impl CodecChain {
         }
     }
 
-    /// Decodes at least the bytes `wanted` of a chunk into their places in `dst`, which has exactly
-    /// [`CodecChain::decoded_size`] bytes; what the rest of it holds afterwards is unspecified.
-    /// Checksums that are codecs of their own are verified, over all of `src`, unless `verify` is
-    /// `false`; what else is not checked, [`Codec::decode_part`] says.
+    /// Decodes at least the bytes `wanted` of a chunk into their places in `dst`.
+    ///
+    /// `dst` has exactly [`CodecChain::decoded_size`] bytes; afterwards the content of the rest is
+    /// unspecified. Checksums that are codecs of their own are verified over all of `src`, unless
+    /// `verify` is `false`. [`Codec::decode_part`] says which other checks are skipped.
     pub fn decode_part(
         &self,
         src: &[u8],
@@ -156,9 +160,10 @@ impl CodecChain {
         walk::decode(codecs, between, src, Output::Part(dst, wanted), scratch, verify)
     }
 
-    /// Decodes a chunk that may end early: at least the first `wanted` bytes must be there, which is
-    /// [`CodecError::Size`] otherwise. The rest of `dst` is zeroed. It has exactly
-    /// [`CodecChain::decoded_size`] bytes. `verify` as with [`CodecChain::decode`].
+    /// Decodes a chunk that may end early, and fills the rest of `dst` with zeros.
+    ///
+    /// Fails with [`CodecError::Size`] if there are fewer than `wanted` bytes. `dst` has exactly
+    /// [`CodecChain::decoded_size`] bytes. `verify` works as in [`CodecChain::decode`].
     pub fn decode_front(
         &self,
         src: &[u8],
@@ -179,8 +184,10 @@ impl CodecChain {
         }
     }
 
-    /// For chains that [only frame](CodecChain::only_frames): the decoded bytes within the stored
-    /// ones, of exactly the decoded size. `None` for other chains. `verify: false` skips the sums.
+    /// The decoded bytes as a range of the stored ones, of exactly the decoded size.
+    ///
+    /// Returns `None` unless the chain [only frames](CodecChain::only_frames). `verify: false`
+    /// skips the checksums.
     pub fn payload<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8]>> {
         self.only_frames.then(|| match peel(&self.codecs, src, verify)? {
             (_, input) if input.len() == self.decoded_size() => Ok(input),
@@ -188,17 +195,19 @@ impl CodecChain {
         })
     }
 
-    /// Encodes a chunk of exactly the decoded size into `dst`, which is cleared first; its capacity
-    /// is reused. No other thread may change `src` meanwhile. If one may, use
-    /// [`CodecChain::encode_lent`].
+    /// Encodes a chunk of exactly the decoded size into `dst`.
+    ///
+    /// `dst` is cleared first; its capacity is reused. No other thread may change `src` meanwhile.
+    /// If one may, use [`CodecChain::encode_lent`].
     pub fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
         self.check_size(src)?;
         walk::encode(&self.codecs, self.vlen.is_some(), src, dst, scratch)
     }
 
-    /// [`CodecChain::encode`] from memory that other threads may change meanwhile. The stored chunk
-    /// then decodes to a mixture of old and new values. An encoder that could fail because of such
-    /// a change ([`Codec::racing`]) gets a private copy.
+    /// [`CodecChain::encode`] from memory that other threads may change meanwhile.
+    ///
+    /// The stored chunk then decodes to a mixture of old and new values. An encoder that could fail
+    /// because of such a change ([`Codec::racing`]) gets a private copy.
     pub fn encode_lent(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
         self.check_size(src)?;
         walk::encode_lent(&self.codecs, self.vlen.is_some(), src, dst, scratch)
@@ -213,7 +222,7 @@ impl CodecChain {
     }
 }
 
-/// The error of a stream that decodes to more than there is room for. How much more is unknown.
+/// The error for a stream that decodes to more than the room. How much more is unknown.
 pub(crate) fn too_large(codec: &'static str, room: usize) -> CodecError {
     CodecError::Size { codec, expected: room as u64, found: room as u64 + 1 }
 }
@@ -238,14 +247,14 @@ mod tests {
         CodecChain::new(testing::chain(names), size)
     }
 
-    /// A chain, and what it makes of some bytes.
+    /// A chain, and some bytes encoded with it.
     fn encoded(names: &str, data: &[u8]) -> (CodecChain, Vec<u8>) {
         let (chain, mut stored) = (chain(names, data.len()), b"old content".to_vec());
         chain.encode(data, &mut stored, &mut Scratch::default()).unwrap();
         (chain, stored)
     }
 
-    /// More than the compressors decode at once.
+    /// More bytes than the compressors decode at once.
     fn noise_and_zeros() -> Vec<u8> {
         [noise(200_000, 1), vec![0; 200_000], noise(1000, 2)].concat()
     }
@@ -324,7 +333,7 @@ mod tests {
             (Reach::Bytes, &["", "crc32c", "crc32c crc32c-start"][..]),
             (Reach::Prefix, &["zstd", "gzip crc32c", "zlib zstd", "lz4"]),
             (Reach::Blocks, &["blosc crc32c"]),
-            // The sum is that of all decoded bytes.
+            // The checksum covers all decoded bytes.
             (Reach::Whole, &["crc32c zstd"]),
         ] {
             all.iter().for_each(|names| assert_eq!(chain(names, 100).reach(), reach, "{names}"));

@@ -1,22 +1,23 @@
-//! `crc32` and `adler32`: checksums of numcodecs; and what all codecs that add four bytes to a chunk
-//! have in common.
+//! `crc32` and `adler32`, checksums of numcodecs.
+//!
+//! Also holds the code shared by all codecs that add four bytes to a chunk.
 //!
 //! * Specification: <https://numcodecs.readthedocs.io/en/stable/checksum32.html>, RFC 1952 section 8,
 //!   RFC 1950 section 9
 //! * v2 ids: `crc32`, `adler32`; v3 names: `numcodecs.crc32`, `numcodecs.adler32`
 //!
-//! The sum, four bytes, little-endian, stands before the bytes, or behind them (`"location":
-//! "end"`).
+//! The checksum, four bytes, little-endian, stands before the bytes, or after them
+//! (`"location": "end"`).
 
 use crate::registry::Config;
 use crate::{Codec, CodecError, Racing, Result, Scratch, copy_front, room};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Bytes of a sum.
+/// Bytes of a checksum.
 const SUM: usize = 4;
 
-/// Where a sum stands.
+/// The place of the checksum.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Location {
@@ -24,14 +25,14 @@ pub(crate) enum Location {
     End,
 }
 
-/// `null` is as absent.
+/// `null` means absent.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fields {
     pub(crate) location: Option<Location>,
 }
 
-/// The payload of a chunk; `sum` is what its checksum must be, unless `verify` is false.
+/// The payload of a chunk. Unless `verify` is false, its checksum must be `sum`.
 pub(crate) fn checked<'a>(
     name: &'static str,
     location: Location,
@@ -93,7 +94,7 @@ pub struct Checksum {
 }
 
 impl Checksum {
-    /// From metadata of the codec `name`.
+    /// Reads metadata of the codec `name`.
     pub(crate) fn new(name: &'static str, json: Config<'_>) -> Result<Self> {
         let Fields { location } = json.fields(name)?;
         Ok(Checksum { name, location: location.unwrap_or(Location::Start) })
@@ -147,9 +148,9 @@ impl Codec for Checksum {
     }
 }
 
-/// Adler-32 of some bytes: two sums modulo 65 521.
+/// Adler-32: two sums modulo 65 521.
 fn adler32(bytes: &[u8]) -> u32 {
-    // The most bytes after which neither sum can have overflowed (RFC 1950 section 9).
+    // The longest block after which neither sum can have overflowed (RFC 1950 section 9).
     const BLOCK: usize = 5552;
     let (mut low, mut high) = (1u32, 0u32);
     for block in bytes.chunks(BLOCK) {
@@ -175,7 +176,7 @@ mod tests {
 
     #[test]
     fn known_sums() {
-        // The check values of both, in numcodecs' frame.
+        // The check values of both checksums, in numcodecs' frame.
         let crc32 = codec(json!({"id": "crc32"})).unwrap();
         assert_eq!(encode(&crc32, b"123456789"), b"\x26\x39\xf4\xcb123456789");
         let adler32 = codec(json!({"id": "adler32", "location": "end"})).unwrap();

@@ -13,8 +13,8 @@
 //! # assert_eq!(hyperslab_codec::Codec::to_v3(&crc32c), Some(metadata));
 //! ```
 //!
-//! The sum, four bytes, little-endian, follows the bytes; numcodecs can also put it before them
-//! (`"location": "start"`).
+//! The checksum, four bytes, little-endian, follows the bytes; numcodecs can also put it before
+//! them (`"location": "start"`).
 
 use crate::checksum::{Fields, Location, checked, framed, max_framed};
 use crate::registry::{NoFields, configuration, configuration_v2};
@@ -24,18 +24,18 @@ use serde_json::{Value, json};
 /// The `crc32c` codec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crc32c {
-    /// Whether the sum stands before the bytes instead of after them.
+    /// `true` if the checksum stands before the bytes instead of after them.
     pub at_start: bool,
 }
 
 impl Crc32c {
-    /// From the `configuration` of v3 metadata.
+    /// Reads the `configuration` of v3 metadata.
     pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
         let NoFields {} = configuration("crc32c", metadata)?;
         Ok(Crc32c { at_start: false })
     }
 
-    /// From the object of v2 metadata.
+    /// Reads the object of v2 metadata.
     pub fn from_v2(metadata: &Value) -> Result<Self> {
         let fields: Fields = configuration_v2("crc32c", metadata)?;
         Ok(Crc32c { at_start: fields.location == Some(Location::Start) })
@@ -72,7 +72,7 @@ impl Codec for Crc32c {
     }
 
     fn to_v3(&self) -> Option<Value> {
-        // v3's own codec has the sum at the end only.
+        // v3's own codec puts the checksum only at the end.
         if self.at_start {
             return Some(json!({"name": "numcodecs.crc32c", "configuration": {"location": "start"}}));
         }

@@ -1,9 +1,10 @@
-//! DEFLATE through libdeflate: what `gzip` and `zlib` share. The two differ in the bytes around the
-//! compressed data.
+//! DEFLATE through libdeflate, shared by `gzip` and `zlib`.
 //!
-//! libdeflate works on whole buffers, so it decodes straight into the caller's memory, and it never
-//! writes past the room that it is given. It cannot stream, but it can be given less room than
-//! there is data: that is how the front part of a chunk is decoded.
+//! The two codecs differ only in the bytes around the compressed data.
+//!
+//! libdeflate works on whole buffers: it decodes straight into the caller's memory, and never
+//! writes past the given room. It cannot stream. To decode the front part of a chunk, it is given
+//! less room than there is data.
 
 use crate::{CodecError, Result, room};
 use libdeflate_sys as sys;
@@ -44,7 +45,7 @@ impl Fields {
     }
 }
 
-/// Refuses a level that is not `least` to 9.
+/// Refuses a level outside `least` to 9.
 pub(crate) fn check_level(wrapper: Wrapper, level: i32, least: i32) -> Result<()> {
     if (least..=9).contains(&level) {
         return Ok(());
@@ -70,20 +71,21 @@ pub(crate) enum Inflated {
     /// Truncated, corrupt, wrong checksum, or not such a stream.
     Bad,
     /// The stream holds more than there is room for. The room holds the start of the stream, except
-    /// for its last [`UNFILLED`] bytes.
+    /// in its last [`UNFILLED`] bytes.
     Full,
 }
 
-/// How many bytes at the end of the room may be wrong when libdeflate says that the room is too
-/// small. It writes in order and stops at the first item that does not fit; the longest is a stored
-/// block of 65 535 bytes. Behind the end of a truncated stream it reads up to 64 zero bits, which
+/// How many bytes at the end of the room may be wrong when libdeflate runs out of room.
+///
+/// It writes in order and stops at the first item that does not fit. The longest item is a stored
+/// block of 65 535 bytes. After the end of a truncated stream it reads up to 64 zero bits, which
 /// decode to less than 17 KiB of matches, but never to a stored block.
 ///
-/// So decoding the front of a chunk decodes this much more than is wanted. In turn it is as fast,
-/// byte for byte, as decoding all of it.
+/// Decoding the front of a chunk therefore decodes this much more than is wanted. In return it is
+/// as fast per byte as decoding all of the chunk.
 pub(crate) const UNFILLED: usize = 65_535;
 
-/// The contexts of one thread, made on first use.
+/// One thread's contexts, created on first use.
 #[derive(Default)]
 pub(crate) struct Contexts {
     decompressor: Option<Decompressor>,
@@ -92,14 +94,15 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
-    /// Decodes the one stream (member) that `src` starts with into the front of `dst`; its checksum
-    /// is always verified.
+    /// Decodes the one stream (member) at the start of `src` into the front of `dst`.
+    ///
+    /// The stream's checksum is always verified.
     pub(crate) fn inflate(&mut self, wrapper: Wrapper, src: &[u8], dst: &mut [u8]) -> Inflated {
         self.decompressor.get_or_insert_with(Decompressor::new).run(wrapper, src, dst)
     }
 
-    /// Encodes `src` as one stream. Levels are zlib's: 0 stores, 1 to 9 compress, -1 is 6; others
-    /// are brought into that range.
+    /// Encodes `src` as one stream. Levels are zlib's: 0 stores, 1 to 9 compress, -1 means 6. Other
+    /// levels are clamped.
     pub(crate) fn deflate(
         &mut self,
         wrapper: Wrapper,
@@ -133,8 +136,8 @@ impl Contexts {
     }
 }
 
-/// libdeflate's decompressor. The one of the crate `libdeflater` does not tell how much of the
-/// source it consumed. That is needed to find the next gzip member, and bytes after the end.
+/// libdeflate's decompressor. The crate `libdeflater` does not report how much of the source it
+/// consumed, which is needed to find the next gzip member, and bytes after the end.
 struct Decompressor(NonNull<sys::libdeflate_decompressor>);
 
 // SAFETY: the pointer is owned, and libdeflate keeps no thread-local state: a decompressor may be

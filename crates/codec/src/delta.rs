@@ -1,4 +1,4 @@
-//! `delta` of numcodecs: of each element, the difference from the one before it.
+//! `delta` of numcodecs: the difference of each element from the one before it.
 //!
 //! * Specification: <https://numcodecs.readthedocs.io/en/stable/filter/delta.html>
 //! * v2 id: `delta`; v3 name: `numcodecs.delta`
@@ -13,9 +13,10 @@
 //! # assert_eq!(CODECS.from_v2(&metadata, &array).unwrap().codec().to_v2(), Some(metadata));
 //! ```
 //!
-//! Elements go in the order in which they are stored. Differences are computed in `dtype`, where
-//! integers wrap, and stored as `astype`, where they may lose bits. Those of bools are exclusive
-//! ors, as numcodecs writes them. (It reads them as ors, which gives other arrays back.)
+//! Elements are taken in the order in which they are stored. Differences are computed in `dtype`,
+//! where integers wrap, and stored as `astype`, where they may lose bits. Differences of bools are
+//! exclusive ors, as numcodecs writes them. (numcodecs reads them as ors, and so returns other
+//! values.)
 
 use crate::elements::{Elements, dtype};
 use crate::half::Half;
@@ -40,8 +41,8 @@ struct Fields {
 }
 
 impl Delta {
-    /// From metadata. Without `dtype`, elements are the array's; without `astype`, differences are
-    /// of their type.
+    /// Reads metadata. Without `dtype`, elements have the array's type; without `astype`,
+    /// differences have the elements' type.
     pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let fields: Fields = config.fields("delta")?;
         let decoded = dtype("delta", "dtype", fields.dtype.as_deref(), array)?;
@@ -52,14 +53,14 @@ impl Delta {
         Ok(Delta { elements: Elements::new("delta", decoded, encoded, array)? })
     }
 
-    /// Whether differences are stored as they are computed: then nothing is converted on the way.
+    /// Returns `true` if differences are stored as they are computed, without conversion.
     fn is_plain(&self) -> bool {
         self.elements.from == self.elements.to && self.elements.from.order == ByteOrder::NATIVE
     }
 }
 
-/// The type that sums are computed in: NumPy's for the sum of both types, if elements are floats. For
-/// integers the low bits are the same in any.
+/// The type that sums are computed in. For floats it is NumPy's type for the sum of both types.
+/// Integers may use any type: the low bits are the same.
 fn sum_type(elements: &Elements) -> NumberType {
     use NumberType::{F16, F32, F64};
     let (decoded, encoded) = (elements.from(), elements.to());
@@ -73,9 +74,9 @@ fn sum_type(elements: &Elements) -> NumberType {
 
 /// Numbers whose differences and sums are numbers again.
 trait Summed: Number {
-    /// What the first element is the difference from.
+    /// The number that the first element's difference is taken from.
     const NOTHING: Self;
-    /// What sums start with.
+    /// The start value of sums.
     const START: Self;
     fn less(self, last: Self) -> Self;
     fn plus(self, difference: Self) -> Self;
@@ -121,8 +122,8 @@ fn xor(a: Bool, b: Bool) -> Bool {
     Bool(u8::from((a.0 != 0) != (b.0 != 0)))
 }
 
-/// Replaces the numbers of the next block by their differences. `last`: those of the element
-/// before it.
+/// Replaces the numbers of the next block by their differences. `last` holds the numbers of the
+/// element before it.
 #[inline(always)]
 fn differences<T: Summed, const PARTS: usize>(block: &mut [u8], last: &mut [T; PARTS]) {
     for element in T::split_mut(block).as_chunks_mut::<PARTS>().0 {
@@ -145,8 +146,9 @@ fn sums<T: Summed, const PARTS: usize>(block: &mut [u8], last: &mut [T; PARTS]) 
     }
 }
 
-/// All differences of numbers that are stored as they are. Each number is read once, into a block
-/// that stays in the first cache: if somebody else changes one meanwhile, the others stay right.
+/// Computes the differences of numbers that are stored as computed. Each number is read once, into
+/// a block that fits in the L1 cache: if another thread changes a number meanwhile, the other
+/// numbers stay right.
 fn plain_differences<T: Summed, const PARTS: usize>(src: &[u8], dst: &mut [u8]) {
     const BLOCK: usize = 4096;
     let (mut block, mut last) = ([0; BLOCK], [T::NOTHING; PARTS]);
@@ -168,7 +170,7 @@ fn plain_differences<T: Summed, const PARTS: usize>(src: &[u8], dst: &mut [u8]) 
     }
 }
 
-/// All sums of integers that are stored as they are.
+/// Computes the sums of integers that are stored as computed.
 fn plain_sums<T: Summed, const SIZE: usize>(src: &[u8], dst: &mut [u8]) {
     let (mut last, done) = ([T::START], prefix_sums::<SIZE>(src, dst));
     let (_, src) = src.split_at(done);

@@ -27,7 +27,7 @@ impl ByteOrder {
 pub struct TimeUnit {
     /// NumPy's name: `Y M W D h m s ms us ns ps fs as`, or `generic`.
     pub unit: &'static str,
-    /// How many of them one step is (≥ 1).
+    /// How many units one step is (≥ 1).
     pub scale: u32,
 }
 
@@ -36,14 +36,14 @@ impl TimeUnit {
     pub const NAMES: [&'static str; 14] =
         ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "generic"];
 
-    /// A unit by NumPy's name; `None` if there is no such unit or the scale is outside `1..2³¹`.
+    /// A unit by NumPy's name, or `None` if there is no such unit or the scale is outside `1..2³¹`.
     pub fn new(unit: &str, scale: u32) -> Option<Self> {
         let unit = Self::NAMES.iter().find(|name| **name == unit)?;
         (scale >= 1 && scale <= i32::MAX as u32).then_some(TimeUnit { unit, scale })
     }
 }
 
-/// What kind of value one element is.
+/// The kind of value of one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// One byte, 0 or 1.
@@ -70,11 +70,10 @@ pub enum Kind {
     Small(&'static SmallNumber),
 }
 
-/// The type of one element as the user sees it in memory: its kind, its size in bytes, its byte
-/// order.
+/// The type of one element in the user's memory: its kind, its size in bytes, its byte order.
 ///
-/// Codecs choose the byte order of the stored elements. If it is the same, reading only moves
-/// bytes.
+/// Codecs choose the byte order of the stored elements. If both orders are equal, reading only
+/// moves bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DataType {
     kind: Kind,
@@ -90,11 +89,12 @@ impl DataType {
     pub const CELL: DataType =
         DataType { kind: Kind::Raw, size: low32(crate::Cell::SIZE as u64), order: ByteOrder::NATIVE };
 
-    /// A type of `size` bytes; `None` where there is no such type: floats of 2, 4, 8 bytes, complex
-    /// of 8, 16, integers of 1, 2, 4, 8, text of a multiple of 4, dates of 8, bool of 1, and
-    /// nothing above [`DataType::MAX_SIZE`]. Size zero is valid for `Bytes`, `Text` and `Raw` only
-    /// (NumPy's `S0`). The order is set to native where it has no meaning (one-byte and
-    /// uninterpreted types).
+    /// A type of `size` bytes, or `None` if there is no such type.
+    ///
+    /// Sizes are 2, 4 and 8 bytes for floats, 8 and 16 for complex numbers, 1, 2, 4 and 8 for
+    /// integers, a multiple of 4 for text, 8 for dates, and 1 for bool. The maximum is
+    /// [`DataType::MAX_SIZE`]. Only `Bytes`, `Text` and `Raw` may have size zero (NumPy's `S0`).
+    /// The order is set to native where it has no meaning (one-byte and uninterpreted types).
     pub fn new(kind: Kind, size: usize, order: ByteOrder) -> Option<Self> {
         let valid = match kind {
             Kind::Bool => size == 1,
@@ -116,13 +116,15 @@ impl DataType {
         Some(this)
     }
 
-    /// Elements of this type that may be missing, as the engine moves them: the bytes of the value,
-    /// and one that is 1. All bytes of a missing one are 0. `None`: too large.
+    /// Elements of this type that may be missing, as the engine moves them.
+    ///
+    /// An element is the bytes of the value and one byte that is 1. All bytes of a missing element
+    /// are 0. Returns `None` if it would be too large.
     pub fn optional(&self) -> Option<Self> {
         Self::new(Kind::Raw, self.size() + 1, ByteOrder::NATIVE)
     }
 
-    /// What kind of value.
+    /// The kind of value.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -142,8 +144,8 @@ impl DataType {
         if self.number_size() == 1 { *self } else { DataType { order, ..*self } }
     }
 
-    /// Bytes of the numbers that an element is made of: what a change of byte order reverses. 1
-    /// where order has no meaning.
+    /// Bytes of each number in an element: a change of byte order reverses these. 1 where order has
+    /// no meaning.
     pub fn number_size(&self) -> usize {
         match self.kind {
             Kind::Bool | Kind::Bytes | Kind::Raw => 1,
@@ -154,19 +156,20 @@ impl DataType {
         }
     }
 
-    /// Whether byte order means anything for this type.
+    /// `true` if byte order has a meaning for this type.
     pub fn has_order(&self) -> bool {
         self.number_size() > 1
     }
 
-    /// NumPy's type string, also that of Zarr v2: `<f4`, `|b1`, `>M8[10us]`, `<U3`, `|V16`. Of a
-    /// [`SmallNumber`], which neither knows, its name.
+    /// NumPy's type string, which Zarr v2 uses too: `<f4`, `|b1`, `>M8[10us]`, `<U3`, `|V16`.
+    ///
+    /// A [`SmallNumber`], which neither knows, gives its name.
     pub fn numpy(&self) -> String {
         self.to_string()
     }
 }
 
-/// NumPy's codes of kinds but dates, and how many bytes one of the size behind a code is.
+/// NumPy's codes of all kinds but dates, and the bytes per unit of the size that follows a code.
 const CODES: [(Kind, char, usize); 8] = [
     (Kind::Bool, 'b', 1),
     (Kind::Int, 'i', 1),
@@ -185,7 +188,7 @@ impl fmt::Display for DataType {
             (true, ByteOrder::Little) => '<',
             (true, ByteOrder::Big) => '>',
         };
-        // Text has a byte order also when it is empty.
+        // Text has a byte order even if it is empty.
         let time = |f: &mut fmt::Formatter<'_>, code: char, unit: TimeUnit| match (unit.unit, unit.scale) {
             ("generic", _) => write!(f, "{order}{code}8"),
             (name, 1) => write!(f, "{order}{code}8[{name}]"),
@@ -207,8 +210,9 @@ impl fmt::Display for DataType {
 impl std::str::FromStr for DataType {
     type Err = String;
 
-    /// Parses NumPy's type string: `[<>|=]` and one of `b1 i u f c S U V M8 m8` (without an order:
-    /// native); or the name of a [`SmallNumber`].
+    /// Parses NumPy's type string or the name of a [`SmallNumber`].
+    ///
+    /// The string is `[<>|=]` and one of `b1 i u f c S U V M8 m8`. Without an order it is native.
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(number) = SMALL.iter().find(|number| number.name == text) {
             return Ok(DataType {
@@ -246,7 +250,7 @@ impl std::str::FromStr for DataType {
     }
 }
 
-/// Parses what follows `M` or `m`: `8`, `8[ns]`, `8[10us]`.
+/// Parses the text after `M` or `m`: `8`, `8[ns]`, `8[10us]`.
 fn time_unit(tail: &str) -> Option<TimeUnit> {
     let unit = tail.strip_prefix('8')?;
     if unit.is_empty() {

@@ -1,7 +1,7 @@
-//! What the filters of numcodecs have in common: which elements they take, and which they make.
+//! Code shared by numcodecs' filters: the elements that a filter takes and makes.
 //!
-//! A filter sees bytes, and takes them for elements of the type that its configuration names. That
-//! may be another than the array's: of floats taken for integers, `delta` loses nothing.
+//! A filter sees bytes, and reads them as elements of the type in its configuration. That may be
+//! another type than the array's: `delta` loses nothing when it reads floats as integers.
 
 use crate::half::Half;
 use crate::low::{low16, low32};
@@ -20,9 +20,11 @@ pub(crate) struct Elements {
 }
 
 impl Elements {
-    /// Elements of the types `decoded` and `encoded`, of which the chunks of `array` must be a
-    /// whole number. Elements that come by value keep the byte order that they have. Fails with
-    /// [`CodecError::Unfit`] if they are no numbers.
+    /// Elements of the types `decoded` and `encoded`.
+    ///
+    /// Elements that come by value keep their byte order. Fails with [`CodecError::Unfit`] if
+    /// either type is not made of numbers, if they cannot be converted, or if the chunks of `array`
+    /// are not a whole number of elements.
     pub(crate) fn new(
         codec: &'static str,
         decoded: DataType,
@@ -47,8 +49,8 @@ impl Elements {
         }
     }
 
-    /// What a filter for elements of `decoded` makes, where that is no array of the same shape:
-    /// the element type, the bytes.
+    /// The encoded array of a filter for elements of `decoded`. If they have another size than the
+    /// array's elements, it has one axis.
     pub(crate) fn context<'a>(&self, codec: &dyn Codec, array: &Context<'a>) -> Context<'a> {
         let mut fill = Vec::new();
         if codec.encode(&array.fill, &mut fill, &mut Scratch::default()).is_err() {
@@ -83,7 +85,7 @@ impl Elements {
         self.from.parts
     }
 
-    /// [`Codec::encode`]: takes all numbers through `compute` ([`each_block`]).
+    /// Implements [`Codec::encode`]: passes all numbers through `compute` ([`each_block`]).
     #[inline(always)]
     pub(crate) fn encode(
         &self,
@@ -98,7 +100,7 @@ impl Elements {
         Ok(())
     }
 
-    /// [`Codec::decode`]: takes all numbers through `compute` ([`each_block`]).
+    /// Implements [`Codec::decode`]: passes all numbers through `compute` ([`each_block`]).
     #[inline(always)]
     pub(crate) fn decode(
         &self,
@@ -113,7 +115,7 @@ impl Elements {
         Ok(size)
     }
 
-    /// The bytes that so many stored ones decode to.
+    /// The number of bytes that `stored` bytes decode to.
     pub(crate) fn decoded_size(&self, codec: &'static str, stored: usize) -> Result<usize> {
         if !stored.is_multiple_of(self.to.element_size()) {
             let why = format!("{stored} bytes are no whole number of elements of {}", self.encoded);
@@ -123,7 +125,7 @@ impl Elements {
         size.ok_or(CodecError::size(codec, usize::MAX, usize::MAX))
     }
 
-    /// Memory for what is encoded.
+    /// The part of `dst` that receives the encoded elements.
     pub(crate) fn room<'d>(
         &self,
         codec: &'static str,
@@ -140,18 +142,20 @@ impl Elements {
     }
 }
 
-/// A number in v3 metadata, as fill values have it: also `"NaN"`, `"Infinity"`, `"-Infinity"`, and the
-/// bits of a float (`"0x7fc00000"`).
+/// A number in v3 metadata, written like a fill value.
+///
+/// Besides numbers there are `"NaN"`, `"Infinity"`, `"-Infinity"`, and the bits of a float
+/// (`"0x7fc00000"`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scalar {
     /// An integer.
     Whole(i128),
-    /// A float, as one of 64 bits.
+    /// A float, as `f64`.
     Real(f64),
 }
 
 impl Scalar {
-    /// As a float of 64 bits.
+    /// The number as an `f64`.
     pub(crate) fn real(self) -> f64 {
         match self {
             Scalar::Whole(whole) => whole as f64,
@@ -159,7 +163,7 @@ impl Scalar {
         }
     }
 
-    /// A number of a type; `None` if the type has no such number.
+    /// Parses a number of type `kind`. Returns `None` if the type has no such number.
     pub(crate) fn parse(json: &Value, kind: NumberType) -> Option<Scalar> {
         if let Some((least, most)) = kind.range() {
             let whole = whole(json)?;
@@ -191,7 +195,7 @@ impl Scalar {
     }
 }
 
-/// An integer of JSON, also one written as `5.0`.
+/// A JSON integer, also if written as `5.0`.
 fn whole(json: &Value) -> Option<i128> {
     let Value::Number(number) = json else { return None };
     number.as_i128().or_else(|| {
@@ -201,8 +205,9 @@ fn whole(json: &Value) -> Option<i128> {
     })
 }
 
-/// NumPy's name of an element type, as numcodecs and zarr-python write it: `<f8`, `float64`.
-/// `None`: that of the array.
+/// The element type with a NumPy name as numcodecs and zarr-python write it: `<f8`, `float64`.
+///
+/// Without a name it is the array's type.
 pub(crate) fn dtype(
     codec: &'static str,
     field: &str,

@@ -1,11 +1,11 @@
-//! What can go wrong between stored bytes and elements.
+//! Errors that can occur between stored bytes and elements.
 
 use thiserror::Error;
 
-/// What codecs return.
+/// The result of codec functions.
 pub type Result<T, E = CodecError> = std::result::Result<T, E>;
 
-/// An error of a codec. The engine adds the array, the chunk and the key on its way up.
+/// An error of a codec. The engine adds the array, the chunk and the key on the way up.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CodecError {
@@ -14,10 +14,10 @@ pub enum CodecError {
     Corrupt {
         /// The codec.
         codec: &'static str,
-        /// What is wrong, with offsets and values where known.
+        /// The fault, with offsets and values where known.
         why: String,
     },
-    /// There is no memory for what the codec makes.
+    /// Not enough memory for the codec's output.
     #[error("{codec}: no memory for {bytes} bytes")]
     Memory {
         /// The codec.
@@ -32,10 +32,10 @@ pub enum CodecError {
         codec: &'static str,
         /// Bytes that the metadata implies.
         expected: u64,
-        /// Bytes found (where decoding stopped at the expected size: a lower bound).
+        /// Bytes found; a lower bound if decoding stopped at the expected size.
         found: u64,
     },
-    /// A chunk of elements of variable length decodes to more than its few stored bytes may.
+    /// A chunk of variable-length elements decodes to more than its few stored bytes may.
     #[error(
         "{codec}: {stored} stored bytes decode to more than {limit}, the most that so few may lead to; to read them, raise \
          `vlen_chunk_bound` (environment: HYPERSLAB_VLEN_CHUNK_BOUND)"
@@ -72,32 +72,32 @@ pub enum CodecError {
         /// The codec.
         codec: &'static str,
     },
-    /// The codec cannot encode such an array. The message names it.
+    /// The codec cannot encode this array. The message names the array.
     #[error("{why}")]
     Unfit {
-        /// What does not fit.
+        /// The mismatch.
         why: String,
     },
-    /// No such codec here. The message names it and says what there is.
+    /// There is no codec of this name. The message names it and lists the known ones.
     #[error("codec {name:?} is not supported (supported: {supported})")]
     Unknown {
         /// The name in the metadata.
         name: String,
-        /// The names that are known, joined by commas.
+        /// The known names, joined by commas.
         supported: String,
     },
-    /// A codec with this name is there already, or nobody may have the name.
+    /// A codec with this name exists already, or the name is reserved.
     #[error("a codec cannot be registered as {name:?}: another codec has this name")]
     Taken {
         /// The name.
         name: String,
     },
-    /// A codec of another language failed.
+    /// A codec in another language failed.
     #[error("{codec}: {source}")]
     Foreign {
         /// The codec.
         codec: &'static str,
-        /// What that language says.
+        /// The error from that language.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The codec's configuration is not valid.
@@ -105,7 +105,7 @@ pub enum CodecError {
     Config {
         /// The codec.
         name: String,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
 }

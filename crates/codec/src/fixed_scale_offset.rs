@@ -13,9 +13,9 @@
 //! # assert_eq!(CODECS.from_v2(&metadata, &array).unwrap().codec().to_v2(), Some(metadata));
 //! ```
 //!
-//! Floats are computed with in their own type, as NumPy does it. Integers are, too, if offset and
-//! scale are integers; then they wrap. Else they become floats of 64 bits. Results that `astype`
-//! cannot hold wrap: numcodecs stores them so.
+//! Floats are computed in their own type, as in NumPy. Integers are too, and wrap, if offset and
+//! scale are integers; otherwise they become 64-bit floats. Results that `astype` cannot hold wrap,
+//! as in numcodecs.
 
 use crate::arithmetic::{Real, Whole, with_real, with_whole};
 use crate::elements::{Elements, dtype};
@@ -29,11 +29,11 @@ use serde_json::{Value, json};
 /// The `fixedscaleoffset` filter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FixedScaleOffset {
-    /// As the metadata has them: `10` is another scale than `10.0`.
+    /// As in the metadata: `10` and `10.0` are different scales.
     offset: serde_json::Number,
     scale: serde_json::Number,
     elements: Elements,
-    /// Offset and scale as integers, if those are computed with.
+    /// Offset and scale as integers, if the computation is in integers.
     whole: Option<(i128, i128)>,
 }
 
@@ -47,8 +47,8 @@ struct Fields {
 }
 
 impl FixedScaleOffset {
-    /// From metadata. Without `dtype`, elements are the array's; without `astype`, so is what is
-    /// stored.
+    /// Reads metadata. Without `dtype`, elements have the array's type; without `astype`, stored
+    /// elements have the elements' type.
     pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         const NAME: &str = "fixedscaleoffset";
         let Fields { offset, scale, dtype: from, astype } = config.fields(NAME)?;

@@ -1,13 +1,13 @@
-//! `fletcher32`, filter 3 of HDF5: a checksum behind the bytes.
+//! `fletcher32`, filter 3 of HDF5: a checksum after the bytes.
 //!
 //! * Specification: HDF5 file format, IV.A.2.l, filter 3; no client data
 //! * v2 id: `fletcher32`; v3 name: `numcodecs.fletcher32`
 //!
-//! The bytes are taken as big-endian words of 16 bits, an odd last byte as the upper half of one.
-//! With `w` of `n` words, `sum1 = Σ w[i]` and `sum2 = Σ (n - i) w[i]`, each modulo 65 535, where a
-//! sum that is not zero but divisible is 65 535, not 0. Stored are four little-endian bytes:
-//! `sum1`, then `sum2`. HDF5 1.6.2 and earlier swapped the bytes within both on little-endian
-//! machines; so either is right, as it is to the HDF5 library.
+//! The bytes are read as big-endian 16-bit words; an odd last byte is the upper half of a word. For
+//! `n` words `w`, `sum1 = Σ w[i]` and `sum2 = Σ (n - i) w[i]`, each modulo 65 535, except that a
+//! nonzero sum divisible by 65 535 becomes 65 535, not 0. The checksum is four little-endian bytes:
+//! `sum1`, then `sum2`. HDF5 1.6.2 and earlier swapped the bytes within both sums on little-endian
+//! machines, so both forms are accepted, as in the HDF5 library.
 
 use crate::low::low32;
 use crate::{Codec, CodecError, Racing, Result, Scratch, copy_front, room};
@@ -19,8 +19,8 @@ pub(crate) struct Fletcher32;
 
 /// Words that are summed side by side.
 const LANES: usize = 16;
-/// Rows of `LANES` words after which sums of 32 bits could overflow: `rows (rows + 1) / 2` words of
-/// 65 535.
+/// Rows of `LANES` words before 32-bit sums could overflow: `rows (rows + 1) / 2` words of 65 535
+/// fit.
 const ROWS: usize = 360;
 
 impl Fletcher32 {
@@ -31,7 +31,7 @@ impl Fletcher32 {
         };
         if verify {
             let (expected, found) = (u32::from_le_bytes(*stored), sum(payload));
-            // Both halves with their bytes swapped: all four swapped, then the halves.
+            // Each half with its bytes swapped: swap all four bytes, then the halves.
             if expected != found && expected != found.swap_bytes().rotate_left(16) {
                 return Err(CodecError::Checksum { codec: "fletcher32", expected, found });
             }
@@ -53,7 +53,7 @@ impl Codec for Fletcher32 {
         dst.clear();
         room::reserve(dst, src.len().saturating_add(4), "fletcher32")?;
         dst.extend_from_slice(src);
-        // The sum is that of the copy: `src` may change.
+        // Sum the copy, because `src` may change.
         let sum = sum(dst);
         dst.extend_from_slice(&sum.to_le_bytes());
         Ok(())
@@ -80,7 +80,7 @@ impl Codec for Fletcher32 {
     }
 }
 
-/// The checksum of some bytes: `sum1` in the lower half, `sum2` in the upper.
+/// The checksum: `sum1` in the lower half, `sum2` in the upper.
 fn sum(bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
@@ -90,16 +90,17 @@ fn sum(bytes: &[u8]) -> u32 {
     sum_lanes(bytes)
 }
 
-/// As [`sum_lanes`], compiled to AVX2.
+/// Like [`sum_lanes`], compiled for AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn sum_avx2(bytes: &[u8]) -> u32 {
     sum_lanes(bytes)
 }
 
-/// Words are summed in lanes: word `r LANES + j` of a block of `R` rows goes to lane `j`. With
-/// `a[j]` the sum of a lane and `b[j]` that of its words times `R - r`, the block's part of `sum2`
-/// is `Σ LANES b[j] - j a[j]`.
+/// Sums words in lanes: word `r LANES + j` of a block of `R` rows goes to lane `j`.
+///
+/// Let `a[j]` be the sum of lane `j`, and `b[j]` the sum of its words times `R - r`. The block then
+/// adds `Σ LANES b[j] - j a[j]` to `sum2`.
 #[inline(always)]
 fn sum_lanes(bytes: &[u8]) -> u32 {
     let (mut sum1, mut sum2) = (0u64, 0u64);
@@ -118,8 +119,8 @@ fn sum_lanes(bytes: &[u8]) -> u32 {
     fold(sum2) << 16 | fold(sum1)
 }
 
-/// Adds whole rows, at most [`ROWS`] of them. Sums stay below 2^33: those of a block are reduced at
-/// its end.
+/// Adds at most [`ROWS`] whole rows. Sums stay below 2^33, because each block reduces them at its
+/// end.
 #[inline(always)]
 fn add_rows(rows: &[u8], sum1: &mut u64, sum2: &mut u64) {
     let (mut a, mut b) = ([0u32; LANES], [0u32; LANES]);
@@ -132,14 +133,14 @@ fn add_rows(rows: &[u8], sum1: &mut u64, sum2: &mut u64) {
     }
     let mut block = 0;
     for (j, (a, b)) in a.into_iter().zip(b).enumerate() {
-        // Never negative: a word of a lane counts at least once in `b`, and `j < LANES`.
+        // Never negative: each word of a lane counts at least once in `b`, and `j < LANES`.
         block += LANES as u64 * u64::from(b) - j as u64 * u64::from(a);
     }
     *sum2 = fold(*sum2 + (rows.len() * LANES) as u64 * *sum1 + block).into();
     *sum1 = fold(*sum1 + a.into_iter().map(u64::from).sum::<u64>()).into();
 }
 
-/// Modulo 65 535, where only 0 itself is 0.
+/// Modulo 65 535, except that only 0 itself gives 0.
 fn fold(sum: u64) -> u32 {
     match sum % 0xffff {
         0 if sum != 0 => 0xffff,

@@ -14,9 +14,9 @@
 //! ```
 //!
 //! A chunk may consist of several members (`cat a.gz b.gz`, `bgzip`): RFC 1952 section 2.2 makes
-//! them one stream. Zero bytes between and after members are padding, as they are for `gzip` and
-//! Python; anything else there is an error. What is written has no file name and no time, so equal
-//! chunks have equal bytes.
+//! them one stream. Zero bytes between and after members are padding, as for `gzip` and Python. Any
+//! other bytes there are an error. Encoded chunks contain no file name and no time, so equal chunks
+//! have equal bytes.
 
 use crate::deflate::{Fields, Inflated, UNFILLED, Wrapper, check_level, nearest_level};
 use crate::registry::{configuration, configuration_v2};
@@ -27,13 +27,13 @@ use std::ops::Range;
 /// The `gzip` codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gzip {
-    /// 0 (stored) to 9 (smallest); numcodecs also has -1, which is 6. With any other level chunks can only
-    /// be read.
+    /// 0 (stored) to 9 (smallest). numcodecs also has -1, which means 6. With any other level,
+    /// chunks can only be read.
     pub level: i32,
 }
 
 impl Gzip {
-    /// From the `configuration` of v3 metadata. Without a level it is 5, as in zarr-python.
+    /// Reads the `configuration` of v3 metadata. Without a level it is 5, as in zarr-python.
     pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
         let fields: Fields = configuration("gzip", metadata)?;
         let level = fields.level(5);
@@ -41,7 +41,8 @@ impl Gzip {
         Ok(Gzip { level })
     }
 
-    /// From the object of v2 metadata. Without a level it is 1, as in numcodecs. Any level is read.
+    /// Reads the object of v2 metadata. Without a level it is 1, as in numcodecs. Any level can be
+    /// read.
     pub fn from_v2(metadata: &Value) -> Result<Self> {
         let fields: Fields = configuration_v2("gzip", metadata)?;
         Ok(Gzip { level: fields.level(1) })
@@ -97,8 +98,9 @@ impl Codec for Gzip {
     }
 }
 
-/// Decodes all members into the front of `dst`: how many bytes that were, or `None` if they hold
-/// more than there is room for.
+/// Decodes all members into the front of `dst` and returns the number of bytes.
+///
+/// Returns `None` if the members hold more than there is room for.
 fn decode_members(src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<Option<usize>> {
     let room = dst.len();
     let (mut rest, mut free) = (src, dst);
@@ -118,7 +120,7 @@ fn decode_members(src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<O
     }
 }
 
-/// Says what is wrong with the member at an offset, because libdeflate only says "bad".
+/// Explains the fault of the member at `offset`, because libdeflate only says "bad".
 fn bad_member(offset: usize, member: &[u8]) -> CodecError {
     let why = match member {
         [] => "no bytes where a gzip stream is expected".into(),
@@ -148,8 +150,8 @@ mod tests {
 
     #[test]
     fn header_fields_are_skipped() {
-        // FEXTRA, FNAME, FCOMMENT set; the header checksum (FHCRC) is not, since its value would
-        // depend on the rest.
+        // FEXTRA, FNAME and FCOMMENT are set. The header checksum (FHCRC) is not, since its value
+        // would depend on the rest.
         let mut stream = b"\x1f\x8b\x08\x1c\x66\x9e\0\x6b\x04\xff\x05\0extraname.bin\0a comment\0".to_vec();
         stream.extend_from_slice(&KNOWN[10..]);
         assert_eq!(decode(&GZIP, &stream, 200).unwrap(), b"hyperslab ".repeat(20));
@@ -189,7 +191,7 @@ mod tests {
     fn parts() {
         testing::stops_early(&GZIP, 0.4);
         let mut scratch = Scratch::default();
-        // Several members; a part ends in the second one.
+        // The chunk has several members; a part ends in the second one.
         let (one, two) = (testing::noise(50_000, 1), testing::noise(200_000, 2));
         let stored = [encode(&GZIP, &one), vec![0; 3], encode(&Gzip { level: 0 }, &two)].concat();
         let whole = [one, two].concat();
@@ -197,7 +199,7 @@ mod tests {
             |wanted, size, scratch: &mut Scratch| testing::decode_part(&GZIP, &stored, wanted, size, scratch);
         assert!(part(49_000..100_000, 250_000, &mut scratch).unwrap() == whole[49_000..100_000]);
         assert!(part(0..250_000, 250_000, &mut scratch).unwrap() == whole);
-        // The stream ends within the room that this part takes.
+        // The stream ends within the room of this part.
         assert!(matches!(
             part(0..200_000, 300_000, &mut scratch),
             Err(CodecError::Size { found: 250_000, .. })

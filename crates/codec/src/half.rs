@@ -11,27 +11,27 @@ const INFINITY: u16 = 0x7c00;
 const SIGN: u16 = 0x8000;
 
 impl Half {
-    /// The same number.
+    /// The same number as `f32`.
     #[inline(always)]
     pub(crate) fn to_f32(self) -> f32 {
         let magnitude = u32::from(self.0 & !SIGN) << 13;
-        // The exponent's bias is 15 instead of 127: a multiplication sets it right, also where the
-        // half is subnormal.
+        // The exponent's bias is 15 instead of 127. A multiplication corrects it, also for a
+        // subnormal half.
         let scaled = f32::from_bits(magnitude) * 2f32.powi(127 - 15);
         let finite = self.0 & INFINITY != INFINITY;
         let bits = if finite { scaled.to_bits() } else { magnitude | 0x7f80_0000 };
         f32::from_bits(bits | u32::from(self.0 & SIGN) << 16)
     }
 
-    /// The nearest half, of two the even one.
+    /// The nearest half, ties to even.
     #[inline(always)]
     pub(crate) fn from_f32(value: f32) -> Half {
         let bits = value.to_bits();
         let magnitude = bits & 0x7fff_ffff;
-        // Rounds the 13 bits away that a half does not have; a carry moves into the exponent.
+        // Rounds away the 13 bits that a half does not have; a carry moves into the exponent.
         let rebased = magnitude.wrapping_sub((127 - 15) << 23);
         let normal = (rebased.wrapping_add(0xfff + (rebased >> 13 & 1)) >> 13) as u16;
-        // Added to 0.5, the unit of whose last bit is that of subnormal halves, the sum rounds.
+        // The last bit of 0.5 has the unit of subnormal halves, so adding 0.5 rounds.
         let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits()) as u16;
         let nan = INFINITY | (magnitude >> 13) as u16 & 0x3ff;
         let half = if magnitude > 0x7f80_0000 {
@@ -46,7 +46,7 @@ impl Half {
         Half(half | (bits >> 16) as u16 & SIGN)
     }
 
-    /// The nearest half, of two the even one.
+    /// The nearest half, ties to even.
     #[inline(always)]
     pub(crate) fn from_f64(value: f64) -> Half {
         let near = value as f32;
@@ -54,8 +54,8 @@ impl Half {
         if back == value || value.is_nan() {
             return Half::from_f32(near);
         }
-        // Rounded twice, the result could be another. So the first time is rounded towards zero,
-        // and the last bit, of many more than a half has, says that there was more.
+        // Rounding twice could give another result. The first rounding therefore goes towards zero,
+        // and sets the last bit, far below the bits of a half, to mark the number as inexact.
         let bits = near.to_bits() - u32::from(back.abs() > value.abs());
         Half::from_f32(f32::from_bits(bits | 1))
     }

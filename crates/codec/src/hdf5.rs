@@ -1,12 +1,13 @@
-//! The filters of HDF5, by the numbers that files have for them.
+//! The filters of HDF5, by their numbers in files.
 //!
 //! * Specification: HDF5 file format, IV.A.2.l "The Data Storage - Filter Pipeline Message";
 //!   <https://github.com/HDFGroup/hdf5_plugins/blob/master/docs/RegisteredFilterPlugins.md>
 //!
-//! A filter comes with client data: numbers of 32 bits from the library that wrote the file. Most
-//! chunks say themselves how they were made; then the numbers are ignored.
+//! A filter comes with client data: 32-bit numbers from the library that wrote the file. Most
+//! chunks record themselves how they were made; then the client data is ignored.
 //!
-//! HDF5 files are read, not written. So filters decode; only those of a few lines also encode.
+//! HDF5 files are read, not written. All filters decode; a filter encodes only if that takes few
+//! lines.
 
 mod aec;
 mod bits;
@@ -31,8 +32,8 @@ use crate::{
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// A filter that is supported: its number, its name, and how it is made, of the client data, bytes
-/// of an element and bytes of a chunk before the first filter.
+/// A supported filter: its number, its name, and its constructor, which takes the client data, the
+/// bytes of an element and the bytes of a chunk before the first filter.
 type Filter = (u16, &'static str, fn(&[u32], usize, usize) -> Result<Arc<dyn Codec>>);
 
 #[rustfmt::skip]
@@ -55,7 +56,7 @@ const SUPPORTED: &[Filter] = &[
     (32026, "blosc2", |data, _, chunk| Ok(Arc::new(blosc2::Blosc2::new(data, chunk)))),
 ];
 
-/// The other filters that are registered.
+/// The other registered filters.
 const OTHERS: &[(u16, &str)] = &[
     (257, "hzip"),
     (258, "fpzip"),
@@ -84,18 +85,18 @@ const OTHERS: &[(u16, &str)] = &[
     (32030, "ffmpeg"),
 ];
 
-/// The name of a filter, whether it is supported or not; `None` if its number is not registered.
+/// The name of a filter, supported or not, or `None` if its number is not registered.
 pub fn name(id: u16) -> Option<&'static str> {
     let supported = SUPPORTED.iter().map(|(number, name, _)| (number, *name));
     let mut all = supported.chain(OTHERS.iter().map(|(number, name)| (number, *name)));
     all.find(|(number, _)| **number == id).map(|(_, name)| name)
 }
 
-/// The codec of a filter in the pipeline of chunks that have `chunk_bytes` bytes, and elements of
-/// `element_size`, before the first filter.
+/// The codec of a filter.
 ///
-/// [`CodecError::Unknown`] names a filter that is not supported, [`CodecError::Config`] client data
-/// that are not valid.
+/// Before the first filter, chunks have `chunk_bytes` bytes and elements have `element_size`. Fails
+/// with [`CodecError::Unknown`] if the filter is not supported, and with [`CodecError::Config`] if
+/// the client data is not valid.
 pub fn filter(
     id: u16,
     client_data: &[u32],
@@ -113,7 +114,7 @@ pub fn filter(
     Err(CodecError::Unknown { name, supported: supported.join(", ") })
 }
 
-/// A filter that rounded values before they were stored. There is nothing to undo.
+/// A filter that rounded values before they were stored. Decoding has nothing to undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct AsStored(&'static str);
 
@@ -139,7 +140,7 @@ impl Codec for AsStored {
     }
 }
 
-/// A level, which matters to encoders only. If it is absent or out of range: the default.
+/// A level, which only encoders use. If it is absent or out of range, it is the default.
 fn level(client_data: &[u32], range: RangeInclusive<i32>, default: i32) -> i32 {
     client_data.first().map(|level| *level as i32).filter(|level| range.contains(level)).unwrap_or(default)
 }
@@ -154,7 +155,7 @@ fn parameter(name: &str, client_data: &[u32], at: usize) -> Result<u32> {
     })
 }
 
-/// All numbers of the client data of a filter that always has as many.
+/// All numbers of the client data. Fails unless there are exactly `N`.
 fn exactly<'a, const N: usize>(name: &str, client_data: &'a [u32]) -> Result<&'a [u32; N]> {
     let found = client_data.len();
     client_data
@@ -171,9 +172,11 @@ fn byte_order(name: &str, code: u32) -> Result<ByteOrder> {
     }
 }
 
-/// Reads the header of chunks that consist of blocks, the decoded size (8 bytes) and the size of a
-/// block (4 bytes), both big-endian. Gives the part of `dst` that the chunk decodes to, the size of
-/// a block, and what follows.
+/// Reads the header of chunks that consist of blocks.
+///
+/// The header is the decoded size (8 bytes) and the size of a block (4 bytes), both big-endian.
+/// Returns the part of `dst` that the chunk decodes to, the size of a block, and the bytes after
+/// the header.
 fn sized_header<'d, 's>(
     codec: &'static str,
     src: &'s [u8],
@@ -191,8 +194,8 @@ fn sized_header<'d, 's>(
     }
 }
 
-/// Takes a block from the front of `rest`, where it stands behind the number of its bytes (4 bytes,
-/// big-endian).
+/// Takes a block from the front of `rest`. The number of its bytes (4 bytes, big-endian) stands
+/// before it.
 fn framed_block<'a>(codec: &'static str, rest: &mut &'a [u8]) -> Result<&'a [u8]> {
     let taken = rest
         .split_first_chunk()

@@ -1,21 +1,21 @@
-//! Where the bytes of elements of variable length are while the engine moves elements.
+//! Holds the bytes of elements of variable length while the engine moves the elements.
 //!
 //! The engine moves elements of one size. An element of variable length is a [`Cell`]: 16 bytes
-//! that say where its bytes are in the [`Heap`] of the request. [`crate::Vlen`] turns the bytes of
-//! a chunk into cells and back. So selections, points, orders of axes, shards and threads work on
-//! elements of variable length as on all others.
+//! that say where the element's bytes are in the [`Heap`] of the request. [`crate::Vlen`] turns the
+//! bytes of a chunk into cells and back. Selections, points, orders of axes, shards and threads
+//! therefore treat elements of variable length like all others.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// An element of variable length, as the engine moves it. All zero: no bytes.
+/// An element of variable length, as the engine moves it. All zero means no bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// The buffer of the heap that its bytes are in.
+    /// The number of the heap's buffer with the bytes.
     pub buffer: u32,
-    /// How many bytes.
+    /// The number of bytes.
     pub len: u32,
-    /// Where in the buffer they begin.
+    /// The first byte in the buffer.
     pub offset: u64,
 }
 
@@ -23,7 +23,7 @@ impl Cell {
     /// Bytes of a cell.
     pub const SIZE: usize = 16;
 
-    /// From memory, in the machine's byte order.
+    /// Reads a cell from memory, in the machine's byte order.
     #[inline]
     pub fn read(bytes: &[u8; Cell::SIZE]) -> Cell {
         let [a, b, c, d, e, f, g, h, offset @ ..] = *bytes;
@@ -34,7 +34,7 @@ impl Cell {
         }
     }
 
-    /// To memory, in the machine's byte order.
+    /// Writes the cell for memory, in the machine's byte order.
     #[inline]
     pub fn write(self) -> [u8; Cell::SIZE] {
         let mut bytes = [0; Cell::SIZE];
@@ -55,7 +55,7 @@ pub trait HeapMemory: AsRef<[u8]> + AsMut<[u8]> + Send + Sync {}
 
 impl HeapMemory for Vec<u8> {}
 
-/// Makes memory of so many bytes, whatever they are. `None`: there is none.
+/// Allocates this many bytes with any content, or returns `None` if there is no memory.
 pub type HeapAllocator = fn(usize) -> Option<Arc<dyn HeapMemory>>;
 
 /// The bytes of the cells of one request. Buffer 0 is the fill value.
@@ -69,12 +69,12 @@ pub struct Heap {
 
 struct Slot {
     buffer: Option<HeapBuffer>,
-    /// Whether it is of a chunk that was decoded.
+    /// `true` if the buffer belongs to a decoded chunk.
     decoded: bool,
 }
 
 impl Heap {
-    /// A heap of nothing but the fill value.
+    /// A heap with only the fill value.
     pub fn new(fill: &[u8]) -> Self {
         let len = u32::try_from(fill.len()).unwrap_or(u32::MAX);
         let buffer: HeapBuffer = Arc::new(fill.to_vec());
@@ -82,12 +82,12 @@ impl Heap {
         Heap { buffers, fill: len, allocate: from_vec }
     }
 
-    /// The same heap, where chunks are decoded to memory that `allocate` makes.
+    /// The same heap, with chunks decoded to memory from `allocate`.
     pub fn with_allocator(self, allocate: HeapAllocator) -> Self {
         Heap { allocate, ..self }
     }
 
-    /// Memory for the bytes of a chunk's elements. `None`: there is none.
+    /// Memory for the bytes of a chunk's elements, or `None` if there is none.
     pub(crate) fn allocate(&self, len: usize) -> Option<Arc<dyn HeapMemory>> {
         (self.allocate)(len)
     }
@@ -97,34 +97,36 @@ impl Heap {
         Cell { buffer: 0, len: self.fill, offset: 0 }
     }
 
-    /// Adds a buffer, and gives its number. `None`: there are 2³² already.
+    /// Adds a buffer and returns its number, or `None` if there are already 2³².
     pub fn push(&self, buffer: HeapBuffer) -> Option<u32> {
         self.add(Slot { buffer: Some(buffer), decoded: false })
     }
 
-    /// Buffers by their numbers; `None`: there is nothing.
+    /// All buffers by number; `None` marks an empty slot.
     pub fn buffers(&self) -> Vec<Option<HeapBuffer>> {
         self.read().iter().map(|slot| slot.buffer.clone()).collect()
     }
 
-    /// The buffer of a number; `None`: there is nothing.
+    /// The buffer with this number, or `None` if the slot is empty.
     pub(crate) fn buffer(&self, number: u32) -> Option<HeapBuffer> {
         self.read().get(number as usize)?.buffer.clone()
     }
 
-    /// A number for the buffer of a chunk that is decoded. `None`: there are 2³² already.
+    /// Reserves a number for the buffer of a decoded chunk.
+    ///
+    /// Returns `None` if there are already 2³² buffers.
     pub(crate) fn reserve(&self) -> Option<u32> {
         self.add(Slot { buffer: None, decoded: true })
     }
 
-    /// Puts a buffer where a number was reserved for it.
+    /// Puts a buffer into the slot that was reserved for it.
     pub(crate) fn put(&self, number: u32, bytes: Arc<dyn HeapMemory>) {
         if let Some(slot) = self.write().get_mut(number as usize) {
             slot.buffer = Some(bytes);
         }
     }
 
-    /// Drops the buffers of decoded chunks among these.
+    /// Drops the buffers with these numbers that belong to decoded chunks.
     pub(crate) fn forget(&self, numbers: impl Iterator<Item = u32>) {
         let mut dropped = Vec::new();
         let mut buffers = self.write();
@@ -133,7 +135,7 @@ impl Heap {
                 dropped.push(slot.buffer.take());
             }
         }
-        // Freeing many pages takes long. Do it after unlocking.
+        // Freeing many pages takes long, so do it after unlocking.
         drop(buffers);
     }
 

@@ -1,5 +1,6 @@
-//! `jenkins_lookup3`: Bob Jenkins' lookup3 (`hashlittle`) behind the bytes, the checksum that HDF5
-//! has for its metadata.
+//! `jenkins_lookup3`: Bob Jenkins' lookup3 (`hashlittle`) after the bytes.
+//!
+//! HDF5 uses this checksum for its metadata.
 //!
 //! * Specification: <https://numcodecs.readthedocs.io/en/stable/checksum32.html#jenkinslookup3>,
 //!   <https://burtleburtle.net/bob/c/lookup3.c>
@@ -9,8 +10,8 @@
 //! {"id": "jenkins_lookup3", "initval": 0, "prefix": [80, 81]}
 //! ```
 //!
-//! The sum is that of the `prefix`, which is not stored, and the bytes. numcodecs has the prefix as
-//! an array of bytes, and no way to write it to metadata; here it is a list of numbers.
+//! The checksum covers the `prefix`, which is not stored, and the bytes. In numcodecs the prefix is
+//! an array of bytes, which it cannot write to metadata; here it is a list of numbers.
 
 use crate::checksum::{Location, checked, framed, max_framed};
 use crate::registry::Config;
@@ -28,7 +29,7 @@ pub(crate) struct JenkinsLookup3 {
 }
 
 impl JenkinsLookup3 {
-    /// From metadata of Zarr.
+    /// Reads Zarr metadata.
     pub(crate) fn from_config(json: Config<'_>) -> Result<Self> {
         json.fields("jenkins_lookup3")
     }
@@ -83,7 +84,7 @@ impl Codec for JenkinsLookup3 {
     }
 }
 
-/// Bob Jenkins' lookup3 (`hashlittle`) of some bytes.
+/// Bob Jenkins' lookup3 (`hashlittle`).
 pub fn lookup3(bytes: &[u8], initval: u32) -> u32 {
     // The length counts modulo 2³².
     let len = u32::try_from(bytes.len() & 0xffff_ffff).unwrap_or_default();
@@ -97,7 +98,7 @@ pub fn lookup3(bytes: &[u8], initval: u32) -> u32 {
     if rest.is_empty() { state[2] } else { last(add(state, rest))[2] }
 }
 
-/// Adds up to 12 bytes; those that are not there count as zero.
+/// Adds up to 12 bytes; absent bytes count as zero.
 fn add([a, b, c]: [u32; 3], block: &[u8]) -> [u32; 3] {
     let mut padded = [0; 12];
     for (to, from) in padded.iter_mut().zip(block) {
@@ -148,11 +149,11 @@ mod tests {
 
     #[test]
     fn published_values() {
-        // What Jenkins' own `driver5` prints.
+        // Output of Jenkins' own `driver5`.
         assert_eq!(lookup3(b"", 0), 0xdead_beef);
         assert_eq!(lookup3(b"Four score and seven years ago", 0), 0x1777_0551);
         assert_eq!(lookup3(b"Four score and seven years ago", 1), 0xcd62_8161);
-        // What numcodecs stores.
+        // Stored by numcodecs.
         let prefixed =
             codec(&json!({"id": "jenkins_lookup3", "initval": 5, "prefix": [97, 98, 99]})).unwrap();
         assert_eq!(encode(&prefixed, b"Four score")[10..], hex("2c95db7e"));

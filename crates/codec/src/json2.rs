@@ -13,14 +13,14 @@
 //! # assert_eq!(CODECS.from_v2(&metadata, &array).unwrap().codec().to_v2(), Some(metadata));
 //! ```
 //!
-//! The text is a list: the elements, in lists within lists where the chunk has several axes; then
-//! the element type, `"|O"` for objects; then the shape of the chunk. It does not depend on the order of the
-//! array: the last axis is the fastest in `"order": "F"`, too.
+//! The text is a list: the elements, in nested lists if the chunk has several axes; then the
+//! element type, `"|O"` for objects; then the shape of the chunk. The order of the array makes no
+//! difference: the last axis is the fastest in `"order": "F"`, too.
 //!
-//! numcodecs before 0.6 called the codec `json`, and did not store the shape.
+//! numcodecs before 0.6 called the codec `json` and did not store the shape.
 //!
-//! In memory an element is its JSON without white space. What the settings say of white space is
-//! done here; the others are for who makes JSON of objects.
+//! In memory an element is its JSON without white space. The codec applies the settings for white
+//! space; the others are for the code that makes JSON from objects.
 
 use crate::json_text::{Reader, Style};
 use crate::objects::{Each, Objects, element_of, lists, type_name};
@@ -32,10 +32,10 @@ use serde_json::{Value, json};
 
 pub(crate) const NAME: &str = "json2";
 
-/// Its id before the shape was stored.
+/// The id from before the shape was stored.
 pub(crate) const OLD_NAME: &str = "json";
 
-/// The most characters of an indent or separator. What Python indents with is a few spaces.
+/// The most characters of an indent or separator. Python indents with a few spaces.
 const MOST_SPACE: usize = 64;
 
 #[derive(Deserialize)]
@@ -53,7 +53,7 @@ struct Fields {
 }
 
 impl Default for Fields {
-    /// Those of numcodecs.
+    /// numcodecs' defaults.
     fn default() -> Self {
         Fields {
             encoding: "utf-8".into(),
@@ -69,26 +69,26 @@ impl Default for Fields {
     }
 }
 
-/// The form of chunks.
+/// The form in which chunks are stored.
 #[derive(Debug)]
 pub(crate) struct Json2 {
-    /// All settings, as metadata has them.
+    /// All settings, as in the metadata.
     metadata: Value,
     style: Style,
-    /// Whether the text is ASCII.
+    /// `true` if the text is ASCII.
     ascii: bool,
     strict: bool,
     /// NumPy's name of the element type.
     dtype: String,
-    /// What single values are spelled like.
+    /// How single values are spelled.
     spelling: Spelling,
-    /// Whether the shape is stored.
+    /// `true` if the shape is stored.
     shaped: bool,
     shape: Vec<u64>,
 }
 
 impl Json2 {
-    /// From metadata, for chunks like `array`.
+    /// Reads metadata, for chunks like `array`.
     pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let name = match config {
             Config::V2(object) if object.get("id").and_then(Value::as_str) == Some(OLD_NAME) => OLD_NAME,
@@ -110,7 +110,7 @@ impl Json2 {
             |text: &str| text.len() <= MOST_SPACE && text.chars().all(|char| " \t\r\n".contains(char));
         let indent = match &fields.indent {
             Value::Null => None,
-            // As Python counts.
+            // Python counts bools as 0 and 1.
             Value::Bool(one) => Some(" ".repeat(usize::from(*one))),
             Value::Number(number) => {
                 let spaces = number.as_i64().map(|number| usize::try_from(number).unwrap_or(0));
@@ -166,7 +166,7 @@ impl Json2 {
         self.spelling
     }
 
-    /// What is behind the elements, and what that is.
+    /// The items after the elements, each with its name for messages.
     fn tail(&self) -> impl Iterator<Item = (&'static str, String)> {
         let dtype = Value::from(self.dtype.as_str()).to_string();
         let shape = self.shaped.then(|| ("shape", self.shape_text()));
@@ -177,7 +177,7 @@ impl Json2 {
         serde_json::to_string(&self.shape).unwrap_or_default()
     }
 
-    /// Reads a list at `depth`; `each` gets every element's place in `values`.
+    /// Reads a list at `depth`. `each` gets the place of every element in `values`.
     fn read(
         &self,
         reader: &mut Reader<'_>,
@@ -218,7 +218,7 @@ impl Json2 {
         reader.take(b']')
     }
 
-    /// Writes a list at `depth`, of the elements that come next.
+    /// Writes a list at `depth` from the next elements.
     fn write(
         &self,
         elements: &mut dyn Iterator<Item = (usize, &[u8])>,

@@ -1,16 +1,16 @@
-//! JSON text, value by value, without making values of it: checked, and laid out anew.
+//! Checks JSON text value by value and lays it out anew, without building values.
 //!
-//! The text is what Python's `json` reads and writes: also `NaN`, `Infinity` and `-Infinity`. What
-//! strings and numbers look like stays as it is. (`serde_json` refuses NaN.)
+//! The text is what Python's `json` reads and writes, including `NaN`, `Infinity` and `-Infinity`,
+//! which `serde_json` refuses. The spelling of strings and numbers stays unchanged.
 
-/// How text is laid out: what Python's `JSONEncoder` calls `separators` and `indent`.
+/// The layout of text: `separators` and `indent` in Python's `JSONEncoder`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Style {
     /// Between items: a comma, with white space.
     pub(crate) item: String,
     /// Between a key and its value: a colon, with white space.
     pub(crate) key: String,
-    /// Of one level; `None`: no lines.
+    /// The indent of one level. With `None` there are no line breaks.
     pub(crate) indent: Option<String>,
 }
 
@@ -20,7 +20,7 @@ impl Style {
         Style { item: ",".into(), key: ":".into(), indent: None }
     }
 
-    /// Begins a line, at some depth.
+    /// Begins a line at this depth.
     pub(crate) fn line(&self, depth: usize, to: &mut Vec<u8>) {
         if let Some(indent) = &self.indent {
             to.push(b'\n');
@@ -29,24 +29,24 @@ impl Style {
     }
 }
 
-/// The deepest nesting of a value. Python's own reader gives up at about this depth.
+/// The deepest nesting of a value. Python's reader gives up at about this depth.
 pub(crate) const MOST_DEPTH: usize = 1000;
 
-/// Reads a text from its start.
+/// Reads a text from start to end.
 pub(crate) struct Reader<'a> {
     text: &'a [u8],
     at: usize,
-    /// Whether strings may not hold control characters.
+    /// `true` if strings must not hold control characters.
     strict: bool,
 }
 
 impl<'a> Reader<'a> {
-    /// `text`: UTF-8.
+    /// Starts at the beginning of `text`.
     pub(crate) fn new(text: &'a str, strict: bool) -> Self {
         Reader { text: text.as_bytes(), at: 0, strict }
     }
 
-    /// Where the reader is.
+    /// The error for unexpected text at the reader's position.
     fn wrong(&self, expected: &str) -> String {
         match self.text.get(self.at..).and_then(|rest| rest.utf8_chunks().next()?.valid().chars().next()) {
             Some(found) => format!("byte {}: expected {expected}, found {found:?}", self.at),
@@ -54,14 +54,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next byte that is no white space; it is not taken.
+    /// The next byte after white space, without consuming it.
     pub(crate) fn peek(&mut self) -> Option<u8> {
         let rest = self.text.get(self.at..)?;
         self.at += rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count();
         self.text.get(self.at).copied()
     }
 
-    /// Takes this byte, and white space before it.
+    /// Consumes this byte and white space before it.
     pub(crate) fn take(&mut self, byte: u8) -> Result<(), String> {
         if self.peek() != Some(byte) {
             return Err(self.wrong(&format!("{:?}", char::from(byte))));
@@ -70,14 +70,14 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Refuses anything but white space.
+    /// Fails if anything but white space is left.
     pub(crate) fn end(&mut self) -> Result<(), String> {
         if self.peek().is_some() { Err(self.wrong("the end")) } else { Ok(()) }
     }
 
-    /// Copies a value, laid out in a style. `depth`: of the value.
+    /// Copies a value, laid out in `style`. `depth` is the depth of the value.
     pub(crate) fn value(&mut self, style: &Style, depth: usize, to: &mut Vec<u8>) -> Result<(), String> {
-        // The end of each list and object around.
+        // The closing bracket of each enclosing list and object.
         let mut open: Vec<u8> = Vec::new();
         loop {
             // A value begins here.
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
                     }
                 }
             }
-            // It ends here, and so may those around it.
+            // The value ends here, and the enclosing lists and objects may end too.
             loop {
                 let Some(close) = open.last().copied() else { return Ok(()) };
                 match self.peek() {
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Within an object: the key of the next value.
+    /// Copies the key of the next value if the enclosing brackets are an object's.
     fn key_before(&mut self, close: u8, style: &Style, to: &mut Vec<u8>) -> Result<(), String> {
         if close == b']' {
             return Ok(());
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
         self.text.get(start..self.at).unwrap_or_default()
     }
 
-    /// From quote to quote.
+    /// Reads a string with its quotes.
     fn string(&mut self) -> Result<&'a [u8], String> {
         let start = self.at;
         self.at += 1;
@@ -222,7 +222,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// One value without white space, as elements of `json2` are in memory.
+/// Returns one value without white space, as elements of `json2` are in memory.
 ///
 /// ```
 /// assert_eq!(hyperslab_codec::compact_json(r#" {"a": [1.0, NaN]} "#)?, r#"{"a":[1.0,NaN]}"#);
@@ -237,7 +237,7 @@ pub fn compact_json(text: &str) -> Result<String, String> {
     String::from_utf8(compact).map_err(|error| error.to_string())
 }
 
-/// Gives `each` the items of a list, without white space.
+/// Calls `each` with every item of a list, without white space.
 ///
 /// ```
 /// let mut items = Vec::new();
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Every value, with Python's own spelling of those that are no JSON.
+    /// Every value, including Python's own spelling of values outside JSON.
     fn text() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
             prop::sample::select(vec![

@@ -1,4 +1,4 @@
-//! The three kinds of codecs, in Zarr v3's words, and what they are made with.
+//! The three kinds of codecs, named as in Zarr v3, and the context that they are made with.
 //!
 //! | kind | encodes | to | examples |
 //! |---|---|---|---|
@@ -6,9 +6,9 @@
 //! | array → bytes | elements | bytes | `bytes`, `vlen-utf8` |
 //! | bytes → bytes | bytes | bytes | `zstd`, `crc32c` |
 //!
-//! A list of codecs has any number of the first, exactly one of the second, any number of the
-//! third. Codecs of all kinds run on plain buffers: each is a [`Codec`]. Two things need not run,
-//! because the engine does them while it moves elements: an order of axes
+//! A list of codecs has any number of the first kind, exactly one of the second, and any number of
+//! the third. Codecs of all kinds run on plain buffers: each is a [`Codec`]. Two kinds of change
+//! need no run, because the engine makes them while it moves elements: an order of axes
 //! ([`ArrayToArray::axes`]) and a byte order ([`ArrayToBytes::byte_order`]). [`ArrayCodecs`] takes
 //! them out of a list.
 
@@ -16,49 +16,49 @@ use crate::{ByteOrder, Codec, CodecError, DataType, Result, Vlen, VlenKind, opti
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The array that a codec gets to encode: one chunk of it.
+/// The array that a codec encodes: one chunk of it.
 ///
-/// For codecs from bytes to bytes it is the array that their bytes were made of.
+/// For bytes-to-bytes codecs, it is the array that the bytes were made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Context<'a> {
     /// The elements and their byte order in the buffer. [`DataType::CELL`] if they have variable
     /// length.
     pub dtype: DataType,
-    /// What elements of variable length are.
+    /// The type of elements of variable length.
     pub vlen: Option<VlenKind>,
-    /// What the values of elements are that may be missing: then `dtype` is
-    /// [`DataType::optional`] of it.
+    /// The type of values if elements may be missing: `dtype` is then its [`DataType::optional`].
     pub optional: Option<DataType>,
     /// Elements of a chunk per axis, slowest first.
     pub shape: Cow<'a, [u64]>,
     /// The first axis is the fastest instead (`"order": "F"` of Zarr v2).
     pub fortran: bool,
     /// `true` if elements go to the next codec by value. They then have the byte order of `dtype`,
-    /// also if that codec's configuration names the other one. Zarr v3 does this up to the first
-    /// filter of numcodecs. A codec of Zarr v2, or behind such a filter, takes bytes for elements
-    /// of the type that its configuration names.
+    /// even if that codec's configuration names the other one. Zarr v3 does this up to the first
+    /// numcodecs filter. A codec in Zarr v2, or after such a filter, reads bytes as elements of the
+    /// type in its configuration.
     pub by_value: bool,
-    /// The fill value: one element in `dtype`'s byte order. If elements have variable length: its
-    /// bytes.
+    /// The fill value: one element in `dtype`'s byte order, or its bytes if elements have variable
+    /// length.
     pub fill: Cow<'a, [u8]>,
 }
 
 impl Context<'_> {
-    /// A chunk on one axis of elements that all are zero. For codecs that look at no more than
-    /// the size of elements.
+    /// A chunk with one axis, whose elements are all zero. For codecs that need only the size of
+    /// elements.
     pub fn of_elements(dtype: DataType) -> Self {
         let fill = vec![0; dtype.size()].into();
         let shape = Cow::Owned(vec![1]);
         Context { dtype, vlen: None, optional: None, shape, fortran: false, by_value: false, fill }
     }
 
-    /// Bytes that compressors take for one element: 1 if elements have variable length, as in
-    /// zarr-python, or may be missing.
+    /// Bytes that compressors treat as one element.
+    ///
+    /// 1 if elements have variable length, as in zarr-python, or may be missing.
     pub fn element_size(&self) -> usize {
         if self.vlen.is_some() || self.optional.is_some() { 1 } else { self.dtype.size() }
     }
 
-    /// Bytes of a decoded chunk; `None`: more than memory can hold.
+    /// Bytes of a decoded chunk, or `None` if memory cannot hold them.
     pub fn decoded_size(&self) -> Option<usize> {
         self.shape.iter().try_fold(self.dtype.size(), |size, n| size.checked_mul(usize::try_from(*n).ok()?))
     }
@@ -66,19 +66,20 @@ impl Context<'_> {
 
 /// A codec from array to array.
 pub trait ArrayToArray: Codec {
-    /// The array that it makes of the one it was made for. The default: one like it.
+    /// The array that the codec makes from `array`. By default it is like `array`.
     fn encoded<'a>(&self, array: &Context<'a>) -> Context<'a> {
         array.clone()
     }
 
-    /// For codecs that only reorder axes: `axes[k]` is the axis that becomes the k-th, slowest
-    /// first. The engine then copies elements with other strides, and the codec does not run.
+    /// The new order of axes, for codecs that only reorder axes.
+    ///
+    /// `axes[k]` is the axis that becomes the k-th, slowest first. The engine then copies elements
+    /// with other strides, and the codec does not run.
     fn axes(&self) -> Option<&[usize]> {
         None
     }
 
-    /// Whether the codec only gives the array another shape: its bytes stay what they are, and it
-    /// need not run.
+    /// `true` if the codec only changes the array's shape: the bytes stay, so it need not run.
     fn keeps_bytes(&self) -> bool {
         false
     }
@@ -86,25 +87,28 @@ pub trait ArrayToArray: Codec {
 
 /// A codec from array to bytes.
 pub trait ArrayToBytes: Codec {
-    /// For codecs that only choose a byte order. The engine then swaps bytes while it copies, and
-    /// the codec does not run.
+    /// The byte order, for codecs that only choose one.
+    ///
+    /// The engine then swaps bytes while it copies, and the codec does not run.
     fn byte_order(&self) -> Option<ByteOrder> {
         None
     }
 
-    /// For codecs that encode any bytes, too: the same codec, from bytes to bytes. Zarr v2 does not
-    /// tell of which kind a codec is.
+    /// The same codec as a bytes-to-bytes codec, if it can encode any bytes.
+    ///
+    /// Zarr v2 does not give the kind of a codec.
     fn of_bytes(&self) -> Option<Arc<dyn Codec>> {
         None
     }
 
-    /// Whether it encodes elements that may be missing, and no others.
+    /// `true` if the codec encodes elements that may be missing, and no others.
     fn takes_optional(&self) -> bool {
         false
     }
 
-    /// The codec of elements of variable length, if it is that. The engine then moves cells, whose
-    /// bytes are in a heap.
+    /// The codec itself, if it encodes elements of variable length.
+    ///
+    /// The engine then moves cells, whose bytes are in a heap.
     fn vlen(&self) -> Option<&Vlen> {
         None
     }
@@ -132,27 +136,27 @@ impl AnyCodec {
     }
 }
 
-/// The codecs from array to array at the front of a list, as they are read from it.
+/// The array-to-array codecs at the front of a list, collected while it is read.
 #[derive(Clone, Debug)]
 pub struct ArrayCodecs<'a> {
-    /// `order[k]`: the axis of the array that is the k-th of the chunk that the first codec that
-    /// runs gets, slowest first.
+    /// Maps axes for the first codec that runs: its chunk's k-th axis, slowest first, is the
+    /// array's axis `order[k]`.
     pub order: Vec<usize>,
-    /// The array that they make.
+    /// The array that these codecs make.
     pub array: Context<'a>,
     /// The byte order of the elements before the first codec.
     memory: ByteOrder,
-    /// Those that change elements or shapes, in the order of encoding.
+    /// The codecs that change elements or shapes, in the order of encoding.
     changing: Vec<Arc<dyn ArrayToArray>>,
 }
 
 impl<'a> ArrayCodecs<'a> {
-    /// No codecs yet, before an array with the axes `order`.
+    /// An empty list for an array with the axes `order`.
     pub fn new(order: Vec<usize>, array: Context<'a>) -> Self {
         ArrayCodecs { order, memory: array.dtype.order(), array, changing: Vec::new() }
     }
 
-    /// Adds the next codec, which was made for [`ArrayCodecs::array`].
+    /// Adds the next codec, which must have been made for [`ArrayCodecs::array`].
     pub fn push(&mut self, codec: Arc<dyn ArrayToArray>) -> Result<()> {
         self.array = codec.encoded(&self.array);
         match codec.axes() {
@@ -172,15 +176,15 @@ impl<'a> ArrayCodecs<'a> {
         Ok(())
     }
 
-    /// The first codec that changes elements or shapes; `None`: they only reorder axes.
+    /// The first codec that changes elements or shapes, or `None` if all only reorder axes.
     pub fn first(&self) -> Option<&Arc<dyn ArrayToArray>> {
         self.changing.first()
     }
 
-    /// Completes the list with a codec from array to bytes, which was made for
-    /// [`ArrayCodecs::array`], and the codecs from bytes to bytes. Fails with
-    /// [`CodecError::Unfit`] if it encodes elements of variable length and the array has others, or
-    /// the other way round.
+    /// Completes the list with an array-to-bytes codec and the bytes-to-bytes codecs.
+    ///
+    /// The array-to-bytes codec must have been made for [`ArrayCodecs::array`]. Fails with
+    /// [`CodecError::Unfit`] if only one of codec and array has elements of variable length.
     pub fn complete(
         self,
         serializer: Arc<dyn ArrayToBytes>,
@@ -215,15 +219,15 @@ impl<'a> ArrayCodecs<'a> {
     }
 }
 
-/// The codecs of a chunk, taken apart: what the engine does while it moves elements, and what runs.
+/// A chunk's codecs, split into the engine's work while it moves elements and the codecs that run.
 #[derive(Clone, Debug)]
 pub struct ChunkCodecs {
-    /// Which axis of the array is the k-th of a decoded chunk, slowest first.
+    /// `order[k]` is the array's axis that is the k-th axis of a decoded chunk, slowest first.
     pub order: Vec<usize>,
     /// The byte order of the elements of a decoded chunk.
     pub stored: ByteOrder,
     /// The codec of elements of variable length, which runs before all others.
     pub vlen: Option<Vlen>,
-    /// What runs, in the order of encoding.
+    /// The codecs that run, in the order of encoding.
     pub codecs: Vec<Arc<dyn Codec>>,
 }

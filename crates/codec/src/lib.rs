@@ -1,10 +1,11 @@
 //! Chunk codecs: stored bytes ⇄ elements.
 //!
-//! A codec decodes into memory that the caller owns, of the size that the array's metadata implies,
-//! and writes not one byte more, whatever the stored bytes claim. One file holds one codec: its
-//! configuration in Zarr v2 and v3 JSON, decoding, encoding, its unit tests. [`registry`] finds
-//! codecs by name, [`hdf5`] the filters of HDF5 by number; [`CodecChain`] runs several in a row.
-//! Codecs are of three kinds: [`AnyCodec`].
+//! A codec decodes into the caller's memory. The size of that memory follows from the array's
+//! metadata, and the codec never writes past it, whatever the stored bytes claim.
+//!
+//! One file holds one codec: its configuration in Zarr v2 and v3 JSON, decoding, encoding, its unit
+//! tests. [`registry`] finds codecs by name, and [`hdf5`] finds HDF5's filters by number.
+//! [`CodecChain`] runs several codecs in a row. [`AnyCodec`] lists the three kinds of codecs.
 //!
 //! A codec knows no store and no array.
 
@@ -101,45 +102,47 @@ use serde_json::Value;
 use std::fmt::Debug;
 use std::ops::Range;
 
-/// How little of an encoded chunk has to be decoded to get at a part of it.
+/// How much of an encoded chunk must be decoded to get a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// All of it.
     Whole,
-    /// Decoding can stop early: behind the part, and at most 128 KiB more.
+    /// Everything up to the part's end, and at most 128 KiB more.
     Prefix,
-    /// Independent blocks.
+    /// Only the blocks that the part touches: they are independent.
     Blocks,
-    /// Any byte.
+    /// Only the part itself.
     Bytes,
 }
 
-/// A codec as it runs: from one buffer of bytes to another. Codecs from bytes to bytes
-/// (compressors, checksums, shuffles) are no more than this; those that encode arrays are also
-/// [`ArrayToArray`] or [`ArrayToBytes`].
+/// A codec as it runs: from one buffer of bytes to another.
 ///
-/// Implementations keep no state between calls; contexts and buffers that are worth reusing live in
-/// [`Scratch`]. `Debug` prints all that decoding depends on: codecs that print alike make the same
-/// of the same bytes.
+/// Bytes-to-bytes codecs (compressors, checksums, shuffles) are only this. Codecs that encode
+/// arrays are also [`ArrayToArray`] or [`ArrayToBytes`].
+///
+/// Implementations keep no state between calls; contexts and buffers worth reusing are in
+/// [`Scratch`]. `Debug` prints everything that decoding depends on: codecs that print alike decode
+/// the same bytes alike.
 pub trait Codec: Debug + Send + Sync {
     /// The name in messages and in `explain`: `"zstd"`.
     fn name(&self) -> &'static str;
 
-    /// Decodes all of `src` into the front of `dst`; returns how many bytes that were.
+    /// Decodes all of `src` into the front of `dst` and returns the number of decoded bytes.
     ///
-    /// `dst` is as large as the result may be: a stream that decodes to more is an error
-    /// ([`CodecError::Size`]), and so is one that is truncated, corrupt, or followed by bytes that
-    /// do not belong to it. What `dst` holds after an error is unspecified.
+    /// `dst` has the largest allowed size. A stream that decodes to more is an error
+    /// ([`CodecError::Size`]). A stream that is truncated, corrupt, or followed by other bytes is
+    /// an error too. After an error the content of `dst` is unspecified.
     fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize>;
 
-    /// Decodes at least the bytes `wanted` of the decoded chunk into their places in `dst`, which
-    /// is as long as the decoded chunk. What the rest of `dst` holds afterwards is unspecified.
-    /// [`Codec::reach`] says what this saves.
+    /// Decodes at least the bytes `wanted` of the decoded chunk into their places in `dst`.
     ///
-    /// What is not decoded is not checked: checksums of the content, which compressors put behind
-    /// it, and damage behind `wanted`, may go unnoticed. Damage before the end of `wanted` that the
-    /// format shows by itself is an error, and so is a stream that is known to decode to another
-    /// size than that of `dst`. `wanted` beyond `dst` is [`CodecError::Size`].
+    /// `dst` is as long as the decoded chunk; afterwards the content of the rest is unspecified.
+    /// [`Codec::reach`] says how much work this saves.
+    ///
+    /// Bytes that are not decoded are not checked: checksums that compressors put after the
+    /// content, and damage after `wanted`, may go unnoticed. Damage before the end of `wanted` is
+    /// an error if the format itself shows it, and so is a stream known to decode to another size
+    /// than `dst`'s. `wanted` past the end of `dst` fails with [`CodecError::Size`].
     fn decode_part(
         &self,
         src: &[u8],
@@ -157,9 +160,10 @@ pub trait Codec: Debug + Send + Sync {
         }
     }
 
-    /// The work of [`Codec::decode_part`], where `wanted` lies within `dst`: returns how many bytes
-    /// the chunk decodes to, or `dst.len()` if that is not known yet. The default decodes
-    /// everything.
+    /// Does the work of [`Codec::decode_part`], with `wanted` inside `dst`.
+    ///
+    /// Returns how many bytes the chunk decodes to, or `dst.len()` if that is not known yet. The
+    /// default decodes everything.
     fn decode_range(
         &self,
         src: &[u8],
@@ -173,83 +177,91 @@ pub trait Codec: Debug + Send + Sync {
 
     /// Encodes `src` into `dst`, which is cleared first; its capacity is reused.
     ///
-    /// `src` may change meanwhile where [`Codec::racing`] says that the encoder can bear it. The
-    /// default refuses: most filters of HDF5 only decode.
+    /// `src` may change meanwhile if [`Codec::racing`] says that the encoder can bear it. The
+    /// default fails: most filters of HDF5 only decode.
     fn encode(&self, src: &[u8], dst: &mut Vec<u8>, scratch: &mut Scratch) -> Result<()> {
         let _ = (src, dst, scratch);
         Err(CodecError::encode(self.name(), "this HDF5 filter cannot be written"))
     }
 
-    /// What [`Codec::encode`] makes of input that another thread changes meanwhile. The default is
-    /// safe for every encoder. [`Racing::Mixes`] saves a copy, and needs a proof.
+    /// How [`Codec::encode`] behaves when another thread changes its input meanwhile.
+    ///
+    /// The default is safe for every encoder. [`Racing::Mixes`] saves a copy, but needs a proof.
     fn racing(&self) -> Racing {
         Racing::NeedsCopy
     }
 
-    /// The most bytes that [`Codec::encode`] and other valid encoders make of `decoded` bytes. A
-    /// stored object may be no larger: this bounds what is read into memory. Generous (other
-    /// encoders frame differently), saturating, never less than right. The default is right for
-    /// compressors.
+    /// The most bytes that [`Codec::encode`] and other valid encoders make of `decoded` bytes.
+    ///
+    /// Stored objects may not be larger: this bounds the bytes that are read into memory. The bound
+    /// must never be too small. It is generous, because other encoders frame differently, and
+    /// saturates. The default is right for compressors.
     fn max_encoded(&self, decoded: usize) -> usize {
         chain::generous_bound(decoded)
     }
 
-    /// Whether decoding changes nothing: encoding rounds values, and what is stored is as long as
-    /// what is decoded. Readers then leave the codec out.
+    /// `true` if decoding changes nothing: encoding rounds values, and keeps the size of the data.
+    ///
+    /// Readers then skip the codec.
     fn only_rounds(&self) -> bool {
         false
     }
 
-    /// For codecs that only frame the bytes (checksums): checks the frame (`verify: false` skips
-    /// the sum) and gives the payload, which saves the copy of [`Codec::decode`]. `None`: this
-    /// codec transforms the bytes.
+    /// For codecs that only frame the bytes (checksums): checks the frame and returns the payload.
+    ///
+    /// This saves the copy of [`Codec::decode`]. `verify: false` skips the checksum. Returns `None`
+    /// if the codec transforms the bytes.
     fn unframe<'a>(&self, src: &'a [u8], verify: bool) -> Option<Result<&'a [u8]>> {
         let _ = (src, verify);
         None
     }
 
-    /// How little of an encoded chunk has to be decoded to get at a part of it.
+    /// How much of an encoded chunk must be decoded to get a part of it.
     fn reach(&self) -> Reach {
         Reach::Whole
     }
 
-    /// Fails where a setting is out of range, and the encoder takes the nearest one: as numcodecs does,
-    /// whose metadata may have any. For codecs that a user chooses.
+    /// Fails if a setting is out of range, so that the encoder uses the nearest valid one.
+    ///
+    /// For codecs that a user chooses. Metadata may have any setting, as with numcodecs.
     fn check_settings(&self) -> Result<()> {
         self.check_encoder()
     }
 
-    /// Fails where only decoding works: the encoder has no such level, or there is no encoder.
-    /// [`Codec::encode`] fails too.
+    /// Fails if the codec can only decode: the encoder lacks the level, or there is no encoder.
+    ///
+    /// [`Codec::encode`] then fails too.
     fn check_encoder(&self) -> Result<()> {
         Ok(())
     }
 
-    /// For codecs that another language runs: that language, `"Python"`. `explain` shows them,
-    /// because they are slow.
+    /// The other language that runs the codec, such as `"Python"`.
+    ///
+    /// `explain` shows these codecs, because they are slow.
     fn runs_in(&self) -> Option<&'static str> {
         None
     }
 
-    /// The Zarr v3 metadata object, `{"name": …, "configuration": {…}}`; `None` where v3 has no
-    /// such codec.
+    /// The Zarr v3 metadata object, `{"name": …, "configuration": {…}}`.
+    ///
+    /// `None` if v3 has no such codec.
     fn to_v3(&self) -> Option<Value> {
         None
     }
 
-    /// The Zarr v2 (numcodecs) metadata object, `{"id": …, …}`; `None` where v2 has no such codec.
+    /// The Zarr v2 (numcodecs) metadata object, `{"id": …, …}`, or `None` if v2 has no such codec.
     fn to_v2(&self) -> Option<Value> {
         None
     }
 }
 
-/// The first `len` bytes of the memory for a decoded chunk. [`CodecError::Size`] if it is shorter.
+/// The first `len` bytes of `dst`. Fails with [`CodecError::Size`] if it is shorter.
 fn front<'d>(codec: &'static str, dst: &'d mut [u8], len: usize) -> Result<&'d mut [u8]> {
     let room = dst.len();
     dst.get_mut(..len).ok_or(CodecError::size(codec, room, len))
 }
 
-/// [`Codec::decode`] of bytes that are stored as they are.
+/// Implements [`Codec::decode`] for bytes that are stored unchanged.
 fn copy_front(codec: &'static str, src: &[u8], dst: &mut [u8]) -> Result<usize> {
     front(codec, dst, src.len())?.copy_from_slice(src);
     Ok(src.len())

@@ -1,6 +1,6 @@
-//! The low bits of numbers: casts that drop the others, on purpose or because they are zero.
+//! The low bits of numbers: casts that drop the other bits on purpose, or because they are zero.
 //!
-//! All such casts are here, so that one anywhere else is a mistake that the lints find.
+//! All such casts are here, so that the lints report any other one as a mistake.
 
 #![expect(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
 

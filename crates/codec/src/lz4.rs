@@ -1,4 +1,4 @@
-//! `lz4`: an LZ4 block behind its decoded size (numcodecs' framing, not the LZ4 frame format).
+//! `lz4`: an LZ4 block after its decoded size (numcodecs' framing, not the LZ4 frame format).
 //!
 //! * Specification: <https://numcodecs.readthedocs.io/en/stable/compression/lz4.html>,
 //!   <https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md>
@@ -26,31 +26,31 @@ use std::ops::Range;
 /// The `lz4` codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lz4 {
-    /// Larger is faster and compresses less; anything below 1 is 1, anything above 65537 is that.
+    /// Larger is faster and compresses less. Clamped to 1 to 65537.
     pub acceleration: i32,
 }
 
-/// `acceleration` may be absent: numcodecs then takes 1.
+/// Without `acceleration`, it is 1, as in numcodecs.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields {
     acceleration: Option<i32>,
 }
 
-/// The most that the library compresses at once (`LZ4_MAX_INPUT_SIZE`).
+/// The most bytes that the library compresses at once (`LZ4_MAX_INPUT_SIZE`).
 const MAX_DECODED: usize = 0x7E00_0000;
 
-/// The largest acceleration that the library has (`LZ4_ACCELERATION_MAX`).
+/// The library's largest acceleration (`LZ4_ACCELERATION_MAX`).
 const MAX_ACCELERATION: i32 = 65537;
 
 impl Lz4 {
-    /// From the `configuration` of v3 metadata.
+    /// Reads the `configuration` of v3 metadata.
     pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
         let fields: Fields = configuration("lz4", metadata)?;
         Ok(Lz4 { acceleration: fields.acceleration.unwrap_or(1) })
     }
 
-    /// From the object of v2 metadata.
+    /// Reads the object of v2 metadata.
     pub fn from_v2(metadata: &Value) -> Result<Self> {
         let fields: Fields = configuration_v2("lz4", metadata)?;
         Ok(Lz4 { acceleration: fields.acceleration.unwrap_or(1) })
@@ -135,7 +135,7 @@ impl Codec for Lz4 {
     }
 }
 
-/// The decoded size that a chunk claims, and its block.
+/// The decoded size in the chunk's header, and the block.
 fn split(src: &[u8]) -> Result<(u32, &[u8])> {
     let Some((header, block)) = src.split_first_chunk() else {
         let why = format!("truncated: {} bytes where the size alone takes 4", src.len());
@@ -144,8 +144,8 @@ fn split(src: &[u8]) -> Result<(u32, &[u8])> {
     Ok((u32::from_le_bytes(*header), block))
 }
 
-/// Decodes one block into the front of `dst`: how many bytes that were, or `None` if the block is
-/// not valid or does not fit.
+/// Decodes one block into the front of `dst` and returns the number of bytes. Returns `None` if the
+/// block is not valid or does not fit.
 pub(crate) fn decompress(block: &[u8], dst: &mut [u8]) -> Option<usize> {
     let (block_len, room) = (c_int::try_from(block.len()).ok()?, c_int::try_from(dst.len()).ok()?);
     // SAFETY: both slices are given with their own lengths; the "safe" decoder reads and writes
@@ -157,7 +157,7 @@ pub(crate) fn decompress(block: &[u8], dst: &mut [u8]) -> Option<usize> {
 }
 
 unsafe extern "C" {
-    // In the library that `lz4_sys` links, but not in its bindings.
+    // In the library that `lz4_sys` links, but missing from its bindings.
     fn LZ4_decompress_safe_partial(
         src: *const c_char,
         dst: *mut c_char,
@@ -167,19 +167,19 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Decodes a block until `dst` is full: how many bytes that were (fewer if the block has no more),
-/// or `None` if it is not valid so far.
+/// Decodes a block until `dst` is full or the block ends, and returns the number of bytes. Returns
+/// `None` if the block is not valid up to there.
 fn decompress_front(block: &[u8], dst: &mut [u8]) -> Option<usize> {
     let (block_len, room) = (c_int::try_from(block.len()).ok()?, c_int::try_from(dst.len()).ok()?);
-    // SAFETY: as in `decompress`; the declaration is that of lz4.h, and the target size is the
-    // capacity, as it asks for.
+    // SAFETY: as in `decompress`; the declaration is the one in lz4.h, and the target size is the
+    // capacity, as it requires.
     let written = unsafe {
         LZ4_decompress_safe_partial(block.as_ptr().cast(), dst.as_mut_ptr().cast(), block_len, room, room)
     };
     usize::try_from(written).ok()
 }
 
-/// Appends the block of `src` to `dst`; `false` if that failed. The library keeps its 16 KiB of
+/// Appends the block of `src` to `dst`. Returns `false` on failure. The library keeps its 16 KiB of
 /// state on the stack.
 fn compress(src: &[u8], dst: &mut Vec<u8>, acceleration: i32) -> bool {
     let Ok(len) = c_int::try_from(src.len()) else { return false };
@@ -190,8 +190,8 @@ fn compress(src: &[u8], dst: &mut Vec<u8>, acceleration: i32) -> bool {
         return false;
     }
     let spare = dst.spare_capacity_mut();
-    // SAFETY: `src` is given with its own length; the destination is spare capacity of at least
-    // `room` bytes, of which the library writes at most `bound`, which is the same number.
+    // SAFETY: `src` is given with its own length. The destination is spare capacity of at least
+    // `room` bytes, and the library writes at most `bound`, which is the same number.
     let written = unsafe {
         lz4_sys::LZ4_compress_fast(src.as_ptr().cast(), spare.as_mut_ptr().cast(), len, bound, acceleration)
     };

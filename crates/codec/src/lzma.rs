@@ -8,11 +8,12 @@
 //! {"id": "lzma", "format": 3, "check": -1, "preset": null, "filters": [{"id": 3, "dist": 4}, {"id": 33}]}
 //! ```
 //!
-//! The format is 1 (xz), 2 (alone) or 3 (raw, which says nothing of how it was made: the filters
-//! do). 0 reads xz and alone. As in numcodecs, streams may follow one another.
+//! The format is 1 (xz), 2 (alone) or 3 (raw). A raw stream does not record how it was made; the
+//! `filters` do. Format 0 reads xz and alone. As in numcodecs, several streams may follow each
+//! other.
 //!
-//! A stream says how large a dictionary its decoder needs, up to 4 GiB. The decoder of a raw stream
-//! gets no more than the chunk can fill; others may ask for [`DICTIONARY`] or twice the chunk.
+//! A stream states the size of its decoder's dictionary, up to 4 GiB. The decoder of a raw stream
+//! gets no more than the chunk can fill. Other decoders may use [`DICTIONARY`] or twice the chunk.
 
 use crate::registry::Config;
 use crate::{Codec, CodecError, Result, Scratch, chain, room};
@@ -21,13 +22,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The most memory of a decoder for a small chunk. Preset 9 asks for 65 MiB.
+/// The most memory of a small chunk's decoder. Preset 9 needs 65 MiB.
 const DICTIONARY: u64 = 256 << 20;
-/// The smallest dictionary that the library takes.
+/// The smallest dictionary that the library accepts.
 const LEAST_DICTIONARY: u32 = 4096;
-/// The preset where none is given, as in Python.
+/// The default preset, as in Python.
 const PRESET: u32 = 6;
-/// The bit of a preset that asks for the slower variant.
+/// The preset bit that selects the slower variant.
 const EXTREME: u32 = 1 << 31;
 
 const AUTO: u32 = 0;
@@ -39,21 +40,21 @@ const LZMA1: u64 = 0x4000_0000_0000_0001;
 const LZMA2: u64 = 0x21;
 const DELTA: u64 = 3;
 
-/// The `lzma` codec, in the numbers of Python's module.
+/// The `lzma` codec, in the numbers of Python's `lzma` module.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Lzma {
     #[serde(default = "xz")]
     format: u32,
-    /// The checksum of an xz stream; -1: CRC-64.
+    /// The checksum of an xz stream; -1 means CRC-64.
     #[serde(default = "no_check")]
     check: i32,
     preset: Option<u32>,
     filters: Option<Vec<Filter>>,
 }
 
-/// A filter of a chain, and its options: those of LZMA, `dist` of delta, `start_offset` of the
-/// filters for programs (BCJ).
+/// A filter of a chain, and its options: LZMA's options, `dist` for delta, or `start_offset` for
+/// the filters for executable code (BCJ).
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 struct Filter {
     id: u64,
@@ -70,7 +71,7 @@ fn no_check() -> i32 {
 }
 
 impl Lzma {
-    /// From metadata of Zarr.
+    /// Reads Zarr metadata.
     pub(crate) fn from_config(json: Config<'_>) -> Result<Self> {
         let lzma: Lzma = json.fields("lzma")?;
         let invalid = |why: String| Err(CodecError::config("lzma", why));
@@ -91,7 +92,7 @@ impl Lzma {
             _ => {}
         }
         lzma.check()?;
-        // The library knows which filters go together.
+        // The library knows which filters may be combined.
         if lzma.format != AUTO && lzma.filters.is_some() {
             lzma.encoder(LEAST_DICTIONARY)?;
         }
@@ -108,7 +109,7 @@ impl Lzma {
         }
     }
 
-    /// An encoder, whose dictionary has at most so many bytes.
+    /// An encoder with a dictionary of at most `most` bytes.
     fn encoder(&self, most: u32) -> Result<Stream> {
         let preset = self.preset.unwrap_or(PRESET);
         let made = match (self.format, &self.filters) {
@@ -127,14 +128,14 @@ impl Lzma {
         made.map_err(|error| refused(&error, self))
     }
 
-    /// A decoder of a stream that decodes to at most `room` bytes.
+    /// A decoder for a stream that decodes to at most `room` bytes.
     fn decoder(&self, room: usize) -> Result<Stream> {
         let limit = DICTIONARY.max((room as u64).saturating_mul(2));
         let made = match (self.format, &self.filters) {
             (XZ, _) => Stream::new_stream_decoder(limit, 0),
             (ALONE, _) => Stream::new_lzma_decoder(limit),
             (RAW, Some(filters)) => {
-                // What was decoded is all that a stream can repeat.
+                // A stream can only repeat bytes that it has already decoded.
                 let most = u32::try_from(room).unwrap_or(u32::MAX).max(LEAST_DICTIONARY);
                 Stream::new_raw_decoder(&chain_of(filters, most)?)
             }
@@ -145,11 +146,11 @@ impl Lzma {
 }
 
 impl Filter {
-    /// The options of a filter that is LZMA1 or LZMA2.
+    /// The options of an LZMA1 or LZMA2 filter.
     fn lzma(&self, most: u32) -> Result<LzmaOptions> {
         let preset = self.options.get("preset").copied().unwrap_or(PRESET);
         let mut made = LzmaOptions::new_preset(preset).map_err(|_| self.invalid("preset", preset))?;
-        // Of each preset.
+        // Dictionary size of each preset, as a power of two.
         const DICTIONARIES: [u32; 10] = [18, 20, 21, 22, 22, 23, 23, 24, 25, 26];
         if let Some(bits) = DICTIONARIES.get((preset & !EXTREME) as usize) {
             made.dict_size(most.min(1 << bits));
@@ -176,7 +177,7 @@ impl Filter {
         Ok(made)
     }
 
-    /// The only option of a filter that is not LZMA.
+    /// The value of option `name`, the only one allowed in a filter other than LZMA.
     fn only(&self, name: &str) -> Result<Option<u32>> {
         if let Some((other, value)) = self.options.iter().find(|(key, _)| *key != name) {
             return Err(self.invalid(other, *value));
@@ -189,7 +190,7 @@ impl Filter {
     }
 }
 
-/// The chain of filters as the library has it. No dictionary has more than `most` bytes.
+/// The library's form of the filter chain. No dictionary has more than `most` bytes.
 fn chain_of(filters: &[Filter], most: u32) -> Result<Filters> {
     let mut chain = Filters::new();
     for filter in filters {
@@ -242,7 +243,8 @@ impl Codec for Lzma {
             let mut status = run(&mut stream, rest, left)?;
             let decoded = stream.total_out();
             if status != Status::StreamEnd && decoded == left.len() as u64 {
-                // Full: what is left may be the end of the stream, or more than there is room for.
+                // `dst` is full: the rest may be the end of the stream, or more data than there is
+                // room for.
                 let unread = behind(rest, &stream);
                 status = run(&mut stream, unread, &mut [0])?;
                 if stream.total_out() > decoded {
@@ -256,7 +258,7 @@ impl Codec for Lzma {
             written += usize::try_from(decoded).unwrap_or(usize::MAX);
             let is_only = rest.len() == src.len() && behind(rest, &stream).is_empty();
             rest = behind(rest, &stream);
-            // Many streams of nothing would only cost time, and the end of a raw one is a zero byte.
+            // Many empty streams would only cost time. Besides, a raw stream ends with a zero byte.
             if decoded == 0 && !is_only {
                 let why = format!("an empty stream among others, {} bytes before the end", rest.len());
                 return Err(CodecError::corrupt("lzma", why));
@@ -298,7 +300,7 @@ impl Lzma {
     }
 }
 
-/// What a stream has not read of what it was given.
+/// The part of `src` that the stream has not read.
 fn behind<'a>(src: &'a [u8], stream: &Stream) -> &'a [u8] {
     usize::try_from(stream.total_in()).ok().and_then(|read| src.get(read..)).unwrap_or_default()
 }
@@ -337,7 +339,7 @@ mod tests {
         Lzma::from_config(Config::V2(&object))
     }
 
-    /// One of each format, check and kind of filter.
+    /// One codec for each format, check and kind of filter.
     fn codecs() -> Vec<Lzma> {
         let delta_lzma2 = json!([{"id": 3, "dist": 4}, {"id": 33, "preset": 0}]);
         let configurations = [
@@ -426,7 +428,7 @@ mod tests {
     fn a_dictionary_that_no_chunk_fills() {
         let alone = codec(json!({"format": 2, "preset": 0})).unwrap();
         let mut stored = encode(&alone, b"some bytes");
-        // The size of the dictionary follows the first byte.
+        // The dictionary size follows the first byte.
         stored[1..5].copy_from_slice(&(1u32 << 30).to_le_bytes());
         let message = decode(&alone, &stored, 10).unwrap_err().to_string();
         assert!(message.contains("asks for more than 256 MiB of memory"), "{message}");

@@ -1,4 +1,4 @@
-//! `msgpack2` of numcodecs: a chunk of objects as one value of MessagePack.
+//! `msgpack2` of numcodecs: a chunk of objects as one MessagePack value.
 //!
 //! * Specification: <https://numcodecs.readthedocs.io/en/stable/other/msgpacks.html>,
 //!   <https://github.com/msgpack/msgpack/blob/master/spec.md>
@@ -14,12 +14,13 @@
 //! # assert_eq!(CODECS.from_v2(&metadata, &array).unwrap().codec().to_v2(), Some(metadata));
 //! ```
 //!
-//! The value is an array: the elements, in arrays within arrays where the chunk has several axes;
-//! then the element type, `"|O"` for objects; then the shape of the chunk. As with `json2`, the order of the
-//! array has no effect. Without axes there is no such chunk: numcodecs makes none and reads none.
+//! The value is an array: the elements, in nested arrays if the chunk has several axes; then the
+//! element type, `"|O"` for objects; then the shape of the chunk. As with `json2`, the order of the
+//! array has no effect. There is no such chunk without axes: numcodecs neither writes nor reads
+//! one.
 //!
-//! In memory an element is its value of MessagePack. The settings are for who makes values of
-//! objects, and objects of values.
+//! In memory an element is its MessagePack value. The settings are for the code that converts
+//! between objects and values.
 
 use crate::low::low32;
 use crate::objects::{Each, Objects, element_of, type_name};
@@ -46,20 +47,20 @@ fn yes() -> bool {
     true
 }
 
-/// The form of chunks.
+/// The form in which chunks are stored.
 #[derive(Debug)]
 pub(crate) struct MsgPack2 {
-    /// All settings, as metadata has them.
+    /// All settings, as in the metadata.
     metadata: Value,
     /// NumPy's name of the element type.
     dtype: String,
-    /// Whether floats are made with four bytes.
+    /// `true` if floats are written with four bytes.
     single: bool,
     shape: Vec<u64>,
 }
 
 impl MsgPack2 {
-    /// From metadata, for chunks like `array`.
+    /// Reads metadata, for chunks like `array`.
     pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let Fields { raw, use_single_float, use_bin_type } = config.fields(NAME)?;
         let metadata = json!({
@@ -85,7 +86,7 @@ impl MsgPack2 {
         Spelling::MessagePack { single: self.single }
     }
 
-    /// What is behind the elements.
+    /// The encoded items after the elements: the type and the shape.
     fn tail(&self) -> Vec<u8> {
         let mut tail = Vec::new();
         put_text(&self.dtype, &mut tail);
@@ -94,7 +95,7 @@ impl MsgPack2 {
         tail
     }
 
-    /// Reads an array at `depth` from the front of `left`; `each` gets every element.
+    /// Reads an array at `depth` from the front of `left`. Calls `each` with every element.
     fn read(
         &self,
         left: &mut &[u8],
@@ -102,7 +103,7 @@ impl MsgPack2 {
         each: &mut dyn FnMut(&[u8]) -> Result<(), String>,
     ) -> Result<(), String> {
         let len = self.shape.get(depth).copied().unwrap_or(0);
-        // At the outermost level the type and the shape are there, too.
+        // The outermost array also holds the type and the shape.
         let expected = len + if depth == 0 { 2 } else { 0 };
         match header(left)? {
             (Header::Array(found), rest) if u64::from(found) == expected => *left = rest,
@@ -123,7 +124,7 @@ impl MsgPack2 {
         Ok(())
     }
 
-    /// Writes an array at `depth`, of the elements that come next.
+    /// Writes an array at `depth` from the next elements.
     fn write(
         &self,
         elements: &mut dyn Iterator<Item = (usize, &[u8])>,
@@ -164,7 +165,7 @@ impl Objects for MsgPack2 {
             values.extend_from_slice(value);
             each(value, start)
         })?;
-        // A number may have been written with more bytes than it needs.
+        // Compare values, because a writer may have used more bytes for a number than it needs.
         let wrong = || {
             let MsgPack2 { dtype, shape, .. } = self;
             format!("expected the type {dtype:?} and the shape {shape:?} behind the elements")
@@ -199,29 +200,29 @@ impl Objects for MsgPack2 {
     }
 }
 
-/// What the first bytes of a value say.
+/// The content of a value's first bytes.
 enum Header {
-    /// An array of so many items.
+    /// An array with this number of items.
     Array(u32),
-    /// A map of so many keys and values.
+    /// A map with this number of pairs.
     Map(u32),
-    /// A number without sign.
+    /// An unsigned number.
     Integer(u64),
-    /// Anything else, with so many more bytes.
+    /// Anything else; this number of bytes follows.
     Bytes(usize),
 }
 
-/// A number of `N` bytes at the front, most significant first, and what is behind it.
+/// Reads a big-endian number of `N` bytes. Returns it and the rest.
 fn big_endian<const N: usize>(bytes: &[u8]) -> Result<(u64, &[u8]), String> {
     let (number, rest) = bytes.split_first_chunk::<N>().ok_or("it ends within a value")?;
     Ok((number.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)), rest))
 }
 
-/// The header at the front, and what is behind it.
+/// Reads the header at the front. Returns it and the rest.
 fn header(bytes: &[u8]) -> Result<(Header, &[u8]), String> {
     let (first, rest) = bytes.split_first().ok_or("it ends where a value is expected")?;
     let fixed = |len: usize| Ok((Header::Bytes(len), rest));
-    // A length of 1, 2 or 4 bytes, then so many bytes, and `more`.
+    // Reads a length of 1, 2 or 4 bytes; `more` is added to it.
     let sized = |(len, rest): (u64, _), more: usize| {
         Ok((Header::Bytes(usize::try_from(len).unwrap_or(usize::MAX).saturating_add(more)), rest))
     };
@@ -233,7 +234,7 @@ fn header(bytes: &[u8]) -> Result<(Header, &[u8]), String> {
         0x80..=0x8f => map((u64::from(first & 0x0f), rest)),
         0x90..=0x9f => array((u64::from(first & 0x0f), rest)),
         0xa0..=0xbf => fixed(usize::from(first & 0x1f)),
-        // Nil, false, true, negative numbers of one byte.
+        // Nil, false, true, negative one-byte numbers.
         0xc0 | 0xc2 | 0xc3 | 0xe0..=0xff => fixed(0),
         0xc1 => Err("byte 0xc1 begins no value".into()),
         // Bytes, extensions (with a byte for their kind), text.
@@ -243,7 +244,7 @@ fn header(bytes: &[u8]) -> Result<(Header, &[u8]), String> {
         0xc7 => sized(big_endian::<1>(rest)?, 1),
         0xc8 => sized(big_endian::<2>(rest)?, 1),
         0xc9 => sized(big_endian::<4>(rest)?, 1),
-        // Floats, numbers without and with sign.
+        // Floats, unsigned and signed numbers.
         0xca => fixed(4),
         0xcb => fixed(8),
         0xcc => integer(big_endian::<1>(rest)?),
@@ -263,15 +264,14 @@ fn header(bytes: &[u8]) -> Result<(Header, &[u8]), String> {
     }
 }
 
-/// The value at the front, and what is behind it. It needs no recursion: only how many values are
-/// still to come counts.
+/// Splits off the value at the front. Counts the values still to come instead of recursing.
 fn value(bytes: &[u8]) -> Result<(&[u8], &[u8]), String> {
     let (mut rest, mut values) = (bytes, 1_u64);
     while values > 0 {
         let (header, behind) = header(rest)?;
         rest = behind;
         values -= 1;
-        // Each takes a byte at least, so the sum stays small or the bytes end.
+        // Each value takes at least a byte, so the count stays small or the bytes run out.
         match header {
             Header::Array(len) => values = values.saturating_add(u64::from(len)),
             Header::Map(len) => values = values.saturating_add(2 * u64::from(len)),
@@ -286,7 +286,7 @@ fn value(bytes: &[u8]) -> Result<(&[u8], &[u8]), String> {
     Ok(bytes.split_at(bytes.len() - rest.len()))
 }
 
-/// The header of an array, as short as can be.
+/// Writes the shortest header of an array.
 fn put_array(len: u64, to: &mut Vec<u8>) {
     let [.., a, b, c, d] = len.to_be_bytes();
     match len {
@@ -296,7 +296,7 @@ fn put_array(len: u64, to: &mut Vec<u8>) {
     }
 }
 
-/// A text, as short as can be.
+/// Writes a text with the shortest header.
 pub(crate) fn put_text(text: &str, to: &mut Vec<u8>) {
     let [.., a, b, c, d] = (text.len() as u64).to_be_bytes();
     match text.len() {
@@ -308,7 +308,7 @@ pub(crate) fn put_text(text: &str, to: &mut Vec<u8>) {
     to.extend_from_slice(text.as_bytes());
 }
 
-/// A number below zero, as short as can be.
+/// Writes a negative number in the shortest form.
 pub(crate) fn put_negative(number: i64, to: &mut Vec<u8>) {
     let bytes = number.to_be_bytes();
     let [.., a, b, c, d] = bytes;
@@ -324,7 +324,7 @@ pub(crate) fn put_negative(number: i64, to: &mut Vec<u8>) {
     }
 }
 
-/// The number or text that `bytes` are.
+/// Reads a number or text from `bytes`.
 pub(crate) fn scalar(bytes: &[u8]) -> Result<Scalar, String> {
     let (whole, rest) = value(bytes)?;
     if !rest.is_empty() {
@@ -358,7 +358,7 @@ pub(crate) fn scalar(bytes: &[u8]) -> Result<Scalar, String> {
     }
 }
 
-/// A number, as short as can be.
+/// Writes a number in the shortest form.
 pub(crate) fn put_integer(number: u64, to: &mut Vec<u8>) {
     let bytes = number.to_be_bytes();
     let [.., a, b, c, d] = bytes;
@@ -385,7 +385,7 @@ mod tests {
         vlen(VlenKind::MessagePack, NAME, json!({}), shape, b"\xc0")
     }
 
-    /// One of each kind of value.
+    /// One value of each kind.
     const VALUES: [&[u8]; 24] = [
         b"\xc0",
         b"\xc3",
@@ -440,7 +440,7 @@ mod tests {
         let chunk = encode(&pack, &VALUES).unwrap();
         assert_eq!(decode(&pack, &chunk, 24).unwrap(), VALUES);
         withstands_damage(&pack, &chunk, 24);
-        // Deep, but without recursion.
+        // Nested deeply; reading it needs no recursion.
         let deep = [vec![0x91; 1 << 20], vec![0xc0]].concat();
         assert_eq!(value(&deep).unwrap().1, b"");
         assert!(value(b"\xdd\xff\xff\xff\xff\xdd\xff\xff\xff\xff").is_err());

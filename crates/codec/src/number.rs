@@ -1,16 +1,15 @@
-//! Numbers in buffers, and NumPy's conversions between them: what the codecs that compute with
-//! elements are made of.
+//! Numbers in buffers and NumPy's conversions between them, for codecs that compute with elements.
 //!
-//! The work is done in blocks that stay in the first cache: [`each_block`] puts the bytes of a block
-//! in the machine's order, converts, computes, converts again. So a codec is one loop over numbers
-//! in memory order, which the compiler vectorises, and reads each stored byte once.
+//! The work is done in blocks that stay in the L1 cache: [`each_block`] puts the bytes of a block
+//! in the machine's order, converts, computes, and converts again. A codec is therefore one loop
+//! over numbers in memory order, which the compiler vectorises, and reads each stored byte once.
 
 #![expect(clippy::cast_possible_truncation, reason = "NumPy's conversions wrap")]
 
 use crate::half::Half;
 use crate::{ByteOrder, DataType, Kind};
 
-/// What one number is.
+/// The type of one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NumberType {
     Bool,
@@ -32,12 +31,12 @@ pub(crate) enum NumberType {
 pub(crate) struct Numbers {
     pub(crate) kind: NumberType,
     pub(crate) order: ByteOrder,
-    /// How many an element has: 1, or 2 for complex numbers.
+    /// Numbers in one element: 1, or 2 for complex numbers.
     pub(crate) parts: usize,
 }
 
 impl Numbers {
-    /// The numbers of elements; `None` if they are something else.
+    /// The numbers that make up elements of this type, or `None` if elements are something else.
     pub(crate) fn of(dtype: DataType) -> Option<Self> {
         use NumberType::{Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
         let (kind, parts) = match (dtype.kind(), dtype.number_size()) {
@@ -70,7 +69,7 @@ impl Numbers {
         self.parts * self.size()
     }
 
-    /// Between the byte order of the buffer and that of the machine.
+    /// Swaps between the buffer's byte order and the machine's.
     fn swap(self, bytes: &mut [u8]) {
         if self.order == ByteOrder::NATIVE {
             return;
@@ -100,7 +99,7 @@ impl NumberType {
         matches!(self, NumberType::F16 | NumberType::F32 | NumberType::F64)
     }
 
-    /// The smallest and the largest number of integers.
+    /// The smallest and the largest integer of this type, or `None` for floats.
     pub(crate) fn range(self) -> Option<(i128, i128)> {
         use NumberType::{Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
         let bits = 8 * self.size();
@@ -112,14 +111,14 @@ impl NumberType {
     }
 }
 
-/// A byte of NumPy's bool: 0, or anything else for true.
+/// A byte of NumPy's bool: 0 is false, anything else true.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bool(pub(crate) u8);
 
-/// A number as Rust has it, its bytes, and what NumPy's `astype` makes of it.
+/// A number as a Rust value, its bytes, and its conversions like NumPy's `astype`.
 ///
-/// Integers wrap. Floats lose their fraction, then wrap as on x86-64, where numbers beyond 32 bits
-/// (64 bits, for the types of 32 and 64) and NaNs become the smallest integer first.
+/// Integers wrap. Floats lose their fraction, then wrap as on x86-64: NaNs and numbers beyond 32
+/// bits (64 bits for the types of 32 and 64) first become the smallest integer.
 pub(crate) trait Number: Copy {
     type Bytes: Copy;
     fn split(bytes: &[u8]) -> &[Self::Bytes];
@@ -140,7 +139,7 @@ pub(crate) trait Number: Copy {
     fn f64(self) -> f64;
 }
 
-/// The part of [`Number`] that is about bytes.
+/// The byte methods of [`Number`].
 macro_rules! in_bytes {
     ($size:literal, $read:expr, $bytes:expr) => {
         type Bytes = [u8; $size];
@@ -167,7 +166,7 @@ macro_rules! in_bytes {
     };
 }
 
-/// The part of [`Number`] that converts.
+/// The conversion methods of [`Number`].
 macro_rules! converts {
     ($self:ident => $($name:ident -> $to:ty: $value:expr;)*) => {
         $(#[inline(always)]
@@ -235,7 +234,7 @@ macro_rules! floats {
 
 floats!(f32 4 Half::from_f32; f64 8 Half::from_f64;);
 
-/// Converts as another type that holds all its numbers does.
+/// Converts through another type that holds all numbers of this type.
 macro_rules! as_another {
     ($type:ident $size:literal $read:expr, $bytes:expr, $another:expr) => {
         impl Number for $type {
@@ -261,7 +260,7 @@ macro_rules! as_another {
 as_another!(Bool 1 |[byte]: [u8; 1]| Bool(byte), |bool: Bool| [bool.0], |bool: Bool| u8::from(bool.0 != 0));
 as_another!(Half 2 |bytes| Half(u16::from_ne_bytes(bytes)), |half: Half| half.0.to_ne_bytes(), Half::to_f32);
 
-/// `$run!(type)` with the Rust type of a [`NumberType`].
+/// Expands to `$run!(type)` with the Rust type of a [`NumberType`].
 macro_rules! with_number {
     ($kind:expr, $run:ident) => {
         match $kind {
@@ -282,7 +281,7 @@ macro_rules! with_number {
 }
 pub(crate) use with_number;
 
-/// Replaces each number of a block.
+/// Replaces each number of a block by the result of `number`.
 #[inline(always)]
 pub(crate) fn map<T: Number>(block: &mut [u8], mut number: impl FnMut(T) -> T) {
     T::split_mut(block).iter_mut().for_each(|bytes| *bytes = number(T::read(*bytes)).bytes());
@@ -298,7 +297,7 @@ fn convert(from: NumberType, src: &[u8], to: NumberType, dst: &mut [u8]) {
     convert_any(from, src, to, dst);
 }
 
-/// As [`convert_any`], compiled to AVX2.
+/// Like [`convert_any`], compiled for AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn convert_avx2(from: NumberType, src: &[u8], to: NumberType, dst: &mut [u8]) {
@@ -343,13 +342,14 @@ fn convert_each<A: Number, B: Number>(src: &[u8], dst: &mut [u8], one: impl Fn(A
     }
 }
 
-/// Numbers of a block: 8 KiB of the largest, so that two blocks and the result stay in the first
-/// cache. A multiple of the parts of an element.
+/// Numbers per block: 8 KiB of the largest, so that two blocks and the result stay in the L1 cache.
+/// A multiple of the numbers in an element.
 const BLOCK: usize = 1024;
 
-/// Takes the numbers of `src` through `compute`, block by block, and puts the results into `dst`,
-/// which has as many. `compute` gets them as `within`, in the machine's byte order, and replaces
-/// them. Lengths that are no multiple of a number's are for the caller to refuse.
+/// Passes the numbers of `src` through `compute`, block by block, into `dst`, which has as many.
+///
+/// `compute` gets the numbers as type `within`, in the machine's byte order, and replaces them. The
+/// caller must refuse lengths that are not a whole number of numbers.
 #[inline(always)]
 pub(crate) fn each_block(
     src: (&[u8], Numbers),
@@ -360,7 +360,7 @@ pub(crate) fn each_block(
     each_block_into(src, dst, within, within, compute);
 }
 
-/// [`each_block`] where `compute` replaces the numbers by others, `after`, of the same size.
+/// Like [`each_block`], but `compute` makes numbers of type `after`, of the same size.
 #[inline(always)]
 pub(crate) fn each_block_into(
     src: (&[u8], Numbers),
@@ -377,7 +377,7 @@ pub(crate) fn each_block_into(
     blocks(src, dst, within, after, compute);
 }
 
-/// As [`blocks`], compiled to AVX2.
+/// Like [`blocks`], compiled for AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn blocks_avx2(
@@ -415,7 +415,7 @@ fn blocks(
             read
         };
         if after == to.kind {
-            // The results are what is stored: computed where they go.
+            // The results have the stored type: compute them in place in `dst`.
             convert(from.kind, src, within, dst);
             compute(dst);
         } else {

@@ -1,7 +1,7 @@
-//! Chunks of Python's objects: what all forms of them have in common.
+//! Chunks of Python objects: code shared by all their forms.
 //!
-//! An element is a cell, as those of the `vlen-*` codecs; its bytes are one value of the form that
-//! the chunk has (JSON, MessagePack), or text.
+//! An element is a cell, as in the `vlen-*` codecs. Its bytes are one value in the form of the
+//! chunk (JSON, MessagePack), or text.
 
 use crate::cell_buffers::Buffers;
 use crate::vlen::MOST;
@@ -13,43 +13,45 @@ use std::sync::Arc;
 /// Gets the bytes of an element, and where they begin.
 pub(crate) type Each<'a> = dyn FnMut(&[u8], usize) -> Result<(), String> + 'a;
 
-/// How a chunk holds objects.
+/// A form in which chunks hold objects.
 pub(crate) trait Objects: Debug + Send + Sync {
-    /// The name of the codec.
+    /// The codec's name.
     fn name(&self) -> &'static str;
 
-    /// The most bytes that [`Objects::split`] puts into `values`, of a chunk of so many.
+    /// The most bytes that [`Objects::split`] puts into `values` for a chunk of `stored` bytes.
     fn most_values(&self, stored: usize) -> usize;
 
-    /// Puts the bytes of all elements into `values`, which is empty and has room for them. Calls
-    /// `each` for every element, in the chunk's order, with its bytes and where they begin. On
-    /// failure says why.
+    /// Puts the bytes of all elements into `values`, which is empty and has room for them.
+    ///
+    /// Calls `each` for every element, in the chunk's order, with its bytes and where they begin.
+    /// The error says why splitting failed.
     fn split(&self, chunk: &[u8], values: &mut Vec<u8>, each: &mut Each<'_>) -> Result<(), String>;
 
-    /// Makes a chunk, which is empty before, of the bytes of its elements. On failure says why.
+    /// Makes a chunk from the bytes of its elements, in the empty `chunk`. The error says why it
+    /// failed.
     fn join(&self, elements: &[&[u8]], chunk: &mut Vec<u8>) -> Result<(), String>;
 
     /// The metadata.
     fn to_v2(&self) -> Value;
 }
 
-/// How many items the lists within lists of a chunk have, from the outermost. One element without
-/// axes is in a list.
+/// The lengths of a chunk's nested lists, outermost first. A single element without axes is in one
+/// list.
 pub(crate) fn lists(shape: &[u64]) -> &[u64] {
     if shape.is_empty() { &[1] } else { shape }
 }
 
-/// What a chunk says that its elements are: NumPy's name.
+/// NumPy's name of the element type, as stored in a chunk.
 pub(crate) fn type_name(array: &Context<'_>) -> String {
     if array.vlen.is_some() { "|O".into() } else { array.dtype.numpy() }
 }
 
-/// Names the element that a message is about.
+/// Adds the element's number to a message.
 pub(crate) fn element_of(number: usize) -> impl Fn(String) -> String {
     move |why| format!("element {number} of the chunk: {why}")
 }
 
-/// Makes cells of a chunk.
+/// Decodes a chunk to cells.
 pub(crate) fn decode(
     objects: &dyn Objects,
     vlen: &Vlen,
@@ -86,7 +88,7 @@ pub(crate) fn decode(
     Ok(count * Cell::SIZE)
 }
 
-/// Makes a chunk of cells.
+/// Encodes cells to a chunk.
 pub(crate) fn encode(
     objects: &dyn Objects,
     heap: &Heap,
@@ -109,12 +111,12 @@ pub(crate) fn encode(
             dst.len()
         ));
     }
-    // The old values of this chunk are not needed any more.
+    // The old values of this chunk are no longer needed.
     heap.forget(used.numbers());
     Ok(())
 }
 
-/// What the tests of all forms need.
+/// Helpers for the tests of all forms.
 #[cfg(test)]
 pub(crate) mod testing {
     use crate::cell_buffers::Buffers;
@@ -166,8 +168,10 @@ pub(crate) mod testing {
         vlen.bound(&heap).encode(&cells, &mut chunk, &mut Scratch::default()).map(|()| chunk)
     }
 
-    /// Every byte changed, and every end: an error, or other values, which make the same chunk or
-    /// an equal one; never a panic.
+    /// Changes every byte, and cuts the chunk everywhere.
+    ///
+    /// Each change gives an error, or other values that encode to the same chunk or an equal one.
+    /// None panics.
     pub(crate) fn withstands_damage(vlen: &Vlen, chunk: &[u8], count: usize) {
         let mut chunk = chunk.to_vec();
         for at in 0..chunk.len() {

@@ -1,8 +1,8 @@
-//! `zarrs.optional`: elements that may be missing, as a mask and the values of those that are there.
+//! `zarrs.optional`: elements that may be missing, as a mask and the values that are present.
 //!
 //! * Specification: <https://codec.zarrs.dev/array_to_bytes/optional>, the element type
 //!   <https://github.com/zarr-developers/zarr-extensions/tree/main/data-types/optional>
-//! * v3 names: `zarrs.optional`, also `optional`; v2 has none
+//! * v3 names: `zarrs.optional`, also `optional`; not in v2
 //!
 //! ```
 //! # let json = r#"
@@ -21,10 +21,11 @@
 //! |---|---|
 //! | 8 | size of the encoded mask (little-endian) |
 //! | 8 | size of the encoded values (little-endian) |
-//! | | the mask: an array of bool with the shape of the chunk, true where there is a value, encoded by `mask_codecs` |
-//! | | the values that are there: an array on one axis, encoded by `data_codecs`. Nothing if there are none |
+//! | | the mask: bools in the chunk's shape, true for present values, encoded by `mask_codecs` |
+//! | | the present values, if there are any: an array with one axis, encoded by `data_codecs` |
 //!
-//! In memory an element is its value and a byte that is 1 ([`DataType::optional`]).
+//! In memory an element is its value and a byte that is 1 if it is present
+//! ([`DataType::optional`]).
 
 use crate::registry::{CODECS, Config, MOST_CODECS};
 use crate::walk::stage;
@@ -37,10 +38,10 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The name that is written.
+/// The name used when writing.
 pub(crate) const NAME: &str = "zarrs.optional";
 
-/// Work on elements of a size, compiled for each of the usual sizes: copies are then single moves.
+/// Compiles work on elements for each usual size, so that copies are single moves.
 macro_rules! by_size {
     ($of:expr, $size:ident => $work:expr) => {
         by_size!($of, $size => $work, 1 2 4 8 16)
@@ -53,7 +54,7 @@ macro_rules! by_size {
     };
 }
 
-/// Bytes of the two sizes at the front.
+/// Bytes of the two sizes at the start of a chunk.
 const HEADER: usize = 16;
 
 /// The `zarrs.optional` codec.
@@ -63,14 +64,14 @@ pub(crate) struct Optional {
     /// Elements of a chunk.
     count: usize,
     mask: List,
-    /// For chunks of which no element is missing. The codecs may depend on the number of values.
+    /// For chunks without missing elements. The codecs may depend on the number of values.
     values: List,
 }
 
 /// A list of codecs, made for one array.
 #[derive(Clone, Debug)]
 struct List {
-    /// As metadata has it, with every setting spelled out.
+    /// The list as in metadata, with every setting spelled out.
     json: Vec<Value>,
     chain: CodecChain,
 }
@@ -82,7 +83,7 @@ struct Fields {
     data_codecs: Vec<Value>,
 }
 
-/// One codec of a list: a name, or an object with it.
+/// One codec in metadata: a name, or an object with a name.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Named {
@@ -99,7 +100,7 @@ struct Object {
     _must_understand: bool,
 }
 
-/// Why a codec cannot stand in an array of elements that may be missing.
+/// The error for a codec that cannot encode an array of elements that may be missing.
 pub(crate) fn unfit(codec: &str) -> CodecError {
     let why = format!(
         "{codec:?} cannot encode elements that may be missing: it may stand in \"data_codecs\" of \"{NAME}\", for the \
@@ -109,15 +110,16 @@ pub(crate) fn unfit(codec: &str) -> CodecError {
 }
 
 impl Context<'_> {
-    /// [`Context::of_elements`] of elements that may be missing, whose values are of type `value`.
-    /// `None`: too large.
+    /// Like [`Context::of_elements`], for elements that may be missing with values of type `value`.
+    ///
+    /// Returns `None` if the elements would be too large.
     pub fn of_optional(value: DataType) -> Option<Self> {
         Some(Context { optional: Some(value), ..Context::of_elements(value.optional()?) })
     }
 }
 
 impl List {
-    /// `member`: the field of the configuration, for messages.
+    /// `member` is the field of the configuration, for messages.
     fn new(member: &str, list: &[Value], mut array: Context<'_>) -> Result<Self> {
         let invalid = |why: String| CodecError::config(NAME, format!("{member}: {why}"));
         let size = array.decoded_size().ok_or_else(|| invalid("the chunk is too large".into()))?;
@@ -172,7 +174,7 @@ impl List {
 }
 
 impl Optional {
-    /// From v3 metadata, for chunks of `array`.
+    /// Reads v3 metadata, for chunks of `array`.
     pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let fields: Fields = config.fields(NAME)?;
         let unfit = |why: String| CodecError::Unfit { why: format!("{NAME:?}: {why}") };
@@ -189,13 +191,13 @@ impl Optional {
         Ok(Optional { value, count, mask, values })
     }
 
-    /// The codecs of so many values.
+    /// The codecs for `count` values.
     fn list(data_codecs: &[Value], value: DataType, count: usize) -> Result<List> {
         let array = Context { shape: vec![count as u64].into(), ..Context::of_elements(value) };
         List::new("data_codecs", data_codecs, array)
     }
 
-    /// The codecs of so many values that are there.
+    /// The codec chain for `there` present values.
     fn chain(&self, there: usize) -> Result<Cow<'_, CodecChain>> {
         if there == self.count {
             return Ok(Cow::Borrowed(&self.values.chain));
@@ -203,7 +205,7 @@ impl Optional {
         Ok(Cow::Owned(Self::list(&self.values.json, self.value, there)?.chain))
     }
 
-    /// The encoded mask, and the encoded values.
+    /// Splits a chunk into the encoded mask and the encoded values.
     fn split<'a>(&self, src: &'a [u8]) -> Result<(&'a [u8], &'a [u8])> {
         let size = |at: usize| {
             let bytes = src.get(at..at + 8)?.try_into().ok()?;
@@ -221,7 +223,7 @@ impl Optional {
             );
             return Err(CodecError::corrupt(NAME, why));
         }
-        // It is no more than there is.
+        // Never falls back to the default: `mask` is at most `behind.len()`.
         Ok(behind.split_at_checked(usize::try_from(mask).unwrap_or(usize::MAX)).unwrap_or_default())
     }
 
@@ -292,12 +294,12 @@ impl Optional {
     }
 }
 
-/// 1 if an element is there.
+/// 1 if the element has a value, otherwise 0.
 fn is_there(element: &[u8]) -> u8 {
     u8::from(element.last().is_some_and(|valid| *valid != 0))
 }
 
-/// Appends the values that are there.
+/// Appends the values of elements that are not missing.
 #[inline(always)]
 fn gather(size: usize, src: &[u8], values: &mut Vec<u8>) {
     for element in src.chunks_exact(size + 1).filter(|element| is_there(element) != 0) {
@@ -305,7 +307,7 @@ fn gather(size: usize, src: &[u8], values: &mut Vec<u8>) {
     }
 }
 
-/// Puts elements together: those that `valid` tells of have the next of the values.
+/// Builds the elements: each element that `valid` marks gets the next value.
 #[inline(always)]
 fn merge(size: usize, valid: &[u8], values: &[u8], dst: &mut [u8]) {
     let mut values = values.chunks_exact(size);
@@ -326,7 +328,7 @@ impl Codec for Optional {
     }
 
     fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
-        // Out of the scratch while in use, so that the codecs can have the rest of it.
+        // Taken out of the scratch while in use, so that the codecs can use the rest of it.
         let mut buffers = std::mem::take(&mut scratch.optional);
         let done = self.decode_with(&mut buffers, src, dst, scratch);
         scratch.optional = buffers;
@@ -379,7 +381,7 @@ mod tests {
         json!([{"name": "bytes", "configuration": {"endian": "little"}}])
     }
 
-    /// Elements of `size` bytes; which are there, the bits of `valid` tell.
+    /// Elements of `size` bytes, present where `valid` says so.
     fn elements(size: usize, count: usize, valid: impl Fn(usize) -> bool) -> Vec<u8> {
         let values = noise(size * count, 7);
         let element = |(at, value): (usize, &[u8])| match valid(at) {
@@ -389,7 +391,7 @@ mod tests {
         values.chunks(size).enumerate().flat_map(element).collect()
     }
 
-    /// What zarrs 0.23.13 stores of `[[1, None, 3], [4, None, 6]]`, and of nothing but `None`.
+    /// zarrs 0.23.13's bytes for `[[1, None, 3], [4, None, 6]]`, and for nothing but `None`.
     #[test]
     fn bytes_of_zarrs() {
         let codec = made("<i4", &[2, 3], json!(["packbits"]), little()).unwrap();
@@ -426,7 +428,7 @@ mod tests {
         let plain = Context::of_elements("<i4".parse().unwrap());
         let fields = json!({"mask_codecs": ["packbits"], "data_codecs": ["packbits"]});
         assert!(CODECS.from_v3("optional", Some(&fields), &plain).is_err());
-        // Other codecs do not see that elements may be missing.
+        // Other codecs do not know that elements may be missing.
         for name in ["bytes", "packbits", "numcodecs.delta", "cast_value", "numcodecs.pcodec"] {
             let message = CODECS.from_v3(name, None, &array).unwrap_err().to_string();
             assert!(message.contains("it may stand in \"data_codecs\""), "{message}");
@@ -444,7 +446,7 @@ mod tests {
             decode(codec.as_ref(), &bytes, 27)
         };
         assert!(with(16, 1).is_ok());
-        // Sizes that overflow, another number of values than the mask tells, a mask of another size.
+        // Sizes that overflow, fewer or more values than in the mask, a mask of another size.
         for (at, byte) in [(0, 8), (7, 0xff), (8, 11), (15, 0xff), (16, 0), (17, 1)] {
             assert!(
                 matches!(with(at, byte), Err(CodecError::Corrupt { .. } | CodecError::Size { .. })),
@@ -462,13 +464,13 @@ mod tests {
         assert!(codec.encode(&[0; 26], &mut Vec::new(), &mut Scratch::default()).is_err());
     }
 
-    /// Bytes of bools other than 0 and 1 are true, as to zarrs.
+    /// Bools stored as bytes other than 0 and 1 are true, as in zarrs.
     #[test]
     fn masks_of_other_bytes() {
         let codec = made("|u1", &[2], json!(["bytes"]), json!(["bytes"])).unwrap();
         let stored = [2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 7, 42];
         assert_eq!(decode(codec.as_ref(), &stored, 4).unwrap(), [0, 0, 42, 1]);
-        // A missing element has no value, whatever is in memory.
+        // A missing element has no value, whatever its bytes in memory.
         assert_eq!(encode(codec.as_ref(), &[99, 0, 42, 1])[16..], [0, 1, 42]);
     }
 

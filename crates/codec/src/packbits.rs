@@ -1,7 +1,7 @@
-//! `packbits`: elements in as few bits as they have, or in some of their bits.
+//! `packbits`: elements in only the bits that their type has, or in some of these bits.
 //!
 //! * Specification: <https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/packbits>
-//! * v3 name: `packbits`; v2 has none (`packbits` there is [another codec](crate::packbools))
+//! * v3 name: `packbits`; not in v2 (`packbits` there is [another codec](crate::packbools))
 //!
 //! ```
 //! # let json = r#"
@@ -14,8 +14,8 @@
 //! # assert_eq!(codec.to_v3(), Some(metadata));
 //! ```
 //!
-//! The first element has the lowest bits of the first byte, as zarrs writes it. (The codec of
-//! numcodecs begins with the highest.)
+//! As in zarrs, the first element has the lowest bits of the first byte. (numcodecs' codec starts
+//! with the highest bits.)
 
 #![expect(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
 
@@ -34,11 +34,11 @@ use serde_json::{Map, Value, json};
 pub(crate) struct PackBits {
     fields: Fields,
     dtype: DataType,
-    /// Numbers of a chunk: its elements; of complex ones two each.
+    /// Numbers in a chunk: one for each element, two for each complex element.
     count: usize,
-    /// The lowest bit of a number that is stored.
+    /// The lowest bit of each number that is stored.
     first: u32,
-    /// How many bits of a number are stored.
+    /// How many bits of each number are stored.
     bits: u32,
 }
 
@@ -51,7 +51,7 @@ struct Fields {
     last_bit: Option<u32>,
 }
 
-/// Where the number of bits is that mean nothing. Earlier drafts had other names.
+/// The place of the number of padding bits. Earlier drafts had other names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Padding {
@@ -63,7 +63,7 @@ enum Padding {
     LastByte,
 }
 
-/// The bits of one number; `None`: there is no such thing.
+/// The bits of one number, or `None` if the type cannot be packed.
 fn width(dtype: DataType) -> Option<u32> {
     let bytes = u32::try_from(dtype.number_size()).ok()?;
     match dtype.kind() {
@@ -71,7 +71,7 @@ fn width(dtype: DataType) -> Option<u32> {
         Kind::Int | Kind::UInt | Kind::Float | Kind::Complex => Some(8 * bytes),
         Kind::Small(number) => match number.bits {
             SmallBits::Int(bits) | SmallBits::UInt(bits) => Some(bits),
-            // Types of one byte without a name for their width: float4 and float6.
+            // Float types of one byte whose name gives no width: float4 and float6.
             SmallBits::Float(exponent, mantissa, ..) if bytes == 1 => Some((exponent + mantissa + 1).min(8)),
             SmallBits::Float(..) => Some(8 * bytes),
         },
@@ -80,7 +80,7 @@ fn width(dtype: DataType) -> Option<u32> {
 }
 
 impl PackBits {
-    /// From v3 metadata, for chunks of `array`.
+    /// Reads v3 metadata, for chunks of `array`.
     pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let fields: Fields = config.fields("packbits")?;
         let dtype = array.dtype;
@@ -97,14 +97,14 @@ impl PackBits {
         Ok(PackBits { fields, dtype, count, first, bits: last - first + 1 })
     }
 
-    /// Bytes of the bits of a chunk, and how many bits of the last one mean nothing.
+    /// The packed size of a chunk in bytes, and the number of padding bits in the last byte.
     fn packed(&self) -> (usize, u8) {
         let bits = self.count as u128 * u128::from(self.bits);
         let bytes = usize::try_from(bits.div_ceil(8)).unwrap_or(usize::MAX);
         (bytes, low8(bits.div_ceil(8) as u64 * 8 - bits as u64))
     }
 
-    /// Whether the number is negative if its highest bit is set.
+    /// Returns `true` if the highest bit of the number is a sign.
     fn is_signed(&self) -> bool {
         match self.dtype.kind() {
             Kind::Int => true,
@@ -120,7 +120,7 @@ impl PackBits {
         }
     }
 
-    /// The bits without the byte that counts those of no meaning.
+    /// The packed bits, without the byte that holds the number of padding bits.
     fn payload<'a>(&self, src: &'a [u8]) -> Result<&'a [u8]> {
         let (size, padding) = self.packed();
         let (found, payload) = match (self.fields.padding_encoding, src) {
@@ -144,7 +144,7 @@ impl PackBits {
     }
 }
 
-/// Eight bools, the first in the lowest byte, as bits, the first in the lowest bit.
+/// Packs eight bools, the first in the lowest byte, into bits, the first in the lowest bit.
 fn pack(bools: [u8; 8]) -> u8 {
     let bytes = u64::from_le_bytes(bools);
     let low = (bytes & 0x7f7f_7f7f_7f7f_7f7f) + 0x7f7f_7f7f_7f7f_7f7f;
@@ -182,7 +182,7 @@ impl Codec for PackBits {
                 waiting |= u128::from(bytes.next().copied().unwrap_or(0)) << filled;
                 filled += 8;
             }
-            // Shifted to the top and back, the highest bit is that of the sign.
+            // Shifting to the top and back copies the sign bit down.
             let top = (waiting as u64) << (64 - self.bits);
             let value = if signed {
                 (top.cast_signed() >> (64 - self.bits)).cast_unsigned()
@@ -280,7 +280,7 @@ mod tests {
         PackBits::new(Config::V3(Some(&configuration)), &array)
     }
 
-    /// What zarrs stores.
+    /// Stored by zarrs.
     #[test]
     fn known_bytes() {
         let bools = [1, 0, 0, 0, 0, 0, 0, 0, 1, 1];

@@ -13,7 +13,7 @@
 //! # assert_eq!(CODECS.from_v2(&metadata, &array).unwrap().codec().to_v2(), Some(metadata));
 //! ```
 //!
-//! The first byte says how many bits of the last one mean nothing. The first bool of a byte is its
+//! The first byte is the number of padding bits in the last byte. The first bool of a byte is its
 //! highest bit.
 
 use crate::low::low8;
@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 pub(crate) struct PackBools;
 
 impl PackBools {
-    /// From metadata, for bools only.
+    /// Reads metadata; for bools only.
     pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let NoFields {} = config.fields("packbits")?;
         match array.dtype.kind() {
@@ -42,13 +42,13 @@ impl PackBools {
     }
 }
 
-/// Eight bools, the first in the lowest byte, as bits, the first in the highest bit.
+/// Packs eight bools, the first in the lowest byte, into bits, the first in the highest bit.
 fn pack(bools: [u8; 8]) -> u8 {
     let bytes = u64::from_le_bytes(bools);
-    // 1 where a byte is not 0.
+    // 1 for each byte that is not 0.
     let low = (bytes & 0x7f7f_7f7f_7f7f_7f7f) + 0x7f7f_7f7f_7f7f_7f7f;
     let ones = ((low | bytes) >> 7) & 0x0101_0101_0101_0101;
-    // Byte i goes to bit 63 - i; no two of the sums of shifts meet.
+    // Byte i moves to bit 63 - i. The shifted sums do not overlap.
     low8(ones.wrapping_mul(0x8040_2010_0804_0201) >> 56)
 }
 
@@ -69,13 +69,13 @@ fn pack_each(bools: &[[u8; 8]], packed: &mut [u8]) {
     }
 }
 
-/// As [`pack_each`], 32 bools at a time.
+/// Like [`pack_each`], 32 bools at a time.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn pack_all_avx2(bools: &[[u8; 8]], packed: &mut [u8]) {
     use std::arch::x86_64::{__m256i, _mm256_cmpeq_epi8, _mm256_movemask_epi8, _mm256_shuffle_epi8};
     let zero: __m256i = bytemuck::cast([0u8; 32]);
-    // The highest bit comes from the last of eight bytes: they change places.
+    // `movemask` puts the last of eight bytes into the highest bit, so reverse them first.
     let turned: __m256i = bytemuck::cast([TURN, TURN + EIGHT, TURN, TURN + EIGHT]);
     let (fours, rest) = bools.as_chunks::<4>();
     let (to, last) = packed.split_at_mut(packed.len().min(4 * fours.len()));
@@ -87,11 +87,11 @@ fn pack_all_avx2(bools: &[[u8; 8]], packed: &mut [u8]) {
     pack_each(rest, last);
 }
 
-/// The numbers of eight bytes, the last one first.
+/// The numbers of eight bytes, in reverse.
 #[cfg(target_arch = "x86_64")]
 const TURN: u64 = 0x0001_0203_0405_0607;
 
-/// What makes of them those of the next eight.
+/// Added to [`TURN`], gives the next eight bytes.
 #[cfg(target_arch = "x86_64")]
 const EIGHT: u64 = 0x0808_0808_0808_0808;
 
@@ -112,7 +112,7 @@ fn unpack_each(packed: &[u8], bools: &mut [[u8; 8]]) {
     }
 }
 
-/// As [`unpack_each`], 32 bools at a time.
+/// Like [`unpack_each`], 32 bools at a time.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn unpack_all_avx2(packed: &[u8], bools: &mut [[u8; 8]]) {
@@ -120,7 +120,7 @@ fn unpack_all_avx2(packed: &[u8], bools: &mut [[u8; 8]]) {
         __m256i, _mm256_and_si256, _mm256_cmpeq_epi8, _mm256_set1_epi8, _mm256_set1_epi32,
         _mm256_shuffle_epi8,
     };
-    // Each byte eight times; of those each keeps another bit.
+    // Copies each byte eight times; each copy keeps a different bit.
     let ones = 0x0101_0101_0101_0101u64;
     let spread: __m256i = bytemuck::cast([0, ones, 2 * ones, 3 * ones]);
     let bits: __m256i = bytemuck::cast([0x0102_0408_1020_4080u64; 4]);
@@ -137,7 +137,7 @@ fn unpack_all_avx2(packed: &[u8], bools: &mut [[u8; 8]]) {
 
 /// The inverse of [`pack`].
 fn unpack(bits: u8) -> [u8; 8] {
-    // Each byte keeps the bit that it is made of; then 1 where a byte is not 0.
+    // Each byte keeps its own bit; then each nonzero byte becomes 1.
     let bytes = (u64::from(bits) * 0x0101_0101_0101_0101) & 0x0102_0408_1020_4080;
     (((bytes + 0x7f7f_7f7f_7f7f_7f7f) >> 7) & 0x0101_0101_0101_0101).to_le_bytes()
 }

@@ -9,8 +9,8 @@
 //!  "delta_encoding_order": null, "equal_pages_up_to": 262144}
 //! ```
 //!
-//! Integers and floats of 2, 4 and 8 bytes; dates are their counts. The settings matter to encoders
-//! only: a chunk says itself how it was made.
+//! Encodes integers and floats of 2, 4 and 8 bytes, and dates as their counts. Only encoders need
+//! the settings: a chunk records how it was made.
 
 use crate::registry::Config;
 use crate::{
@@ -25,7 +25,7 @@ use pco::{ChunkConfig, DeltaSpec, ModeSpec, PagingSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Bytes that a page takes, however few numbers are in it. Generous: pages of one number take 40.
+/// Overhead of a page, however few its numbers. Generous: a page of one number takes 40 bytes.
 const PAGE: usize = 256;
 
 /// The `pcodec` codec.
@@ -83,7 +83,7 @@ impl Default for Fields {
     }
 }
 
-/// Calls a generic function with the number of the type of elements.
+/// Calls a generic function with the number type of the elements.
 macro_rules! with_number {
     ($dtype:expr, $function:ident($($argument:expr),*)) => {
         match ($dtype.kind(), $dtype.size()) {
@@ -101,7 +101,7 @@ macro_rules! with_number {
 }
 
 impl Pcodec {
-    /// From metadata of Zarr, for the elements of `array`.
+    /// Reads Zarr metadata, for the elements of `array`.
     pub(crate) fn new(json: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let fields: Fields = json.fields("pcodec")?;
         let dtype = array.dtype;
@@ -196,8 +196,8 @@ fn encode<T: Number + Pod>(src: &[u8], config: &ChunkConfig) -> Result<Vec<u8>> 
         let why = format!("{} bytes are no whole number of elements", src.len());
         return Err(CodecError::encode("pcodec", why));
     }
-    // The library ends the process where it finds no memory: it needs the numbers split in two, and the
-    // result.
+    // The library aborts the process if it runs out of memory: it needs the numbers, split in two,
+    // and the result.
     if !room::for_copies(src.len(), 3) {
         return Err(CodecError::memory("pcodec", src.len()));
     }

@@ -1,8 +1,9 @@
-//! `json2` and `msgpack2` of numcodecs for elements of one size: numbers and text as JSON or
-//! MessagePack. (Objects: [`crate::vlen`].)
+//! `json2` and `msgpack2` of numcodecs for elements of one size: numbers and text.
 //!
-//! numcodecs takes any array; only of objects does it have to. The chunk is that of objects, with
-//! another element type behind the elements.
+//! They are stored as JSON or MessagePack. For objects see [`crate::vlen`].
+//!
+//! numcodecs encodes any array this way, but only arrays of objects need it. The chunk looks like a
+//! chunk of objects, with another element type after the elements.
 //!
 //! ```
 //! # let json = r#"
@@ -27,10 +28,10 @@ use crate::{
 use serde_json::Value;
 use std::sync::Arc;
 
-/// More bytes than text of an element takes for each of its own, with its white space.
+/// More text bytes, with white space, than one byte of an element can need.
 const MOST_PER_BYTE: usize = 256;
 
-/// The codec of elements of one size.
+/// The codec for elements of one size.
 #[derive(Clone, Debug)]
 pub(crate) struct PlainObjects {
     objects: Arc<dyn Objects>,
@@ -39,7 +40,7 @@ pub(crate) struct PlainObjects {
 }
 
 impl PlainObjects {
-    /// From the metadata of Zarr v2.
+    /// Reads Zarr v2 metadata.
     pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let Config::V2(object) = config else {
             return Err(CodecError::config(json2::NAME, "Zarr v3 has no such codec"));
@@ -50,7 +51,7 @@ impl PlainObjects {
         if !matches!(dtype.kind(), Kind::Bool | Kind::Int | Kind::UInt | Kind::Float | Kind::Text) {
             return Err(unfit(format!("expected objects, bool, integers, floats or text, found {dtype}")));
         }
-        // The text has the last axis as the fastest, whatever the order of the array.
+        // In the text the last axis is the fastest, whatever the order of the array.
         if array.fortran && array.shape.iter().filter(|len| **len != 1).count() > 1 {
             return Err(unfit(format!("of elements of {dtype} it is read in \"order\": \"C\" only")));
         }
@@ -69,7 +70,7 @@ impl PlainObjects {
         Ok(PlainObjects { objects, spelling, dtype })
     }
 
-    /// The element of a value.
+    /// Writes a value as an element.
     fn put(&self, value: Scalar, to: &mut [u8]) -> Result<(), String> {
         let bytes = |number: i128| number.to_le_bytes();
         let size = to.len();
@@ -101,7 +102,7 @@ impl PlainObjects {
         Ok(())
     }
 
-    /// NumPy rounds what a smaller type cannot hold.
+    /// Rounds like NumPy if the float type is smaller.
     #[expect(clippy::cast_possible_truncation, reason = "as NumPy does")]
     fn put_float(&self, number: f64, to: &mut [u8]) {
         match to.len() {
@@ -111,7 +112,7 @@ impl PlainObjects {
         }
     }
 
-    /// The value of an element.
+    /// Reads the value of an element.
     fn take(&self, element: &[u8]) -> Result<Scalar, String> {
         let mut own = [0; 8];
         if self.dtype.kind() == Kind::Text {
@@ -145,7 +146,7 @@ impl PlainObjects {
         }
     }
 
-    /// Between little-endian and the order of the array.
+    /// Swaps between little-endian and the array's byte order.
     fn swap(&self, element: &mut [u8]) {
         if self.dtype.order() == ByteOrder::Big {
             let size = if self.dtype.kind() == Kind::Text { 4 } else { element.len() };

@@ -1,9 +1,10 @@
-//! Sums of all integers up to each one, many at a time: what one addition after the other computes,
-//! at the speed of an addition.
+//! Prefix sums of integers, many at a time.
 //!
-//! A vector is added to itself, moved by one element, by two, by four …: then each element is the
-//! sum of those up to it. What came before the vector is added to all of it. Only that last
-//! addition waits for the vector before.
+//! The result equals one addition after another, at the speed of single additions.
+//!
+//! A vector is added to itself, shifted by one element, by two, by four, and so on. Then each
+//! element is the sum of all elements up to it. The sum of all earlier vectors is added last. Only
+//! this last addition waits for the vector before.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
@@ -12,9 +13,10 @@ use std::arch::x86_64::*;
 #[cfg(target_arch = "x86_64")]
 const VECTOR: usize = 32;
 
-/// Writes the sums of integers of `SIZE` bytes, in the machine's order, of whole vectors from the
-/// start on; they wrap. Returns how many bytes of `dst` are written: a multiple of `SIZE`, perhaps
-/// none.
+/// Writes the prefix sums of integers of `SIZE` bytes, in the machine's byte order.
+///
+/// Processes whole vectors from the start; sums wrap. Returns how many bytes of `dst` are written:
+/// a multiple of `SIZE`, possibly 0.
 pub(crate) fn prefix_sums<const SIZE: usize>(src: &[u8], dst: &mut [u8]) -> usize {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
@@ -41,7 +43,7 @@ fn add<const SIZE: usize>(a: __m256i, b: __m256i) -> __m256i {
 #[target_feature(enable = "avx2")]
 fn avx2<const SIZE: usize>(src: &[u8], dst: &mut [u8]) -> usize {
     const { assert!(matches!(SIZE, 1 | 2 | 4 | 8), "integers that the processor adds") };
-    // In each half of a vector, its last element everywhere.
+    // Copies the last element of each half of a vector to all places of the half.
     let size: u8 = match SIZE {
         1 => 1,
         2 => 2,
@@ -60,7 +62,7 @@ fn avx2<const SIZE: usize>(src: &[u8], dst: &mut [u8]) -> usize {
     for (src, dst) in src.iter().zip(dst) {
         // SAFETY: an array of 32 bytes is read.
         let mut sums = unsafe { _mm256_loadu_si256(src.as_ptr().cast()) };
-        // The two halves move by themselves.
+        // The shift works on each half separately.
         if SIZE <= 1 {
             sums = add::<SIZE>(sums, _mm256_slli_si256::<1>(sums));
         }
@@ -71,7 +73,7 @@ fn avx2<const SIZE: usize>(src: &[u8], dst: &mut [u8]) -> usize {
             sums = add::<SIZE>(sums, _mm256_slli_si256::<4>(sums));
         }
         sums = add::<SIZE>(sums, _mm256_slli_si256::<8>(sums));
-        // The first half's last sum goes to all of the second half.
+        // Adds the first half's last sum to all of the second half.
         let half = _mm256_permute2x128_si256::<0x08>(sums, sums);
         sums = add::<SIZE>(sums, _mm256_shuffle_epi8(half, last));
         let second = _mm256_permute2x128_si256::<0x11>(sums, sums);

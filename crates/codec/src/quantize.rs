@@ -37,12 +37,12 @@ struct Fields {
     astype: Option<String>,
 }
 
-/// Powers of ten beyond are no floats of 64 bits.
+/// Larger powers of ten are not 64-bit floats.
 const MOST_DIGITS: i16 = 300;
 
 impl Quantize {
-    /// From metadata. Without `dtype`, elements are the array's; without `astype`, so is what is
-    /// stored.
+    /// Reads metadata. Without `dtype`, elements have the array's type; without `astype`, stored
+    /// elements have the elements' type.
     pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let Fields { digits, dtype: from, astype } = config.fields("quantize")?;
         if digits.abs() > MOST_DIGITS {
@@ -62,7 +62,7 @@ impl Quantize {
         Ok(Quantize { digits, elements })
     }
 
-    /// The power of two of which elements become multiples, computed as numcodecs does.
+    /// Elements become multiples of this power of two, computed as in numcodecs.
     fn scale(&self) -> f64 {
         let exponent = 10f64.powf(-f64::from(self.digits)).log10();
         let exponent = if exponent < 0.0 { exponent.floor() } else { exponent.ceil() };
@@ -83,7 +83,7 @@ impl Codec for Quantize {
         self.elements.decoded == self.elements.encoded
     }
 
-    /// Without `astype`, what is stored are elements already.
+    /// Without `astype`, the stored bytes are the elements.
     fn unframe<'a>(&self, src: &'a [u8], _: bool) -> Option<Result<&'a [u8]>> {
         self.only_rounds().then_some(Ok(src))
     }
@@ -98,7 +98,8 @@ impl Codec for Quantize {
                         format!("elements of {} cannot hold {} digits", self.elements.decoded, self.digits);
                     return Err(CodecError::encode("quantize", why));
                 }
-                // A power of two, and so is its inverse: the product is the quotient, and faster.
+                // The scale is a power of two, and so is its inverse. Multiplying by the inverse is
+                // exact and faster.
                 let inverse = $type::near(1.0).over(scale);
                 let change = |value: $type| scale.times(value).whole().times(inverse);
                 self.elements.encode("quantize", src, dst, within, |block| map(block, change))

@@ -1,9 +1,9 @@
-//! Codecs that users bring: found by name after those of this crate.
+//! Codecs from users. They are found by name after this crate's codecs.
 //!
-//! A program in Rust adds a codec with [`register`]. A front end for another language, whose codecs
-//! are not known before a name is looked for, sets a [`Finder`].
+//! A Rust program adds a codec with [`register`]. A front end for another language, whose codecs
+//! are only known when a name is looked up, sets a [`Finder`].
 //!
-//! There are no locks here, so a forked child meets none. What is registered stays for ever, in a
+//! There are no locks here, so a forked child meets none. Registered codecs stay for ever, in a
 //! list that only grows at its front.
 
 use crate::registry::{CODECS, Config, Registration};
@@ -11,12 +11,12 @@ use crate::{AnyCodec, CodecError, Context, Result};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// Names that no codec may have: the engine means something else by them, or nobody may read them.
+/// Reserved names: the engine uses them for something else, or nobody may read them.
 const RESERVED: [&str; 6] = [
     "sharding_indexed",
     "pickle",
     "numcodecs.pickle",
-    // Codecs of numcodecs that make bytes of Python objects, which Zarr v3 has not.
+    // numcodecs' codecs that make bytes of Python objects, which Zarr v3 does not have.
     "json2",
     "msgpack2",
     "numcodecs.sharding_indexed",
@@ -31,11 +31,10 @@ struct Node {
 /// The front of the list of registered codecs.
 static FIRST: AtomicPtr<Node> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Adds a codec that arrays may name in their metadata. Arrays that are opened or created from now
-/// on find it.
+/// Adds a codec that arrays may name in their metadata.
 ///
-/// Fails with [`CodecError::Taken`] if another codec has one of its names: one of this crate's,
-/// which cannot be replaced, or one that was registered before.
+/// Arrays that are opened or created from now on can use it. Fails with [`CodecError::Taken`] if a
+/// name is taken, by a codec of this crate, which cannot be replaced, or by one registered before.
 ///
 /// ```
 /// use hyperslab_codec::registry::{CODECS, Make, Registration, register};
@@ -109,7 +108,7 @@ pub fn register(codec: Registration) -> Result<()> {
     }
 }
 
-/// The names of a codec, each with whether it is one of Zarr v2.
+/// The names of a codec, each with `true` if it is a Zarr v2 name.
 fn names(codec: &Registration) -> impl Iterator<Item = (bool, &'static str)> + use<> {
     codec.v2.map(|id| (true, id)).into_iter().chain(codec.v3.iter().map(|name| (false, *name)))
 }
@@ -118,7 +117,7 @@ fn is_taken(name: (bool, &'static str), first: Option<&'static Node>) -> bool {
     is_reserved(name.1, name.0) || list(first).any(|other| names(other).any(|taken| taken == name))
 }
 
-/// Whether a name belongs to a codec of this crate, or to nobody.
+/// `true` if the name belongs to a codec of this crate, or is reserved.
 pub fn is_reserved(name: &str, v2: bool) -> bool {
     let named = |line: &Registration| if v2 { line.v2 == Some(name) } else { line.v3.contains(&name) };
     RESERVED.contains(&name) || CODECS.0.iter().any(named)
@@ -128,18 +127,19 @@ fn list(first: Option<&'static Node>) -> impl Iterator<Item = &'static Registrat
     std::iter::successors(first, |node| node.next).map(|node| &node.codec)
 }
 
-/// The registered codecs, the last one first.
+/// The registered codecs, newest first.
 pub(crate) fn all() -> impl Iterator<Item = &'static Registration> {
     // SAFETY: as in `register`.
     list(unsafe { FIRST.load(Ordering::Acquire).as_ref() })
 }
 
-/// Looks for codecs that are not known before they are asked for.
+/// Looks up codecs that are not known in advance.
 #[derive(Clone, Copy, Debug)]
 pub struct Finder {
-    /// The codec of a name and configuration, which is to encode the array; `None`: there is none.
+    /// Makes the codec of this name and configuration for the array. Returns `None` if there is no
+    /// such codec.
     pub find: fn(&str, Config<'_>, &Context<'_>) -> Option<Result<AnyCodec>>,
-    /// Whether the codec of a Zarr v3 name is one from array to bytes.
+    /// Returns `true` if the codec with this Zarr v3 name is an array-to-bytes codec.
     pub makes_bytes: fn(&str) -> bool,
 }
 
@@ -148,19 +148,22 @@ static FINDER: OnceLock<Finder> = OnceLock::new();
 /// How many codecs the finder has made.
 static FOUND: AtomicU64 = AtomicU64::new(0);
 
-/// Sets what looks for codecs that are neither in [`CODECS`] nor registered. Only the first call
-/// has an effect. Call it before there are threads.
+/// Sets the finder of codecs that are neither in [`CODECS`] nor registered.
+///
+/// Only the first call has an effect. Call it before starting threads.
 pub fn set_finder(finder: Finder) {
     let _ = FINDER.set(finder);
 }
 
-/// How many codecs the finder has made so far. What is made of metadata meanwhile is not to be kept
-/// where it outlives its array: the name may mean another codec later.
+/// How many codecs the finder has made so far.
+///
+/// If the count changes while metadata is parsed, do not keep the result longer than its array: the
+/// name may mean another codec later.
 pub fn found() -> u64 {
     FOUND.load(Ordering::Acquire)
 }
 
-/// Asks the finder, unless nobody may have the name.
+/// Asks the finder, unless the name is reserved.
 pub(crate) fn find(name: &str, config: Config<'_>, array: &Context<'_>) -> Option<Result<AnyCodec>> {
     let finder = FINDER.get().filter(|_| !RESERVED.contains(&name))?;
     let found = (finder.find)(name, config, array)?;
@@ -168,7 +171,7 @@ pub(crate) fn find(name: &str, config: Config<'_>, array: &Context<'_>) -> Optio
     Some(found)
 }
 
-/// Whether the finder's codec of a Zarr v3 name is one from array to bytes.
+/// Returns `true` if the finder's codec with this Zarr v3 name is an array-to-bytes codec.
 pub(crate) fn finds_bytes(name: &str) -> bool {
     FINDER.get().is_some_and(|finder| !RESERVED.contains(&name) && (finder.makes_bytes)(name))
 }

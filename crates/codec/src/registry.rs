@@ -1,7 +1,7 @@
-//! Codecs by the names that metadata gives them.
+//! Codecs by their names in metadata.
 //!
-//! To add a codec: a file with its type, and a line in [`CODECS`]. Programs add codecs of their own
-//! with [`register`].
+//! To add a codec, write a file with its type, and a line in [`CODECS`]. Programs add their own
+//! codecs with [`register`].
 
 use crate::as_type::AsType;
 use crate::base64::Base64;
@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 pub use crate::registered::{Finder, found, is_reserved, register, set_finder};
 
-/// What metadata says about one codec.
+/// The metadata of one codec.
 #[derive(Clone, Copy, Debug)]
 pub enum Config<'a> {
     /// The `configuration` of Zarr v3.
@@ -48,8 +48,10 @@ pub enum Config<'a> {
 }
 
 impl Config<'_> {
-    /// The fields other than a v2 `id`, which must be `name`. An absent configuration is an empty
-    /// one, so that each codec says what it misses.
+    /// The fields without a v2 `id`, which must be `name`.
+    ///
+    /// A missing configuration counts as an empty one, so that each codec reports its missing
+    /// fields.
     pub fn fields<T: DeserializeOwned>(self, name: &str) -> Result<T> {
         match self {
             Config::V3(metadata) => configuration(name, metadata),
@@ -57,7 +59,7 @@ impl Config<'_> {
         }
     }
 
-    /// A codec of the constructor for either format.
+    /// Makes a codec with the constructor for the metadata's format.
     pub fn either<C: Codec + 'static>(
         self,
         from_v3: impl FnOnce(Option<&Value>) -> Result<C>,
@@ -70,10 +72,10 @@ impl Config<'_> {
     }
 }
 
-/// Makes a codec of one kind from what metadata says, for the array that it is to encode.
+/// Makes a codec of one kind from metadata, for the array that it will encode.
 pub type Constructor<C> = fn(Config<'_>, &Context<'_>) -> Result<Arc<C>>;
 
-/// How a codec is made. This also says of which kind it is.
+/// A codec's constructor, which also gives its kind.
 #[derive(Clone, Copy, Debug)]
 pub enum Make {
     /// Array to array.
@@ -87,12 +89,12 @@ pub enum Make {
 /// A line of a [`Table`]: one codec.
 #[derive(Clone, Copy, Debug)]
 pub struct Registration {
-    /// Its id in Zarr v2, if it has one.
+    /// The id in Zarr v2, if the codec has one.
     pub v2: Option<&'static str>,
-    /// Its names in Zarr v3. `numcodecs.*` are zarr-python's names for codecs that are configured
-    /// as in v2.
+    /// The names in Zarr v3. `numcodecs.*` are zarr-python's names for codecs with the
+    /// configuration of v2.
     pub v3: &'static [&'static str],
-    /// Its kind, and how it is made.
+    /// The kind of codec, and its constructor.
     pub make: Make,
 }
 
@@ -104,8 +106,8 @@ const fn line(v2: Option<&'static str>, v3: &'static [&'static str], make: Make)
     Registration { v2, v3, make }
 }
 
-/// The codecs of Zarr. `sharding_indexed` is none of them: to the engine it is a level of where
-/// chunks lie.
+/// The codecs of Zarr. `sharding_indexed` is not among them: for the engine it is a level of chunk
+/// locations.
 #[rustfmt::skip]
 pub const CODECS: Table = Table(&[
     line(None,               &["bytes"],                      Make::ArrayToBytes(|json, array| Ok(Arc::new(BytesCodec::new(json, array)?)))),
@@ -148,7 +150,7 @@ pub const CODECS: Table = Table(&[
     line(Some("msgpack2"),   &[],                             Make::ArrayToBytes(objects)),
 ]);
 
-/// A codec of objects, or of numbers and text in the same form.
+/// A codec for objects, or for numbers and text in the same form.
 fn objects(json: Config<'_>, array: &Context<'_>) -> Result<Arc<dyn ArrayToBytes>> {
     Ok(match array.vlen {
         Some(_) => Arc::new(Vlen::of_objects(json, array)?),
@@ -156,8 +158,10 @@ fn objects(json: Config<'_>, array: &Context<'_>) -> Result<Arc<dyn ArrayToBytes
     })
 }
 
-/// Names that implementations once wrote into Zarr v3 metadata, and those of today for the same
-/// codecs: the first version of the specification's, and zarrs' before its codecs were registered.
+/// Names that implementations once wrote into Zarr v3 metadata, and today's names.
+///
+/// They come from the specification's first version, and from zarrs before its codecs were
+/// registered.
 #[rustfmt::skip]
 const OLD_NAMES: [(&str, &str); 11] = [
     ("endian",                                            "bytes"),
@@ -173,16 +177,16 @@ const OLD_NAMES: [(&str, &str); 11] = [
     ("https://codec.zarrs.dev/array_to_bytes/optional",   "zarrs.optional"),
 ];
 
-/// The Zarr v3 name of today of a codec.
+/// Today's Zarr v3 name of a codec.
 fn current_name(name: &str) -> &str {
     OLD_NAMES.iter().find(|(old, _)| *old == name).map_or(name, |(_, current)| current)
 }
 
-/// The most codecs that one list may have. Arrays have up to five; each is a pass over every chunk,
-/// so thousands of them only cost time.
+/// The most codecs in one list. Arrays have up to five. Each is a pass over every chunk, so
+/// thousands of them would only cost time.
 pub const MOST_CODECS: usize = 64;
 
-/// Whether the codec of a Zarr v3 name is one from array to bytes.
+/// `true` if the codec with this Zarr v3 name is an array-to-bytes codec.
 pub fn makes_bytes(name: &str) -> bool {
     let name = current_name(name);
     match CODECS.0.iter().chain(registered::all()).find(|line| line.v3.contains(&name)) {
@@ -191,8 +195,9 @@ pub fn makes_bytes(name: &str) -> bool {
     }
 }
 
-/// Tells if the codec of a Zarr v3 name goes from array to array. `None`: only a finder knows the
-/// codec.
+/// Tells whether the codec with this Zarr v3 name is an array-to-array codec.
+///
+/// Returns `None` if only a finder knows the codec.
 pub fn is_filter(name: &str) -> Option<bool> {
     let name = current_name(name);
     let line = CODECS.0.iter().chain(registered::all()).find(|line| line.v3.contains(&name))?;
@@ -200,7 +205,7 @@ pub fn is_filter(name: &str) -> Option<bool> {
 }
 
 impl Table {
-    /// The names of Zarr v3: first those of its own, then zarr-python's for numcodecs' codecs.
+    /// The names of Zarr v3: first its own names, then zarr-python's for numcodecs' codecs.
     pub fn v3_names(&self) -> Vec<&'static str> {
         let mut names: Vec<&str> = self.0.iter().flat_map(|line| line.v3).copied().collect();
         names.sort_by_key(|name| name.starts_with("numcodecs."));
@@ -212,8 +217,9 @@ impl Table {
         self.0.iter().filter_map(|line| line.v2).collect()
     }
 
-    /// The codec of a Zarr v3 name and configuration, which is to encode `array`: of this table, else
-    /// one that a user brought.
+    /// The codec with this Zarr v3 name and configuration, made to encode `array`.
+    ///
+    /// It comes from this table, or else from a user.
     pub fn from_v3(
         &self,
         name: &str,
@@ -241,8 +247,9 @@ impl Table {
         }
     }
 
-    /// The codec of a Zarr v2 (numcodecs) object, `{"id": …, …}`, which is to encode `array`: of this
-    /// table, else one that a user brought.
+    /// The codec of a Zarr v2 (numcodecs) object, `{"id": …, …}`, made to encode `array`.
+    ///
+    /// It comes from this table, or else from a user.
     pub fn from_v2(&self, config: &Value, array: &Context<'_>) -> Result<AnyCodec> {
         let Some(id) = config.get("id").and_then(Value::as_str) else {
             let why = format!("expected an object with a string \"id\", found {}", shown(config));
@@ -270,7 +277,7 @@ impl Registration {
 pub const NO_PICKLE: &str = "reading a pickle runs code that is in it. If you trust the source, read the array \
                              with zarr-python and write it again with another codec";
 
-/// `names`: those of a line.
+/// `names` returns the names of one line.
 fn unknown(
     name: &str,
     mut supported: Vec<&'static str>,
@@ -285,8 +292,8 @@ fn unknown(
     CodecError::Unknown { name: name.into(), supported }
 }
 
-/// The v2 object of a `numcodecs.*` codec: its configuration, and the id if that is not there
-/// (zarr-python takes both).
+/// The v2 object of a `numcodecs.*` codec: its configuration, plus the id if it is absent.
+/// zarr-python accepts both forms.
 fn with_id(name: &str, id: &str, configuration: Option<&Value>) -> Result<Value> {
     let mut object = match configuration {
         None => Map::new(),
@@ -332,8 +339,8 @@ fn fields<T: DeserializeOwned>(name: &str, object: Value) -> Result<T> {
     if !object.is_object() {
         return Err(not_an_object(name, &object));
     }
-    // serde's message names unknown and missing fields, but not the field of a wrong type: the text
-    // does.
+    // serde's message names unknown and missing fields, but not a field of the wrong type. The text
+    // shows that field.
     let text = shown(&object);
     T::deserialize(object).map_err(|error| CodecError::config(name, format!("{error} in {text}")))
 }
@@ -342,7 +349,7 @@ fn not_an_object(name: &str, found: &Value) -> CodecError {
     CodecError::config(name, format!("expected an object, found {}", shown(found)))
 }
 
-/// A value of metadata as text for a message, cut where it is too long for one.
+/// A metadata value as text for a message, shortened if it is too long.
 fn shown(value: &Value) -> String {
     const MOST: usize = 200;
     let text = value.to_string();
@@ -396,7 +403,7 @@ mod tests {
     #[test]
     fn every_listed_name_is_known_and_no_other() {
         for name in CODECS.v3_names() {
-            // Some need fields; but none is unknown.
+            // Some names need fields, but none is unknown.
             assert!(!matches!(from_v3(name, None, "<f4"), Err(CodecError::Unknown { .. })), "{name}");
         }
         for id in CODECS.v2_names() {

@@ -2,7 +2,7 @@
 //!
 //! * Specification: <https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/reshape>,
 //!   <https://codec.zarrs.dev/array_to_array/squeeze>
-//! * v3 names: `reshape`; `zarrs.squeeze`, also `squeeze`; v2 has none
+//! * v3 names: `reshape`; `zarrs.squeeze`, also `squeeze`; not in v2
 //!
 //! ```
 //! # let json = r#"
@@ -16,7 +16,7 @@
 //! # assert_eq!(codec.to_v3(), Some(metadata));
 //! ```
 //!
-//! They never run: bytes stay what they are. What comes after them sees the new shape.
+//! These codecs never run: the bytes stay the same. The next codec sees the new shape.
 
 use crate::registry::{Config, NoFields};
 use crate::{ArrayToArray, Codec, CodecError, Context, Racing, Result, Scratch, copy_front, room};
@@ -28,17 +28,17 @@ use serde_json::{Value, json};
 pub(crate) struct Reshape {
     /// The new shape.
     shape: Vec<u64>,
-    /// As metadata has it. `None`: this is `squeeze`.
+    /// The lengths as in metadata, or `None` for `squeeze`.
     lengths: Option<Vec<Length>>,
 }
 
-/// How long an axis becomes.
+/// The length of a new axis.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(untagged)]
 enum Length {
-    /// So long; -1: whatever the other axes leave.
+    /// This length, or -1 for whatever the other axes leave.
     Fixed(i64),
-    /// As all these axes together.
+    /// The product of the lengths of these old axes.
     Axes(Vec<usize>),
 }
 
@@ -49,7 +49,7 @@ struct Fields {
 }
 
 impl Reshape {
-    /// `reshape`, from v3 metadata.
+    /// Reads the v3 metadata of `reshape`.
     pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let Fields { shape: lengths } = config.fields("reshape")?;
         let shape = new_shape(&lengths, &array.shape)
@@ -57,7 +57,7 @@ impl Reshape {
         Ok(Reshape { shape, lengths: Some(lengths) })
     }
 
-    /// `squeeze`, from v3 metadata: leaves axes of length 1 out.
+    /// Reads the v3 metadata of `squeeze`, which removes axes of length 1.
     pub(crate) fn squeeze(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let NoFields {} = config.fields("zarrs.squeeze")?;
         let shape = array.shape.iter().copied().filter(|length| *length != 1).collect();
@@ -65,13 +65,13 @@ impl Reshape {
     }
 }
 
-/// The shape that an array of shape `old` gets.
+/// The new shape of an array of shape `old`.
 fn new_shape(lengths: &[Length], old: &[u64]) -> Result<Vec<u64>, String> {
     let product = |shape: &[u64]| shape.iter().try_fold(1u64, |size, length| size.checked_mul(*length));
     let total = product(old).ok_or("more elements than memory can hold")?;
     let mut shape = Vec::with_capacity(lengths.len());
     let mut open = None;
-    // The axis that the next list may begin with.
+    // The first axis that the next list may contain.
     let mut next = 0;
     for (at, length) in lengths.iter().enumerate() {
         shape.push(match length {
@@ -108,7 +108,7 @@ fn new_shape(lengths: &[Length], old: &[u64]) -> Result<Vec<u64>, String> {
     if product(&shape) != Some(total) {
         return Err(format!("chunks of {old:?} have {total} elements, shape asks for others"));
     }
-    // Axes that are taken together must be where the new axis is.
+    // The old axes that are joined must cover the same elements as the new axis.
     for (at, length) in lengths.iter().enumerate() {
         let Length::Axes(axes) = length else { continue };
         if let (Some(first), Some(last)) = (axes.first(), axes.last()) {

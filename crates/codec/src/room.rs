@@ -1,16 +1,17 @@
-//! Memory of sizes that files and users choose. A lack of memory is an error and no abort.
+//! Memory of sizes that files and users choose. Running out of memory is an error, not an abort.
 
 use crate::{CodecError, Result};
 use bytemuck::Zeroable;
 
-/// Larger sizes are rare: it is worth a question whether there is memory for them.
+/// Larger sizes are rare, so it is worth checking whether there is memory for them.
 const LARGE: usize = 1 << 20;
 
-/// Copies of an element in memory while its array is opened: several places keep its fill value.
+/// Copies of an element in memory while its array is opened: several places keep the fill value.
 const COPIES: usize = 8;
 
-/// Zeros. The system makes pages when they are first touched, so unused room costs nothing. `None`:
-/// there is no memory.
+/// Zeros, or `None` if there is no memory.
+///
+/// The system maps new pages on first touch, so unused room costs nothing.
 pub fn zeros<T: Zeroable>(len: usize) -> Option<Vec<T>> {
     bytemuck::allocation::try_zeroed_slice_box(len).ok().map(Vec::from)
 }
@@ -20,8 +21,9 @@ pub fn for_elements(size: usize) -> bool {
     for_copies(size, COPIES)
 }
 
-/// Returns `true` if memory suffices for several copies of `size` bytes. For code that makes the copies
-/// where a lack of memory ends the process.
+/// Returns `true` if memory suffices for several copies of `size` bytes.
+///
+/// For code whose copies would end the process if memory ran out.
 pub fn for_copies(size: usize, copies: usize) -> bool {
     size <= LARGE || Vec::<u8>::new().try_reserve_exact(size.saturating_mul(copies)).is_ok()
 }
@@ -31,7 +33,7 @@ pub(crate) fn reserve(buf: &mut Vec<u8>, more: usize, codec: &'static str) -> Re
     buf.try_reserve(more).map_err(|_| CodecError::memory(codec, more))
 }
 
-/// Replaces what a buffer holds.
+/// Replaces the content of a buffer.
 pub(crate) fn fill(buf: &mut Vec<u8>, bytes: &[u8], codec: &'static str) -> Result<()> {
     buf.clear();
     reserve(buf, bytes.len(), codec)?;

@@ -1,8 +1,8 @@
-//! Single values as JSON and as MessagePack, in the spelling of Python's packages.
+//! Single values as JSON and as MessagePack, spelled as in Python's packages.
 
 use crate::msgpack2::{self, put_text};
 
-/// A value of an element.
+/// The value of an element.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Scalar {
     Bool(bool),
@@ -11,7 +11,7 @@ pub(crate) enum Scalar {
     Text(String),
 }
 
-/// As JSON has it, for messages.
+/// JSON, for messages.
 impl std::fmt::Display for Scalar {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -26,14 +26,14 @@ impl std::fmt::Display for Scalar {
 /// How values are spelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spelling {
-    /// `ascii`: other characters are escaped.
+    /// With `ascii`, other characters are escaped.
     Json { ascii: bool },
-    /// `single`: floats have four bytes.
+    /// With `single`, floats have four bytes.
     MessagePack { single: bool },
 }
 
 impl Spelling {
-    /// Reads a value; on failure says why.
+    /// Reads a value. The error says why reading failed.
     pub(crate) fn read(self, bytes: &[u8]) -> Result<Scalar, String> {
         match self {
             Spelling::Json { .. } => read_json(bytes),
@@ -88,7 +88,7 @@ fn write_json(value: &Scalar, ascii: bool, to: &mut Vec<u8>) {
     }
 }
 
-/// A float as Python writes it: the exponent has a sign and two digits or more.
+/// A float as Python writes it: the exponent has a sign and at least two digits.
 fn float(number: f64) -> String {
     if number.is_nan() {
         return "NaN".into();

@@ -1,7 +1,7 @@
 //! `scale_offset`: `(element - offset) * scale`, in the element's own type.
 //!
 //! * Specification: <https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/scale_offset>
-//! * v3 name: `scale_offset`; v2 has none
+//! * v3 name: `scale_offset`; not in v2
 //!
 //! ```
 //! # let json = r#"
@@ -14,7 +14,8 @@
 //! # assert_eq!(codec.to_v3(), Some(metadata));
 //! ```
 //!
-//! Integers that leave their type, and stored ones that are no multiple of the scale, are errors.
+//! An integer outside its type is an error, and so is a stored integer that is no multiple of the
+//! scale.
 
 use crate::arithmetic::{Real, Whole, with_real, with_whole};
 use crate::elements::{Elements, Scalar};
@@ -30,7 +31,7 @@ const NAME: &str = "scale_offset";
 /// The `scale_offset` codec.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ScaleOffset {
-    /// As the metadata has them.
+    /// The fields as in the metadata.
     fields: Fields,
     offset: Scalar,
     scale: Scalar,
@@ -55,7 +56,7 @@ fn one() -> Value {
 }
 
 impl ScaleOffset {
-    /// From v3 metadata.
+    /// Reads v3 metadata.
     pub(crate) fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let fields: Fields = config.fields(NAME)?;
         let dtype = array.dtype;
@@ -76,8 +77,8 @@ impl ScaleOffset {
     }
 }
 
-/// Replaces the integers of a block by what `change` makes of them. `bad` becomes the first for
-/// which that is nothing, or no integer of the type.
+/// Replaces the integers of a block by the results of `change`. `bad` receives the first integer
+/// whose result is `None` or not in the type.
 fn checked<T: Whole>(block: &mut [u8], bad: &mut Option<i128>, change: impl Fn(i128) -> Option<i128>) {
     map(block, |value: T| {
         let value = value.wide();

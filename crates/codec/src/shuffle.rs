@@ -1,10 +1,11 @@
-//! `shuffle`, filter 2 of HDF5: the first bytes of all elements, then the second bytes, and so on. Bytes
-//! behind the last whole element stay.
+//! `shuffle`, filter 2 of HDF5: the first bytes of all elements, then the second bytes, and so on.
+//!
+//! Bytes after the last whole element are copied unchanged.
 //!
 //! * Specification: HDF5 file format, IV.A.2.l, filter 2; client data: bytes per element
 //! * v2 id: `shuffle`; v3 name: `numcodecs.shuffle`
 //!
-//! The kernels are those of blosc, whose byte shuffle is the same.
+//! The kernels are blosc's, whose byte shuffle is the same.
 
 use crate::blosc::shuffle::{shuffle, unshuffle};
 use crate::registry::Config;
@@ -16,8 +17,8 @@ use serde_json::{Value, json};
 /// The `shuffle` filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shuffle {
-    /// 0: the file says none. So the library writes it where elements are of variable length, and
-    /// leaves it out for every chunk.
+    /// 0 if the file gives none. The library writes 0 for elements of variable length, and skips
+    /// the filter for every chunk.
     element_size: usize,
 }
 
@@ -33,9 +34,9 @@ fn four() -> usize {
 }
 
 impl Shuffle {
-    /// From metadata of Zarr. Without an element size it is 4, as in numcodecs; 0 is as 1: nothing
-    /// is shuffled. Chunks that are not a multiple of it are refused, as numcodecs does: it could
-    /// not read them.
+    /// Reads Zarr metadata. Without an element size it is 4, as in numcodecs; 0 means 1: nothing is
+    /// shuffled. Chunks whose size is not a multiple of it are refused, because numcodecs refuses
+    /// them too and could not read them.
     pub(crate) fn from_config(json: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let Fields { elementsize } = json.fields("shuffle")?;
         let element_size = elementsize.max(1);
@@ -104,7 +105,7 @@ mod tests {
     #[test]
     fn known_bytes() {
         let shuffle = Shuffle::new(&[4]);
-        // Two elements, and three bytes that are none.
+        // Two elements, and three bytes that belong to no element.
         assert_eq!(encode(&shuffle, b"abcdABCDxyz"), b"aAbBcCdDxyz");
         assert_eq!(decode(&shuffle, b"aAbBcCdDxyz", 11).unwrap(), b"abcdABCDxyz");
         assert!(matches!(decode(&shuffle, b"aAbBcCdDxyz", 10), Err(CodecError::Size { .. })));

@@ -1,8 +1,8 @@
 //! Numbers smaller than NumPy's own: floats of 4 to 16 bits, integers of 2 and 4 bits, and complex
 //! numbers of two halves.
 //!
-//! Each is a line of [`SMALL`]. In memory a number takes whole bytes; those of the Python package
-//! ml_dtypes are the same. What a line says is enough for fill values; elements are only moved.
+//! Each is a line of [`SMALL`]. In memory a number takes whole bytes, as in the Python package
+//! ml_dtypes. The lines hold enough for fill values; elements are only moved.
 //! (<https://github.com/zarr-developers/zarr-extensions/tree/main/data-types>,
 //! <https://github.com/jax-ml/ml_dtypes#specifications-of-implemented-floating-point-formats>)
 
@@ -13,39 +13,39 @@ pub struct SmallNumber {
     pub name: &'static str,
     /// Its name in the Python package ml_dtypes.
     pub python: &'static str,
-    /// How many of them an element has: 1, or 2 for complex numbers.
+    /// Numbers in one element: 1, or 2 for complex numbers.
     pub parts: usize,
-    /// What the bits of a part mean.
+    /// The meaning of a number's bits.
     pub bits: SmallBits,
 }
 
-/// What the bits of a small number mean.
+/// The meaning of a small number's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SmallBits {
-    /// An unsigned integer of so many bits. The others of its byte mean nothing.
+    /// An unsigned integer with this many bits. The other bits of its byte mean nothing.
     UInt(u32),
-    /// A signed one.
+    /// A signed integer with this many bits.
     Int(u32),
-    /// A float: bits of the exponent and of the mantissa, the exponent's bias, and what is special.
+    /// A float: bits of the exponent and of the mantissa, the exponent's bias, and special values.
     Float(u32, u32, i32, Special),
 }
 
-/// Which bits of a small float are no finite number.
+/// Which bits of a small float are not a finite number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Special {
-    /// As IEEE 754 has it: of the largest exponent infinity, and NaNs.
+    /// As in IEEE 754: the largest exponent means infinity and NaNs.
     Ieee,
-    /// All ones (but for the sign): NaN. No infinity.
+    /// All bits set (except the sign) is NaN. No infinity.
     OnesNan,
-    /// The sign alone: NaN. No infinity, no negative zero.
+    /// Only the sign bit set is NaN. No infinity, no negative zero.
     SignNan,
-    /// None.
+    /// No special values.
     Finite,
-    /// All ones: NaN. There is neither sign nor zero: an exponent by itself.
+    /// All bits set is NaN. The number is only an exponent, without sign and zero.
     Unsigned,
 }
 
-/// All of them.
+/// All small numbers.
 pub static SMALL: [SmallNumber; 18] = [
     number("bfloat16", 8, 7, 127, Special::Ieee),
     number("float8_e3m4", 3, 4, 3, Special::Ieee),
@@ -82,7 +82,7 @@ const fn complex(name: &'static str, python: &'static str, part: SmallNumber) ->
 }
 
 impl SmallNumber {
-    /// Bytes of one part in memory.
+    /// Bytes of one number in memory.
     pub fn part_size(&self) -> usize {
         match self.bits {
             SmallBits::Float(exponent, mantissa, _, special) => {
@@ -102,7 +102,7 @@ impl SmallBits {
     /// IEEE 754 half precision.
     pub const HALF: SmallBits = SmallBits::Float(5, 10, 15, Special::Ieee);
 
-    /// The value of some bits, of a float.
+    /// The value of a float's bits.
     pub fn to_f64(self, bits: u16) -> f64 {
         let SmallBits::Float(exponent_bits, mantissa_bits, bias, special) = self else { return f64::NAN };
         let bits = i32::from(bits);
@@ -123,9 +123,10 @@ impl SmallBits {
         if negative { -magnitude } else { magnitude }
     }
 
-    /// The bits of the nearest float, of two the even one; a NaN's are those without payload.
-    /// `None` where the type has no such value: it is too large and there is no infinity, or there
-    /// is no NaN, no sign, or no zero.
+    /// The bits of the nearest float, ties to even. NaN becomes a NaN without payload.
+    ///
+    /// Returns `None` if the type has no such value: too large without infinity, no NaN, no sign,
+    /// or no zero.
     pub fn from_f64(self, value: f64) -> Option<u16> {
         let SmallBits::Float(exponent, mantissa, _, special) = self else { return None };
         let (sign, ones) = (1u16 << (exponent + mantissa), (1u32 << (exponent + mantissa)) - 1);
@@ -139,7 +140,7 @@ impl SmallBits {
                 Special::Finite => None,
             };
         }
-        // The bits of numbers without a sign are in the order of the numbers.
+        // Without their sign, bits sort like their numbers.
         let most = match special {
             Special::Ieee => infinity - 1,
             Special::OnesNan | Special::Unsigned => ones - 1,
@@ -152,7 +153,8 @@ impl SmallBits {
             if self.to_f64(middle) <= magnitude { low = middle } else { high = middle - 1 }
         }
         let below = self.to_f64(low);
-        // What the next number would be, if there were one, is where numbers get too large.
+        // After the largest number, `next` is the number that would follow it. Values that round up
+        // to it are too large.
         let next = if low == most { below + (below - self.to_f64(low - 1)) } else { self.to_f64(low + 1) };
         let up =
             magnitude - below > next - magnitude || magnitude - below == next - magnitude && low & 1 == 1;
@@ -178,7 +180,7 @@ mod tests {
         SMALL.iter().find(|small| small.name == name).unwrap().bits
     }
 
-    /// Every number is its own nearest; what lies in the middle goes to the even one.
+    /// Every number is its own nearest number; midpoints go to the even one.
     #[test]
     fn numbers_round_trip() {
         for small in &SMALL {
@@ -206,7 +208,7 @@ mod tests {
         }
     }
 
-    /// What ml_dtypes 0.6 says.
+    /// Values according to ml_dtypes 0.6.
     #[test]
     fn values() {
         for (name, n, value) in [

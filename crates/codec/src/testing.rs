@@ -1,4 +1,4 @@
-//! What every codec is tested for, in one place.
+//! Tests that every codec must pass.
 
 use crate::{Blosc, Cell, Codec, CodecError, Crc32c, Gzip, Lz4, Result, Scratch, Zlib, Zstd};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes behind the destination, which no decoder may touch.
+/// Bytes after the destination, which no decoder may touch.
 const GUARD: [u8; 64] = [0xA5; 64];
 
 /// Encodes with new contexts.
@@ -38,7 +38,7 @@ pub(crate) fn decode_with(
     Ok(memory)
 }
 
-/// Configurations, one JSON value behind the other, that a codec refuses.
+/// Checks that a codec refuses each of these configurations, JSON values one after another.
 pub(crate) fn refuses<C>(configurations: &str, parse: impl Fn(&Value) -> Result<C>) {
     for bad in serde_json::Deserializer::from_str(configurations).into_iter() {
         let bad = bad.unwrap();
@@ -46,7 +46,7 @@ pub(crate) fn refuses<C>(configurations: &str, parse: impl Fn(&Value) -> Result<
     }
 }
 
-/// A codec whose settings its encoder does not have: it decodes, and refuses to encode.
+/// Checks that a codec whose encoder lacks its settings decodes, but refuses to encode.
 pub(crate) fn only_decodes(codec: &dyn Codec, stored: &[u8], data: &[u8], why: &str) {
     assert_eq!(decode(codec, stored, data.len()).unwrap(), data);
     let encoded = codec.encode(data, &mut Vec::new(), &mut Scratch::default());
@@ -57,7 +57,7 @@ pub(crate) fn only_decodes(codec: &dyn Codec, stored: &[u8], data: &[u8], why: &
     }
 }
 
-/// The codecs of these names, in the order of encoding.
+/// The codecs with these names, in the order of encoding.
 pub(crate) fn chain(names: &str) -> Vec<Arc<dyn Codec>> {
     let codec = |name: &str| -> Arc<dyn Codec> {
         match name {
@@ -75,7 +75,7 @@ pub(crate) fn chain(names: &str) -> Vec<Arc<dyn Codec>> {
     names.split_whitespace().map(codec).collect()
 }
 
-/// The cells of values that lie one behind the other in a buffer.
+/// The cells of values that are next to each other in a buffer.
 pub(crate) fn cells(buffer: u32, values: &[impl AsRef<[u8]>]) -> Vec<u8> {
     let mut end = 0;
     let cell = |value: &[u8]| {
@@ -85,7 +85,7 @@ pub(crate) fn cells(buffer: u32, values: &[impl AsRef<[u8]>]) -> Vec<u8> {
     values.iter().map(AsRef::as_ref).flat_map(cell).collect()
 }
 
-/// Bytes that look random, the same every time.
+/// Pseudo-random bytes, always the same.
 pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2).wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut next = || {
@@ -117,8 +117,7 @@ pub(crate) fn samples() -> Vec<Vec<u8>> {
     kinds.flat_map(|kind| sizes.map(|len| data(kind, len, 3))).collect()
 }
 
-/// Round trips of fixed and of generated data, exact sizes, and survival of damaged and of foreign
-/// bytes.
+/// Checks round trips of fixed and generated data, exact sizes, and damaged and foreign bytes.
 pub(crate) fn check(codec: &dyn Codec) {
     let mut scratch = Scratch::default();
     for data in samples() {
@@ -133,7 +132,7 @@ pub(crate) fn check(codec: &dyn Codec) {
     check_parts(codec);
 }
 
-/// Runs a test with generated values.
+/// Runs a test on generated values.
 fn run<S: Strategy>(cases: u32, generated: S, test: impl Fn(S::Value)) {
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let each = |value| {
@@ -143,7 +142,7 @@ fn run<S: Strategy>(cases: u32, generated: S, test: impl Fn(S::Value)) {
     TestRunner::new(config).run(&generated, each).unwrap();
 }
 
-/// Decodes a part of a chunk of `size` bytes; gives that part alone.
+/// Decodes a part of a chunk of `size` bytes and returns only that part.
 pub(crate) fn decode_part(
     codec: &dyn Codec,
     stored: &[u8],
@@ -158,8 +157,9 @@ pub(crate) fn decode_part(
     result.map(|()| memory[wanted].to_vec())
 }
 
-/// Parts are the same bytes as those of the whole, however the stream is cut off or damaged before;
-/// and never a byte outside.
+/// Checks that a part has the same bytes as in the whole, even if the stream is cut off or damaged.
+///
+/// No byte outside of the destination is written.
 pub(crate) fn check_parts(codec: &dyn Codec) {
     let scratch = std::cell::RefCell::new(Scratch::default());
     let sizes = prop_oneof![0usize..300, 0usize..20_000, 60_000usize..700_000];
@@ -170,7 +170,7 @@ pub(crate) fn check_parts(codec: &dyn Codec) {
         let data = data(kind, size, seed);
         let mut stored = encode(codec, &data);
         let place = |fraction: f64, of: usize| (of as f64 * fraction) as usize;
-        // The square: parts near the front are those that save something.
+        // Squared, because decoding saves work only for parts near the front.
         let (one, other) = (place(one * one, size), place(other * other, size));
         let wanted = one.min(other)..one.max(other);
         for wanted in [wanted.clone(), 0..wanted.end, wanted.start..size, 0..size, 0..0] {
@@ -197,10 +197,9 @@ pub(crate) fn check_parts(codec: &dyn Codec) {
     });
 }
 
-/// Bytes of which the first quarter is decoded where everything behind the first `kept` stored
-/// bytes is garbage.
+/// Checks that the first quarter decodes if all stored bytes after the first `kept` are garbage.
 pub(crate) fn stops_early(codec: &dyn Codec, kept: f64) {
-    // Compressible, and everywhere alike.
+    // Compressible, and the same everywhere.
     let mut data = noise(1 << 20, 1);
     data.iter_mut().enumerate().for_each(|(i, byte)| *byte &= if i % 64 < 16 { 0 } else { 0x1f });
     let mut stored = encode(codec, &data);
@@ -234,8 +233,10 @@ fn check_one(codec: &dyn Codec, data: &[u8], scratch: &mut Scratch) {
     assert!(decode_with(codec, &stored, data.len() + 100, scratch).is_err(), "a byte after the end");
 }
 
-/// A chunk that decodes to `size` bytes, with each byte changed and at each length: an error, or
-/// bytes that fit; never a panic, never a byte outside.
+/// Changes each byte of a chunk that decodes to `size` bytes, and cuts it at each length.
+///
+/// Each change gives an error, or bytes that fit. Nothing panics or writes outside of the
+/// destination.
 pub(crate) fn withstands_damage(codec: &dyn Codec, stored: &[u8], size: usize) {
     let mut scratch = Scratch::default();
     let good = decode_with(codec, stored, size, &mut scratch).unwrap();
@@ -246,7 +247,7 @@ pub(crate) fn withstands_damage(codec: &dyn Codec, stored: &[u8], size: usize) {
         }
         let _ = decode_part(codec, stored, size / 3..size / 2, size, &mut scratch);
     };
-    // Of long chunks every so many bytes, and all of what is likely to be a header.
+    // In long chunks only every `step` bytes, plus all of the likely header.
     let step = stored.len() / 500 + 1;
     for at in (0..stored.len()).filter(|at| *at < 200 || at % step == 0) {
         let mut bad = stored.to_vec();
@@ -259,7 +260,7 @@ pub(crate) fn withstands_damage(codec: &dyn Codec, stored: &[u8], size: usize) {
     assert!(decode_with(codec, stored, size, &mut scratch).unwrap() == good, "contexts survive errors");
 }
 
-/// Bytes that were never encoded, alone and behind the start of a valid stream.
+/// Decodes bytes that were never encoded, alone and after the start of a valid stream.
 fn withstands_garbage(codec: &dyn Codec, scratch: &mut Scratch) {
     let start = encode(codec, &noise(50, 1));
     for seed in 0..300 {
@@ -271,8 +272,8 @@ fn withstands_garbage(codec: &dyn Codec, scratch: &mut Scratch) {
     }
 }
 
-/// No proper prefix of a stream is valid. (A codec may be lenient about its own end; then this is
-/// not for it.)
+/// Checks that no proper prefix of a stream is valid. Not for codecs that are lenient about a
+/// stream's end.
 pub(crate) fn refuses_truncation(codec: &dyn Codec) {
     let mut scratch = Scratch::default();
     for kind in 0..4 {

@@ -1,7 +1,7 @@
-//! `transpose`: the axes of the stored chunk are those of the array in another order.
+//! `transpose`: the stored chunk has the array's axes in another order.
 //!
 //! * Specification: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/transpose/index.html>
-//! * v3 name: `transpose`; v2 has none: there it is `order`, `"C"` or `"F"`
+//! * v3 name: `transpose`; not in v2, which has `order`, `"C"` or `"F"`
 //!
 //! ```
 //! # let json = r#"
@@ -11,9 +11,9 @@
 //! # assert_eq!(hyperslab_codec::Transpose::metadata(&[2, 0, 1]), metadata);
 //! ```
 //!
-//! It seldom runs: the engine copies elements between strides, and a transposed chunk has other
-//! strides. It runs behind a codec that makes other elements. The strings `"C"` and `"F"` of drafts
-//! of the specification are refused, as zarr-python refuses them.
+//! It seldom runs: the engine copies elements between strides, and a transposed chunk only has
+//! other strides. It runs after a codec that makes other elements. The strings `"C"` and `"F"` from
+//! drafts of the specification are refused, as in zarr-python.
 
 use crate::registry::Config;
 use crate::scratch::sized;
@@ -32,7 +32,7 @@ pub struct Transpose {
     shape: Vec<u64>,
     /// Bytes of an element.
     element: usize,
-    /// Bytes of the array; `None`: more than memory can hold.
+    /// Bytes of the array, or `None` if memory cannot hold them.
     size: Option<usize>,
 }
 
@@ -43,7 +43,7 @@ struct Fields {
 }
 
 impl Transpose {
-    /// From v3 metadata. The order must be a permutation of the axes of `array`.
+    /// Reads v3 metadata. The order must be a permutation of the axes of `array`.
     pub fn new(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let Fields { order } = config.fields("transpose")?;
         let refuse = |why: String| Err(CodecError::config("transpose", why));
@@ -69,18 +69,19 @@ impl Transpose {
         Ok(Transpose { order, shape: array.shape.to_vec(), element, size })
     }
 
-    /// The Zarr v3 metadata object of an order of axes.
+    /// The Zarr v3 metadata object for an order of axes.
     pub fn metadata(order: &[usize]) -> Value {
         json!({"name": "transpose", "configuration": {"order": order}})
     }
 
-    /// Copies elements between the chunk of the array and the stored one: calls `copy` with the
-    /// place of each element in both, in the order of the stored one.
+    /// Calls `copy` for each element, in stored order.
+    ///
+    /// Its arguments are the element's places in the array's chunk and in the stored chunk.
     fn each(&self, len: usize, mut copy: impl FnMut(Range<usize>, Range<usize>)) -> Result<()> {
         if self.size != Some(len) {
             return Err(CodecError::size("transpose", self.size.unwrap_or(usize::MAX), len));
         }
-        // Steps of the array's axes, in the order of the stored ones; they fit, as the size does.
+        // Steps of the array's axes, in stored order. They do not overflow, because the size fits.
         let step = |axis: &usize| {
             let inner = self.shape.iter().skip(axis + 1);
             inner.fold(self.element as u64, |step, n| step.saturating_mul(*n))
@@ -190,7 +191,7 @@ mod tests {
         assert!(Transpose::new(Config::V3(None), &array).is_err());
     }
 
-    /// As it runs behind codecs that make other elements.
+    /// Runs as it does after codecs that make other elements.
     #[test]
     fn elements_change_places() {
         let codec = parse(json!({"order": [1, 0]}), &[2, 3]).unwrap();

@@ -1,5 +1,6 @@
-//! `vlen-utf8`, `vlen-bytes`, `vlen-array`: elements of variable length. (Chunks of other objects:
-//! [`crate::objects`].)
+//! `vlen-utf8`, `vlen-bytes`, `vlen-array`: elements of variable length.
+//!
+//! For chunks of other objects see [`crate::objects`].
 //!
 //! * Specification: <https://numcodecs.readthedocs.io/en/stable/vlen.html>,
 //!   <https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/vlen-utf8>
@@ -15,12 +16,12 @@
 //! ```
 //!
 //! A chunk is the number of its elements, then for each element its length and its bytes. Numbers
-//! have 32 bits, little-endian. To the engine an element is a [`Cell`]. Decoding puts the bytes of
-//! all elements into one buffer of the request's [`Heap`] and makes cells; encoding takes the bytes
+//! have 32 bits, little-endian. For the engine an element is a [`Cell`]. Decoding puts the bytes of
+//! all elements into one buffer of the request's [`Heap`] and makes cells. Encoding takes the bytes
 //! that cells refer to.
 //!
-//! A value that equals the fill value gets the fill value's cell, and an empty value the cell that
-//! is all zero, in every chunk. So comparing cells is enough to find chunks of fill value.
+//! In every chunk, a value that equals the fill value gets the fill value's cell, and an empty
+//! value the all-zero cell. Comparing cells is therefore enough to find chunks of fill value.
 
 use crate::categorize_objects::Categories;
 use crate::cell_buffers::{Buffers, SHORT, put};
@@ -34,7 +35,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// What elements of variable length are.
+/// The type of elements of variable length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VlenKind {
     /// Text in UTF-8.
@@ -43,20 +44,20 @@ pub enum VlenKind {
     Bytes,
     /// One-dimensional arrays of elements of this type.
     Array(DataType),
-    /// Any values of JSON, each as its text without white space ([`crate::compact_json`]).
+    /// Any JSON values, each as its text without white space ([`crate::compact_json`]).
     Json,
-    /// Any values of MessagePack, each as its bytes.
+    /// Any MessagePack values, each as its bytes.
     MessagePack,
 }
 
 /// The most bytes of a chunk before it is compressed.
 pub(crate) const MOST: usize = u32::MAX as usize;
 
-/// Bytes of a number: of elements, and of an element's bytes.
+/// Bytes of a number: a count of elements or the length of an element.
 const NUMBER: usize = size_of::<u32>();
 
 impl VlenKind {
-    /// Bytes of one item: 1 but for arrays.
+    /// Bytes of one item: 1, except for arrays.
     pub fn item_size(self) -> usize {
         match self {
             VlenKind::Text | VlenKind::Bytes | VlenKind::Json | VlenKind::MessagePack => 1,
@@ -64,7 +65,7 @@ impl VlenKind {
         }
     }
 
-    /// The name of its codec, in both formats. (Text in Zarr v2 may have another, `categorize`.)
+    /// The codec's name in both formats. (Text in Zarr v2 may have another one, `categorize`.)
     pub fn codec_name(self) -> &'static str {
         match self {
             VlenKind::Text => "vlen-utf8",
@@ -75,7 +76,7 @@ impl VlenKind {
         }
     }
 
-    /// Whether elements are whatever a text or bytes can say, and no one type: Python's objects.
+    /// `true` if elements are Python objects: anything that JSON or MessagePack can hold.
     pub fn is_objects(self) -> bool {
         matches!(self, VlenKind::Json | VlenKind::MessagePack)
     }
@@ -93,7 +94,7 @@ impl std::fmt::Display for VlenKind {
     }
 }
 
-/// Refuses a configuration that is not empty.
+/// Fails if a configuration is not empty.
 fn no_fields(config: Config<'_>, name: &str) -> Result<()> {
     let fields: Map<String, Value> = config.fields(name)?;
     let unknown = fields.keys().next().map(|member| format!("unknown member {member:?}"));
@@ -106,25 +107,26 @@ struct ArrayFields {
     dtype: String,
 }
 
-/// The codec, which is the first of its chain. It runs only if it is bound to the heap of a
-/// request.
+/// The codec of elements of variable length, always first in its chain.
+///
+/// It runs only if it is bound to the heap of a request.
 #[derive(Clone, Debug)]
 pub struct Vlen {
     kind: VlenKind,
     fill: Arc<[u8]>,
-    /// How a chunk holds objects; `None`: each element with its length before it.
+    /// The form in which a chunk holds objects, or `None` if a length precedes each element.
     objects: Option<Arc<dyn Objects>>,
-    /// Where the bytes of elements go, or come from.
+    /// The heap for the bytes of elements.
     heap: Option<Arc<Heap>>,
 }
 
 impl Vlen {
-    /// A codec that is bound to no heap yet, one of `vlen-*`. `fill`: the bytes of the fill value.
+    /// A `vlen-*` codec without a heap. `fill` is the bytes of the fill value.
     pub fn new(kind: VlenKind, fill: Arc<[u8]>) -> Self {
         Vlen { kind, fill, objects: None, heap: None }
     }
 
-    /// `json2`, `msgpack2`, or `categorize` of text of any length, from the metadata of Zarr v2.
+    /// Reads the Zarr v2 metadata of `json2`, `msgpack2`, or `categorize` for text of any length.
     pub fn of_objects(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let id = match config {
             Config::V2(object) => object.get("id").and_then(Value::as_str),
@@ -138,19 +140,19 @@ impl Vlen {
         Ok(Vlen { objects: Some(objects), ..Vlen::new(kind, array.fill.as_ref().into()) })
     }
 
-    /// `vlen-utf8`, from the metadata of either format.
+    /// Reads the metadata of `vlen-utf8` in either format.
     pub fn text(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         no_fields(config, "vlen-utf8")?;
         Ok(Vlen::new(VlenKind::Text, array.fill.as_ref().into()))
     }
 
-    /// `vlen-bytes`, from the metadata of either format.
+    /// Reads the metadata of `vlen-bytes` in either format.
     pub fn bytes(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         no_fields(config, "vlen-bytes")?;
         Ok(Vlen::new(VlenKind::Bytes, array.fill.as_ref().into()))
     }
 
-    /// `vlen-array`, from the metadata of Zarr v2.
+    /// Reads the Zarr v2 metadata of `vlen-array`.
     pub fn array(config: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let ArrayFields { dtype } = config.fields("vlen-array")?;
         let item = dtype.parse().ok().filter(|item: &DataType| item.size() > 0).ok_or_else(|| {
@@ -160,7 +162,7 @@ impl Vlen {
         Ok(Vlen::new(VlenKind::Array(item), array.fill.as_ref().into()))
     }
 
-    /// What the elements are.
+    /// The type of the elements.
     pub fn kind(&self) -> VlenKind {
         self.kind
     }
@@ -170,7 +172,7 @@ impl Vlen {
         &self.fill
     }
 
-    /// A heap of nothing but the fill value, for one request.
+    /// A heap with only the fill value, for one request.
     pub fn heap(&self) -> Heap {
         Heap::new(&self.fill)
     }
@@ -180,7 +182,7 @@ impl Vlen {
         Cell { buffer: 0, len: low32(self.fill.len() as u64), offset: 0 }
     }
 
-    /// The same codec, which gets bytes from `heap` and puts bytes there.
+    /// The same codec, which takes bytes from `heap` and puts bytes there.
     pub fn bound(&self, heap: &Arc<Heap>) -> Self {
         Vlen { heap: Some(heap.clone()), ..self.clone() }
     }
@@ -189,7 +191,7 @@ impl Vlen {
         self.heap.as_ref().ok_or(CodecError::Ragged { codec: self.name() })
     }
 
-    /// Refuses bytes that the element cannot have.
+    /// Fails if the element cannot have these bytes.
     fn check_item(&self, cell: usize, bytes: &[u8]) -> Result<(), String> {
         match self.kind {
             VlenKind::Array(dtype) if !bytes.len().is_multiple_of(dtype.size()) => Err(format!(
@@ -201,7 +203,7 @@ impl Vlen {
         }
     }
 
-    /// [`Codec::decode`]; on failure says why.
+    /// Implements [`Codec::decode`]. The error says why decoding failed.
     fn decode_cells(&self, heap: &Heap, src: &[u8], dst: &mut [u8]) -> Result<usize, String> {
         let (cells, _) = dst.as_chunks_mut::<{ Cell::SIZE }>();
         let (found, mut left) =
@@ -209,7 +211,7 @@ impl Vlen {
         if found != cells.len() {
             return Err(format!("{found} elements where {} are expected", cells.len()));
         }
-        // All bytes that are not lengths are payload.
+        // All bytes except the lengths are payload.
         let most = cells.len().checked_mul(NUMBER).and_then(|lengths| left.len().checked_sub(lengths));
         let most = most.ok_or_else(|| format!("{} bytes are too few for {found} elements", src.len()))?;
         let mut memory = heap.allocate(most);
@@ -219,8 +221,8 @@ impl Vlen {
         let mut end = 0;
         let buffer = heap.reserve().ok_or("there are too many chunks")?;
         let fill = &*self.fill;
-        // All texts are valid if they are valid together and none begins within a character. One
-        // check of all is faster.
+        // Each text is valid if all together are valid and none begins within a character. One
+        // check for all is faster.
         let mut begins_within = None;
         for (at, cell) in cells.iter_mut().enumerate() {
             let (len, rest) = number(left)
@@ -261,7 +263,7 @@ impl Vlen {
         Ok(cells.len() * Cell::SIZE)
     }
 
-    /// [`Codec::encode`]; on failure says why.
+    /// Implements [`Codec::encode`]. The error says why encoding failed.
     fn encode_cells(&self, heap: &Heap, src: &[u8], dst: &mut Vec<u8>) -> Result<(), String> {
         let (cells, _) = src.as_chunks::<{ Cell::SIZE }>();
         let count = u32::try_from(cells.len()).map_err(|_| format!("{} elements", cells.len()))?;
@@ -273,7 +275,7 @@ impl Vlen {
             )
         })?;
         let with_slack = room.saturating_add(SHORT);
-        // What there was of another chunk is overwritten: every byte of `room` is put below.
+        // Old bytes of another chunk may stay for now: every byte of `room` is overwritten below.
         dst.truncate(with_slack);
         let more = with_slack - dst.len();
         dst.try_reserve_exact(more).map_err(|_| format!("no memory for {size} bytes"))?;
@@ -292,7 +294,7 @@ impl Vlen {
             self.check_item(at, bytes)?;
             put(dst, end, &cell.len.to_le_bytes());
             end += NUMBER;
-            // Most are short: a copy of fixed length is several times faster.
+            // Most values are short, and a copy of fixed length is several times faster.
             match from.first_chunk::<SHORT>() {
                 Some(short) if len <= SHORT => put(dst, end, short),
                 _ => put(dst, end, bytes),
@@ -300,7 +302,7 @@ impl Vlen {
             end += len;
         }
         dst.truncate(room);
-        // The old values of this chunk are not needed any more.
+        // The old values of this chunk are no longer needed.
         heap.forget(used.numbers());
         Ok(())
     }
@@ -333,7 +335,7 @@ impl Codec for Vlen {
         Racing::Mixes
     }
 
-    /// No metadata says how long elements are.
+    /// Metadata does not say how long elements are.
     fn max_encoded(&self, _: usize) -> usize {
         MOST
     }
@@ -362,25 +364,27 @@ impl ArrayToBytes for Vlen {
     }
 }
 
-/// The number at the start of some bytes, and what is behind it.
+/// Reads the number at the start. Returns it and the bytes after it.
 fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let (number, rest) = bytes.split_first_chunk::<NUMBER>()?;
     Some((u32::from_le_bytes(*number) as usize, rest))
 }
 
-/// Whether bytes begin within a character of UTF-8.
+/// Returns `true` if the bytes begin within a UTF-8 character.
 fn is_continuation(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|byte| byte & 0xC0 == 0x80)
 }
 
-/// Whether the bytes of a cell are in this buffer, and byte `at` is among them.
+/// Returns `true` if the bytes of a cell are in this buffer and include byte `at`.
 fn has(cell: &[u8; Cell::SIZE], buffer: u32, at: u64) -> bool {
     let cell = Cell::read(cell);
     cell.buffer == buffer && at.checked_sub(cell.offset).is_some_and(|within| within < u64::from(cell.len))
 }
 
-/// Checks texts that lie side by side. `begins_within`: the element that begins within a character,
-/// if any. If none does and all together are valid, none ends within one either. `element_at`: the
+/// Checks texts that are next to each other.
+///
+/// `begins_within` is an element that begins within a character, if there is one. If there is none,
+/// and all texts together are valid, none ends within a character either. `element_at` finds the
 /// element that has a byte.
 fn check_text(
     texts: &[u8],
@@ -412,7 +416,7 @@ mod tests {
         }
     }
 
-    /// As numcodecs writes it.
+    /// The bytes that numcodecs writes.
     fn stored(values: &[&[u8]]) -> Vec<u8> {
         let mut stored = (values.len() as u32).to_le_bytes().to_vec();
         for value in values {
@@ -504,7 +508,7 @@ mod tests {
             message("bytes", b"\x01\0\0\0\xff\xff\xff\xffab", 1)
                 .contains("element 0 has 4294967295 bytes where 2 are left")
         );
-        // The length of the first takes up the second's.
+        // The length of the first element covers the second one.
         assert!(
             message("bytes", b"\x02\0\0\0\x04\0\0\0\0\0\0\0", 2)
                 .contains("element 0 has 4 bytes, among them the lengths")
@@ -513,7 +517,7 @@ mod tests {
             decode(&of(name), &stored(values), values.len()).unwrap_err().to_string()
         };
         assert!(message("text", &[b"a", b"\xff", b"b"]).contains("element 1 is not UTF-8"));
-        // Together they are text.
+        // Only together they are text.
         assert!(message("text", &[b"a\xc3", b"\xb6b"]).contains("element 1 is not UTF-8"));
         assert!(message("text", &[b"a", b"b\xc3"]).contains("element 1 is not UTF-8"));
         assert!(message("text", &[b"a\xc3", b"b"]).contains("element 0 is not UTF-8"));
@@ -551,7 +555,7 @@ mod tests {
         bound.encode(&cells, &mut chunk, &mut scratch).unwrap();
         assert_eq!(chunk, stored(&[b"new", b"older"]));
         assert!(heap.buffer(given).is_some() && heap.buffer(old).is_none());
-        // Cells of what is not there are refused.
+        // Cells without bytes are refused.
         assert!(bound.encode(&cells, &mut chunk, &mut scratch).is_err());
         for wrong in [(given, 4, 0), (given, 1, u64::MAX), (given, 1, 3), (99, 1, 0), (0, 1, 0)] {
             let cell = Cell { buffer: wrong.0, len: wrong.1, offset: wrong.2 };
@@ -575,7 +579,8 @@ mod tests {
             prop_assert_eq!(encode(&vlen, &values).unwrap(), chunk);
         }
 
-        /// Every byte changed, and every end: an error, or other values that fit; never a panic.
+        /// Changes every byte, and cuts everywhere: an error, or other values that fit; never a
+        /// panic.
         #[test]
         fn damage(
             values in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..6), 0..8),

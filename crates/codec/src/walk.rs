@@ -1,8 +1,8 @@
-//! The walk of a chunk through its codecs: the only place that runs several codecs in a row.
+//! Runs a chunk through its codecs. No other code runs several codecs in a row.
 //!
-//! Codecs are given in the order of encoding; decoding runs the list backwards. What lies between
-//! two codecs goes through one of two buffers of [`Scratch`], which change places. What the first
-//! codec of the list decodes goes straight into the caller's memory.
+//! Codecs are given in the order of encoding; decoding runs the list backwards. The bytes between
+//! two codecs go through one of two buffers of [`Scratch`], which alternate. The first codec of the
+//! list decodes straight into the caller's memory.
 
 use crate::bounded::{check_vlen_limit, decode_growing};
 use crate::scratch::sized;
@@ -10,32 +10,32 @@ use crate::{Codec, CodecError, Racing, Result, Scratch, room};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The largest result between two codecs for which room is made at once, because metadata says
-/// that it is needed. Larger room grows with what there really is: the metadata may be made up.
+/// The largest buffer between two codecs that is allocated at once, because metadata asks for it.
+/// Larger buffers grow with the data that is really there: the metadata may be made up.
 const TRUSTED: usize = 64 << 20;
 
-/// How many bytes may lie between two codecs.
+/// The most bytes that may pass between two codecs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Between<'a> {
-    /// At most `sizes[i]` behind the first `i` codecs.
+    /// At most `sizes[i]` after the first `i` codecs.
     Sizes(&'a [usize]),
-    /// The same, of elements of variable length: what is stored limits it too.
+    /// The same, for elements of variable length: the stored size is a limit too.
     Vlen(&'a [usize]),
-    /// What encoders make of at most so many decoded bytes.
+    /// The encoded form of at most this many decoded bytes.
     Decoded(usize),
 }
 
-/// Where decoded bytes go.
+/// The destination of decoded bytes.
 #[derive(Debug)]
 pub(crate) enum Output<'a> {
     /// At least the bytes of a range, into their places in memory as long as the decoded chunk.
     Part(&'a mut [u8], Range<usize>),
-    /// All bytes, of which there are at most so many, into a buffer that grows.
+    /// All bytes, but at most this many, into a buffer that grows.
     Growing(&'a mut Vec<u8>, usize),
 }
 
-/// Decodes `src`. `verify: false` skips checksums that are codecs of their own. What the output
-/// holds after an error is unspecified.
+/// Decodes `src`. `verify: false` skips checksums that are codecs of their own. After an error the
+/// content of the output is unspecified.
 #[inline]
 pub(crate) fn decode(
     codecs: &[Arc<dyn Codec>],
@@ -45,7 +45,7 @@ pub(crate) fn decode(
     scratch: &mut Scratch,
     verify: bool,
 ) -> Result<()> {
-    // Out of the scratch while in use, so that the codecs can have the rest of it.
+    // Taken out of the scratch while in use, so that the codecs can use the rest of it.
     let mut stages = std::mem::take(&mut scratch.stages);
     let result = decode_staged(&mut stages, codecs, between, src, output, scratch, verify);
     scratch.stages = stages;
@@ -63,7 +63,7 @@ fn decode_staged(
     verify: bool,
 ) -> Result<()> {
     let mut left = codecs;
-    // How much of `from` is the input of the next codec; `None`: it is `src`.
+    // How much of `from` is the input of the next codec. `None` means that `src` is the input.
     let mut staged: Option<usize> = None;
     loop {
         let mut input = match staged {
@@ -100,7 +100,7 @@ fn decode_staged(
 }
 
 impl Output<'_> {
-    /// Takes bytes that are decoded already.
+    /// Receives bytes that are already decoded.
     fn copy(self, codec: &'static str, input: &[u8]) -> Result<()> {
         match self {
             Output::Part(dst, _) if input.len() != dst.len() => {
@@ -123,7 +123,7 @@ impl Output<'_> {
         }
     }
 
-    /// Takes what the last codec decodes.
+    /// Receives the output of the last codec.
     #[inline]
     fn decode(self, codec: &dyn Codec, input: &[u8], scratch: &mut Scratch) -> Result<()> {
         match self {
@@ -137,14 +137,15 @@ impl Output<'_> {
     }
 }
 
-/// What messages about the decoded bytes are attributed to: the codec that makes them.
+/// The codec that makes the decoded bytes, named in messages about them.
 pub(crate) fn first_name(codecs: &[Arc<dyn Codec>]) -> &'static str {
     codecs.first().map_or("bytes", |codec| codec.name())
 }
 
-/// Encodes bytes with codecs given in the order of encoding into `dst`, which is cleared first; its
-/// capacity is reused. `vlen`: the first codec is that of elements of variable length, so what the
-/// others make is checked to be readable.
+/// Encodes bytes into `dst`, with codecs given in the order of encoding.
+///
+/// `dst` is cleared first; its capacity is reused. With `vlen`, the first codec is that for
+/// elements of variable length; the output of the others is then checked to be readable.
 pub(crate) fn encode(
     codecs: &[Arc<dyn Codec>],
     vlen: bool,
@@ -175,8 +176,8 @@ pub(crate) fn encode(
     result
 }
 
-/// [`encode`] for bytes that other threads may change meanwhile: an encoder that cannot bear that
-/// gets a copy. Only the first codec reads them; what it makes belongs to us.
+/// Like [`encode`], for bytes that other threads may change meanwhile. An encoder that cannot bear
+/// that gets a copy. Only the first codec reads the bytes; its output belongs to us.
 pub(crate) fn encode_lent(
     codecs: &[Arc<dyn Codec>],
     vlen: bool,
@@ -187,7 +188,7 @@ pub(crate) fn encode_lent(
     let Some(first) = codecs.first().filter(|codec| codec.racing() == Racing::NeedsCopy) else {
         return encode(codecs, vlen, src, dst, scratch);
     };
-    // Out of the scratch while in use, so that the codecs can have the rest of it.
+    // Taken out of the scratch while in use, so that the codecs can use the rest of it.
     let mut own = std::mem::take(&mut scratch.own);
     let result =
         room::fill(&mut own, src, first.name()).and_then(|()| encode(codecs, vlen, &own, dst, scratch));
@@ -195,11 +196,11 @@ pub(crate) fn encode_lent(
     result
 }
 
-/// Codecs in the order of encoding, and bytes that they are to decode.
+/// Codecs in the order of encoding, and the bytes that they decode.
 type Peeled<'c, 'b> = (&'c [Arc<dyn Codec>], &'b [u8]);
 
-/// Peels off the frames that codecs at the end of a list have put around `input`, where the bytes
-/// lie: what is left of both.
+/// Strips the frames that codecs at the end of a list have put around `input`, without copying.
+/// Returns the remaining codecs and bytes.
 pub(crate) fn peel<'c, 'b>(
     mut codecs: &'c [Arc<dyn Codec>],
     mut input: &'b [u8],
@@ -213,8 +214,8 @@ pub(crate) fn peel<'c, 'b>(
     Ok((codecs, input))
 }
 
-/// A stage buffer of `len` bytes. The bound comes from metadata: where there is no such memory that
-/// is an error, not an abort.
+/// A stage buffer of `len` bytes. The bound comes from metadata, so running out of memory is an
+/// error, not an abort.
 pub(crate) fn stage<'a>(buf: &'a mut Vec<u8>, len: usize, codec: &'static str) -> Result<&'a mut [u8]> {
     sized(buf, len, codec)
 }

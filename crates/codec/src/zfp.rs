@@ -2,18 +2,18 @@
 //!
 //! * Specification: <https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/zfp>,
 //!   <https://zfp.readthedocs.io/en/latest/>
-//! * v3 name: `zfp`; v2 has [`zfpy`](crate::zfpy) only
+//! * v3 name: `zfp`; v2 only has [`zfpy`](crate::zfpy)
 //!
 //! ```json
 //! {"name": "zfp", "configuration": {"mode": "fixed_accuracy", "tolerance": 0.05}}
 //! ```
 //!
-//! A chunk is one stream without a header. zfp has signed integers and floats of 4 and 8 bytes;
-//! smaller integers are stored in the upper bits of 32, and unsigned ones of 4 and 8 bytes as
-//! signed ones, which must be large enough.
+//! A chunk is one stream without a header. zfp has signed integers and floats of 4 and 8 bytes.
+//! Smaller integers are stored in the upper bits of 32. Unsigned integers of 4 and 8 bytes are
+//! stored as signed ones, so they must fit.
 //!
-//! A stream consists of words of 64 bits, or of bytes where the library was built so: its length
-//! is rounded up to either.
+//! A stream consists of 64-bit words, or of bytes, depending on how the library was built. Its
+//! length is a whole number of these.
 
 use crate::registry::Config;
 use crate::{
@@ -28,7 +28,7 @@ use zfp_rs::{
     ZfpScalar, ZfpScalarType, ZfpStreamAlignment,
 };
 
-/// What a mode and its parameters are for.
+/// A compression mode with its parameters.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Mode {
@@ -40,7 +40,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// The parameters of the library; `None` where there are no such.
+    /// The library's parameters, or `None` if they are not valid.
     pub(crate) fn config(self, field: &ZfpFieldMetadata) -> Option<ZfpConfig> {
         match self {
             Mode::Reversible {} => Some(ZfpConfig::reversible()),
@@ -59,7 +59,7 @@ impl Mode {
     }
 }
 
-/// The number of axes of a field, whose unused lengths are 0.
+/// The number of axes of a field; unused lengths are 0.
 fn rank(dims: [usize; 4]) -> ZfpDimensionality {
     match dims {
         [.., w] if w > 0 => ZfpDimensionality::D4,
@@ -69,7 +69,7 @@ fn rank(dims: [usize; 4]) -> ZfpDimensionality {
     }
 }
 
-/// The lengths of a chunk's axes as zfp has them, fastest first; `None`: more than four axes.
+/// The lengths of a chunk's axes as in zfp, fastest first, or `None` for more than four axes.
 pub(crate) fn dims(shape: &[u64]) -> Option<[usize; 4]> {
     let mut dims = [0; 4];
     for (at, length) in shape.iter().rev().enumerate() {
@@ -81,8 +81,9 @@ pub(crate) fn dims(shape: &[u64]) -> Option<[usize; 4]> {
     Some(dims)
 }
 
-/// The elements of a field that holds chunks like `array`, and their size; `None` if zfp has no
-/// such.
+/// The element type and shape of a field for chunks like `array`.
+///
+/// Returns `None` if zfp has no such type or shape.
 pub(crate) fn field(array: &Context<'_>) -> Option<ZfpFieldMetadata> {
     let scalar_type = match (array.dtype.kind(), array.dtype.size()) {
         (Kind::Float, 4) => ZfpScalarType::F32,
@@ -95,7 +96,7 @@ pub(crate) fn field(array: &Context<'_>) -> Option<ZfpFieldMetadata> {
     native.then_some(ZfpFieldMetadata { scalar_type, dims: dims(&array.shape)? })
 }
 
-/// The words of a stream. The last one is filled up with zeros.
+/// The words of a stream. The last one is padded with zeros.
 pub(crate) fn words(codec: &'static str, src: &[u8]) -> Result<Vec<u64>> {
     let word = |bytes: &[u8]| {
         let mut word = [0; 8];
@@ -107,13 +108,14 @@ pub(crate) fn words(codec: &'static str, src: &[u8]) -> Result<Vec<u64>> {
     Ok(words)
 }
 
-/// Zeros, or an error where there is no memory.
+/// Zeros, or an error if there is no memory.
 fn memory<T: Zeroable>(codec: &'static str, len: usize) -> Result<Vec<T>> {
     room::zeros(len).ok_or_else(|| CodecError::memory(codec, len.saturating_mul(size_of::<T>())))
 }
 
-/// Decodes the rest of a stream of `len` bytes into the front of `dst`; returns how many bytes that
-/// were.
+/// Decodes the rest of a stream of `len` bytes into the front of `dst`.
+///
+/// Returns the number of decoded bytes.
 pub(crate) fn decode_field(
     codec: &'static str,
     stream: &mut ZfpBitStreamRef<'_>,
@@ -144,8 +146,8 @@ pub(crate) fn decode_field(
     Ok(total)
 }
 
-/// Decodes blocks to their places in a field of exactly `dst`; `false`: there are not so many in
-/// the stream.
+/// Decodes blocks to their places in a field that is exactly `dst`. Returns `false` if the stream
+/// ends too early.
 fn decode_blocks<T: ZfpScalar + Pod>(
     stream: &mut ZfpBitStreamRef<'_>,
     len: usize,
@@ -166,7 +168,7 @@ fn decode_blocks<T: ZfpScalar + Pod>(
             if decoded.is_err() || stream.read_pos().div_ceil(8) > len as u64 {
                 return false;
             }
-            // Blocks at the edges hold more than the field. `row` counts w, z and y in base 4.
+            // Blocks at the edges reach past the field. `row` counts w, z and y in base 4.
             for (row, values) in block.chunks_exact(4).enumerate() {
                 let (w, z, y) = (w + row / 16, z + row / 4 % 4, y + row % 4);
                 if w >= nw || z >= nz || y >= ny {
@@ -185,7 +187,7 @@ fn decode_blocks<T: ZfpScalar + Pod>(
     true
 }
 
-/// Encodes elements of a field, behind a header or without one.
+/// Encodes the elements of a field, with or without a header.
 pub(crate) fn encode_field(
     codec: &'static str,
     src: &[u8],
@@ -212,7 +214,7 @@ fn encode<T: ZfpScalar + Pod>(
     let mut copy;
     let elements = match bytemuck::try_cast_slice::<u8, T>(src) {
         Ok(elements) => elements,
-        // Not aligned; a size that is no whole number of elements does not fit the field.
+        // Not aligned. A size that is no whole number of elements does not fit the field either.
         Err(_) => {
             copy = memory::<T>(codec, src.len().div_ceil(size_of::<T>()))?;
             let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut copy);
@@ -257,7 +259,7 @@ pub(crate) struct Zfp {
 }
 
 impl Zfp {
-    /// From v3 metadata, for the elements of `array`.
+    /// Reads v3 metadata, for the elements of `array`.
     pub(crate) fn new(json: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let mode: Mode = json.fields("zfp")?;
         let dtype = array.dtype;
@@ -274,12 +276,12 @@ impl Zfp {
         Ok(Zfp { dtype, field, mode, config })
     }
 
-    /// Whether elements are stored as they are.
+    /// Returns `true` if elements are stored unchanged.
     fn is_plain(&self) -> bool {
         !matches!(self.dtype.kind(), Kind::UInt) && self.dtype.size() >= 4
     }
 
-    /// Elements as zfp has them.
+    /// The elements as zfp stores them.
     fn promoted(&self, src: &[u8]) -> Result<Vec<u8>> {
         let signed = self.dtype.kind() == Kind::Int;
         let mut promoted = Vec::new();
@@ -294,7 +296,7 @@ impl Zfp {
             2 if signed => each::<i16, i32>(src, to, |value| i32::from(value) << 15),
             2 => each::<u16, i32>(src, to, |value| (i32::from(value) - 0x8000) << 15),
             _ => {
-                // The sign bit of each.
+                // The byte with each number's sign bit.
                 let top = if cfg!(target_endian = "big") { 0 } else { size - 1 };
                 if src.chunks_exact(size).any(|value| value.get(top).is_some_and(|byte| *byte >= 0x80)) {
                     let why = format!(
@@ -309,8 +311,8 @@ impl Zfp {
         Ok(promoted)
     }
 
-    /// The reverse of [`Zfp::promoted`]: values that lossy compression moved out of range are the
-    /// nearest in it.
+    /// Undoes [`Zfp::promoted`]. Values that lossy compression moved out of range become the
+    /// nearest value in range.
     #[expect(clippy::cast_possible_truncation, reason = "clamped before")]
     fn demote(&self, values: &[u8], to: &mut [u8]) {
         let signed = self.dtype.kind() == Kind::Int;
@@ -325,7 +327,7 @@ impl Zfp {
     }
 }
 
-/// Converts each element of `src`. `to` has room for as many.
+/// Converts each element of `src`. `to` has room for all results.
 fn each<T: Pod, U: Pod>(src: &[u8], to: &mut [u8], convert: impl Fn(T) -> U) {
     for (from, to) in src.chunks_exact(size_of::<T>()).zip(to.chunks_exact_mut(size_of::<U>())) {
         to.copy_from_slice(bytemuck::bytes_of(&convert(bytemuck::pod_read_unaligned(from))));
@@ -397,7 +399,7 @@ mod tests {
     const TYPES: [&str; 12] =
         ["<f4", "<f8", "<i4", "<i8", "|i1", "|u1", "<i2", "<u2", "<u4", "<u8", "<M8[s]", "<m8[ns]"];
 
-    /// Numbers of a type, small and large ones; those of unsigned types fit signed ones.
+    /// Small and large numbers of a type; unsigned ones also fit the signed type.
     fn elements(dtype: &str, shape: &[u64]) -> Vec<u8> {
         let count = shape.iter().product::<u64>();
         let element = |i: u64| {

@@ -8,9 +8,9 @@
 //! {"id": "zfpy", "mode": 4, "tolerance": 0.01, "rate": -1, "precision": -1}
 //! ```
 //!
-//! The mode is 2 (fixed rate), 3 (fixed precision) or 4 (fixed accuracy); with its parameter below
-//! zero, it is reversible. Settings matter to the encoder only: the header says how a stream was
-//! made, and of elements of which type and shape.
+//! The mode is 2 (fixed rate), 3 (fixed precision) or 4 (fixed accuracy). If the mode's parameter
+//! is below zero, compression is reversible. Only the encoder needs settings: the header gives the
+//! mode, the element type and the shape.
 
 use crate::registry::Config;
 use crate::zfp::{Mode, decode_field, encode_field, field, max_stream, words};
@@ -34,7 +34,7 @@ struct Fields {
     tolerance: Number,
     rate: Number,
     precision: Number,
-    /// The parameter of the mode once more: numcodecs writes it, and does not read it.
+    /// The parameter of the mode again: numcodecs writes it and does not read it.
     #[serde(rename = "compression_kwargs")]
     _again: Option<serde::de::IgnoredAny>,
 }
@@ -47,7 +47,7 @@ impl Default for Fields {
 }
 
 impl Zfpy {
-    /// From metadata of Zarr, for the elements of `array`.
+    /// Reads Zarr metadata, for the elements of `array`.
     pub(crate) fn new(json: Config<'_>, array: &Context<'_>) -> Result<Self> {
         let fields: Fields = json.fields("zfpy")?;
         let dtype = array.dtype;
@@ -191,7 +191,7 @@ mod tests {
             assert!(matches!(codec(dtype, &[9], &json!({})), Err(CodecError::Unfit { .. })), "{dtype}");
         }
         assert!(codec("<f4", &[1; 5], &json!({})).is_err());
-        // Of another type.
+        // The header has another type.
         let stored = encode(&codec("<i4", &[9], &json!({})).unwrap(), &[1; 36]);
         let message = decode(&codec("<f4", &[9], &json!({})).unwrap(), &stored, 36).unwrap_err().to_string();
         assert!(message.contains("I32 where F32"), "{message}");

@@ -24,18 +24,18 @@ use std::ops::Range;
 /// The `zlib` codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zlib {
-    /// 0 (stored) to 9 (smallest); -1 is 6. With any other level chunks can only be read.
+    /// 0 (stored) to 9 (smallest); -1 means 6. With any other level, chunks can only be read.
     pub level: i32,
 }
 
 impl Zlib {
-    /// From the `configuration` of v3 metadata. Without a level it is 1, as in numcodecs.
+    /// Reads the `configuration` of v3 metadata. Without a level it is 1, as in numcodecs.
     pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
         let fields: Fields = configuration("zlib", metadata)?;
         Ok(Zlib { level: fields.level(1) })
     }
 
-    /// From the object of v2 metadata.
+    /// Reads the object of v2 metadata.
     pub fn from_v2(metadata: &Value) -> Result<Self> {
         let fields: Fields = configuration_v2("zlib", metadata)?;
         Ok(Zlib { level: fields.level(1) })
@@ -100,12 +100,12 @@ impl Codec for Zlib {
     }
 }
 
-/// Says what is wrong with a stream, because libdeflate only says "bad".
+/// Explains the fault of a stream, because libdeflate only says "bad".
 fn what_is_wrong(src: &[u8]) -> String {
     match *src {
         [] => "no bytes where a zlib stream is expected".into(),
         [_] => "the stream is truncated after one byte".into(),
-        // RFC 1950 section 2.2: method 8, and the two bytes are a multiple of 31.
+        // RFC 1950 section 2.2: the method is 8, and the two bytes are a multiple of 31.
         [a, b, ..] if a & 0x0f != 8 || u16::from_be_bytes([a, b]) % 31 != 0 => {
             format!("not a zlib stream: it starts with {a:#04x} {b:#04x}")
         }

@@ -13,12 +13,12 @@
 //! # assert_eq!(hyperslab_codec::Codec::to_v3(&zstd), Some(metadata));
 //! ```
 //!
-//! Decoding runs over the whole buffer at once, straight into the caller's memory. So the size in a
-//! frame's header is never used to allocate, it may be absent, and no window is allocated whatever
-//! the header claims. Several frames, and skippable ones, make one stream.
+//! Decoding processes the whole buffer at once, straight into the caller's memory. The size in a
+//! frame's header is never used to allocate and may be absent, and no window is allocated, whatever
+//! the header claims. Several frames, including skippable ones, make one stream.
 //!
 //! The front part of a chunk is decoded block by block (at most 128 KiB each), also straight into
-//! the caller's memory, which serves as window.
+//! the caller's memory, which serves as the window.
 
 use crate::registry::{configuration, configuration_v2};
 use crate::{Codec, CodecError, Racing, Reach, Result, Scratch, chain, room};
@@ -32,17 +32,17 @@ use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDi
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zstd {
     /// -131072 (fastest) to 22 (smallest); 0 is the library's default, 3. numcodecs stores levels
-    /// above 22 and means 22.
+    /// above 22 but means 22.
     pub level: i32,
-    /// Whether frames are written with a checksum of the content. If there is one it is always
+    /// `true` to write frames with a checksum of the content. Existing checksums are always
     /// verified.
     pub checksum: bool,
 }
 
-/// What `level` may be in v3.
+/// The valid levels in v3.
 const LEVELS: std::ops::RangeInclusive<i32> = -131_072..=22;
 
-/// The largest window that the library takes from a stream. It costs nothing: the caller's memory
+/// The largest window that the library accepts from a stream. It costs nothing: the caller's memory
 /// is the window.
 const WINDOW_LOG: u32 = if cfg!(target_pointer_width = "32") { 30 } else { 31 };
 
@@ -50,7 +50,7 @@ const WINDOW_LOG: u32 = if cfg!(target_pointer_width = "32") { 30 } else { 31 };
 /// start of the next block.
 const FRAME_START: usize = 5;
 
-/// Either may be absent: zarr-python and numcodecs then take 0 and `false`.
+/// If absent, they are 0 and `false`, as in zarr-python and numcodecs.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields {
@@ -60,7 +60,7 @@ struct Fields {
     checksum: bool,
 }
 
-/// The contexts of one thread, made on first use.
+/// One thread's contexts, created on first use.
 #[derive(Default)]
 pub(crate) struct Contexts {
     compressor: Option<CCtx<'static>>,
@@ -68,7 +68,7 @@ pub(crate) struct Contexts {
 }
 
 impl Zstd {
-    /// From the `configuration` of v3 metadata.
+    /// Reads the `configuration` of v3 metadata.
     pub fn from_v3(metadata: Option<&Value>) -> Result<Self> {
         let Fields { level, checksum } = configuration("zstd", metadata)?;
         let zstd = Zstd { level, checksum };
@@ -76,8 +76,8 @@ impl Zstd {
         Ok(zstd)
     }
 
-    /// From the object of v2 metadata. Any level: numcodecs stores what it was given, and takes the
-    /// nearest that there is.
+    /// Reads the object of v2 metadata. Any level is valid: numcodecs stores the level that it was
+    /// given, and uses the nearest one that exists.
     pub fn from_v2(metadata: &Value) -> Result<Self> {
         let Fields { level, checksum } = configuration_v2("zstd", metadata)?;
         Ok(Zstd { level, checksum })
@@ -102,7 +102,7 @@ impl Codec for Zstd {
 
     fn decode(&self, src: &[u8], dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
         if src.is_empty() {
-            // To the library these are zero frames, which is valid.
+            // The library takes these for zero frames, which is valid.
             return Err(CodecError::corrupt("zstd", "no bytes where a frame is expected"));
         }
         let decompressor = scratch.zstd.decompressor.get_or_insert_with(DCtx::create);
@@ -116,8 +116,8 @@ impl Codec for Zstd {
         dst: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<usize> {
-        // A frame of one segment has a window as large as its content, even if that is too large
-        // here.
+        // The window of a single-segment frame is as large as its content, even if that is too
+        // large here.
         if wanted.end == dst.len() || dst.len() > 1 << WINDOW_LOG {
             return self.decode(src, dst, scratch);
         }
@@ -156,8 +156,7 @@ impl Codec for Zstd {
     }
 
     fn to_v2(&self) -> Option<Value> {
-        // Without a checksum the field is left out: readers from before it existed refuse what they
-        // do not know.
+        // Without a checksum the field is left out: older readers refuse unknown fields.
         if self.checksum {
             return Some(json!({"id": "zstd", "level": self.level, "checksum": true}));
         }
@@ -165,7 +164,7 @@ impl Codec for Zstd {
     }
 }
 
-/// [`Codec::decode_range`] by blocks, until the first `end` bytes are there.
+/// Implements [`Codec::decode_range`] block by block, until the first `end` bytes are there.
 fn decode_blocks(src: &[u8], end: usize, dst: &mut [u8], scratch: &mut Scratch) -> Result<usize> {
     let room = dst.len();
     let decompressor = scratch.zstd.decompressor.get_or_insert_with(DCtx::create);
@@ -179,7 +178,7 @@ fn decode_blocks(src: &[u8], end: usize, dst: &mut [u8], scratch: &mut Scratch) 
         if rest.is_empty() {
             return Err(CodecError::corrupt("zstd", format!("truncated after {} bytes", src.len())));
         }
-        // Exactly what the library asks for, which is one block. Given a whole frame, it would
+        // Exactly the bytes that the library asks for: one block. Given a whole frame, it would
         // decode all of it.
         let mut input = InBuffer::around(rest.get(..asked).unwrap_or(rest));
         asked = decompressor.decompress_stream(&mut output, &mut input).map_err(failed)?;
@@ -260,10 +259,10 @@ mod tests {
         // Single segment with an eight-byte content size of 2⁶² bytes.
         let stream = b"\x28\xb5\x2f\xfd\xe0\0\0\0\0\0\0\0\x40\x19\0\0abc";
         assert!(decode(&ZSTD, stream, 3).is_err());
-        // A window of 2 GiB and more: needed by a streaming decoder only.
+        // A window of more than 2 GiB: only a streaming decoder needs it.
         let stream = b"\x28\xb5\x2f\xfd\0\xa8\x19\0\0abc";
         assert_eq!(decode(&ZSTD, stream, 3).unwrap(), b"abc");
-        // And not even by ours, which decodes parts.
+        // Our decoder of parts does not need it either.
         let mut scratch = Scratch::default();
         let stream = [stream, &encode(&ZSTD, &[7; 1000])[..]].concat();
         let part = testing::decode_part(&ZSTD, &stream, 1..2, 1003, &mut scratch).unwrap();
@@ -285,12 +284,12 @@ mod tests {
         for wanted in [0..1, 0..300_000, 299_999..300_001, 600_000..700_000, 5..699_999] {
             assert!(part(&stored, wanted.clone(), 700_000).unwrap() == whole[wanted.clone()], "{wanted:?}");
         }
-        // A first frame that does not fit; a second one that is behind the part; a stream that ends
-        // before the part does.
+        // A first frame that does not fit; a second frame after the part; a stream that ends before
+        // the part.
         assert!(matches!(part(&stored, 0..9, 299_999), Err(CodecError::Size { .. })));
         assert!(matches!(part(&stored, 0..299_999, 300_000), Ok(part) if part == whole[..299_999]));
         assert!(matches!(part(&stored, 0..700_001, 700_002), Err(CodecError::Size { found: 700_000, .. })));
-        // The sum of a frame is verified before what follows is decoded.
+        // The checksum of a frame is verified before the next frame is decoded.
         let at = encode(&SUMMED, &one).len() - 1;
         stored[at] ^= 1;
         assert!(part(&stored, 0..299_999, 700_000).is_ok());

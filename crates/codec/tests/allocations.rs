@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    // Per thread: the test harness allocates on its own.
+    // Per thread, because the test harness itself allocates.
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -54,8 +54,8 @@ fn blosc(cname: &str, shuffle: i32) -> Value {
     json!({"id": "blosc", "cname": cname, "clevel": 5, "shuffle": shuffle, "blocksize": 0})
 }
 
-/// Does some work ten times, after two times that may allocate: the two buffers between codecs
-/// change places.
+/// Does some work ten times, after two runs that may allocate: the two buffers between codecs
+/// alternate.
 fn allocates_nothing(label: &dyn std::fmt::Debug, mut work: impl FnMut()) {
     (0..2).for_each(|_| work());
     let before = ALLOCATIONS.get();
@@ -127,7 +127,7 @@ fn nothing_is_allocated_for_filters_of_hdf5() {
         chain.encode(&data, &mut stored, &mut scratch).unwrap();
         cases.push((chain, stored.clone()));
     }
-    // One block of LZ4, which also is a block of bits in some order.
+    // One LZ4 block, which is also a block of bits in some order.
     Lz4 { acceleration: 1 }.encode(&data, &mut stored, &mut scratch).unwrap();
     let block = &stored[4..];
     let sizes =

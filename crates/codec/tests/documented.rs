@@ -1,10 +1,10 @@
-//! The table of codecs in `docs/formats.md` has all names that are known, and no other.
+//! The table of codecs in `docs/formats.md` has exactly the known names.
 
 use hyperslab_codec::registry::CODECS;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The names in a cell: what stands in backticks.
+/// The names in a cell: the texts in backticks.
 fn names(cell: &str) -> impl Iterator<Item = String> {
     cell.split('`').skip(1).step_by(2).map(str::to_owned)
 }
@@ -24,7 +24,7 @@ fn the_table_of_codecs_is_complete() {
         v2.extend(names(cells[2]));
         v3.extend(names(cells[3]));
     }
-    // Not looked up by name: a member of v2's metadata, and the engine's own.
+    // Not looked up by name: a member of v2's metadata, and a codec of the engine.
     assert!(v2.remove("order") && v3.remove("sharding_indexed"));
     assert_eq!(v2, CODECS.v2_names().into_iter().map(str::to_owned).collect());
     assert_eq!(v3, CODECS.v3_names().into_iter().map(str::to_owned).collect());

@@ -1,8 +1,9 @@
-//! Chunks that numcodecs encoded, of all its versions: <https://github.com/zarr-developers/numcodecs/tree/main/fixture>.
+//! Chunks that all versions of numcodecs encoded:
+//! <https://github.com/zarr-developers/numcodecs/tree/main/fixture>.
 //!
-//! The corpus is not part of the repository: `HYPERSLAB_CORPORA` names the folder that holds
-//! `zarr/numcodecs-fixture`, else `shared/corpora` beside the checkout is looked at. Without it
-//! there is nothing to test.
+//! The corpus is not part of the repository. `HYPERSLAB_CORPORA` names the folder that holds
+//! `zarr/numcodecs-fixture`; the default is `shared/corpora` beside the checkout. Without the
+//! corpus nothing is tested.
 
 use hyperslab_codec::{CodecChain, Context, Scratch, registry};
 use serde_json::Value;
@@ -30,8 +31,8 @@ fn entries(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     found
 }
 
-/// An array of NumPy's `.npy` format: its type string, and its bytes as they lie in memory, which
-/// is what numcodecs encodes (Fortran order included).
+/// Reads an array in NumPy's `.npy` format. Returns its type string, and its bytes in memory order,
+/// which numcodecs encodes (Fortran order included).
 fn read_npy(path: &Path) -> (String, Vec<u8>) {
     let file = fs::read(path).unwrap();
     assert_eq!(&file[..6], b"\x93NUMPY");
@@ -77,7 +78,7 @@ fn numcodecs_fixtures_decode_to_the_same_bytes() {
                     .unwrap_or_else(|error| panic!("{}: {error}", encoded.display()));
                 assert!(&out == expected, "{}", encoded.display());
                 compared += 1;
-                // What we write of it reads back; Snappy is not written.
+                // Our encoding reads back. Snappy is not written.
                 let mut again = Vec::new();
                 if config.get("cname").and_then(Value::as_str) == Some("snappy") {
                     assert!(chain.encode(expected, &mut again, &mut scratch).is_err());

@@ -8,7 +8,7 @@ use hyperslab_codec::Scratch;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The largest piece of memory that was asked for.
+/// The largest single allocation.
 static LARGEST: AtomicUsize = AtomicUsize::new(0);
 
 struct Watching;
@@ -30,7 +30,7 @@ unsafe impl GlobalAlloc for Watching {
 #[global_allocator]
 static ALLOCATOR: Watching = Watching;
 
-/// Numbers that look random and are the same in every run (xorshift).
+/// Pseudo-random numbers, the same in every run (xorshift).
 struct Chance(u64);
 
 impl Chance {
@@ -42,7 +42,7 @@ impl Chance {
     }
 }
 
-/// A chunk that the codec encoded; of codecs that only decode, some bytes.
+/// A chunk encoded by the codec, or some bytes if the codec only decodes.
 fn stored(number: usize, chance: &mut Chance) -> Vec<u8> {
     if let Some(chunk) = vlen_chunk(number) {
         return chunk;
@@ -69,7 +69,7 @@ fn damaged_chunks_are_chunks_or_errors() {
                 match chance.next(5) {
                     0 => bytes.truncate(at),
                     1 => bytes.insert(at, chance.next(256) as u8),
-                    // Sizes are at the front, mostly.
+                    // Sizes are mostly at the front.
                     2 if !bytes.is_empty() => {
                         let at = chance.next(bytes.len().min(24));
                         bytes[at] = [0, 1, 0x7f, 0x80, 0xff][chance.next(5)];
@@ -84,7 +84,7 @@ fn damaged_chunks_are_chunks_or_errors() {
             decode_anything(&[&[number as u8], &bytes[..]].concat());
         }
     }
-    // For chunks of 512 bytes. (What libraries in C allocate is not seen here.)
+    // Enough for chunks of 512 bytes. (Allocations of C libraries are not seen here.)
     let largest = LARGEST.load(Ordering::Relaxed);
     assert!(largest < 8 << 20, "{largest} bytes at once");
 }

@@ -1,4 +1,4 @@
-//! A codec of each kind is one file (`toy/`) and one line of a table, and runs in chains.
+//! A codec of each kind takes one file (`toy/`) and one line of a table, and runs in chains.
 
 mod toy {
     pub mod delta;
@@ -34,7 +34,7 @@ fn array() -> Context<'static> {
     }
 }
 
-/// The codecs of a list of v3 metadata, toys and others.
+/// The codecs of a v3 metadata list, toys and others.
 fn parse(list: &Value) -> Result<ChunkCodecs> {
     let mut arrays = ArrayCodecs::new(vec![0, 1], array());
     let (mut serializer, mut bytes_to_bytes) = (None, Vec::new());
@@ -54,7 +54,7 @@ fn names(codecs: &ChunkCodecs) -> Vec<&'static str> {
     codecs.codecs.iter().map(|codec| codec.name()).collect()
 }
 
-/// The chunk as the engine has it: its axes in the order of the codecs, each element in their byte
+/// The chunk as the engine gives it to the codecs: axes in their order, each element in their byte
 /// order.
 fn moved(codecs: &ChunkCodecs) -> Vec<u8> {
     let transposed = codecs.order == [1, 0];
@@ -66,7 +66,7 @@ fn moved(codecs: &ChunkCodecs) -> Vec<u8> {
     (0..12).flat_map(|n| bytes(VALUES[at(n)])).collect()
 }
 
-/// Encodes and decodes a chunk, whole and in parts; gives what is stored.
+/// Encodes and decodes a chunk, whole and in parts. Returns the stored bytes.
 fn round_trip(codecs: &ChunkCodecs) -> Vec<u8> {
     let (chunk, mut scratch) = (moved(codecs), Scratch::default());
     let chain = CodecChain::new(codecs.codecs.clone(), array().decoded_size().unwrap());
@@ -90,7 +90,8 @@ fn a_codec_of_each_kind_runs_in_a_chain() {
     assert_eq!(names(&codecs), ["toy.delta", "toy.rows", "toy.mask"]);
     assert_eq!((codecs.order.as_slice(), codecs.stored), (&[0, 1][..], ByteOrder::Little));
     let stored = round_trip(&codecs);
-    // The first row is four zeros: less the one before, the first less the fill value.
+    // The first row is four zeros: differences from the element before, or first from the fill
+    // value.
     assert_eq!(stored[..5], [!1, !0, !0, !0, !0]);
     for codec in &codecs.codecs {
         let json = codec.to_v3().unwrap();
@@ -105,19 +106,19 @@ fn they_mix_with_the_others() {
     let delta = json!({"name": "toy.delta"});
     let gzip = json!({"name": "gzip", "configuration": {"level": 1}});
 
-    // Nothing but an order of axes and a byte order: nothing runs.
+    // Only an order of axes and a byte order: no codec runs.
     let codecs = parse(&json!([transpose, bytes("big")])).unwrap();
     assert!(codecs.codecs.is_empty());
     assert_eq!((codecs.order.as_slice(), codecs.stored), (&[1, 0][..], ByteOrder::Big));
 
-    // Before the first codec that runs, an order of axes is free; a byte order behind it is, if
-    // elements are in that order already.
+    // Before the first codec that runs, an order of axes needs no run. After it, a byte order needs
+    // no run if elements are already in that order.
     let codecs = parse(&json!([transpose, delta, bytes("little"), gzip])).unwrap();
     assert_eq!(names(&codecs), ["toy.delta", "gzip"]);
     assert_eq!((codecs.order.as_slice(), codecs.stored), (&[1, 0][..], ByteOrder::Little));
     round_trip(&codecs);
 
-    // Behind it both run.
+    // After that codec, both run.
     let codecs = parse(&json!([delta, transpose, bytes("big")])).unwrap();
     assert_eq!(names(&codecs), ["toy.delta", "transpose", "bytes"]);
     assert_eq!((codecs.order.as_slice(), codecs.stored), (&[0, 1][..], ByteOrder::Little));
@@ -125,7 +126,7 @@ fn they_mix_with_the_others() {
     // Differences of 0, -12 and 65 535, the first of each row.
     assert_eq!(stored[..12], [[0; 4], (-12_i32).to_be_bytes(), 65_535_i32.to_be_bytes()].concat());
 
-    // Rows have as many elements as the codec before made them have.
+    // Rows have the length that the codecs before give them.
     let codecs = parse(&json!([delta, transpose, {"name": "toy.rows"}, {"name": "crc32c"}])).unwrap();
     assert_eq!(names(&codecs), ["toy.delta", "transpose", "toy.rows", "crc32c"]);
     assert_eq!(round_trip(&codecs).len(), 4 * 13 + 4);

@@ -1,8 +1,8 @@
 //! A dataset as the engine sees it: its [`ArrayLayout`].
 //!
-//! The codecs of a chunk are the conversion of elements, where those in memory are others than
-//! those stored, and then the filters: filter `i` of the file is codec `i`, or `i + 1` behind a
-//! conversion.
+//! The codecs of a chunk are the filters of the file in order: filter `i` is codec `i`. If elements
+//! in memory differ from stored elements, their conversion is codec 0 and filter `i` is codec
+//! `i + 1`.
 
 use crate::cursor::to_usize;
 use crate::data_layout::DataLayout;
@@ -17,7 +17,7 @@ use hyperslab_codec::{Codec, CodecError, DataType};
 use hyperslab_store::{Segment, SegmentStore, Store};
 use std::sync::Arc;
 
-/// Finds the chunk of a dataset that is one.
+/// Finds the only chunk of a dataset that is stored in one piece.
 #[derive(Debug)]
 pub(crate) struct SingleChunk {
     key: String,
@@ -25,7 +25,7 @@ pub(crate) struct SingleChunk {
 }
 
 impl SingleChunk {
-    /// No chunk: what a mosaic has.
+    /// A locator whose chunk is absent. Mosaics use it.
     pub fn absent() -> SingleChunk {
         SingleChunk { key: String::new(), location: Location::Absent }
     }
@@ -39,10 +39,10 @@ impl ChunkLocator for SingleChunk {
     }
 }
 
-/// Bytes of the chunks that contiguous elements are cut into if they need conversion.
+/// Bytes per chunk when contiguous elements that need conversion are cut into chunks.
 const ROWS: u64 = 1 << 20;
 
-/// Finds the chunks that a run of bytes is cut into.
+/// Finds the chunks of a contiguous run of bytes.
 #[derive(Debug)]
 struct ContiguousChunks {
     /// Bytes from one chunk to the next, per axis.
@@ -72,7 +72,7 @@ impl ChunkLocator for ContiguousChunks {
     }
 }
 
-/// Makes the description of a dataset.
+/// Builds the layout of a dataset.
 pub(crate) fn of(dataset: &Dataset) -> Result<Arc<ArrayLayout>> {
     let source = dataset.file().source();
     if *dataset.dataspace() == Dataspace::Null {
@@ -144,7 +144,7 @@ fn contiguous(
     single(dataset, dtype, source.key(), location, source.store().clone())
 }
 
-/// One run of bytes, in other files.
+/// A dataset whose elements are one run of bytes in external files.
 fn external(dataset: &Dataset, dtype: DataType) -> Result<ArrayLayout> {
     let file = dataset.file();
     let needed = needed(dataset)?;
@@ -174,7 +174,7 @@ fn external(dataset: &Dataset, dtype: DataType) -> Result<ArrayLayout> {
     single(dataset, dtype, key, location, store)
 }
 
-/// A dataset that is one run of bytes.
+/// A dataset whose elements are one run of bytes.
 fn single(
     dataset: &Dataset,
     dtype: DataType,
@@ -187,13 +187,13 @@ fn single(
     match location {
         Location::Range { offset, len, .. } if !codecs.is_empty() && len > ROWS => {
             let (chunk, rows) = rows(shape, dataset.datatype().size.into());
-            // The last chunk may reach past the end; what is read there is not used.
+            // The last chunk may reach past the end. The bytes read there are not used.
             let padded = Segment { store, key: key.into(), offset, len: len.saturating_add(rows.len) };
             let store = Arc::new(SegmentStore::new(ContiguousChunks::KEY, vec![padded], true));
             assemble(dataset, dtype, chunk, codecs, Arc::new(rows), store)
         }
         location => {
-            // No chunk is without elements; of an array without any none is read.
+            // Chunks cannot be empty. The chunk of an empty array is never read.
             let chunk = if shape.contains(&0) { Dims::from_elem(1, shape.len()) } else { shape.into() };
             let locator = Arc::new(SingleChunk { key: key.into(), location });
             assemble(dataset, dtype, chunk, codecs, locator, store)
@@ -201,7 +201,7 @@ fn single(
     }
 }
 
-/// Cuts a run of bytes into chunks of about [`ROWS`] bytes, along the slowest axes first.
+/// Cuts a run of bytes into chunks of about [`ROWS`] bytes. Cuts the slowest axes first.
 fn rows(shape: &[u64], size: u64) -> (Dims, ContiguousChunks) {
     let mut chunk = Dims::from_elem(1, shape.len());
     let mut strides = Dims::from_elem(0, shape.len());
@@ -209,7 +209,7 @@ fn rows(shape: &[u64], size: u64) -> (Dims, ContiguousChunks) {
     let mut stride = len;
     for ((chunk, step), n) in chunk.iter_mut().zip(strides.iter_mut()).zip(shape).rev() {
         *chunk = (ROWS / len).clamp(1, (*n).max(1));
-        // Once an axis is cut, those before it are cut to single elements.
+        // Once an axis is cut, all axes before it are cut to single elements.
         len = if *chunk < *n { ROWS.max(len.saturating_mul(*chunk)) } else { len.saturating_mul(*chunk) };
         *step = stride.saturating_mul(*chunk);
         stride = stride.saturating_mul(*n);
@@ -232,7 +232,8 @@ fn assemble(
 ) -> Result<ArrayLayout> {
     let invalid = |why| dataset.file().source().invalid(why);
     let encoding = ChunkEncoding::new(&chunk, dtype, dtype.order(), &[], codecs).map_err(invalid)?;
-    // Some writers leave out what lies beyond the array, and the library reads such chunks.
+    // Some writers omit the part of a chunk beyond the array's end. The HDF5 library reads such
+    // chunks.
     let encoding = encoding.that_may_end_early();
     let grid = ChunkGrid::regular(chunk).ok_or_else(|| invalid("chunks without elements".into()))?;
     let fill = dataset.absent_value().map_or(FillValue::zero(dtype.size()), FillValue::new);
@@ -241,7 +242,7 @@ fn assemble(
     Ok(ArrayLayout::new(name, shape, dtype, grid, encoding, fill, locator, store)?)
 }
 
-/// Bytes of all elements.
+/// Bytes of all elements together.
 fn needed(dataset: &Dataset) -> Result<u64> {
     let size = u64::from(dataset.datatype().size);
     let needed = dataset.dataspace().count().and_then(|count| count.checked_mul(size));
@@ -257,7 +258,8 @@ mod tests {
     use crate::testing::{Builder, attribute, contiguous, dataset, elements, fails, only_dataset, structure};
     use crate::{Result, messages};
 
-    /// Reads a dataset of these messages. `put` may append to the file and change the layout first.
+    /// Reads a dataset with these messages. `put` may first append to the file and change the
+    /// layout.
     fn values(
         shape: &[u64],
         mut layout: Vec<u8>,
@@ -332,7 +334,7 @@ mod tests {
         assert_eq!(read(&[]), [0; 4]);
         assert_eq!(read(&[fill(0)]), [9, 0, 9, 0]);
         assert_eq!(read(&[fill(2)]), [9, 0, 9, 0]);
-        // Never to be written.
+        // Fill time 1: the fill value is never written.
         assert_eq!(read(&[fill(1)]), [0; 4]);
         assert_eq!(read(&[(messages::fill_value::OLD_KIND, vec![2, 0, 0, 0, 8, 0])]), [8, 0, 8, 0]);
         let wrong = (messages::fill_value::OLD_KIND, vec![1, 0, 0, 0, 8]);

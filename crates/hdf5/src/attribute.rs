@@ -1,5 +1,7 @@
-//! Attributes: small values attached to objects. They are messages of the object's header, or, if
-//! they are many or large, in a fractal heap, with a version 2 B-tree of their names.
+//! Attributes: small values attached to objects.
+//!
+//! Attributes are messages in the object's header. If there are many, or if they are large, they
+//! are in a fractal heap instead, and a version 2 B-tree indexes their names.
 
 use crate::dataspace::Dataspace;
 use crate::datatype::Datatype;
@@ -17,25 +19,25 @@ use std::sync::Arc;
 /// An attribute of a group, dataset or committed datatype.
 #[derive(Clone, Debug)]
 pub struct Attribute {
-    /// The file that it is in.
+    /// The file that contains the attribute.
     pub file: File,
     /// Its name.
     pub name: String,
-    /// The type of its elements.
+    /// The stored type of the elements.
     pub datatype: Arc<Datatype>,
-    /// Its shape.
+    /// Shape of the attribute.
     pub dataspace: Dataspace,
-    /// Its elements as stored.
+    /// The elements as stored.
     pub data: Bytes,
 }
 
 impl Attribute {
-    /// The type of its elements in memory.
+    /// Returns the type of the elements in memory.
     pub fn element(&self) -> Result<Element> {
         Element::of(&self.datatype, self.file.sizes()).map_err(|why| self.wrong(why))
     }
 
-    /// Its elements in memory, in C order. Heap ids are left for [`crate::vlen::resolve`].
+    /// Returns the elements in memory, in C order. Heap ids are left for [`crate::vlen::resolve`].
     pub fn values(&self) -> Result<Vec<u8>> {
         let element = self.element()?;
         let mut values = Vec::new();
@@ -45,7 +47,7 @@ impl Attribute {
             values.extend_from_slice(&self.data);
             return Ok(values);
         };
-        // There are no more elements than stored bytes.
+        // There are at most as many elements as stored bytes.
         let count = self.dataspace.count().and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
         let len = count.checked_mul(element.size).filter(|len| values.try_reserve_exact(*len).is_ok());
         let len = len.ok_or_else(|| self.invalid(format!("no memory for {count} elements")))?;
@@ -71,7 +73,7 @@ impl Attribute {
         }
     }
 
-    /// The attribute of a message.
+    /// Parses the attribute in a message.
     fn of(file: &File, message: &Message) -> Result<Attribute> {
         let message = &file.unshare(message)?;
         let wrong = |why| file.source().wrong("attribute message", message.address, why);
@@ -104,10 +106,11 @@ impl Attribute {
     }
 }
 
-/// All attributes, by name, or by creation order if the object keeps it (as h5py).
+/// Returns all attributes in h5py's order: by creation order if the object keeps it, else by name.
 pub(crate) fn all(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>> {
     let mut found: Vec<(u32, Attribute)> = Vec::new();
-    // Parts of messages may be shared, each somewhere else.
+    // Parts of a message may be shared and stored elsewhere. Fetch the parts of all messages
+    // together.
     let messages = || header.messages(messages::attribute::KIND);
     file.source().foresee(|| messages().for_each(|message| drop(Attribute::of(file, message))))?;
     for message in messages() {
@@ -117,7 +120,8 @@ pub(crate) fn all(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>> 
     if let Some(AttributeInfo { heap: Some(heap), names: Some(names) }) = info {
         dense(file, heap, names, &mut found)?;
     }
-    // Some writers give all of them the same creation order: then it is that of the header.
+    // Some writers give all attributes the same creation order. The stable sort then keeps the
+    // header's order.
     match header.tracks_attributes {
         true => found.sort_by_key(|(created, _)| *created),
         false => found.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name)),
@@ -125,7 +129,7 @@ pub(crate) fn all(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>> 
     Ok(found.into_iter().map(|(_, attribute)| attribute).collect())
 }
 
-/// Adds those in the fractal heap at `heap`, with their creation orders.
+/// Adds the attributes in the fractal heap at `heap`, with their creation orders.
 fn dense(file: &File, heap: u64, names: u64, found: &mut Vec<(u32, Attribute)>) -> Result<()> {
     let source = file.source();
     let read_names = || {
@@ -136,7 +140,7 @@ fn dense(file: &File, heap: u64, names: u64, found: &mut Vec<(u32, Attribute)>) 
         })?;
         Ok::<_, Hdf5Error>(records)
     };
-    // Neither leads to the other.
+    // The heap and the B-tree do not depend on each other. Fetch both together.
     source.foresee(|| {
         drop(file.heap(heap).map(|heap| heap.visit(source, ALL_BLOCKS)));
         drop(read_names());

@@ -1,9 +1,10 @@
-//! HDF5 files for tests, byte by byte. The test of allocations, which is a crate of its own, has
-//! this file too.
+//! HDF5 files for tests, built byte by byte.
+//!
+//! The allocation test is a separate crate and includes this file too.
 
 use crate::checksum::lookup3;
 
-/// Numbers of messages.
+/// Message type numbers.
 const DATASPACE: u16 = 0x01;
 const LINK_INFO: u16 = 0x02;
 const DATATYPE: u16 = 0x03;
@@ -40,7 +41,7 @@ impl<T: Encode + ?Sized> Encode for &T {
     }
 }
 
-/// The bytes of a structure, part by part.
+/// Joins the parts of a structure into its bytes.
 macro_rules! structure {
     ($($part:expr),* $(,)?) => {{
         let mut bytes = Vec::new();
@@ -50,7 +51,7 @@ macro_rules! structure {
 }
 pub(crate) use structure;
 
-/// The bytes with their checksum behind them.
+/// Appends the checksum of the bytes.
 pub(crate) fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.extend(lookup3(&bytes).to_le_bytes());
     bytes
@@ -71,13 +72,13 @@ impl Builder {
         Builder { bytes: vec![0; Self::START], extension: u64::MAX }
     }
 
-    /// Appends bytes; says where they are.
+    /// Appends bytes and returns their address.
     pub(crate) fn put(&mut self, bytes: &[u8]) -> u64 {
         self.bytes.extend(bytes);
         (self.bytes.len() - bytes.len()) as u64
     }
 
-    /// Appends an object header of messages, each a kind and its bytes.
+    /// Appends an object header with these messages, each a kind and its bytes.
     pub(crate) fn header(&mut self, messages: &[(u16, Vec<u8>)]) -> u64 {
         let mut block = Vec::new();
         for (kind, bytes) in messages {
@@ -86,7 +87,8 @@ impl Builder {
         self.put(&summed(structure!(b"OHDR\x02\x02", block.len() as u32, block)))
     }
 
-    /// The bytes of the file. The root group's header is at `root`. `version` 3 may have `flags`.
+    /// Returns the bytes of the file. The root group's header is at `root`. Version 3 may have
+    /// `flags`.
     pub(crate) fn finish(mut self, root: u64, version: u8, flags: u8) -> Vec<u8> {
         let head = structure!(b"\x89HDF\r\n\x1a\n", [version, 8, 8, flags], 0_u64);
         let superblock = structure!(head, self.extension, self.bytes.len() as u64, root);
@@ -95,7 +97,7 @@ impl Builder {
     }
 }
 
-/// The link info message of a group with links in its header; `tracked`: with creation orders.
+/// The link info message of a group with links in its header. `tracked`: with creation orders.
 pub(crate) fn link_info(tracked: bool) -> (u16, Vec<u8>) {
     let order = if tracked { &[0; 8][..] } else { &[] };
     (LINK_INFO, structure!([0, tracked.into()], order, [0xff; 16]))
@@ -109,7 +111,7 @@ pub(crate) fn soft(name: &str, target: &str) -> (u16, Vec<u8>) {
     link(name, 1, target)
 }
 
-/// The link message of a link of a kind, which has a value.
+/// A link message of the given link kind, with a value.
 pub(crate) fn link(name: &str, kind: u8, value: &str) -> (u16, Vec<u8>) {
     let head = structure!([1, 8, kind, name.len() as u8], name.as_bytes());
     (LINK, structure!(head, value.len() as u16, value.as_bytes()))
@@ -128,7 +130,7 @@ pub(crate) fn dataset(shape: &[u64], layout: Vec<u8>) -> Vec<(u16, Vec<u8>)> {
     vec![(DATASPACE, space), (DATATYPE, datatype), (LAYOUT, layout)]
 }
 
-/// A global heap collection with lengths of `length` bytes and `free` bytes at its end.
+/// A global heap collection. Lengths take `length` bytes, and `free` bytes are free at its end.
 pub(crate) fn collection_of(length: u8, objects: &[(u16, &[u8])], free: usize) -> Vec<u8> {
     let number = |n: usize| (n as u64).to_le_bytes()[..length.into()].to_vec();
     let padded = |mut bytes: Vec<u8>| {

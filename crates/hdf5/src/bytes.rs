@@ -1,9 +1,9 @@
-//! Bytes that many may share.
+//! Bytes that may have several owners.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// Some bytes of a file: a part of a page that is kept, or bytes of their own.
+/// Some bytes of a file: a part of a cached page, or separately owned bytes.
 #[derive(Clone, Debug)]
 pub struct Bytes {
     whole: Arc<[u8]>,
@@ -24,7 +24,7 @@ impl Bytes {
         Bytes { whole, range }
     }
 
-    /// A part of these bytes; what is out of bounds is left out.
+    /// Returns a part of these bytes. A range that is out of bounds is cut at the end.
     pub fn slice(&self, range: Range<usize>) -> Bytes {
         let start = self.range.start.saturating_add(range.start).min(self.range.end);
         let end = self.range.start.saturating_add(range.end).clamp(start, self.range.end);

@@ -1,9 +1,9 @@
-//! Metadata cache images: metadata that the HDF5 library left in one block when it closed a file,
-//! instead of writing it to its places.
+//! Metadata cache images. When the HDF5 library closes a file, it may leave metadata in one block
+//! instead of writing each structure to its place.
 //!
-//! A message of the superblock extension says where the block is. It holds entries, each with its
-//! address in the file and its bytes. Until somebody opens the file for writing, the bytes at those
-//! addresses mean nothing: what the entries hold is read in their place.
+//! A message of the superblock extension says where the block is. The block holds entries: an
+//! address in the file and the bytes that belong there. Until somebody opens the file for writing,
+//! the bytes at those addresses are stale, so the entries are read instead.
 
 use crate::object_header::ObjectHeader;
 use crate::source::Source;
@@ -13,10 +13,10 @@ pub const KIND: u16 = 0x18;
 
 const IMAGE: &str = "metadata cache image";
 
-/// The least bytes of an entry: kind, flags, ring, age, three counts of relatives, and its rank.
+/// Smallest entry in bytes: kind, flags, ring, age, three counts of relatives, and its rank.
 const LEAST: u64 = 4 + 3 * 2 + 4;
 
-/// Reads the image that a superblock extension tells of, if it does: addresses and bytes.
+/// Reads the image that a superblock extension names, if any. Returns addresses and bytes.
 pub(crate) fn read(source: &Source, extension: &ObjectHeader) -> Result<Vec<(u64, Bytes)>> {
     let Some(message) = extension.message(KIND) else { return Ok(Vec::new()) };
     let place = place(source.cursor(&message.data, message.address));
@@ -26,14 +26,14 @@ pub(crate) fn read(source: &Source, extension: &ObjectHeader) -> Result<Vec<(u64
     entries(&bytes, source.cursor(&bytes, address)).map_err(|why| source.wrong(IMAGE, address, why))
 }
 
-/// Where the image is. `None`: there is none.
+/// Returns address and length of the image. `None`: there is no image.
 fn place(mut cursor: Cursor<'_>) -> Parsed<Option<(u64, u64)>> {
     cursor.version("metadata cache image message", &[0])?;
     let (address, len) = (cursor.offset()?, cursor.length()?);
     Ok(address.map(|address| (address, len)))
 }
 
-/// The entries of an image; `cursor` is over its `bytes`.
+/// Parses the entries of an image. `cursor` is over the image's `bytes`.
 fn entries(bytes: &Bytes, mut cursor: Cursor<'_>) -> Parsed<Vec<(u64, Bytes)>> {
     cursor.signature(b"MDCI")?;
     cursor.version(IMAGE, &[0])?;
@@ -46,7 +46,7 @@ fn entries(bytes: &Bytes, mut cursor: Cursor<'_>) -> Parsed<Vec<(u64, Bytes)>> {
     }
     let mut found = Vec::new();
     for _ in 0..count {
-        // Kind, flags, ring and age; children, and those of them that are dirty.
+        // Kind, flags, ring and age; number of children; number of dirty children.
         cursor.skip(4 + 2 * 2)?;
         let parents = usize::from(cursor.u16()?);
         cursor.skip(4)?;

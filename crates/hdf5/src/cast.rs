@@ -1,11 +1,13 @@
-//! Elements of one type in memory as elements of another, as the HDF5 library converts them: what a
-//! virtual dataset makes of the elements of its sources.
+//! Converts elements in memory from one type to another, as the HDF5 library does. Virtual datasets
+//! convert the elements of their sources this way.
 //!
-//! A type becomes a tree of steps, made once. Numbers and texts go through the engine's conversion.
-//! Members of compounds are found by name: those that the source lacks are zeros.
+//! A type becomes a tree of steps, built once. Numbers and texts go through the engine's
+//! conversion. Members of compounds are matched by name. A member that the source lacks becomes
+//! zero.
 //!
-//! The library converts from the stored type. It knows more than the type in memory: a bitfield
-//! converts to no number, and null-terminated text differs from text padded with spaces.
+//! The HDF5 library converts from the stored type, so the stored type matters too. It tells more
+//! than the type in memory: a bitfield converts to no number, and null-terminated text differs from
+//! space-padded text.
 
 use crate::datatype::{Class, Datatype, Padding};
 use crate::element::{Element, ElementKind, in_order};
@@ -14,15 +16,15 @@ use hyperslab_array::{ConvertElements, can_convert, convert_elements};
 use hyperslab_codec::{DataType, Kind};
 use std::collections::HashMap;
 
-/// Bytes that are converted at once where members are taken out: they stay in the cache.
+/// Bytes per block when members are extracted. A block stays in the L1 cache.
 const BLOCK: usize = 32 << 10;
 
 /// A conversion from elements of one type in memory to another.
 #[derive(Clone, Debug)]
 pub(crate) struct Cast {
-    /// Bytes of an element before.
+    /// Bytes of an element before conversion.
     from: usize,
-    /// Bytes of an element after.
+    /// Bytes of an element after conversion.
     to: usize,
     step: Step,
 }
@@ -35,21 +37,21 @@ enum Step {
         from: DataType,
         to: DataType,
     },
-    /// A text that is not ended by a NUL, cut or padded with NULs.
+    /// Space-padded text, which NULs do not end. It is cut, or padded with NULs.
     Text,
-    /// A number, one of them of 80 bits.
+    /// A number, where at least one of the two types may be an 80-bit float.
     Extended {
         from: Extended,
         to: Extended,
     },
-    /// Members: where each is before and after.
+    /// Members: offset before, offset after, conversion.
     Members(Vec<(usize, usize, Cast)>),
     /// Elements of an array type.
     Repeat(Box<Cast>),
 }
 
 impl Cast {
-    /// The conversion of elements `from`, stored as `datatype`. `None`: there is none.
+    /// Returns the conversion from `from`, stored as `datatype`. `None`: no such conversion exists.
     pub fn new(datatype: &Datatype, from: &Element, to: &Element) -> Option<Cast> {
         Some(Cast { from: from.size, to: to.size, step: step(datatype, from, to)? })
     }
@@ -58,7 +60,7 @@ impl Cast {
         matches!(self.step, Step::Same)
     }
 
-    /// Converts as many elements as `src` and `dst` have.
+    /// Converts as many elements as fit in both `src` and `dst`.
     fn run(&self, src: &[u8], dst: &mut [u8]) {
         if self.from == 0 || self.to == 0 {
             return;
@@ -113,7 +115,7 @@ impl ConvertElements for Cast {
     }
 }
 
-/// Copies as much as there is, and as there is room for.
+/// Copies as many bytes as both slices have.
 fn put(src: &[u8], dst: &mut [u8]) {
     let len = src.len().min(dst.len());
     if let (Some(src), Some(dst)) = (src.get(..len), dst.get_mut(..len)) {
@@ -129,7 +131,8 @@ fn step(datatype: &Datatype, from: &Element, to: &Element) -> Option<Step> {
         let logical = after.kind() == Kind::Bool;
         let allowed = match (&datatype.class, &from.kind) {
             (Class::Bitfield { .. }, _) => before == after || logical && before.size() == 1,
-            // The library looks for the names of Booleans, and makes nothing sensible of others.
+            // For Booleans, the library matches member names. Other enumerations give meaningless
+            // results.
             (_, ElementKind::Enum { .. }) => !logical,
             _ => true,
         };
@@ -137,7 +140,7 @@ fn step(datatype: &Datatype, from: &Element, to: &Element) -> Option<Step> {
     }
     if let (Some(before), Some(after)) = (extended(from), extended(to)) {
         let bits = matches!(datatype.class, Class::Bitfield { .. });
-        // As of any float, there are no Booleans of it.
+        // 80-bit floats do not convert to Booleans, like all other floats.
         let logical = number(to).is_some_and(|plain| plain.kind() == Kind::Bool);
         return (!bits && !logical).then_some(Step::Extended { from: before, to: after });
     }
@@ -173,7 +176,7 @@ fn step(datatype: &Datatype, from: &Element, to: &Element) -> Option<Step> {
     }
 }
 
-/// A number that the engine knows; that of an enumeration.
+/// The engine's type of a number or of an enumeration's base.
 fn number(element: &Element) -> Option<DataType> {
     match &element.kind {
         ElementKind::Plain(plain) | ElementKind::Enum { base: plain, .. } => Some(*plain),
@@ -181,7 +184,7 @@ fn number(element: &Element) -> Option<DataType> {
     }
 }
 
-/// A number as one that may have 80 bits. `None`: it is complex, or none.
+/// A real number, possibly an 80-bit float. `None`: it is complex, or not a number.
 fn extended(element: &Element) -> Option<Extended> {
     match &element.kind {
         ElementKind::Extended { order, complex: false } => Some(Extended::Wide(*order)),
@@ -191,7 +194,7 @@ fn extended(element: &Element) -> Option<Extended> {
     }
 }
 
-/// The members of a structure, or the two of a complex number: name, offset, type.
+/// Name, offset and type of a structure's members, or of the two parts of a complex number.
 fn fields(element: &Element) -> Option<Vec<(&str, usize, Element)>> {
     if let ElementKind::Struct(fields) = &element.kind {
         let fields = fields.iter().map(|field| (&*field.name, field.offset, field.element.clone()));
@@ -242,7 +245,7 @@ mod tests {
         let src = [1, 0xfe, 0xff, 9, 9, 9, 9, 2, 3, 0, 9, 9, 9, 9];
         let dst = [0xfe, 0xff, 0xff, 0xff, 0, 0, 1, 0, 3, 0, 0, 0, 0, 0, 2, 0];
         assert_eq!(cast(&from, &to, &src).unwrap(), dst);
-        // The same for many elements as for few.
+        // Many elements convert like a few.
         let many = cast(&from, &to, &src.repeat(10_000)).unwrap();
         assert_eq!(many, dst.repeat(10_000));
         let other = compound(&[("a", 0, text(2, Padding::NullPadded))]);

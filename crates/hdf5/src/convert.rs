@@ -1,13 +1,12 @@
-//! The codec between elements as stored and elements in memory, where their bytes differ: the first
-//! of a chain, before the filters.
+//! The codec between stored elements and elements in memory, if their bytes differ. It comes first
+//! in the codec chain, before the filters.
 //!
-//! A type becomes a tree of steps, made once: runs of bytes that stay as they are, integers and
-//! floats whose bits move, strings whose padding is cut, members that go elsewhere. Each step runs
-//! in a loop of its own over all elements of a chunk, so that nothing is decided per element but
-//! where types nest.
+//! A type becomes a tree of steps, built once: copy runs of unchanged bytes, rearrange the bits of
+//! integers and floats, cut the padding of strings, move members. Each step loops over all elements
+//! of a block. Decisions are made per element only where types nest.
 //!
-//! Bytes in memory that no step writes (gaps between members) are zeros. Elements cannot be
-//! written: nothing in memory says what was in the padding.
+//! Bytes in memory that no step writes (gaps between members) are zero. Elements cannot be written:
+//! memory does not hold the contents of the stored padding.
 
 use crate::cursor::to_usize;
 use crate::datatype::{Class, Datatype, Padding};
@@ -21,7 +20,7 @@ const NAME: &str = "hdf5 elements";
 /// Bytes that are converted at once.
 const BLOCK: usize = 32 << 10;
 
-/// Stored elements ⇄ elements in memory.
+/// A conversion between stored elements and elements in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Conversion {
     /// Bytes of a stored element.
@@ -31,23 +30,23 @@ pub(crate) struct Conversion {
     step: Step,
 }
 
-/// How the bytes of one stored element become those of one in memory.
+/// The conversion of the bytes of one stored element to memory.
 #[derive(Clone, Debug)]
 enum Step {
-    /// As many bytes as they are.
+    /// Copies this many bytes unchanged.
     Copy(usize),
     Integer {
         from: Integer,
         to: DataType,
     },
-    /// An integer: everything but 0 is true.
+    /// An integer. Every value except 0 is true.
     Bool(Integer),
     Float {
         from: Float,
         to: FloatType,
         order: ByteOrder,
     },
-    /// Text of a fixed size: up to its first NUL, or without the spaces at its end.
+    /// Text of a fixed size. It ends at its first NUL, or before the spaces at its end.
     Text {
         size: usize,
         padding: Padding,
@@ -55,11 +54,11 @@ enum Step {
     Members(Vec<MemberStep>),
     /// Elements of an array type.
     Repeat {
-        /// Bytes of one of them as stored.
+        /// Bytes of one stored element of the array.
         stored: usize,
-        /// The same in memory.
+        /// Bytes of one element of the array in memory.
         memory: usize,
-        /// Bytes of all of them as stored.
+        /// Stored bytes of the whole array.
         array: usize,
         step: Box<Step>,
     },
@@ -67,15 +66,15 @@ enum Step {
 
 #[derive(Clone, Debug)]
 struct MemberStep {
-    /// Where it begins in the stored element, and its bytes.
+    /// Byte range of the member in the stored element.
     stored: Range<usize>,
-    /// The same in memory.
+    /// Byte range of the member in memory.
     memory: Range<usize>,
     step: Step,
 }
 
 impl Conversion {
-    /// The way from a stored type to one in memory. `None`: the bytes are the same.
+    /// Returns the conversion from a stored type to one in memory. `None`: the bytes are the same.
     pub fn new(datatype: &Datatype, element: &Element) -> Option<Conversion> {
         let stored = to_usize(datatype.size);
         if stored == 0 || element.size == 0 {
@@ -87,7 +86,7 @@ impl Conversion {
         }
     }
 
-    /// Converts elements one behind the other, all that there is room for in `dst`.
+    /// Converts consecutive elements until `dst` is full.
     pub fn convert(&self, src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> {
         self.run(src, 0..dst.len(), dst)
     }
@@ -107,7 +106,7 @@ impl Conversion {
         let src = src.get(first * self.stored..end * self.stored).unwrap_or_default();
         let dst = dst.get_mut(first * self.memory..end * self.memory).unwrap_or_default();
         let fills = self.step.fills(self.memory);
-        // Steps go over a block one by one: it should stay in the cache.
+        // Each step goes over the whole block, so a block should stay in the cache.
         let block = (BLOCK / self.stored.max(self.memory)).max(1);
         for (src, dst) in src.chunks(block * self.stored).zip(dst.chunks_mut(block * self.memory)) {
             if !fills {
@@ -146,7 +145,7 @@ impl Codec for Conversion {
     }
 
     fn racing(&self) -> Racing {
-        // There is no encoder; one that comes has to say.
+        // There is no encoder yet. Adding one means choosing the right value here.
         Racing::NeedsCopy
     }
 
@@ -155,7 +154,7 @@ impl Codec for Conversion {
     }
 }
 
-/// The way of a type. Of the two, `element` is the one that [`Element::of`] makes of the other.
+/// Returns the step that converts a type. `element` must be [`Element::of`] of `datatype`.
 fn step(datatype: &Datatype, element: &Element) -> Step {
     let size = to_usize(datatype.size);
     match (&datatype.class, &element.kind) {
@@ -190,7 +189,7 @@ fn step(datatype: &Datatype, element: &Element) -> Step {
     }
 }
 
-/// A complex number of two floats, each with where it is stored.
+/// A complex number of two floats. `halves` gives each float's stored type and offset.
 fn complex<'d>(
     halves: impl IntoIterator<Item = (&'d Datatype, u32)>,
     size: usize,
@@ -217,7 +216,7 @@ fn float(from: Float, element: &Element) -> Step {
     if from.is_plain(to) { Step::Copy(from.size) } else { Step::Float { from, to, order } }
 }
 
-/// Members, those that lie side by side and stay as they are joined to one run.
+/// Builds the step for members. Adjacent members that stay unchanged become one run.
 fn structure(mut parts: Vec<MemberStep>, stored: usize, memory: usize) -> Step {
     let stays = |part: &MemberStep| matches!(part.step, Step::Copy(_)) && part.stored == part.memory;
     if stored == memory && parts.iter().all(stays) {
@@ -251,7 +250,7 @@ impl MemberStep {
 }
 
 impl Step {
-    /// Whether it writes every one of `memory` bytes.
+    /// Returns `true` if the step writes all `memory` bytes of an element.
     fn fills(&self, memory: usize) -> bool {
         match self {
             Step::Members(parts) => {
@@ -291,7 +290,7 @@ impl Step {
             Step::Repeat { stored: inner, memory: outer, array, step } => {
                 let count = array / inner;
                 if *array == stored && count * outer == memory {
-                    // One array after the other: all their elements in one loop.
+                    // Arrays without gaps: convert the elements of all arrays in one loop.
                     return step.run(src, *inner, dst, *outer);
                 }
                 each(pairs, *array, count * outer, |src, dst| step.run(src, *inner, dst, *outer));
@@ -300,7 +299,7 @@ impl Step {
     }
 }
 
-/// Converts the first `from` bytes of each stored element to the first `to` of one in memory.
+/// Converts the first `from` bytes of each stored element to the first `to` bytes in memory.
 #[inline(always)]
 fn each<'s, 'd>(
     pairs: impl Iterator<Item = (&'s [u8], &'d mut [u8])>,
@@ -315,7 +314,7 @@ fn each<'s, 'd>(
     }
 }
 
-/// Bytes of a text that count.
+/// Length of a text without its padding.
 fn text_len(text: &[u8], padding: Padding) -> usize {
     match padding {
         Padding::NullTerminated => text.iter().position(|byte| *byte == 0).unwrap_or(text.len()),
@@ -350,7 +349,7 @@ mod tests {
         assert_eq!(memory, 0x03_0201_u32.to_le_bytes());
     }
 
-    /// What h5py reads.
+    /// Texts read as in h5py.
     #[test]
     fn texts() {
         let stored = b"ab\0cdab   abcdea\0\0\0\0  \0  a \0 \0";
@@ -436,7 +435,8 @@ mod tests {
         let boolean = "380200000400000010080000040000000000200046414c534500545255450000000000 01000000";
         let hex = format!("360100000c0000006200 04{boolean}");
         assert_eq!(decode(&hex, &[7; 12]), [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
-        // An array of such, alone in its structure, whose elements shrink.
+        // An array of these Booleans, whose elements shrink. Then the same array as the only member
+        // of a structure.
         let array = format!("3a000000080000000102000000{boolean}");
         assert_eq!(decode(&array, &[0, 0, 0, 0, 1, 0, 0, 0]), [0, 1]);
         let within = format!("3601000008000000 6100 00{array}");

@@ -1,4 +1,4 @@
-//! Reading numbers from bytes, each step checked.
+//! Reads numbers from bytes and checks each step.
 
 use crate::checksum::lookup3;
 use crate::{ParseError, Parsed};
@@ -6,13 +6,13 @@ use crate::{ParseError, Parsed};
 /// Bytes of addresses and lengths ("Size of Offsets", "Size of Lengths"): 2, 4 or 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sizes {
-    /// Of an address.
+    /// Bytes of an address.
     pub offset: u8,
-    /// Of a length.
+    /// Bytes of a length.
     pub length: u8,
 }
 
-/// A little-endian number, unchecked but for size. `None`: it does not fit into 64 bits.
+/// Reads a little-endian number of any size. `None`: it does not fit into 64 bits.
 #[inline]
 pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
     if let Ok(bytes) = bytes.try_into() {
@@ -23,56 +23,58 @@ pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
     fits.then(|| low.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-/// An address as [`number`]; `Some(None)` is the undefined one (all bits set).
+/// Reads an address like [`number`]. `Some(None)` is the undefined address (all bits set).
 #[inline]
 pub(crate) fn address(bytes: &[u8]) -> Option<Option<u64>> {
     if bytes.iter().all(|byte| *byte == 0xff) { Some(None) } else { number(bytes).map(Some) }
 }
 
-/// A number as an index or a count; one that does not fit becomes the largest, which no memory has.
+/// Converts a number to an index or a count. Numbers that do not fit become `usize::MAX`.
 #[inline]
 pub(crate) fn to_usize(number: impl TryInto<usize>) -> usize {
     number.try_into().unwrap_or(usize::MAX)
 }
 
-/// A place in some of a file's bytes. All numbers are little-endian.
+/// A position in some of a file's bytes. All numbers are little-endian.
 ///
-/// If bytes are missing, a structure that is being fetched asks for more ([`ParseError::Need`]).
-/// One whose bytes are all there ([`Cursor::whole`], [`Cursor::part`]) is damaged.
+/// If bytes are missing at the end of a cursor over a structure's first bytes, it asks for more
+/// ([`ParseError::Need`]). If the cursor has all bytes ([`Cursor::whole`], [`Cursor::part`]), the
+/// structure is damaged.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
     /// Address of the first byte.
     address: u64,
-    /// Whether there are no more bytes than these.
+    /// `true` if these are all bytes of the structure.
     whole: bool,
     sizes: Sizes,
     verify: bool,
 }
 
 impl<'a> Cursor<'a> {
-    /// The first bytes of a structure. There may be more.
+    /// Reads the first bytes of a structure. There may be more.
     pub fn new(bytes: &'a [u8], address: u64, sizes: Sizes) -> Self {
         Cursor { bytes, at: 0, address, whole: false, sizes, verify: true }
     }
 
-    /// All bytes of a structure.
+    /// Reads all bytes of a structure.
     pub fn whole(bytes: &'a [u8], address: u64, sizes: Sizes) -> Self {
         Cursor { whole: true, ..Cursor::new(bytes, address, sizes) }
     }
 
-    /// Verifies checksums (the default), or passes over them.
+    /// Verifies checksums (the default), or skips them.
     pub(crate) fn verifying(self, verify: bool) -> Self {
         Cursor { verify, ..self }
     }
 
-    /// How long addresses and lengths are.
+    /// Returns the sizes of addresses and lengths.
     pub fn sizes(&self) -> Sizes {
         self.sizes
     }
 
-    /// Addresses and lengths from here on are of these sizes (only the superblock says so itself).
+    /// Sets the sizes of addresses and lengths from here on. The superblock needs it: it stores the
+    /// sizes itself.
     pub fn set_sizes(&mut self, sizes: Sizes) {
         self.sizes = sizes;
     }
@@ -87,22 +89,22 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// Bytes left (of those that are there).
+    /// Number of bytes in memory not yet read.
     pub fn left(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    /// Whether every byte has been read.
+    /// Returns `true` if all bytes in memory have been read.
     pub fn is_empty(&self) -> bool {
         self.left() == 0
     }
 
-    /// An error about the next byte.
+    /// Returns an error about the next byte.
     pub fn corrupt(&self, why: impl Into<String>) -> ParseError {
         ParseError::Corrupt { at: self.address(), why: why.into() }
     }
 
-    /// The next `len` bytes.
+    /// Takes the next `len` bytes.
     pub fn take(&mut self, len: usize) -> Parsed<&'a [u8]> {
         let end = self.at.checked_add(len);
         match end.and_then(|end| self.bytes.get(self.at..end)) {
@@ -117,7 +119,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// As [`Cursor::take`], for a length from the file.
+    /// Takes the next `len` bytes, like [`Cursor::take`]. `len` comes from the file.
     pub fn take_u64(&mut self, len: u64) -> Parsed<&'a [u8]> {
         match usize::try_from(len) {
             Ok(len) => self.take(len),
@@ -125,30 +127,30 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes over `len` bytes.
+    /// Skips `len` bytes.
     pub fn skip(&mut self, len: usize) -> Parsed<()> {
         self.take(len).map(|_| ())
     }
 
-    /// Takes the next `len` bytes as a cursor of their own, which reads no further.
+    /// Takes the next `len` bytes as a separate cursor that cannot read beyond them.
     pub fn part(&mut self, len: usize) -> Parsed<Cursor<'a>> {
         let address = self.address();
         Ok(Cursor { bytes: self.take(len)?, at: 0, address, whole: true, ..*self })
     }
 
-    /// The bytes from `start` (a [`Cursor::position`]) up to here.
+    /// Returns the bytes from `start` (a [`Cursor::position`]) up to here.
     pub fn since(&self, start: usize) -> &'a [u8] {
         self.bytes.get(start..self.at).unwrap_or_default()
     }
 
-    /// Everything that is left.
+    /// Takes all bytes that are left.
     pub fn rest(&mut self) -> &'a [u8] {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         self.at = self.bytes.len();
         rest
     }
 
-    /// Passes over bytes up to a multiple of `to`, counted from the start.
+    /// Skips bytes up to a multiple of `to`, counted from the start.
     pub fn align(&mut self, to: usize) -> Parsed<()> {
         self.skip(self.at.next_multiple_of(to.max(1)) - self.at)
     }
@@ -173,7 +175,7 @@ impl<'a> Cursor<'a> {
         self.uint(8)
     }
 
-    /// A number of `len` bytes. Those beyond the eighth must be zero.
+    /// Reads a number of `len` bytes. All bytes after the eighth must be zero.
     pub fn uint(&mut self, len: usize) -> Parsed<u64> {
         let at = self.address();
         number(self.take(len)?).ok_or_else(|| {
@@ -182,12 +184,12 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// A length, of as many bytes as the file's lengths have.
+    /// Reads a length. It has as many bytes as lengths have in this file.
     pub fn length(&mut self) -> Parsed<u64> {
         self.uint(usize::from(self.sizes.length))
     }
 
-    /// An address; `None` is the undefined one (all bits set).
+    /// Reads an address. `None` is the undefined address (all bits set).
     pub fn offset(&mut self) -> Parsed<Option<u64>> {
         let (at, len) = (self.address(), self.sizes.offset);
         address(self.take(usize::from(len))?).ok_or_else(|| {
@@ -196,13 +198,14 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// An address that must be defined; `what` it is of, for the message.
+    /// Reads an address that must be defined. The error message says what it is the address of:
+    /// `what`.
     pub fn defined(&mut self, what: &str) -> Parsed<u64> {
         let at = self.clone();
         self.offset()?.ok_or_else(|| at.corrupt(format!("the address of {what} is undefined")))
     }
 
-    /// The four bytes that a structure begins with.
+    /// Checks the four bytes at the start of a structure.
     pub fn signature(&mut self, expected: &[u8; 4]) -> Parsed<()> {
         let at = self.clone();
         let found = self.take(4)?;
@@ -213,7 +216,7 @@ impl<'a> Cursor<'a> {
         Err(at.corrupt(format!("the signature '{expected}' is expected, found '{found}'")))
     }
 
-    /// A version number, which must be one of `known`. Others are refused, not guessed at.
+    /// Reads a version number, which must be one of `known`. Other versions are refused.
     pub fn version(&mut self, what: &str, known: &[u8]) -> Parsed<u8> {
         let version = self.u8()?;
         match known.contains(&version) {
@@ -222,8 +225,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads the checksum (lookup3, "Disk Format: Appendix A") of the bytes from `start` up to
-    /// here.
+    /// Checks the checksum of the bytes from `start` up to here (lookup3, "Disk Format: Appendix
+    /// A").
     pub fn checksum(&mut self, start: usize) -> Parsed<()> {
         let at = self.address();
         let bytes = self.since(start);

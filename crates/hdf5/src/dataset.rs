@@ -1,4 +1,4 @@
-//! Datasets: what they say about themselves.
+//! Datasets: their metadata.
 
 use crate::array_layout;
 use crate::data_layout::DataLayout;
@@ -30,7 +30,7 @@ pub struct Dataset {
     made: Arc<Made>,
 }
 
-/// What its object header says.
+/// The contents of the object header.
 #[derive(Debug)]
 struct Facts {
     datatype: Arc<Datatype>,
@@ -39,12 +39,12 @@ struct Facts {
     data: DataLayout,
     filters: Vec<Filter>,
     fill: Option<Vec<u8>>,
-    /// Whether absent elements are zero, whatever the fill value.
+    /// `true` if absent elements are zero, regardless of the fill value.
     unfilled: bool,
     external: Vec<(String, u64, Option<u64>)>,
 }
 
-/// What is made when it is first asked for.
+/// Values that are computed on first use.
 #[derive(Debug)]
 struct Made {
     layout: Lazy<Arc<ArrayLayout>>,
@@ -54,7 +54,7 @@ struct Made {
 }
 
 impl Dataset {
-    /// The dataset of a header.
+    /// Reads the dataset of an object header.
     pub(crate) fn new(file: &File, path: &str, header: &ObjectHeader) -> Result<Dataset> {
         let facts = Arc::new(Facts::read(file, header)?);
         let (layout, chunks, items) = (Lazy::new(), Lazy::new(), Lazy::new());
@@ -62,47 +62,47 @@ impl Dataset {
         Ok(Dataset { file: file.clone(), path: path.into(), address: header.address, facts, made })
     }
 
-    /// The same dataset, reached by another path.
+    /// Returns the same dataset, reached by another path.
     pub(crate) fn renamed(self, path: String) -> Dataset {
         Dataset { path, ..self }
     }
 
-    /// The file that it is in (another than the one that was opened, behind an external link).
+    /// Returns the dataset's file. Behind an external link it is not the file that was opened.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// The path in that file by which it was reached, without the leading `/`.
+    /// Returns the path in that file by which the dataset was reached, without the leading `/`.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Address of its object header.
+    /// Address of the object header.
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// The stored type of its elements.
+    /// Returns the stored type of the elements.
     pub fn datatype(&self) -> &Datatype {
         &self.facts.datatype
     }
 
-    /// Their type in memory.
+    /// Returns the type of the elements in memory.
     pub fn element(&self) -> &Element {
         &self.facts.element
     }
 
-    /// Its shape.
+    /// Returns the shape.
     pub fn dataspace(&self) -> &Dataspace {
         &self.facts.dataspace
     }
 
-    /// Where its elements are.
+    /// Returns the storage layout of the elements.
     pub fn data_layout(&self) -> &DataLayout {
         &self.facts.data
     }
 
-    /// Elements of a chunk per axis; `None`: not chunked.
+    /// Elements of a chunk per axis. `None`: the dataset is not chunked.
     pub fn chunk_shape(&self) -> Option<&[u64]> {
         match &self.facts.data {
             DataLayout::Chunked(layout) => Some(&layout.chunk),
@@ -110,27 +110,29 @@ impl Dataset {
         }
     }
 
-    /// The filters that chunks go through, in the order of writing.
+    /// Returns the filters of chunks in the order in which a writer applies them.
     pub fn filters(&self) -> &[Filter] {
         &self.facts.filters
     }
 
-    /// One element in memory. `None`: the file defines none, and absent elements read as zeros.
+    /// Returns the fill value in memory. `None`: the file defines none, and absent elements are
+    /// zero.
     pub fn fill_value(&self) -> Option<&[u8]> {
         self.facts.fill.as_deref()
     }
 
-    /// The value of absent elements, as in h5py: zeros (`None`) if it is never written.
+    /// Returns the value of absent elements, as in h5py. `None`: zeros (no fill value, or never
+    /// written).
     pub fn absent_value(&self) -> Option<&[u8]> {
         self.fill_value().filter(|_| !self.facts.unfilled)
     }
 
-    /// External raw data files: name, offset, bytes (`None`: to its end).
+    /// External raw data files: name, offset, bytes (`None`: to the end of the file).
     pub fn external_files(&self) -> &[(String, u64, Option<u64>)] {
         &self.facts.external
     }
 
-    /// What it is made of, if it is a virtual dataset.
+    /// Returns the sources of a virtual dataset. Empty for other datasets.
     pub fn virtual_sources(&self) -> Result<Vec<VirtualSource>> {
         match self.data_layout() {
             DataLayout::Virtual { collection, index } => {
@@ -141,7 +143,7 @@ impl Dataset {
         }
     }
 
-    /// Its attributes, sorted by name (by creation order where that is kept).
+    /// Returns the attributes, sorted by creation order if the object keeps it, else by name.
     pub fn attributes(&self) -> Result<Vec<Attribute>> {
         let attributes = || {
             self.file.foresee_attributes(self.address)?;
@@ -150,19 +152,22 @@ impl Dataset {
         self.file.again(attributes).map_err(|error| self.within(error))
     }
 
-    /// What the engine needs to read it. Made once; the chunk index is read when the first chunk is
-    /// looked for. A null dataspace and unsupported features are errors.
+    /// Returns the layout for the engine, built once. Fails for a null dataspace and for
+    /// unsupported features.
+    ///
+    /// The chunk index is only read when the first chunk is located.
     pub fn layout(&self) -> Result<Arc<ArrayLayout>> {
         let make = || array_layout::of(self).map_err(|error| self.within(error));
         self.made.layout.get_or_try_make(make).cloned()
     }
 
-    /// Where all its chunks are: read once for the open file. `None`: it is not chunked.
+    /// Returns the index of all chunks, read once per open file. `None`: the dataset is not
+    /// chunked.
     pub fn chunk_index(&self) -> Result<Option<Arc<ChunkIndex>>> {
         self.chunks().map(|chunks| chunks.index().map_err(|error| self.within(error))).transpose()
     }
 
-    /// Its chunks. `None`: it is not chunked.
+    /// Returns the chunks. `None`: the dataset is not chunked.
     pub(crate) fn chunks(&self) -> Option<Arc<Chunks>> {
         let make = || {
             let DataLayout::Chunked(layout) = self.data_layout() else { return None };
@@ -176,12 +181,13 @@ impl Dataset {
         self.made.chunks.get_or_make(make).clone()
     }
 
-    /// What its elements of variable length are made of; `None`: they have one size.
+    /// Returns the item type of elements of variable length. `None`: the elements have a fixed
+    /// size.
     pub(crate) fn items(&self) -> Option<&Items> {
         self.made.items.get_or_make(|| Items::of(self.element())).as_ref()
     }
 
-    /// Its heap ids that have been read last.
+    /// The heap ids that were read last.
     pub(crate) fn kept_ids(&self) -> &KeptIds {
         &self.made.ids
     }
@@ -238,7 +244,7 @@ impl Facts {
     }
 }
 
-/// The fill value in memory.
+/// Converts the fill value to memory.
 fn in_memory(
     file: &File,
     fill: Option<FillValue>,
@@ -261,7 +267,7 @@ fn in_memory(
     }
 }
 
-/// The external files of a dataset, by name.
+/// Returns the external files of a dataset: name, offset, bytes.
 fn external(file: &File, header: &ObjectHeader) -> Result<Vec<(String, u64, Option<u64>)>> {
     let files = file.message(header, messages::external_files::KIND, ExternalFiles::parse)?;
     let Some(files) = files else { return Ok(Vec::new()) };

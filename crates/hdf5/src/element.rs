@@ -1,12 +1,11 @@
-//! What an element is in memory: NumPy's meaning of a datatype, the same as h5py's.
+//! Elements in memory: a datatype as NumPy represents it, the same as in h5py.
 //!
 //! A type that h5py does not have (integers of 3 bytes, VAX floats, …) becomes the next larger
 //! NumPy number that holds every value exactly. If there is none, the type is refused by name.
-//! [`Element::conversion`] converts elements whose stored bytes are not those in memory.
+//! [`Element::conversion`] converts elements whose stored bytes differ from those in memory.
 //!
-//! Members of structures keep the offsets that they have in the file, and structures their size,
-//! unless a member is larger in memory than in the file and there is no room for that; then members
-//! follow each other without gaps.
+//! Structures keep their size, and their members the offsets that they have in the file. If a
+//! member is larger in memory and does not fit, the members are packed without gaps instead.
 
 use crate::convert::Conversion;
 use crate::cursor::to_usize;
@@ -22,42 +21,43 @@ use std::sync::Arc;
 pub struct Element {
     /// Bytes of one element in memory.
     pub size: usize,
-    /// What they are.
+    /// The meaning of these bytes.
     pub kind: ElementKind,
 }
 
 /// A member of a structure in memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
-    /// Its name.
+    /// Name of the member.
     pub name: String,
-    /// Bytes from the start of the structure.
+    /// Offset in bytes from the start of the structure.
     pub offset: usize,
-    /// Its type.
+    /// Type of the member.
     pub element: Element,
 }
 
-/// What the bytes of an element in memory are.
+/// The meaning of the bytes of an element in memory.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ElementKind {
     /// A type that the engine knows, in the byte order of the file (as in h5py). Bitfields are
     /// unsigned integers, opaque bytes are `V`, opaque bytes tagged `NUMPY:` are dates.
     Plain(DataType),
-    /// A float of 80 bits in 16 bytes, or two: `longdouble` and `clongdouble` of NumPy on x86-64.
+    /// An 80-bit float in 16 bytes, or two of them: NumPy's `longdouble` and `clongdouble` on
+    /// x86-64.
     Extended {
-        /// In memory.
+        /// Byte order in memory.
         order: ByteOrder,
-        /// Whether it is a complex number.
+        /// `true` for a complex number.
         complex: bool,
     },
     /// Text of fixed length: bytes `S` in memory, NUL-padded.
     FixedString {
-        /// Whether it is UTF-8.
+        /// `true` for UTF-8.
         utf8: bool,
     },
     /// An integer with names for its values.
     Enum {
-        /// In memory.
+        /// The integer type in memory.
         base: DataType,
         /// Names and values.
         members: Vec<(String, i128)>,
@@ -68,33 +68,33 @@ pub enum ElementKind {
     Array {
         /// Elements per axis.
         shape: Vec<u64>,
-        /// Its elements.
+        /// Type of its elements.
         element: Box<Element>,
     },
-    /// Text of any length; in memory the stored heap id, to be resolved.
+    /// Text of any length. In memory it is the stored heap id, which must be resolved.
     VlenString {
-        /// Whether it is UTF-8.
+        /// `true` for UTF-8.
         utf8: bool,
     },
-    /// A sequence; in memory the stored heap id, to be resolved.
+    /// A sequence. In memory it is the stored heap id, which must be resolved.
     Vlen {
-        /// The stored type of its elements.
+        /// The stored type of the sequence's elements.
         stored: Arc<Datatype>,
-        /// Their type in memory.
+        /// The type of the sequence's elements in memory.
         element: Box<Element>,
     },
-    /// A reference to an object; in memory the stored address.
+    /// A reference to an object: in memory the stored address.
     ObjectReference,
-    /// A reference to a region of a dataset; in memory the stored heap id.
+    /// A reference to a region of a dataset: in memory the stored heap id.
     RegionReference,
-    /// A reference of HDF5 1.12: to an object, a region or an attribute. In memory as stored.
+    /// A reference of HDF5 1.12 to an object, a region or an attribute: in memory as stored.
     AnyReference,
-    /// A type without a meaning in NumPy, by name: its dataset can be looked at but not read.
+    /// A type that NumPy cannot represent, by name. Its dataset can be inspected but not read.
     Unsupported(String),
 }
 
 impl Element {
-    /// The meaning of a datatype. Fails with [`ParseError::Unsupported`] if NumPy has none.
+    /// Returns the type in memory. Fails with [`ParseError::Unsupported`] without a NumPy type.
     pub fn of(datatype: &Datatype, sizes: Sizes) -> Parsed<Element> {
         let size = to_usize(datatype.size);
         let (offset, id) = (usize::from(sizes.offset), usize::from(sizes.offset) + 4);
@@ -139,7 +139,7 @@ impl Element {
             }
             Class::Complex(base) => {
                 let part = Element::of(base, sizes)?;
-                // NumPy has no complex numbers of two halves.
+                // NumPy has no complex numbers of half-precision floats.
                 let half = DataType::new(
                     Kind::Float,
                     4,
@@ -157,7 +157,7 @@ impl Element {
         Ok(Element { size: checked(size)?, kind })
     }
 
-    /// As [`Element::of`]. An unsupported type still lets users see shape and attributes.
+    /// Like [`Element::of`], but keeps unsupported types. Users can still see shape and attributes.
     pub(crate) fn of_dataset(datatype: &Datatype, sizes: Sizes) -> Parsed<Element> {
         match Element::of(datatype, sizes) {
             Err(ParseError::Unsupported(what)) => {
@@ -168,7 +168,7 @@ impl Element {
         }
     }
 
-    /// The type for the engine: its own, or raw bytes. `None`: an element is too large.
+    /// Returns the engine's type, possibly raw bytes. `None`: an element is too large.
     pub fn engine_type(&self) -> Option<DataType> {
         match &self.kind {
             ElementKind::Plain(plain) | ElementKind::Enum { base: plain, .. } => Some(*plain),
@@ -177,7 +177,7 @@ impl Element {
         }
     }
 
-    /// The conversion of stored elements to those in memory. `None`: they are the same bytes.
+    /// Returns the conversion from stored elements. `None`: the bytes are the same.
     pub fn conversion(&self, datatype: &Datatype) -> Option<Arc<dyn Codec>> {
         if matches!(self.kind, ElementKind::Unsupported(_)) {
             return None;
@@ -185,7 +185,7 @@ impl Element {
         Some(Arc::new(Conversion::new(datatype, self)?))
     }
 
-    /// Whether elements hold heap ids, so that the bytes in memory are not yet values.
+    /// Returns `true` if elements hold heap ids: the bytes in memory are not yet values.
     pub fn has_heap_ids(&self) -> bool {
         match &self.kind {
             ElementKind::Struct(fields) => fields.iter().any(|field| field.element.has_heap_ids()),
@@ -200,11 +200,18 @@ impl Element {
         }
     }
 
-    /// The type as JSON, for other languages: a string of NumPy's (`"<f4"`), or an object with one
-    /// of the members `{"string": n, "utf8": b}`, `{"enum": "<i4", "members": {…}}`, `{"fields":
-    /// [[name, type, offset], …], "itemsize": n}`, `{"array": type, "shape": […]}`,
-    /// `{"vlen_string": utf8}`, `{"vlen": type}`, `{"reference": "object" | "region" | "any"}`,
-    /// `{"unsupported": what}`.
+    /// Returns the type as JSON, for other languages.
+    ///
+    /// It is a NumPy type string (`"<f4"`) or one of these objects:
+    ///
+    /// * `{"string": n, "utf8": b}`
+    /// * `{"enum": "<i4", "members": {…}}`
+    /// * `{"fields": [[name, type, offset], …], "itemsize": n}`
+    /// * `{"array": type, "shape": […]}`
+    /// * `{"vlen_string": utf8}`
+    /// * `{"vlen": type}`
+    /// * `{"reference": "object" | "region" | "any"}`
+    /// * `{"unsupported": what}`
     pub fn to_json(&self) -> String {
         self.json().to_string()
     }
@@ -242,7 +249,7 @@ impl Element {
         }
     }
 
-    /// The float that a complex number has two of; `None`: it is no complex number.
+    /// Returns the float type of a complex number's parts. `None`: not a complex number.
     pub(crate) fn half(&self) -> Option<Element> {
         match self.kind {
             ElementKind::Plain(complex) if complex.kind() == Kind::Complex => {
@@ -272,7 +279,7 @@ fn raw(size: usize) -> Parsed<Element> {
     DataType::new(Kind::Raw, size, ByteOrder::NATIVE).map(plain).ok_or_else(|| too_large(size))
 }
 
-/// A size that elements may have.
+/// Returns the size if elements may have it. Fails if it is too large.
 fn checked(size: usize) -> Parsed<usize> {
     if size <= DataType::MAX_SIZE { Ok(size) } else { Err(too_large(size)) }
 }
@@ -281,7 +288,7 @@ fn too_large(size: usize) -> ParseError {
     ParseError::Unsupported(format!("an element of {size} bytes"))
 }
 
-/// Addresses and heap ids are as long as the superblock says.
+/// Checks that addresses and heap ids have the length that the superblock gives.
 fn expect(what: &str, found: usize, expected: usize, kind: ElementKind) -> Parsed<ElementKind> {
     if found == expected {
         return Ok(kind);
@@ -300,7 +307,7 @@ fn float(float: &Float) -> Parsed<Element> {
     Ok(DataType::new(Kind::Float, size, order).map_or(extended, plain))
 }
 
-/// The complex number of two floats; `None` where NumPy has none.
+/// Returns the complex type of two floats. `None`: there is no such NumPy type.
 fn complex(part: &Element) -> Option<Element> {
     match part.kind {
         ElementKind::Plain(plain_part) if plain_part.kind() == Kind::Float => {
@@ -313,7 +320,7 @@ fn complex(part: &Element) -> Option<Element> {
     }
 }
 
-/// An enumeration; or a Boolean, if its members are `FALSE` and `TRUE`, 0 and 1.
+/// An enumeration, or a Boolean if its members are `FALSE` and `TRUE`, 0 and 1.
 fn enumeration(base: &Datatype, members: &[(String, Vec<u8>)]) -> Parsed<Element> {
     let integer = integer(base)?;
     let memory = integer.in_memory()?;
@@ -326,8 +333,8 @@ fn enumeration(base: &Datatype, members: &[(String, Vec<u8>)]) -> Parsed<Element
     Ok(Element { size: memory.size(), kind: ElementKind::Enum { base: memory, members } })
 }
 
-/// Members in the order that h5py has them in: the file's; by offset where something in them is
-/// elsewhere (HDF5 sorts those when it opens them).
+/// Returns members in h5py's order: as in the file. Members are sorted by offset if any of them
+/// refers to values elsewhere in the file, because HDF5 sorts these when it opens them.
 pub(crate) fn in_order(members: &[Member]) -> Vec<&Member> {
     let mut ordered: Vec<&Member> = members.iter().collect();
     if members.iter().any(|member| member.datatype.refers()) {
@@ -336,7 +343,7 @@ pub(crate) fn in_order(members: &[Member]) -> Vec<&Member> {
     ordered
 }
 
-/// A structure, or the complex number that h5py writes as one of `r` and `i`.
+/// A structure, or the complex number that h5py writes as a structure of `r` and `i`.
 fn structure(members: &[Member], size: usize, sizes: Sizes) -> Parsed<Element> {
     let mut fields = Vec::new();
     for member in in_order(members) {
@@ -362,7 +369,7 @@ fn structure(members: &[Member], size: usize, sizes: Sizes) -> Parsed<Element> {
     Ok(Element { size: packed, kind: ElementKind::Struct(fields) })
 }
 
-/// Whether fields are within `size` bytes, and none within another.
+/// Returns `true` if all fields are within `size` bytes and do not overlap.
 fn apart(fields: &[Field], size: usize) -> bool {
     let mut ranges: Vec<_> =
         fields.iter().map(|field| (field.offset, field.offset.saturating_add(field.element.size))).collect();

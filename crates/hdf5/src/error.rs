@@ -1,42 +1,42 @@
-//! What can go wrong between a file and its meaning.
+//! Errors of reading and interpreting a file.
 
 use hyperslab_array::ArrayError;
 use hyperslab_store::StoreError;
 use thiserror::Error;
 
-/// The error of a parser. File, structure and object are added further up, in [`Hdf5Error`].
+/// The error of a parser. [`Hdf5Error`] adds file, structure and object further up.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseError {
     /// The parser needs this many bytes from the start of the structure. The file may have them.
     #[error("it ends in the middle: {0} bytes are needed")]
     Need(u64),
-    /// The bytes cannot be right. `at`: where in the file (an address).
+    /// The bytes cannot be right.
     #[error("byte {at}: {why}")]
     Corrupt {
         /// Address of the bytes at fault.
         at: u64,
-        /// What was expected and what was found.
+        /// The expected and the found value.
         why: String,
     },
-    /// The checksum differs: damaged, or being written at this moment.
+    /// The checksum differs: the bytes are damaged, or are being written at this moment.
     #[error("byte {at}: the checksum is {found:#010x}, the bytes have {expected:#010x}")]
     Checksum {
         /// Address of the checksum.
         at: u64,
-        /// That of the bytes.
+        /// Checksum of the bytes.
         expected: u32,
-        /// The stored one.
+        /// The stored checksum.
         found: u32,
     },
-    /// The bytes may be right, but use a feature that is not supported: its name.
+    /// The bytes may be right, but use the named feature, which is not supported.
     #[error("{0} is not supported")]
     Unsupported(String),
 }
 
-/// What a parser returns.
+/// The result of a parser.
 pub type Parsed<T> = std::result::Result<T, ParseError>;
 
-/// What other functions of this crate return.
+/// The result of all other functions of this crate.
 pub type Result<T, E = Hdf5Error> = std::result::Result<T, E>;
 
 /// An error of this crate. Messages name the file, the object, the structure and its address.
@@ -46,15 +46,15 @@ pub enum Hdf5Error {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is no HDF5 file.
+    /// The file is not an HDF5 file, or does not exist.
     #[error("{file} is not an HDF5 file: {why}")]
     NotHdf5 {
         /// The file.
         file: String,
-        /// What was looked for.
+        /// The reason.
         why: String,
     },
-    /// Its writer has not closed it.
+    /// The file's writer has not closed it.
     #[error(
         "{file} is open for writing, or its writer was killed: what it holds may be half a change. Close its writer. If there is none, \
          `h5clear -s` declares it whole, and verify_checksums = false reads it as it is"
@@ -88,12 +88,12 @@ pub enum Hdf5Error {
         object: Option<String>,
         /// The structure, as the specification calls it.
         structure: &'static str,
-        /// Where it begins.
+        /// Address of the structure.
         address: u64,
-        /// What is wrong.
+        /// The error of the parser.
         why: ParseError,
     },
-    /// An object contradicts itself: its structures are right one by one.
+    /// An object contradicts itself, although each of its structures is valid.
     #[error("{file}{}: {why}", shown(object))]
     Invalid {
         /// The file.
@@ -103,7 +103,7 @@ pub enum Hdf5Error {
         /// The contradiction.
         why: String,
     },
-    /// The heap does not have what an element of variable length says of it.
+    /// The heap does not hold the value that an element of variable length refers to.
     #[error(transparent)]
     Heap(Box<HeapError>),
     /// The file uses a feature that is not supported.
@@ -113,36 +113,36 @@ pub enum Hdf5Error {
         file: String,
         /// Path of the object.
         object: Option<String>,
-        /// What.
+        /// The feature.
         what: String,
     },
-    /// There is no such object, or a link leads nowhere.
+    /// The object does not exist, or a link leads nowhere.
     #[error("{file}: there is no object '{path}'{}", why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     NotFound {
         /// The file.
         file: String,
-        /// The path.
+        /// Path of the object.
         path: String,
-        /// Which link does not lead on.
+        /// The reason, such as the link that leads nowhere.
         why: Option<String>,
     },
-    /// A file that holds elements of a dataset is not there.
+    /// A file with elements of a dataset is missing.
     #[error("{file}{}: {why}", shown(object))]
     NoData {
-        /// The file that has the dataset.
+        /// The file that contains the dataset.
         file: String,
         /// Path of the dataset.
         object: Option<String>,
-        /// What is not there.
+        /// A message that names the missing data.
         why: String,
     },
-    /// The answer to [`ask_with`](crate::ask_with) was to stop.
+    /// The check of [`ask_with`](crate::ask_with) asked to stop.
     #[error("{file}: interrupted")]
     Interrupted {
         /// The file.
         file: String,
     },
-    /// A link out of the file is not followed.
+    /// A link to another file is not followed.
     #[error("{file}{}: '{target}' is not opened: {why}", shown(object))]
     Refused {
         /// The file.
@@ -151,7 +151,7 @@ pub enum Hdf5Error {
         object: Option<String>,
         /// The other file.
         target: String,
-        /// The policy.
+        /// The reason for the refusal.
         why: String,
     },
     /// The engine refused the description of a dataset.
@@ -159,7 +159,7 @@ pub enum Hdf5Error {
     Array(#[from] ArrayError),
 }
 
-/// The heap does not have what an element of variable length says of it.
+/// The heap does not hold the value that an element of variable length refers to.
 #[derive(Debug, Error)]
 #[error(
     "{file}{}: {of}element {element}{within}, global heap collection at address {address}: {why}",
@@ -170,15 +170,15 @@ pub struct HeapError {
     pub file: String,
     /// Path of the object.
     pub object: Option<String>,
-    /// The attribute with these elements, a colon and a space; empty: the object has them itself.
+    /// The attribute with these elements, a colon and a space. Empty: the object has them itself.
     pub of: String,
     /// Number of the element in the selection, in C order.
     pub element: usize,
-    /// Where in the element. Empty, or it begins with a comma.
+    /// Place within the element. Empty, or begins with a comma.
     pub within: String,
     /// Address of the collection.
     pub address: u64,
-    /// What is wrong.
+    /// The fault.
     pub why: String,
 }
 
@@ -187,7 +187,7 @@ fn shown(object: &Option<String>) -> String {
 }
 
 impl Hdf5Error {
-    /// The same error, about the object of this path; an object that is named already stays.
+    /// Sets the object's path in the error, unless it already names an object.
     pub fn within(mut self, path: &str) -> Self {
         let object = match &mut self {
             Hdf5Error::Parse { object, .. }
@@ -202,7 +202,7 @@ impl Hdf5Error {
         self
     }
 
-    /// Turns an error about an item into one about the element that has it, by element `offsets`.
+    /// Turns an error about an item into an error about its element. `offsets` are element offsets.
     pub fn item_of(mut self, offsets: &[i64]) -> Self {
         if let Hdf5Error::Heap(error) = &mut self {
             let item = i64::try_from(error.element).unwrap_or(i64::MAX);
@@ -213,7 +213,7 @@ impl Hdf5Error {
         self
     }
 
-    /// An error about an element of an attribute.
+    /// Adds the name of an attribute to the error.
     pub fn of_attribute(mut self, name: &str) -> Self {
         let text = format!("attribute '{name}': ");
         match &mut self {

@@ -1,16 +1,17 @@
-//! Files: opening one, and finding objects in it.
+//! Files: opens them and finds objects in them.
 //!
-//! Opening:
-//! 1. the superblock is looked for at 0, 512, 1024, …; addresses count from there;
-//! 2. where its driver says that the file is several files, they are joined; where metadata lies in
-//!    a [cache image](cache_image), it is taken from there;
-//! 3. a file that is shorter than its superblock says is refused: the rest would be missing in the
-//!    middle of a read;
-//! 4. one that is marked as open for writing is refused, unless its writer lets others read (SWMR):
-//!    it may be half a change.
+//! Steps of opening a file:
+//! 1. Find the superblock at 0, 512, 1024, …. Addresses count from there.
+//! 2. If the superblock's driver splits the file into several files, join them. If metadata is in a
+//!    [cache image](cache_image), read it from there.
+//! 3. Refuse a file that is marked as open for writing, because it may hold half a change.
+//! 4. Refuse a file that is shorter than its superblock says, instead of failing in the middle of a
+//!    later read.
 //!
-//! In a file that is being written a structure may be read while it changes. Its checksum tells:
-//! the pages are dropped, and it is read again, a few times.
+//! Steps 3 and 4 accept files whose writer lets others read (SWMR).
+//!
+//! A structure may change while it is read from a file that is being written. Its checksum shows
+//! this. The pages are dropped and the structure is read again, a few times.
 
 use crate::cache_image;
 use crate::dataset::Dataset;
@@ -34,19 +35,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Bytes of object headers, of heap collections and of chunk indexes that are kept for a file.
+/// Limits in bytes for cached object headers, heap collections and chunk indexes of a file.
 const HEADERS: u64 = 16 << 20;
 const COLLECTIONS: u64 = 32 << 20;
 const INDEXES: u64 = 256 << 20;
 
-/// How many fractal heaps are kept.
+/// Number of cached fractal heaps.
 const HEAPS: u64 = 1024;
 
-/// How often a structure that changes under the reader is read, and how long to wait in between.
+/// Attempts to read a structure that changes while it is read, and the pause between attempts.
 const ATTEMPTS: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// An open file. Cheap to clone; may be used by many threads at once.
+/// An open file. It is cheap to clone, and many threads may use it at once.
 #[derive(Clone)]
 pub struct File {
     pub(crate) inner: Arc<Inner>,
@@ -58,17 +59,18 @@ pub(crate) struct Inner {
     options: FileOptions,
     headers: ByAddress<ObjectHeader>,
     collections: ByAddress<Collection>,
-    /// Bytes of the last that was read.
+    /// Size in bytes of the collection that was read last.
     collection_size: AtomicU64,
     heaps: ByAddress<FractalHeap>,
     indexes: ByAddress<ChunkIndex>,
-    /// The table of shared messages, once it has been looked for.
+    /// The table of shared messages. Set on first use.
     table: Lazy<Option<shared::Table>>,
     /// Gated.
     pub(crate) others: Mutex<HashMap<(String, Purpose), File>>,
-    /// Gated: each step is read without it, and counts if nobody has made the same one meanwhile.
+    /// Gated. Each step is read without the lock, and its result counts unless another thread
+    /// finished the same step first.
     pub(crate) paths: Mutex<Paths>,
-    /// Gated. Of a file far away only.
+    /// Gated. Only used if the store is far away.
     pub(crate) levels: Mutex<Levels>,
 }
 
@@ -128,24 +130,25 @@ impl File {
         Ok(file)
     }
 
-    /// Whether there is a superblock at byte 0, 512, 1024, 2048, … of an object.
+    /// Returns `true` if the object has a superblock at byte 0, 512, 1024, 2048, ….
     pub fn is_hdf5(store: &dyn Store, key: &str) -> Result<bool> {
         let Some(size) = store.size(hyperslab_store::Key::new(key)?)? else { return Ok(false) };
         Ok(superblock::find(store, key, size)?.is_some())
     }
 
-    /// Its bytes.
+    /// The bytes of the file.
     pub fn source(&self) -> &Source {
         &self.inner.source
     }
 
-    /// Drops kept metadata, but not that of open datasets. `false`: open the rewritten file again.
+    /// Drops cached metadata, except for open datasets. `false`: the file was rewritten; open it
+    /// again.
     pub fn refresh(&self) -> Result<bool> {
         let inner = &*self.inner;
         inner.source.forget()?;
         let old = &inner.superblock;
         let new = match self.again(|| inner.source.parse("superblock", 0, 128, Superblock::parse)) {
-            // It may be elsewhere now, or no superblock at all: opening finds out.
+            // The superblock has moved or is gone. Opening the file again finds out.
             Err(Hdf5Error::Parse { .. } | Hdf5Error::Incomplete { .. }) => return Ok(false),
             new => new?,
         };
@@ -164,30 +167,30 @@ impl File {
         Ok(true)
     }
 
-    /// Closes the file and those behind its links. Later reads end in
-    /// [`StoreError::Closed`](hyperslab_store::StoreError::Closed) unless metadata was kept.
+    /// Closes the file and the files behind its links. Later reads fail with
+    /// [`StoreError::Closed`](hyperslab_store::StoreError::Closed) unless the metadata is cached.
     pub fn close(&self) {
         self.source().store().close();
         let others = std::mem::take(&mut *self.inner.others.lock());
         drop(others);
     }
 
-    /// Whether both are one open file.
+    /// Returns `true` if both are handles of the same open file.
     pub fn is(&self, other: &File) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Of addresses and lengths.
+    /// Sizes of addresses and lengths.
     pub fn sizes(&self) -> Sizes {
         self.source().sizes()
     }
 
-    /// How it was opened.
+    /// The options with which the file was opened.
     pub fn options(&self) -> &FileOptions {
         &self.inner.options
     }
 
-    /// The root group.
+    /// Returns the root group.
     pub fn root(&self) -> Result<Group> {
         match self.object_at(self.inner.superblock.root, "")? {
             Node::Group(group) => Ok(group),
@@ -195,12 +198,12 @@ impl File {
         }
     }
 
-    /// The object at a path from the root; links are followed.
+    /// Returns the object at a path from the root. Follows links.
     pub fn node(&self, path: &str) -> Result<Node> {
         self.root()?.child(path)
     }
 
-    /// The object whose header is at an address, for references. `path` is what to call it.
+    /// Returns the object whose header is at `address`, for references. `path` becomes its path.
     pub fn object_at(&self, address: u64, path: &str) -> Result<Node> {
         let path = path.trim_matches('/');
         self.object(address, path).map_err(|error| error.within(&format!("/{path}")))
@@ -209,7 +212,7 @@ impl File {
     fn object(&self, address: u64, path: &str) -> Result<Node> {
         let header = self.header(address)?;
         let has = |kind| header.message(kind).is_some();
-        // In the order that the HDF5 library asks.
+        // Checks in the order of the HDF5 library.
         if header.is_group() {
             return Ok(Node::Group(Group::new(self.clone(), path.into(), address)));
         }
@@ -226,7 +229,7 @@ impl File {
         Ok(Node::Datatype(NamedDatatype { datatype, address, path: path.into(), attributes }))
     }
 
-    /// The global heap collection at an address.
+    /// Returns the global heap collection at an address.
     pub fn collection(&self, address: u64) -> Result<Arc<Collection>> {
         if let Some(kept) = self.kept_collection(address) {
             return Ok(kept);
@@ -235,7 +238,7 @@ impl File {
         found.into_iter().next().ok_or_else(|| self.source().invalid("no heap collection"))
     }
 
-    /// The collections at ascending addresses, read together. `keep`: they may be wanted again.
+    /// Reads the collections at ascending addresses together. `keep`: caches them for later reads.
     pub(crate) fn collections(&self, addresses: &[u64], keep: bool) -> Result<Vec<Arc<Collection>>> {
         let mut found = self.inner.collections.find_all(addresses);
         let mut all = Vec::with_capacity(found.len());
@@ -260,17 +263,17 @@ impl File {
         Ok(all)
     }
 
-    /// The global heap collection at an address, if it need not be read.
+    /// Returns the global heap collection at an address if it is cached.
     pub(crate) fn kept_collection(&self, address: u64) -> Option<Arc<Collection>> {
         self.inner.collections.find(address)
     }
 
-    /// Bytes that a global heap collection probably has: as many as the last that was read.
+    /// Probable size in bytes of a global heap collection: the size of the last one that was read.
     pub(crate) fn collection_size(&self) -> u64 {
         self.inner.collection_size.load(Ordering::Relaxed)
     }
 
-    /// Whether this many global heap collections leave room for others.
+    /// Returns `true` if the cache has room for twice this many global heap collections.
     pub(crate) fn can_keep(&self, collections: usize) -> bool {
         (collections as u64).saturating_mul(self.collection_size()) <= COLLECTIONS / 2
     }
@@ -280,7 +283,7 @@ impl File {
         self.inner.heaps.get(address, || self.again(read), |_| 1)
     }
 
-    /// The chunk index of the dataset at an address, which `read` reads.
+    /// Returns the chunk index of the dataset at an address. `read` reads it if it is not cached.
     pub(crate) fn chunk_index(
         &self,
         dataset: u64,
@@ -320,12 +323,13 @@ impl File {
         Ok(self.inner.table.put(table).as_ref().and_then(|table| table.heap(kind)))
     }
 
-    /// Whether a writer has opened it, as far as it says.
+    /// Returns `true` if the superblock says that a writer has opened the file.
     pub(crate) fn is_being_written(&self) -> bool {
         self.inner.superblock.writing || self.inner.superblock.swmr
     }
 
-    /// Runs `read`; again, where the file is being written and what was read cannot be right.
+    /// Runs `read`. If a SWMR writer has the file open and the result is corrupt, retries after a
+    /// pause.
     pub(crate) fn again<T>(&self, mut read: impl FnMut() -> Result<T>) -> Result<T> {
         let mut attempt = 1;
         loop {
@@ -343,8 +347,7 @@ impl File {
     }
 }
 
-/// The information of the driver that wrote the file, if there is any: at an address, or in the
-/// extension of the superblock.
+/// Reads the file driver's information, if any. It is at `address` or in the superblock extension.
 fn driver(
     source: &Source,
     address: Option<u64>,
@@ -361,7 +364,7 @@ fn driver(
     extension.and_then(|header| header.message(superblock::DRIVER_INFO_KIND)).map(parse).transpose()
 }
 
-/// What is at a path.
+/// An object in a file.
 #[derive(Clone, Debug)]
 pub enum Node {
     /// A group.
@@ -373,7 +376,8 @@ pub enum Node {
 }
 
 impl Node {
-    /// The same object under another path, if it is in `file`: paths are those of one file.
+    /// Returns the same object with another path if it is in `file`. Paths are relative to their
+    /// file.
     pub(crate) fn renamed(self, file: &File, path: String) -> Node {
         match self {
             Node::Group(group) if group.file().is(file) => Node::Group(group.renamed(path)),
@@ -386,13 +390,13 @@ impl Node {
 /// A committed datatype.
 #[derive(Clone, Debug)]
 pub struct NamedDatatype {
-    /// The type.
+    /// The type itself.
     pub datatype: Arc<Datatype>,
-    /// Address of its object header: equal for two names of the same type.
+    /// Address of the object header. Two names of the same type have the same address.
     pub address: u64,
-    /// Its path.
+    /// Path of the type.
     pub path: String,
-    /// Its attributes.
+    /// Attributes of the type.
     pub attributes: Vec<crate::Attribute>,
 }
 
@@ -418,7 +422,7 @@ mod tests {
         builder.finish(root, version, flags)
     }
 
-    /// Reads everything; says what it is.
+    /// Reads everything and describes it.
     fn walk(file: &File) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for link in file.root()?.links()? {
@@ -465,7 +469,7 @@ mod tests {
         let bytes = example(3, 0);
         fails(open(&bytes[..bytes.len() - 1]), "truncated");
         fails(open(&example(3, 1)), "open for writing");
-        // Its writer lets others read: then it may grow.
+        // With SWMR the file may still grow, so a short file is accepted.
         let bytes = example(3, 5);
         assert!(open(&bytes[..bytes.len() - 1]).is_ok());
         assert_eq!(walk(&open(&bytes).unwrap()).unwrap().len(), 4);
@@ -489,7 +493,7 @@ mod tests {
             ObjectHeader::read(file.source(), file.inner.superblock.root)
         });
         assert_eq!((header.is_ok(), attempts), (true, 3));
-        // Nobody is writing: an error at once.
+        // Without a writer the error comes at once.
         let closed = open(&example(3, 0)).unwrap();
         let mut attempts = 0;
         let error = closed.again(|| {

@@ -1,16 +1,17 @@
-//! Messages of object headers, wherever in the file they are: in the header itself, in that of
-//! another object (a committed datatype), or in a heap that objects share ("Shared Message", IV.A.2
-//! and III.G of the HDF5 file format).
+//! Finds and parses messages of object headers.
+//!
+//! A message may be in the header itself, in another object's header (a committed datatype), or in
+//! a heap that objects share. See "Shared Message", IV.A.2 and III.G of the HDF5 file format.
 
 use crate::messages::{self, Message, shared};
 use crate::object_header::ObjectHeader;
 use crate::{Cursor, File, Parsed, Result};
 
-/// A shared message may lead to another; so far.
+/// Longest chain of shared messages that point to each other.
 const SHARED_DEPTH: usize = 4;
 
 impl File {
-    /// The message of a kind; `None`: the header has none.
+    /// Returns the parsed message of a kind. `None`: the header does not have it.
     pub(crate) fn message<T>(
         &self,
         header: &ObjectHeader,
@@ -20,7 +21,7 @@ impl File {
         header.message(kind).map(|message| self.parse(message, parse)).transpose()
     }
 
-    /// Parses a message, wherever it is.
+    /// Parses a message, which may be shared.
     pub(crate) fn parse<T>(
         &self,
         message: &Message,
@@ -32,7 +33,7 @@ impl File {
         parse(&mut cursor).map_err(|why| self.source().wrong(name, message.address, why))
     }
 
-    /// The message itself where it is shared.
+    /// Replaces a shared message by the message that it points to.
     pub(crate) fn unshare(&self, message: &Message) -> Result<Message> {
         let mut message = message.clone();
         for _ in 0..SHARED_DEPTH {
@@ -49,7 +50,7 @@ impl File {
             .invalid(format!("the shared message at address {} leads in a circle", message.address)))
     }
 
-    /// The message of a kind in a place where several objects share it.
+    /// Reads a message of a kind from the place where objects share it.
     pub(crate) fn shared(&self, kind: u16, place: &shared::Shared) -> Result<Message> {
         let name = messages::name(kind).unwrap_or("message");
         match place {

@@ -1,9 +1,10 @@
-//! What will probably be asked next of a file far away.
+//! Predicts the next reads of metadata when a file is far away.
 //!
-//! Who opens one of the objects that were listed together, or reads its attributes, or lists what is
-//! in it, goes on with the others. So the first one that is not in memory brings the same of the
-//! others, in as many rounds as one needs alone ([`rehearsal`](crate::rehearsal)). What the groups of
-//! one level list belongs together too: a walk of a hierarchy takes some rounds for each level.
+//! A caller who opens one object of a listing, reads its attributes or lists its members will
+//! probably do the same with the other objects. So on the first miss we fetch the same metadata of
+//! all objects listed together. This takes as many rounds as one object alone
+//! ([`rehearsal`](crate::rehearsal)). Objects listed by the groups of one level count as listed
+//! together, so a walk of a hierarchy takes a few rounds per level.
 
 use crate::attribute;
 use crate::element::ElementKind;
@@ -15,17 +16,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Objects that are looked at together.
+/// Number of objects that are fetched together.
 const TOGETHER: usize = 1024;
 
-/// How long parsers may run ahead. It takes some milliseconds, but objects of damaged files
-/// may overlap, so that each of them is as long as the file.
+/// Time limit for parsers that run ahead. They take a few milliseconds. In damaged files objects
+/// may overlap, so that each is as long as the file.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Objects of which is known with which others they were listed.
+/// Largest number of objects whose listing is remembered.
 const MOST: usize = 1 << 18;
 
-/// Addresses of objects that were listed together: for each, all of them, and its place there.
+/// Addresses of objects that were listed together. Maps an address to its whole list and its place
+/// there.
 #[derive(Default)]
 pub(crate) struct Levels(HashMap<u64, (Arc<[u64]>, usize)>);
 
@@ -39,7 +41,7 @@ impl Levels {
         self.0.extend(level.iter().enumerate().map(|(place, address)| (*address, (level.clone(), place))));
     }
 
-    /// The object itself, then those around it.
+    /// Returns the object itself, then its neighbours in the listing.
     fn around(&self, address: u64) -> Vec<u64> {
         let mut found = vec![address];
         if let Some((level, place)) = self.0.get(&address) {
@@ -51,8 +53,10 @@ impl Levels {
 }
 
 impl File {
-    /// Before `work` is done for an object: fetches what that needs, and what it needs of others that
-    /// were listed with this one, unless all is in memory. Does nothing if the store is near.
+    /// Fetches the metadata that `work` will read of an object and its neighbours in the listing.
+    ///
+    /// Does nothing if the store is near, or if everything that `work` reads of the object is in
+    /// memory.
     fn foresee(&self, address: u64, mut work: impl FnMut(u64)) -> Result<()> {
         let source = self.source();
         if !source.is_far() || rehearsal::is_on() || source.rehearse(|| work(address)).is_empty() {
@@ -65,12 +69,12 @@ impl File {
         })
     }
 
-    /// Before an object is opened.
+    /// Prefetches metadata. Call before an object is opened.
     pub(crate) fn foresee_object(&self, address: u64) -> Result<()> {
         self.foresee(address, |address| drop(self.object_at(address, "")))
     }
 
-    /// Before the attributes of an object are read.
+    /// Prefetches metadata. Call before the attributes of an object are read.
     pub(crate) fn foresee_attributes(&self, address: u64) -> Result<()> {
         self.foresee(address, |address| {
             let found = self.header(address).and_then(|header| attribute::all(self, &header));
@@ -78,13 +82,15 @@ impl File {
         })
     }
 
-    /// Before the links of a group are read.
+    /// Prefetches metadata. Call before the links of a group are read.
     pub(crate) fn foresee_links(&self, address: u64) -> Result<()> {
         self.foresee(address, |address| drop(self.below(address)))
     }
 
-    /// Remembers what was listed together: the links of a group, and those of the groups around it
-    /// that are in memory.
+    /// Remembers which objects were listed together.
+    ///
+    /// These are the links of this group and of its neighbouring groups, as far as the latter are
+    /// in memory.
     pub(crate) fn note_listed(&self, address: u64, links: &[Link]) {
         if !self.source().is_far() || rehearsal::is_on() {
             return;
@@ -108,7 +114,7 @@ impl File {
         self.inner.levels.lock().add(level);
     }
 
-    /// The objects that the hard links of a group lead to. Other objects have none.
+    /// Returns the targets of a group's hard links. Empty for other objects.
     fn below(&self, address: u64) -> Result<Vec<u64>> {
         if !self.header(address)?.is_group() {
             return Ok(Vec::new());
@@ -123,7 +129,7 @@ fn hard(links: &[Link]) -> Vec<u64> {
     links.iter().filter_map(address).collect()
 }
 
-/// Reads the heap collections with the elements of variable length of an attribute.
+/// Reads the heap collections that an attribute's elements of variable length refer to.
 fn behind(attribute: &Attribute) -> Result<()> {
     let element = attribute.element()?;
     match element.kind {
@@ -146,8 +152,9 @@ mod tests {
     use crate::{File, FileOptions, Group, Node, Result};
     use std::sync::Arc;
 
-    /// A tree of groups of `width` members, `depth` levels of them, and datasets at the end. What
-    /// belongs together is `gap` bytes from everything else.
+    /// A tree of groups, `depth` levels deep, with datasets at the bottom.
+    ///
+    /// Each group has `width` members. Each object is `gap` bytes away from all others.
     fn tree(builder: &mut Builder, width: u64, depth: u32, gap: usize) -> u64 {
         let here: Vec<_> = (0..width)
             .map(|n| match depth {
@@ -175,7 +182,7 @@ mod tests {
         Ok((File::open(far.clone(), "f", FileOptions::default())?, far))
     }
 
-    /// All objects below a group, with their attributes, elements of datasets too.
+    /// Lists all objects below a group. Reads their attributes, and opens datasets.
     fn walk(group: &Group) -> Result<Vec<String>> {
         let mut found = vec![format!("{} {}", group.path(), group.attributes()?.len())];
         for link in group.links()? {
@@ -199,10 +206,10 @@ mod tests {
         let expected = walk(&near.root().unwrap()).unwrap();
         assert_eq!(expected.len(), 1 + 4 + 16 + 64);
         let (file, far) = open_far(&bytes).unwrap();
-        // The signature, and the first page.
+        // One round for the signature, one for the first page.
         assert_eq!(far.take_rounds(), 2);
         assert_eq!(walk(&file.root().unwrap()).unwrap(), expected);
-        // The root, groups, groups in them, datasets.
+        // One round each for the root, its groups, the groups within, and the datasets.
         assert_eq!(far.take_rounds(), 4);
         assert_eq!(walk(&file.root().unwrap()).unwrap(), expected);
         assert_eq!(far.take_rounds(), 0);
@@ -218,14 +225,14 @@ mod tests {
         assert_eq!(far.take_rounds(), 4);
         let found = elements(&dataset.layout().unwrap()).unwrap();
         assert_eq!((found, far.take_rounds()), (vec![1, 0, 2, 0, 7, 0], 1));
-        // Listed, the others come together.
+        // After a listing, neighbours are fetched together.
         let links = file.root().unwrap().links().unwrap();
         assert_eq!((links.len(), far.take_rounds()), (30, 0));
         assert!(file.node("d20").is_ok() && file.node("d3").is_ok());
         assert_eq!(far.take_rounds(), 1);
     }
 
-    /// Whatever is damaged: as it is read near, it is read far away, or is an error.
+    /// Damaged bytes read the same near and far away, or fail in both cases.
     #[test]
     fn any_bytes() {
         let bytes = example(2, 1, 0);

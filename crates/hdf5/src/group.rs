@@ -1,8 +1,8 @@
 //! Groups: links by name.
 //!
-//! A group of the old kind keeps them in a symbol table (a version 1 B-tree, and a local heap of
-//! names); a later one as messages of its header, or, if they are many, in a fractal heap, with
-//! version 2 B-trees to find them by.
+//! An old group keeps its links in a symbol table (a version 1 B-tree and a local heap of names). A
+//! new group keeps them as messages in its header. If there are many, they are in a fractal heap
+//! with version 2 B-trees as indexes.
 
 use crate::checksum::lookup3;
 use crate::heaps::{ALL_BLOCKS, FEW_BLOCKS};
@@ -11,38 +11,38 @@ use crate::trees::{btree2, symbol_table};
 use crate::{Attribute, Cursor, File, Hdf5Error, Node, Purpose, Result, Source};
 use std::cmp::Ordering;
 
-/// Soft and external links that are followed on the way to one object. More are a circle.
+/// Most soft and external links followed on the way to one object. More are treated as a circle.
 const MOST_LINKS: u32 = 40;
 
-/// The type of records in the B-tree of names.
+/// Record type of the B-tree of names.
 const NAME_RECORD: u8 = 5;
 
-/// Where a link leads.
+/// The target of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkTarget {
-    /// To the object header at this address.
+    /// The object header at this address.
     Hard(u64),
-    /// To this path.
+    /// A path in the same file.
     Soft(String),
-    /// To a path in another file.
+    /// A path in another file.
     External {
         /// The file's name.
         file: String,
-        /// The path in it.
+        /// The path in that file.
         path: String,
     },
-    /// Of a kind that only its writer knows (link type 65 to 255).
+    /// A target that only its writer understands (link type 65 to 255).
     UserDefined(u8),
 }
 
 /// A link of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Its name.
+    /// Name of the link.
     pub name: String,
-    /// Where it leads.
+    /// Target of the link.
     pub target: LinkTarget,
-    /// When it was made, among the links of its group, if the group keeps that.
+    /// Creation order among the links of the group, if the group keeps it.
     pub creation_order: Option<i64>,
 }
 
@@ -54,14 +54,14 @@ pub struct Group {
     address: u64,
 }
 
-/// Where a group keeps its links.
+/// How a group stores its links.
 enum Storage {
     SymbolTable(link::SymbolTable),
-    /// In its header.
+    /// In the group's header.
     Compact {
         tracked: bool,
     },
-    /// In the fractal heap at `heap`, to be found by the B-tree at `names`.
+    /// In the fractal heap at `heap`, indexed by the B-tree at `names`.
     Dense {
         tracked: bool,
         heap: u64,
@@ -69,7 +69,7 @@ enum Storage {
     },
 }
 
-/// The path of a link in a group.
+/// Joins the path of a group and the name of a link.
 pub(crate) fn join(group: &str, name: &str) -> String {
     if group.is_empty() { name.into() } else { format!("{group}/{name}") }
 }
@@ -79,27 +79,28 @@ impl Group {
         Group { file, path, address }
     }
 
-    /// The same group, reached by another path.
+    /// Returns the same group, reached by another path.
     pub(crate) fn renamed(self, path: String) -> Group {
         Group { path, ..self }
     }
 
-    /// The file that it is in (another than the one that was opened, behind an external link).
+    /// Returns the group's file. Behind an external link it is not the file that was opened.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// The path in that file by which it was reached, without the leading `/`; empty for the root.
+    /// Returns the path in that file by which the group was reached, without the leading `/`. Empty
+    /// for the root.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Address of its object header: equal for two names of the same group.
+    /// Address of the object header. Two names of the same group have the same address.
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// Its links, sorted by name; by creation order where the group keeps that (as h5py).
+    /// Returns the links as in h5py: sorted by creation order if the group keeps it, else by name.
     pub fn links(&self) -> Result<Vec<Link>> {
         self.file.again(|| self.all_links()).map_err(|error| self.within(error))
     }
@@ -111,7 +112,7 @@ impl Group {
             Storage::SymbolTable(table) => (symbol_table::entries(source, table.btree, table.heap)?, false),
             Storage::Compact { tracked } => (self.compact()?, tracked),
             Storage::Dense { tracked, heap, names } => {
-                // Neither leads to the other.
+                // The heap and the B-tree do not depend on each other. Fetch both together.
                 source.foresee(|| {
                     drop(self.file.heap(heap).map(|heap| heap.visit(source, ALL_BLOCKS)));
                     drop(ids(source, names));
@@ -127,7 +128,7 @@ impl Group {
         Ok(links)
     }
 
-    /// The link of this name.
+    /// Returns the link with this name.
     pub fn link(&self, name: &str) -> Result<Option<Link>> {
         self.file.again(|| self.find(name)).map_err(|error| self.within(error))
     }
@@ -135,7 +136,8 @@ impl Group {
     fn find(&self, name: &str) -> Result<Option<Link>> {
         let source = self.file.source();
         let named = |links: Vec<Link>| links.into_iter().find(|link| link.name == name);
-        // Perhaps the stored name is not UTF-8: then it is not found by its bytes.
+        // The stored name may not be UTF-8. Then a search for the bytes of `name` would not find
+        // it.
         if name.contains("\\x") {
             return self.all_links().map(named);
         }
@@ -154,7 +156,7 @@ impl Group {
                     })?;
                     Ok::<_, Hdf5Error>(ids)
                 };
-                // Neither leads to the other.
+                // The heap and the B-tree do not depend on each other. Fetch both together.
                 source.foresee(|| {
                     drop(self.file.heap(heap).map(|heap| heap.visit(source, FEW_BLOCKS)));
                     drop(find());
@@ -178,13 +180,13 @@ impl Group {
         }
     }
 
-    /// The links in the header.
+    /// Reads the links in the header.
     fn compact(&self) -> Result<Vec<Link>> {
         let header = self.file.header(self.address)?;
         header.messages(link::KIND).map(|message| self.file.parse(message, Link::parse)).collect()
     }
 
-    /// Those links in the heap.
+    /// Reads the links with these ids in the heap.
     fn dense(&self, heap: u64, ids: &[Vec<u8>]) -> Result<Vec<Link>> {
         let source = self.file.source();
         let at = heap;
@@ -198,14 +200,15 @@ impl Group {
         ids.iter().map(link).collect()
     }
 
-    /// The object at a path from this group (or, with a leading `/`, from the root); follows links.
-    /// Fails with [`Hdf5Error::NotFound`] if nothing is there, or if links lead nowhere or in a
-    /// circle.
+    /// Returns the object at a path from this group, or from the root if it starts with `/`.
+    ///
+    /// Follows links. Fails with [`Hdf5Error::NotFound`] if there is no such object, or if links
+    /// lead nowhere or in a circle.
     pub fn child(&self, path: &str) -> Result<Node> {
         self.resolve(path, &mut { MOST_LINKS })
     }
 
-    /// As [`Group::child`], over no more than `links` soft and external links.
+    /// Like [`Group::child`], over at most `links` soft and external links.
     fn resolve(&self, path: &str, links: &mut u32) -> Result<Node> {
         let start = if path.starts_with('/') { self.file.root()? } else { self.clone() };
         let mut node = Node::Group(start);
@@ -229,7 +232,7 @@ impl Group {
             }
             node = match link.target {
                 LinkTarget::Hard(address) => group.file.object_at(address, &place)?,
-                // What a soft link leads to is called by the link's name, as h5py does.
+                // The target of a soft link gets the path of the link, as in h5py.
                 LinkTarget::Soft(target) => group.resolve(&target, links)?.renamed(&group.file, place),
                 LinkTarget::External { file, path: target } => {
                     let other = group
@@ -250,7 +253,7 @@ impl Group {
         Ok(node)
     }
 
-    /// Its attributes, sorted by name (by creation order where that is kept).
+    /// Returns the attributes, sorted by creation order if the object keeps it, else by name.
     pub fn attributes(&self) -> Result<Vec<Attribute>> {
         let attributes = || {
             self.file.foresee_attributes(self.address)?;
@@ -264,11 +267,11 @@ impl Group {
     }
 }
 
-/// The heap ids of all links that the B-tree at `names` has.
+/// Returns the heap ids of all links in the B-tree at `names`.
 fn ids(source: &Source, names: u64) -> Result<Vec<Vec<u8>>> {
     let mut ids = Vec::new();
     btree2::records(source, names, NAME_RECORD, &mut |record| {
-        // The hash of the name.
+        // Hash of the name.
         record.skip(4)?;
         ids.push(record.rest().to_vec());
         Ok(())
@@ -294,7 +297,7 @@ mod tests {
             let links = [hard("e", data), hard("up", root), soft("same", "e"), soft("top", "/d")];
             builder.header(&[&[link_info(false)], &links[..]].concat())
         };
-        // The root's header will be behind that of `g`.
+        // The root's header comes after the header of `g`. Build a copy to find its address.
         let mut rehearsal = builder.clone();
         add_group(&mut rehearsal, 0);
         let root = rehearsal.put(&[]);
@@ -414,7 +417,7 @@ mod tests {
         let file = File::open(store.clone(), "f", options).unwrap();
         assert_eq!(path(file.node("e")).unwrap(), "group g");
         assert_eq!(path(file.node("e/top")).unwrap(), "g/top");
-        // Called as in the file that it is in.
+        // A target in another file keeps its path there.
         let dataset = the_dataset(&file, "s").unwrap();
         assert_eq!((dataset.path(), dataset.file().source().key()), ("g/e", "other"));
         assert!(file.other("other", Purpose::Link).unwrap().unwrap().is(dataset.file()), "opened once");

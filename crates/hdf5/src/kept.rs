@@ -1,10 +1,10 @@
-//! What has been read of a file and may be wanted again.
+//! A cache of parsed parts of a file.
 
 use hyperslab_store::fork::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Values by address. Drops all when the total weight would exceed the limit.
+/// Cached values by address. All are dropped if the total weight would exceed the limit.
 #[derive(Debug)]
 pub struct ByAddress<T> {
     most: u64,
@@ -19,12 +19,13 @@ struct Values<T> {
 }
 
 impl<T> ByAddress<T> {
-    /// Nothing yet; later on values of a weight of `most`.
+    /// Makes an empty cache. `most` is its largest total weight.
     pub fn new(most: u64) -> Self {
         ByAddress { most, inner: Mutex::new(Values { values: HashMap::new(), weight: 0 }) }
     }
 
-    /// The value of an address, or what `make` makes. Threads may make it at the same time.
+    /// Returns the cached value, or calls `make` and caches the result. Threads may do this
+    /// concurrently.
     pub fn get<E>(
         &self,
         address: u64,
@@ -44,13 +45,13 @@ impl<T> ByAddress<T> {
         self.lock().values.get(&address).cloned()
     }
 
-    /// The values of some addresses, those that are there.
+    /// Returns the cached values of some addresses.
     pub fn find_all(&self, addresses: &[u64]) -> Vec<Option<Arc<T>>> {
         let found = self.lock();
         addresses.iter().map(|address| found.values.get(address).cloned()).collect()
     }
 
-    /// Keeps a value, unless it is too heavy.
+    /// Caches a value, unless it is heavier than the limit.
     pub fn keep(&self, address: u64, value: Arc<T>, weight: u64) {
         if weight > self.most {
             return;
@@ -59,7 +60,7 @@ impl<T> ByAddress<T> {
         let full = found.weight.saturating_add(weight) > self.most;
         let dropped = full.then(|| std::mem::take(&mut found.values));
         found.weight = if full { weight } else { found.weight + weight };
-        // Two threads may have made it: the weight of the first stays until all are dropped.
+        // If two threads cache the same address, both weights count until all values are dropped.
         let replaced = found.values.insert(address, value);
         drop((found, dropped, replaced));
     }
@@ -87,9 +88,9 @@ mod tests {
             *kept.get(address, || Ok::<_, ()>(Arc::new(made)), |weight| *weight).unwrap()
         };
         assert_eq!((get(1, 4), get(2, 6), get(1, 5)), (4, 6, 4));
-        // Too much with the others: they go.
+        // Too heavy together with the others: the others are dropped.
         assert_eq!((get(3, 7), get(1, 5)), (7, 5));
-        // Too much by itself: the others stay.
+        // Heavier than the limit: the others stay.
         assert_eq!((get(4, 11), get(4, 12), get(1, 9)), (11, 12, 5));
         assert_eq!(kept.get(9, || Err("no"), |_| 1), Err("no"));
         assert_eq!((kept.find(1).as_deref(), kept.find(9)), (Some(&5), None));

@@ -1,17 +1,17 @@
-//! The HDF5 file format: a parser without I/O, and what files mean to arrays.
+//! The HDF5 file format: a parser without I/O, and the mapping of files to arrays.
 //!
-//! [`File::open`] reads the superblock; [`Group`], [`Dataset`] and [`Attribute`] are what is in a
-//! file. A dataset becomes the engine's [`ArrayLayout`](hyperslab_array::ArrayLayout): the engine
-//! reads it as it reads any other format.
+//! [`File::open`] reads the superblock. A file contains [`Group`]s, [`Dataset`]s and
+//! [`Attribute`]s. A dataset becomes the engine's [`ArrayLayout`](hyperslab_array::ArrayLayout),
+//! and the engine reads it like any other format.
 //!
 //! Each structure of the
 //! [specification](https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t4.html) has a
-//! module, named as there. Its parser is a pure function of bytes: it takes a [`Cursor`] and either
-//! returns a value or says how many bytes it needs ([`ParseError::Need`]). [`Source`] is the one
-//! place that fetches: pages of 64 KiB, kept per file.
+//! module of the same name. Its parser is a pure function of bytes. It takes a [`Cursor`] and
+//! returns a value, or the number of bytes that it needs ([`ParseError::Need`]). Only [`Source`]
+//! fetches bytes: pages of 64 KiB, cached per file.
 //!
-//! All bytes are taken for hostile: lengths are checked before they allocate or loop, recursion is
-//! bounded, shared and circular nodes are found by a visited set, checksums are verified.
+//! All bytes are treated as hostile. Lengths are checked before they allocate or loop. Recursion is
+//! bounded. A visited set detects shared and circular nodes. Checksums are verified.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]

@@ -1,4 +1,4 @@
-//! Many structures of metadata in one request: the nodes of a level of a tree, the blocks of an array.
+//! Reads many structures in one request: the nodes of a tree level, the blocks of an array.
 
 use crate::cursor::to_usize;
 use crate::source::LARGEST;
@@ -6,17 +6,19 @@ use crate::{Cursor, ParseError, Parsed, Result, Source};
 use hyperslab_store::RangeRead;
 use std::ops::Range;
 
-/// Bytes of a batch of structures that are read once, and may lie far apart.
+/// Largest batch in bytes of structures that are read once and may be far apart.
 const BATCH: u64 = 16 << 20;
 
-/// Structures with a smaller gap are one read: skipping the gap costs less than a second read.
+/// Structures with a smaller gap become one read. Reading the gap costs less than a second read.
 const GAP: u64 = 8 << 10;
 
 impl Source {
-    /// As [`Source::parse`] for many addresses and guesses; `parse` gets the place in the list too.
-    /// Fetches them together, and keeps no pages: they are read once.
+    /// Parses the structures at many addresses, like [`Source::parse`]. `places` holds addresses
+    /// and guessed sizes.
     ///
-    /// `parse` may be called twice: it must have no effect until it has all bytes.
+    /// Fetches the structures together and caches no pages, because each structure is read only
+    /// once. `parse` also gets the index into `places`. It may be called twice, so it must have no
+    /// effect until it has all bytes.
     pub fn parse_many(
         &self,
         structure: &'static str,
@@ -38,7 +40,8 @@ impl Source {
                 self.go_on()?;
                 let there = buffer.get(found).unwrap_or_default();
                 match parse(place, &mut self.first(there, *address)) {
-                    // Not fetched because its pages are there, or longer than was guessed.
+                    // The structure was not fetched because its pages are in memory, or it is
+                    // longer than guessed.
                     Err(ParseError::Need(needed)) => {
                         let guess = to_usize(needed.max(*guess));
                         self.parse(structure, *address, guess, |cursor| parse(place, cursor))?;
@@ -52,8 +55,9 @@ impl Source {
         Ok(())
     }
 
-    /// Fetches many structures (address, length) in one request. Returns their places in `buffer`,
-    /// which are empty if all pages are in memory, or if they are out of bounds.
+    /// Fetches many structures (address, length) in one request. Returns their ranges in `buffer`.
+    ///
+    /// A range is empty if all pages are in memory, or if the structure is out of bounds.
     fn fetch_many(&self, places: &[(u64, u64)], buffer: &mut Vec<u8>) -> Result<Vec<Range<usize>>> {
         let mut found = vec![0..0; places.len()];
         let mut wanted = Vec::new();
@@ -70,7 +74,7 @@ impl Source {
         if !wanted.is_sorted() {
             wanted.sort_unstable();
         }
-        // Runs of structures that are one read: where each begins and ends in the file.
+        // Start and end in the file of each run of structures that is one read.
         let mut runs: Vec<(u64, u64)> = Vec::new();
         let mut total = 0;
         for (start, end, place) in wanted {
@@ -84,7 +88,7 @@ impl Source {
                     total += end - start;
                 }
             }
-            // Counted back from the end of the run's bytes so far.
+            // Count back from the end of the run so far.
             let run_end = runs.last().map_or(end, |run| run.1);
             let (back, len) = (to_usize(run_end - start), to_usize(end - start));
             if let Some(found) = found.get_mut(place) {

@@ -1,14 +1,14 @@
-//! Files that are several files: families (driver `NCSAfami`) and split or multi files
-//! (`NCSAmult`).
+//! HDF5 files stored as several files: families, and split or multi files.
 //!
-//! The first member, which has the superblock, is opened; driver information (specification II.B,
-//! IV.A.2.u) says what the others are. All become one object of a [`SegmentStore`].
+//! The drivers are `NCSAfami` and `NCSAmult`. The first member has the superblock and is opened.
+//! Its driver information (specification II.B, IV.A.2.u) describes the others. All members become
+//! one object of a [`SegmentStore`].
 //!
-//! * Members of a family follow each other, all of the same size but the last. They are numbered:
-//!   where the first has zeros in its name, the others have their numbers.
-//! * Each member of a multi file has a range of addresses (a split file: metadata from 0, raw data
-//!   from 2⁶³ - 1). The names of members are stored; `%s` in them stands for the name that all
-//!   share. Bytes between the end of a member and the next address do not exist, and read as zeros.
+//! * Members of a family follow each other. All have the same size, except the last. The names of
+//!   later members have a number in place of the zeros in the first name.
+//! * Each member of a multi file has a range of addresses. (In a split file, metadata starts at 0
+//!   and raw data at 2⁶³ - 1.) The names of members are stored, with `%s` for their common part.
+//!   Bytes between the end of a member and the next address do not exist, and read as zeros.
 
 use crate::superblock::DriverInfo;
 use crate::text::lossless;
@@ -16,13 +16,13 @@ use crate::{Cursor, FileOptions, FoundFile, Parsed, Purpose, Result, Sizes, Sour
 use hyperslab_store::{Key, Segment, SegmentStore};
 use std::sync::Arc;
 
-/// More members than a family has that is read here.
+/// Largest number of members of a family.
 const MOST: u64 = 1 << 16;
 
 /// Driver information has sizes of 8 bytes in any file.
 const SIZES: Sizes = Sizes { offset: 8, length: 8 };
 
-/// The whole file that `first` is the first member of; `None`: it is one file, whatever wrote it.
+/// Joins all members of the file whose first member is `first`. `None`: it is one file.
 pub fn joined(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<Option<Source>> {
     let parts = match driver.id.as_str() {
         "NCSAfami" => family(first, driver, options)?,
@@ -43,7 +43,7 @@ fn family(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<
     }
     let segment = |(store, key): FoundFile, len| Segment { store, key, offset: 0, len };
     let mut members = vec![segment((first.store().clone(), first.key().into()), first.size().min(size))];
-    // One that fills its member may have another behind it.
+    // A full member may have another one after it.
     while members.last().is_some_and(|last| last.len == size) {
         let number = members.len() as u64;
         let name = numbered(last_name(first.key()), number).ok_or_else(|| {
@@ -59,7 +59,7 @@ fn family(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<
     Ok(members)
 }
 
-/// The name of a member: the last run of zeros in the name of the first becomes `number`.
+/// Returns the name of a member. The last run of zeros in the first name becomes `number`.
 fn numbered(first: &str, number: u64) -> Option<String> {
     let bytes = first.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
@@ -75,12 +75,13 @@ fn numbered(first: &str, number: u64) -> Option<String> {
     }
 }
 
-/// A member of a multi file: where its addresses begin, how many bytes it has, its name.
+/// A member of a multi file: first address, number of bytes, name.
 type Member = (u64, u64, String);
 
-/// The members of a multi file; the superblock is in the first.
+/// Parses the members of a multi file. The superblock is in the first.
 fn multi_members(cursor: &mut Cursor<'_>) -> Parsed<Vec<Member>> {
-    // For each of six kinds of data, the kind whose member it is in; 0: its own.
+    // Each of six kinds of data is in its own member (0), or in the member of the kind with this
+    // number.
     let map = cursor.take(6)?.to_vec();
     cursor.skip(2)?;
     let mut kinds: Vec<u8> = Vec::new();
@@ -93,7 +94,7 @@ fn multi_members(cursor: &mut Cursor<'_>) -> Parsed<Vec<Member>> {
     let bounds = kinds.iter().map(|_| Ok((cursor.u64()?, cursor.u64()?))).collect::<Result<Vec<_>, _>>()?;
     let mut members = Vec::new();
     for (start, len) in bounds {
-        // A NUL behind it, and padding to a multiple of eight bytes.
+        // The name ends with a NUL and is padded to a multiple of eight bytes.
         let mut name = Vec::new();
         while !name.contains(&0) {
             name.extend(cursor.take(8)?);
@@ -103,7 +104,7 @@ fn multi_members(cursor: &mut Cursor<'_>) -> Parsed<Vec<Member>> {
     Ok(members)
 }
 
-/// The members of a split or multi file, in the order of their addresses.
+/// Returns the members of a split or multi file in the order of their addresses.
 fn multi(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<Vec<Segment>> {
     let wrong = |why| first.wrong("multi driver info", 0, why);
     let mut members = multi_members(&mut Cursor::whole(&driver.data, 0, SIZES)).map_err(wrong)?;
@@ -132,7 +133,7 @@ fn multi(first: &Source, driver: &DriverInfo, options: &FileOptions) -> Result<V
     Ok(segments)
 }
 
-/// What stands for `%s` in `pattern`, if that makes `name`.
+/// Returns the text that replaces `%s` in `pattern` to make `name`, if any.
 fn shared_name<'a>(name: &'a str, pattern: &str) -> Option<&'a str> {
     match pattern.split_once("%s") {
         Some((before, behind)) => name.strip_prefix(before)?.strip_suffix(behind),
@@ -165,7 +166,7 @@ mod tests {
         builder.finish(root, 2, 0)
     }
 
-    /// The elements of `d`, in a file of several.
+    /// Reads the elements of `d` from a file with several members.
     fn values(members: &[(&str, &[u8])], with_others: bool) -> Result<Vec<u8>> {
         let others = Arc::new(Others::default());
         for (name, bytes) in members {

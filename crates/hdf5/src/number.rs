@@ -1,9 +1,9 @@
-//! Numbers as HDF5 describes them, by their bits: which NumPy number holds every value of a stored
-//! one, and how its bits become that number's.
+//! Numbers as HDF5 describes them, bit by bit. This module finds the NumPy number that holds every
+//! value of a stored number, and converts the bits.
 //!
-//! Integers have padding on both sides of the bits that count. Floats have a sign, an exponent and
-//! a mantissa anywhere; where the exponent is all zeros the number is denormalised, where it is all
-//! ones it is infinite or no number. HDF5 reads layouts without such values (VAX) that way too.
+//! Integers have padding on both sides of the significant bits. Floats have a sign, an exponent and
+//! a mantissa at any place. If the exponent is all zeros, the number is denormalised. If it is all
+//! ones, the number is infinite or NaN. HDF5 reads layouts without such values (VAX) the same way.
 
 mod extended;
 
@@ -19,14 +19,14 @@ pub(crate) struct Integer {
     pub size: usize,
     pub order: Order,
     pub signed: bool,
-    /// First bit that counts.
+    /// First significant bit.
     pub offset: u16,
-    /// Bits that count.
+    /// Number of significant bits.
     pub precision: u16,
 }
 
 impl Integer {
-    /// The layout of an integer, or of a bitfield as an unsigned one. `None`: another class.
+    /// The layout of an integer, or of a bitfield as an unsigned integer. `None`: another class.
     pub fn of(datatype: &Datatype) -> Option<Integer> {
         let size = usize::try_from(datatype.size).ok()?;
         match datatype.class {
@@ -40,7 +40,7 @@ impl Integer {
         }
     }
 
-    /// The NumPy integer of the same size, or else the smallest that holds every value.
+    /// Returns the NumPy integer of the same size, or else the smallest one that holds every value.
     pub fn in_memory(&self) -> Parsed<DataType> {
         let size = match self.size {
             1 | 2 | 4 | 8 => Some(self.size),
@@ -57,7 +57,7 @@ impl Integer {
             })
     }
 
-    /// Whether it is that already.
+    /// Returns `true` if the stored number is a NumPy integer already, apart from its byte order.
     pub fn is_plain(&self) -> bool {
         matches!(self.size, 1 | 2 | 4 | 8) && usize::from(self.precision) == self.size * 8
     }
@@ -79,21 +79,21 @@ impl Integer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FloatType {
     pub size: usize,
-    /// Bits of the mantissa below the point.
+    /// Number of mantissa bits below the binary point.
     fraction_bits: u8,
     exponent_bits: u8,
-    /// Whether the bit above the point is stored.
+    /// `true` if the bit above the binary point is stored.
     leading: bool,
 }
 
 pub(crate) const F16: FloatType = FloatType { size: 2, fraction_bits: 10, exponent_bits: 5, leading: false };
 pub(crate) const F32: FloatType = FloatType { size: 4, fraction_bits: 23, exponent_bits: 8, leading: false };
 pub(crate) const F64: FloatType = FloatType { size: 8, fraction_bits: 52, exponent_bits: 11, leading: false };
-/// The 80 bits of x87 in 16 bytes: NumPy's `longdouble` on x86-64.
+/// The 80-bit x87 float in 16 bytes: NumPy's `longdouble` on x86-64.
 pub(crate) const F80: FloatType = FloatType { size: 16, fraction_bits: 63, exponent_bits: 15, leading: true };
 
 impl FloatType {
-    /// The float of 2, 4 or 8 bytes.
+    /// Returns the float of 2, 4 or 8 bytes.
     pub fn of(size: usize) -> FloatType {
         match size {
             2 => F16,
@@ -106,12 +106,12 @@ impl FloatType {
         (1 << (self.exponent_bits - 1)) - 1
     }
 
-    /// Bits of the mantissa as stored.
+    /// Number of stored mantissa bits.
     fn mantissa_bits(&self) -> u8 {
         self.fraction_bits + u8::from(self.leading)
     }
 
-    /// Whether a stored float has these very bits, in as many bytes or others.
+    /// Returns `true` if a stored float has exactly these bits. Its size in bytes may differ.
     fn is(&self, layout: &FloatLayout) -> bool {
         let width = self.mantissa_bits();
         let fields = (layout.mantissa_at, layout.mantissa_bits, layout.exponent_at, layout.exponent_bits);
@@ -136,17 +136,17 @@ impl FloatType {
         }
     }
 
-    /// Whether it holds every value of a layout.
+    /// Returns `true` if the type holds every value of a layout.
     fn holds(&self, layout: &FloatLayout) -> bool {
         let (bias, bits) = (i64::from(layout.bias), u32::from(layout.exponent_bits));
-        // The largest exponent stands for infinity, here and there.
+        // The largest exponent means infinity in both types.
         let largest = 2_i64.checked_pow(bits).map(|exponents| exponents - 2 - bias);
         layout.mantissa_bits <= self.fraction_bits
             && largest.is_some_and(|largest| largest <= self.bias())
             && bias <= self.bias()
     }
 
-    /// The bits of `mantissa × 2^exponent`, which this type holds exactly.
+    /// Returns the bits of `mantissa × 2^exponent`. The type must hold the value exactly.
     fn bits(&self, mantissa: u128, exponent: i64) -> u128 {
         let Some(top) = mantissa.checked_ilog2() else { return 0 };
         let (fraction_bits, smallest) = (i64::from(self.fraction_bits), 1 - self.bias());
@@ -159,14 +159,14 @@ impl FloatType {
         field << self.mantissa_bits() | mantissa & mask(self.mantissa_bits())
     }
 
-    /// The bits of infinity (`payload` 0), or of no number.
+    /// Returns the bits of infinity (`payload` 0) or of a NaN.
     fn special(&self, payload: u128) -> u128 {
         let leading = u128::from(self.leading) << self.fraction_bits;
         mask(self.exponent_bits) << self.mantissa_bits() | leading | payload
     }
 }
 
-/// A stored float of this many bytes.
+/// A stored float of `size` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Float {
     pub size: usize,
@@ -174,7 +174,9 @@ pub(crate) struct Float {
 }
 
 impl Float {
-    /// The smallest float of at least this size (8 bytes for larger) that holds every value.
+    /// Returns the smallest float that holds every value. It is not smaller than the stored one.
+    ///
+    /// Stored floats of more than 8 bytes may become 8 bytes.
     pub fn in_memory(&self) -> Parsed<FloatType> {
         let layout = &self.layout;
         let end = |at: u8, len: u8| at.saturating_add(len);
@@ -191,12 +193,12 @@ impl Float {
         })
     }
 
-    /// Whether its bytes in memory are those stored.
+    /// Returns `true` if the bytes in memory are the stored bytes.
     pub fn is_plain(&self, to: FloatType) -> bool {
         self.size == to.size && to.is(&self.layout) && self.layout.order != Order::Vax
     }
 
-    /// The bits in memory of a stored one.
+    /// Converts a stored float to its bits in memory.
     pub fn convert(&self, stored: &[u8], to: FloatType) -> u128 {
         let layout = &self.layout;
         if self.size > 8 && to.is(layout) {
@@ -211,15 +213,15 @@ impl Float {
             && to.exponent_bits == layout.exponent_bits
             && to.bias() == i64::from(layout.bias)
         {
-            // Only bits of the mantissa are added, whatever the exponent.
+            // The types differ only in mantissa bits, so this works for every exponent.
             return sign | u128::from(exponent) << to.fraction_bits | shift(mantissa.into(), more);
         }
         if u128::from(exponent) == mask(layout.exponent_bits) {
-            // A leading bit that is stored says nothing of whether it is infinite.
+            // A stored leading bit does not distinguish infinity from NaN.
             let payload = if implied { mantissa.into() } else { u128::from(mantissa) & mask(width - 1) };
             return sign | to.special(shift(payload, more));
         }
-        // A stored leading bit is not below the point.
+        // A stored leading bit is not below the binary point.
         let scale = i64::try_from(exponent).unwrap_or_default() - i64::from(layout.bias) - i64::from(width);
         sign | match (implied, exponent) {
             (true, 1..) => to.bits(u128::from(mantissa) | 1 << width, scale),
@@ -227,7 +229,8 @@ impl Float {
         }
     }
 
-    /// Sign, exponent and mantissa, which have no more than 64 bits each in what is converted.
+    /// Returns sign, exponent and mantissa. Every layout that is converted has at most 64 bits in
+    /// each.
     fn fields(&self, stored: &[u8]) -> (u64, u64, u64) {
         let layout = &self.layout;
         let fields = [
@@ -247,7 +250,7 @@ impl Float {
     }
 }
 
-/// The byte order in memory.
+/// Returns the byte order in memory.
 pub(crate) fn byte_order(order: Order) -> ByteOrder {
     match order {
         Order::Little | Order::Vax => ByteOrder::Little,
@@ -255,12 +258,12 @@ pub(crate) fn byte_order(order: Order) -> ByteOrder {
     }
 }
 
-/// The order of a stored number whose bytes have this order in memory.
+/// Returns the stored order of a number with this byte order in memory.
 fn stored_order(order: ByteOrder) -> Order {
     if order == ByteOrder::Little { Order::Little } else { Order::Big }
 }
 
-/// The low 128 bits of a stored number.
+/// Loads the low 128 bits of a stored number.
 fn load(stored: &[u8], order: Order) -> u128 {
     let mut bytes = [0; 16];
     match order {
@@ -271,7 +274,7 @@ fn load(stored: &[u8], order: Order) -> u128 {
     u128::from_le_bytes(bytes)
 }
 
-/// A stored number of up to 8 bytes.
+/// Loads a stored number of up to 8 bytes.
 #[inline]
 fn load64(stored: &[u8], order: Order) -> u64 {
     let little = match *stored {
@@ -294,7 +297,7 @@ fn load64(stored: &[u8], order: Order) -> u64 {
     }
 }
 
-/// Writes the low bytes of a number: 1, 2, 4, 8 or 16.
+/// Writes the low 1, 2, 4, 8 or 16 bytes of a number.
 #[inline]
 pub(crate) fn store(bits: u128, order: ByteOrder, memory: &mut [u8]) {
     match memory.len() {
@@ -321,19 +324,19 @@ fn copy<'a>(to: &mut [u8], from: impl Iterator<Item = &'a u8>) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
 }
 
-/// The `len` lowest bits.
+/// A mask of the `len` lowest bits.
 fn mask(len: u8) -> u128 {
     u128::MAX.checked_shr(128 - u32::from(len.min(128))).unwrap_or_default()
 }
 
-/// Shifts to the left, or to the right where `by` is negative.
+/// Shifts to the left, or to the right if `by` is negative.
 fn shift(bits: u128, by: i64) -> u128 {
     let count = u32::try_from(by.unsigned_abs()).unwrap_or(u32::MAX);
     let shifted = if by < 0 { bits.checked_shr(count) } else { bits.checked_shl(count) };
     shifted.unwrap_or_default()
 }
 
-/// The value of a float of 2, 4, 8 or (80 bits, rounded) 16 bytes.
+/// Returns the value of a float of 2, 4, 8 or 16 bytes. (16 bytes hold 80 bits, which are rounded.)
 pub(crate) fn float_value(memory: &[u8], order: ByteOrder) -> f64 {
     let order = stored_order(order);
     let bits = |bits: u128| f64::from_bits(u64::try_from(bits & mask(64)).unwrap_or_default());
@@ -352,7 +355,7 @@ fn extended_value(bits: u128) -> f64 {
     let magnitude = match (exponent, mantissa << 1) {
         (0x7fff, 0) => f64::INFINITY,
         (0x7fff, _) => f64::NAN,
-        // In two steps: a power of two alone may be beyond what 64 bits hold.
+        // Scale in two steps. The power of two alone may be out of range for a double.
         _ => {
             let exponent = (exponent.max(1) - 16383 - 63).clamp(-3000, 3000);
             mantissa as f64 * 2_f64.powi(exponent / 2) * 2_f64.powi(exponent - exponent / 2)
@@ -382,7 +385,7 @@ mod tests {
         }
     }
 
-    /// The value of a stored float, by way of the type that it has in memory.
+    /// Value of a stored float after conversion to its type in memory.
     fn value(size: usize, layout: FloatLayout, stored: &[u8]) -> f64 {
         let float = Float { size, layout };
         let to = float.in_memory().unwrap();
@@ -399,7 +402,7 @@ mod tests {
     #[test]
     fn every_half_is_itself() {
         let half = layout([15, 10, 5, 0, 10], 15);
-        // The same bits elsewhere, in three bytes.
+        // The same bits at other places, in three bytes.
         let wide = layout([20, 12, 5, 1, 10], 15);
         for bits in 0..=u16::MAX {
             let expected = value(2, half, &bits.to_le_bytes());
@@ -429,7 +432,7 @@ mod tests {
     fn singles_in_other_clothes() {
         let single = layout([31, 23, 8, 0, 23], 127);
         let big = FloatLayout { order: Order::Big, ..single };
-        // Mantissa, exponent and sign apart, within 8 bytes.
+        // Mantissa, exponent and sign with gaps between them, in 8 bytes.
         let apart = layout([50, 40, 8, 3, 23], 127);
         for bits in (0..=u32::MAX).step_by(65_521).chain([0, 1, 0x7f80_0000, 0xff7f_ffff, 0x807f_ffff]) {
             let expected = f64::from(f32::from_bits(bits));
@@ -445,7 +448,7 @@ mod tests {
         }
     }
 
-    /// The values that HDF5 2.0 converts them to.
+    /// Values as HDF5 2.0 converts them.
     #[test]
     fn vax() {
         let vax = FloatLayout { order: Order::Vax, ..layout([31, 23, 8, 0, 23], 129) };
@@ -492,7 +495,7 @@ mod tests {
         assert_eq!(value(10, x87, &[0; 10]), 0.0);
         // Below the smallest double.
         assert_eq!(value(10, x87, &[0, 0, 0, 0, 0, 0, 0, 0x80, 1, 0]), 0.0);
-        // A double with a range of exponents that no double has.
+        // As large as a double, but with an exponent range that does not fit into one.
         let far = layout([63, 52, 11, 0, 52], 500);
         assert_eq!(Float { size: 8, layout: far }.in_memory(), Ok(F80));
         assert_eq!(value(8, far, &(500_u64 << 52 | 1 << 51).to_le_bytes()), 1.5);

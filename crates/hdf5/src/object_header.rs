@@ -1,20 +1,20 @@
-//! Object headers (specification IV.A.1, versions 1 and 2): the list of messages that an object is
-//! made of.
+//! Object headers (specification IV.A.1, versions 1 and 2): the list of an object's messages.
 //!
-//! 1. The prefix says how long the first block of messages is; that block is fetched whole.
-//! 2. A continuation message names another block. Each is fetched once: a block that comes again,
-//!    or blocks of more bytes than the file has (they overlap), are an error, so headers end.
-//! 3. Messages are kept as bytes; modules of [`messages`](crate::messages) parse those that are
-//!    wanted. Unknown ones are passed over, unless their writer said that they must be understood.
+//! 1. The prefix gives the length of the first block of messages. That block is fetched whole.
+//! 2. A continuation message points to another block. Each block is fetched once. It is an error if
+//!    a block repeats, or if the blocks have more bytes than the file (then they overlap). This
+//!    bounds the header.
+//! 3. Messages are kept as bytes, and the modules in [`messages`](crate::messages) parse them on
+//!    demand. Unknown messages are skipped, unless they are marked as required.
 
 use crate::messages::{self, Message, link};
 use crate::{Bytes, Cursor, ParseError, Parsed, Result, Source};
 use std::collections::{HashSet, VecDeque};
 
-/// Bytes of a header's first fetch; most headers are smaller.
+/// Bytes of the first fetch of a header. Most headers are smaller.
 const GUESS: usize = 1024;
 
-/// More messages than any object has: links and attributes beyond 65535 are kept elsewhere.
+/// More messages than any object has. Above 65535, links and attributes are stored elsewhere.
 const MOST: usize = 1 << 18;
 
 const FAIL_IF_UNKNOWN: u8 = 0x80;
@@ -23,14 +23,14 @@ const FAIL_IF_UNKNOWN: u8 = 0x80;
 #[derive(Clone, Debug)]
 pub struct ObjectHeader {
     pub address: u64,
-    /// Bytes of its blocks.
+    /// Bytes of the header's blocks.
     pub bytes: u64,
-    /// Whether attributes have creation orders.
+    /// `true` if attributes have creation orders.
     pub tracks_attributes: bool,
     messages: Vec<Message>,
 }
 
-/// What stands before the messages.
+/// The part of the header before the messages.
 struct Prefix {
     version: u8,
     flags: u8,
@@ -39,7 +39,7 @@ struct Prefix {
 }
 
 impl ObjectHeader {
-    /// Reads the header at an address, with all its continuations.
+    /// Reads the header at an address with all its continuations.
     pub fn read(source: &Source, address: u64) -> Result<Self> {
         let (prefix, start, bytes) = source.parse("object header", address, GUESS, |cursor| {
             let prefix = Prefix::parse(cursor)?;
@@ -75,7 +75,7 @@ impl ObjectHeader {
         Ok(header)
     }
 
-    /// All messages of a kind ([`messages`](crate::messages) numbers them).
+    /// Returns all messages of a kind. [`messages`](crate::messages) numbers the kinds.
     pub fn messages(&self, kind: u16) -> impl Iterator<Item = &Message> {
         self.messages.iter().filter(move |message| message.kind == kind)
     }
@@ -88,11 +88,11 @@ impl ObjectHeader {
         self.message(link::SYMBOL_TABLE_KIND).or(self.message(link::INFO_KIND)).is_some()
     }
 
-    /// Parses a block of messages, `bytes`, with `cursor` over it. Returns its continuations.
+    /// Parses a block of messages, `bytes`. `cursor` is over it. Returns its continuations.
     fn block(&mut self, prefix: &Prefix, bytes: &Bytes, mut cursor: Cursor<'_>) -> Parsed<Vec<(u64, u64)>> {
         let mut continuations = Vec::new();
         let head = if prefix.version == 1 { 8 } else { 4 + if prefix.flags & 4 != 0 { 2 } else { 0 } };
-        // Fewer bytes than a message begins with are a gap.
+        // A rest that is shorter than a message's head is a gap.
         while cursor.left() >= head {
             let kind = if prefix.version == 1 { cursor.u16()? } else { cursor.u8()?.into() };
             let len = usize::from(cursor.u16()?);
@@ -133,7 +133,7 @@ impl Prefix {
             return Self::parse_v2(cursor);
         }
         let version = cursor.version("object header", &[1])?;
-        // Reserved, the number of messages, the number of links to it.
+        // Reserved byte, number of messages, number of links to the object.
         cursor.skip(1 + 2 + 4)?;
         let block = cursor.u32()?.into();
         cursor.skip(4)?;
@@ -144,14 +144,14 @@ impl Prefix {
         cursor.signature(b"OHDR")?;
         let version = cursor.version("object header", &[2])?;
         let flags = cursor.u8()?;
-        // Four times; when attributes leave the header, and when they come back.
+        // Four timestamps; the attribute counts at which attributes leave and re-enter the header.
         cursor.skip(if flags & 0x20 != 0 { 16 } else { 0 } + if flags & 0x10 != 0 { 4 } else { 0 })?;
         let block = cursor.uint(1 << (flags & 3))?;
         Ok(Prefix { version, flags, block })
     }
 }
 
-/// The messages of a continuation block, and where they begin.
+/// Returns the messages of a continuation block and the address of the first one.
 fn continuation(prefix: &Prefix, mut cursor: Cursor<'_>) -> Parsed<(u64, Bytes)> {
     if prefix.version == 1 {
         return Ok((cursor.address(), Bytes::from(cursor.rest().to_vec())));
@@ -177,7 +177,7 @@ mod tests {
         header.messages.iter().map(|message| (message.kind, message.address, message.data.to_vec())).collect()
     }
 
-    /// Version 1: a message, a continuation to byte 64, and there another message.
+    /// Version 1: a message, a continuation to byte 64, and another message there.
     fn old() -> Vec<u8> {
         let mut bytes = vec![1, 0, 3, 0, 1, 0, 0, 0, 40, 0, 0, 0, 0, 0, 0, 0];
         bytes.extend([1, 0, 8, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
@@ -187,7 +187,7 @@ mod tests {
         bytes
     }
 
-    /// Version 2 with times and phase changes, tracked attributes, a gap, and a continuation.
+    /// Version 2 with timestamps and phase changes, tracked attributes, a gap, and a continuation.
     fn new() -> Vec<u8> {
         let message = [12, 3, 0, 0, 7, 0, 1, 2, 3];
         let block = structure!(message, [16, 16, 0, 0, 0, 0], 79_u64, 19_u64, [0; 5]);

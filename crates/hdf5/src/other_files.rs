@@ -1,4 +1,4 @@
-//! The files that a file refers to: who finds them, and those that are open.
+//! Other files that an HDF5 file refers to: a trait that finds them, and a cache of open ones.
 
 use crate::{File, Hdf5Error, Result, Source};
 use hyperslab_store::Store;
@@ -6,49 +6,49 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// How many other files are kept open.
+/// Largest number of other files in the cache.
 const FILES: usize = 128;
 
 /// A store, and the key of a file in it.
 pub type FoundFile = (Arc<dyn Store>, String);
 
-/// Why another file is wanted. The HDF5 library looks in other places for each.
+/// The reason to open another file. For each, the HDF5 library looks in other places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// An external link leads there.
+    /// An external link points to it.
     Link,
-    /// It has a part of a virtual dataset.
+    /// It holds a part of a virtual dataset.
     Virtual,
-    /// It has the elements of a dataset, as they are (external raw data).
+    /// It holds the raw elements of a dataset (external raw data).
     RawData,
-    /// It is a part of this file.
+    /// It is a member of this file.
     Member,
 }
 
 /// Finds the files that a file refers to (see [`Purpose`]).
 pub trait OtherFiles: Debug + Send + Sync {
-    /// Finds the file `name` for a purpose. `None`: there is none. Fails with
-    /// [`Hdf5Error::Refused`].
+    /// Finds the file `name` for a purpose. `None`: it does not exist. Fails with
+    /// [`Hdf5Error::Refused`] if it may not be opened.
     fn find(&self, name: &str, purpose: Purpose) -> Result<Option<FoundFile>>;
 
-    /// Finds the files that `found` refers to. `None`: use this finder.
+    /// Returns the finder for the files that `found` refers to. `None`: use this finder.
     fn around(&self, found: &FoundFile) -> Option<Arc<dyn OtherFiles>> {
         let _ = found;
         None
     }
 }
 
-/// How a file is opened.
+/// Options for opening a file.
 #[derive(Clone, Debug)]
 pub struct FileOptions {
-    /// Whether to verify checksums, and to refuse files that their writer did not close.
+    /// Verify checksums, and refuse files that their writer did not close.
     pub verify: bool,
-    /// Finds other files; `None`: they are refused.
+    /// Finds other files. `None`: other files are refused.
     pub others: Option<Arc<dyn OtherFiles>>,
 }
 
 impl FileOptions {
-    /// The place of the file that is called `name` in `file`, which was opened so.
+    /// Finds the file called `name` in `file`, which was opened with these options.
     pub(crate) fn find(&self, file: &Source, name: &str, purpose: Purpose) -> Result<Option<FoundFile>> {
         let Some(others) = &self.others else {
             let part = if purpose == Purpose::Member { "is another member of this file, which " } else { "" };
@@ -66,7 +66,7 @@ impl Default for FileOptions {
 }
 
 impl File {
-    /// The file that is called `name` in this one; `None`: there is none. It is opened once.
+    /// Opens the file called `name` in this file, once. `None`: it does not exist.
     pub fn other(&self, name: &str, purpose: Purpose) -> Result<Option<File>> {
         let lock = || self.inner.others.lock();
         let key = (name.to_owned(), purpose);
@@ -81,7 +81,7 @@ impl File {
         let mut others = lock();
         let dropped = if others.len() >= FILES { std::mem::take(&mut *others) } else { HashMap::new() };
         let replaced = others.insert(key, file.clone());
-        // The lock is free before files are closed.
+        // Release the lock before files are closed.
         drop((others, dropped, replaced));
         Ok(Some(file))
     }

@@ -1,23 +1,25 @@
-//! Paths of objects by their address, for references: groups are looked into from the root on, as
+//! Finds the path of an object from its address, for references. Searches groups from the root, as
 //! far as needed.
 
 use crate::{File, Group, Hdf5Error, LinkTarget, Result, group};
 use std::collections::HashMap;
 
-/// Paths of objects, found from the root in the order of names, as far as anybody asked.
+/// Paths found so far. The search starts at the root and goes in order of links.
 #[derive(Default)]
 pub(crate) struct Paths {
     found: HashMap<u64, String>,
-    /// Objects to look into, the next one last; `None`: not begun.
+    /// Objects to search, the next one last. `None`: the search has not begun.
     waiting: Option<Vec<(u64, String)>>,
 }
 
 impl File {
-    /// The first path from the root, groups before later links. `None`: no link leads there.
+    /// Returns the first path from the root. A group's members come before its later siblings.
+    ///
+    /// `None`: no hard link leads to the object.
     pub fn path_of(&self, address: u64) -> Result<Option<String>> {
         let root = self.inner.superblock.root;
         loop {
-            // Each step leaves the state complete: a forked child can continue.
+            // Each step leaves the state complete, so that a forked child can continue.
             let next = {
                 let mut paths = self.inner.paths.lock();
                 let Paths { found, waiting } = &mut *paths;
@@ -29,14 +31,14 @@ impl File {
                 waiting.last().cloned()
             };
             let Some((object, path)) = next else { return Ok(None) };
-            // Objects in a broken group have no path. The others keep theirs.
+            // Objects in a damaged group have no path. All others keep theirs.
             let below = match self.links_within(object, &path) {
                 Err(error @ (Hdf5Error::Store(_) | Hdf5Error::Interrupted { .. })) => return Err(error),
                 below => below.unwrap_or_default(),
             };
             let mut paths = self.inner.paths.lock();
             let Paths { found, waiting } = &mut *paths;
-            // Another thread may have been faster.
+            // Another thread may have done this step already.
             if let Some(waiting) = waiting
                 && waiting.pop_if(|(next, _)| *next == object).is_some()
             {
@@ -46,7 +48,8 @@ impl File {
         }
     }
 
-    /// Addresses and paths behind the hard links of a group, last first. Other objects: none.
+    /// Returns addresses and paths of a group's hard links, the last one first. Empty for other
+    /// objects.
     fn links_within(&self, object: u64, path: &str) -> Result<Vec<(u64, String)>> {
         if !self.header(object)?.is_group() {
             return Ok(Vec::new());

@@ -1,16 +1,17 @@
-//! References: to objects, to regions of datasets, to attributes (specification IV.A.2.d, class 7,
-//! and its appendix on references).
+//! References to objects, to regions of datasets, and to attributes.
 //!
-//! What an element holds, by kind:
+//! Specification IV.A.2.d, class 7, and its appendix on references. The bytes of an element depend
+//! on its kind, with lengths in bytes in parentheses:
 //!
-//! | kind | bytes |
-//! |---|---|
-//! | object | address of the object's header |
-//! | region | global heap id (address, index) of: address of the dataset's header, [selection](crate::selection) |
-//! | of HDF5 1.12 | what it refers to (1), flags (1), then of an object of this file: its token; else number of bytes (4) and global heap id of: token, name of the file (flag bit 0), then of a region: bytes (4), axes (4), selection; of an attribute: its name |
+//! * object: address of the object's header
+//! * region: global heap id (address, index). The heap object holds the address of the dataset's
+//!   header and a [selection](crate::selection).
+//! * HDF5 1.12: kind (1) and flags (1). For an object in the same file, a token follows. Otherwise,
+//!   number of bytes (4) and global heap id follow. The heap object holds a token and, with flag
+//!   bit 0, the name of the file. For a region it goes on with number of bytes (4), number of axes
+//!   (4) and selection. For an attribute it goes on with the name.
 //!
-//! A token is its length (1) and the address of an object header; names have their length (2) in
-//! front.
+//! A token is a length (1) and the address of an object header. A name follows its length (2).
 
 use crate::cursor::{address, number, to_usize};
 use crate::element::{Element, ElementKind};
@@ -20,33 +21,33 @@ use crate::text::lossless;
 use crate::vlen::strided;
 use crate::{Cursor, File, Hdf5Error, ParseError, Parsed, Result};
 
-/// Heap collections that are fetched together.
+/// Number of heap collections that are fetched together.
 const TOGETHER: usize = 256;
 
-/// What a reference leads to.
+/// The target of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// The other file that it leads into, as it is called there; `None`: the same.
+    /// Name of the target's file, as stored. `None`: the same file.
     pub file: Option<String>,
-    /// Address of the header of the object.
+    /// Address of the target object's header.
     pub address: u64,
-    /// The object, or something of it.
+    /// The whole object or a part of it.
     pub part: Part,
 }
 
-/// An object, or something of it, that a reference leads to.
+/// The part of an object that a reference means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// All of it.
+    /// The whole object.
     Whole,
     /// Some elements of a dataset.
     Region(Selection),
-    /// An attribute of this name.
+    /// The attribute with this name.
     Attribute(String),
 }
 
 impl Reference {
-    /// The absolute path of the object. `None`: it is in another file, or has no path.
+    /// Returns the absolute path of the object. `None`: it is in another file, or has no path.
     pub fn path(&self, file: &File) -> Result<Option<String>> {
         if self.file.is_some() {
             return Ok(None);
@@ -55,8 +56,10 @@ impl Reference {
     }
 }
 
-/// Resolves `count` references in `memory`, `stride` bytes apart from `offset` on. `element` is one
-/// of the references of [`ElementKind`]. `None`: a reference that was never written.
+/// Resolves `count` references in `memory`, `stride` bytes apart from `offset` on.
+///
+/// `element` is one of the reference types of [`ElementKind`]. `None` stands for a reference that
+/// was never written.
 pub fn resolve(
     file: &File,
     element: &Element,
@@ -69,7 +72,7 @@ pub fn resolve(
         file.source().invalid(format!("{count} references are not within {} bytes", memory.len()))
     })?;
     let mut found: Vec<Option<Reference>> = Vec::new();
-    // Collection, object of it, and which reference it is.
+    // Heap collection, index of the object in it, and number of the reference.
     let mut ids: Vec<(u64, u32, usize)> = Vec::new();
     let mut heads: Vec<Option<Head>> = Vec::new();
     for (cell, part) in parts.enumerate() {
@@ -109,7 +112,7 @@ pub fn resolve(
     Ok(found)
 }
 
-/// What an object of the heap refers to: a region, or what `head` says.
+/// Parses a heap object: a reference of HDF5 1.12 if there is a `head`, else a region.
 fn in_heap(
     file: &File,
     object: Option<Object<'_>>,
@@ -126,13 +129,13 @@ fn in_heap(
     Ok(reference.map_err(|why| why.to_string())?)
 }
 
-/// A reference to an object that is an address.
+/// Parses an object reference, which is an address.
 fn direct(bytes: &[u8]) -> Option<Reference> {
     let address = address(bytes).unwrap_or(Some(u64::MAX)).filter(|address| *address != 0)?;
     Some(Reference { file: None, address, part: Part::Whole })
 }
 
-/// A heap id, which is an address and 4 bytes of index.
+/// Parses a heap id: an address and an index of 4 bytes.
 fn heap_id(bytes: &[u8]) -> Option<(u64, u32)> {
     let (collection, index) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
     let collection = address(collection).unwrap_or(Some(u64::MAX)).filter(|address| *address != 0)?;
@@ -146,7 +149,7 @@ struct Head {
     external: bool,
 }
 
-/// A reference that says itself what it is, or where the heap has it.
+/// A complete reference, or the heap id and head of one in the heap.
 type Any = (Option<Reference>, Option<(u64, u32)>, Option<Head>);
 
 fn any(mut cursor: Cursor<'_>) -> Parsed<Any> {
@@ -166,7 +169,7 @@ fn any(mut cursor: Cursor<'_>) -> Parsed<Any> {
     Ok((None, heap_id(cursor.rest()), Some(head)))
 }
 
-/// What the heap has of a reference of HDF5 1.12.
+/// Parses the heap object of a reference of HDF5 1.12.
 fn encoded(cursor: &mut Cursor<'_>, head: Head) -> Parsed<Reference> {
     let address = token(cursor)?;
     let file = if head.external { Some(name(cursor)?) } else { None };
@@ -174,7 +177,7 @@ fn encoded(cursor: &mut Cursor<'_>, head: Head) -> Parsed<Reference> {
         2 => Part::Whole,
         3 => {
             let len = cursor.u32()?;
-            // The axes of the dataset, which the selection knows as well.
+            // Number of axes of the dataset. The selection contains it too.
             cursor.skip(4)?;
             let mut part = cursor.part(to_usize(len))?;
             Part::Region(Selection::parse(&mut part)?)
@@ -184,7 +187,7 @@ fn encoded(cursor: &mut Cursor<'_>, head: Head) -> Parsed<Reference> {
     Ok(Reference { file, address, part })
 }
 
-/// What the heap has of a reference to a region.
+/// Parses the heap object of a region reference.
 fn region(cursor: &mut Cursor<'_>) -> Parsed<Reference> {
     let address = cursor.defined("a dataset")?;
     Ok(Reference { file: None, address, part: Part::Region(Selection::parse(cursor)?) })
@@ -248,7 +251,7 @@ mod tests {
         fails(resolve(&file, &element, &id(2), 0, 12, 1), "element 0, global heap collection at address 120");
     }
 
-    /// As HDF5 2.0 writes them (the regular region is its version 3 selection).
+    /// References as HDF5 2.0 writes them. (The regular region is its version 3 selection.)
     #[test]
     fn all_that_hdf5_1_12_has() {
         let token = structure!([8], DATA);
@@ -285,7 +288,7 @@ mod tests {
             let error = resolve(&file, &element, &stored(kind, flags, 1), 0, 18, 1).unwrap_err().to_string();
             assert!(error.contains("reference 0") && error.contains("not supported"), "{error}");
         }
-        // Every byte changed, of the elements and of the heap.
+        // Change every byte of the elements and of the heap.
         for (_, memory) in changes(&memory, |byte| [0, 1, 2, 3, 4, 0xff, byte ^ 0x80]) {
             let _ = resolve(&file, &element, &memory, 0, 18, 6);
         }

@@ -1,30 +1,32 @@
-//! Rehearsals: what will be read is found out before it is read, for stores far away.
+//! Rehearsals: find out which bytes a read of metadata needs before it happens. For stores far
+//! away.
 //!
-//! Structures lead to others, so reads of metadata follow one another. On a server each of them takes
-//! as long as a hundred together. A rehearsal runs parsers on what is in memory:
+//! Structures point to other structures, so reads of metadata depend on each other. On a server,
+//! one read takes as long as a hundred concurrent reads. A rehearsal therefore runs parsers on the
+//! bytes in memory:
 //!
-//! 1. A parser that needs more ends with an error, and the range that it needed is noted.
-//! 2. What many parsers needed is fetched together, in one round.
-//!    Pages that probably belong to them come too ([`rows`](crate::rows)).
-//! 3. They run again, and get one structure farther. So many objects take as many rounds as the
-//!    longest chain of structures in one of them.
+//! 1. A parser that needs more bytes ends with an error. The missing range is noted.
+//! 2. The missing ranges of all parsers are fetched together, in one round. Pages that probably
+//!    belong to them come too ([`rows`](crate::rows)).
+//! 3. The parsers run again and get one structure farther. Any number of objects thus takes as many
+//!    rounds as the longest chain of structures in one of them.
 //!
-//! Parsers do not know of it: [`Source`] asks [`note`] where it would read from the store.
+//! Parsers are unaware of rehearsals: [`Source`] calls [`note`] before it reads from the store.
 
 use crate::{Result, Source};
 use hyperslab_store::RangeRead;
 use std::cell::RefCell;
 
-/// Rounds of one [`Source::foresee`]. Longer chains of structures are damaged files, or few objects:
-/// they are read as everywhere.
+/// Most rounds of one [`Source::foresee`]. Longer chains of structures occur in damaged files or in
+/// few objects. They are read one by one.
 const ROUNDS: usize = 8;
 
-/// A range of the file: offset and bytes.
+/// A range of the file: offset and number of bytes.
 pub(crate) type Noted = (u64, u64);
 
-/// The rehearsal of a thread.
+/// The current rehearsal of a thread.
 struct Rehearsal {
-    /// Tells the file from others: where its [`Source`] is in memory.
+    /// Identifies the file by the address of its [`Source`] in memory.
     source: usize,
     noted: Vec<Noted>,
 }
@@ -33,7 +35,7 @@ thread_local! {
     static REHEARSAL: RefCell<Option<Rehearsal>> = const { RefCell::new(None) };
 }
 
-/// Ends the rehearsal, also where a parser panics.
+/// Ends the rehearsal, even if a parser panics.
 struct End;
 
 impl Drop for End {
@@ -42,12 +44,12 @@ impl Drop for End {
     }
 }
 
-/// Whether this thread rehearses.
+/// Returns `true` if this thread is in a rehearsal.
 pub(crate) fn is_on() -> bool {
     REHEARSAL.with_borrow(Option::is_some)
 }
 
-/// Notes what would be read. `false`: this is no rehearsal, read it.
+/// Notes ranges that would be read. `false`: there is no rehearsal, so read them.
 pub(crate) fn note(source: &Source, ranges: &[RangeRead<'_>]) -> bool {
     REHEARSAL.with_borrow_mut(|rehearsal| {
         let Some(rehearsal) = rehearsal else { return false };
@@ -68,9 +70,11 @@ impl Source {
         REHEARSAL.take().map(|rehearsal| rehearsal.noted).unwrap_or_default()
     }
 
-    /// Fetches what `work` will read, in few rounds, so that it finds nearly all of that in memory.
-    /// `work` runs several times; its errors mean nothing. Parts of it that do not need each other
-    /// should not stop at each other's errors. Does nothing if the store is near.
+    /// Fetches the bytes that `work` will read, in few rounds. `work` then finds nearly all in
+    /// memory.
+    ///
+    /// `work` runs several times, and its errors are ignored. Independent parts of it should go on
+    /// after each other's errors. Does nothing if the store is near.
     pub(crate) fn foresee(&self, mut work: impl FnMut()) -> Result<()> {
         if !self.is_far() {
             return Ok(());
@@ -101,7 +105,8 @@ mod tests {
     use std::cell::Cell;
     use std::sync::Arc;
 
-    /// Numbers at 0, 8, … that are addresses of numbers, 1 MB from each other; after `steps`, 0.
+    /// Chains of numbers that start at 0, 8, …. Each number is the address of the next, 1 MiB apart
+    /// from all others. The last one, after `steps`, is 0.
     fn chains(count: u64, steps: u64) -> Vec<u8> {
         let at = |chain: u64, step: u64| (step * count + chain) << 20;
         let mut bytes = vec![0; at(0, steps + 1) as usize];
@@ -150,7 +155,7 @@ mod tests {
         source.foresee(|| drop(follow(&source, 0))).unwrap();
         assert_eq!(long.take_rounds(), super::ROUNDS);
         assert_eq!(follow(&source, 0).unwrap(), 40);
-        // One page more than may be foreseen.
+        // One page more than may be prefetched.
         let wide = FarStore::new(&vec![0; 20 << 20]);
         let source = Source::new(wide.clone(), "f", 0).unwrap();
         let all = || (0..257).for_each(|page| drop(source.read("x", page << 16, 1)));
@@ -167,7 +172,7 @@ mod tests {
         let inner = Cell::new(0);
         let noted = this.rehearse(|| {
             says(this.read("x", 5, 1).unwrap_err(), "interrupted");
-            // What is in another file is neither read nor noted.
+            // Reads of another file fail and are not noted.
             assert!(other.read("x", 5, 1).is_err());
             this.foresee(|| inner.set(inner.get() + 1)).unwrap();
         });

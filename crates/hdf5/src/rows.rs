@@ -1,26 +1,27 @@
-//! Pages of metadata that nobody has asked for yet, but will.
+//! Predicts pages of metadata that will be needed soon.
 //!
-//! A file that is written variable by variable has a block of metadata behind the data of each: at
-//! distances that are nearly equal. What belongs to one variable (the end of its header, its chunk
-//! index) may lie in the block of another. So where the headers of many variables are fetched, the
-//! pages that are missing in their row come too: a round less for a few requests more.
+//! A file that is written variable by variable has a block of metadata after the data of each
+//! variable. These blocks are at nearly equal distances. Metadata of one variable (the end of its
+//! header, its chunk index) may be in the block of another. When the headers of many variables are
+//! fetched, we therefore also fetch the pages that are missing in their row. This saves a round for
+//! a few more requests.
 
 use crate::Source;
 use crate::rehearsal::Noted;
 use crate::source::PAGE;
 
-/// Fewer pages are no row.
+/// Smallest number of pages that make a row.
 const FEWEST: usize = 8;
 
-/// How many neighbours in a row may be missing, and one.
+/// Largest gap in a row, in multiples of the usual distance: up to three blocks may be missing.
 const MOST: u64 = 4;
 
-/// Places that lie so close are one.
+/// Two estimates of a place that differ by at most this many pages become one range.
 const NEAR: u64 = 4;
 
 impl Source {
-    /// Ranges in pages that probably have metadata too, where these will be read: as many as go
-    /// together with them.
+    /// Returns ranges in other pages that probably hold metadata too. Returns at most as many as
+    /// can be requested together with the noted ranges.
     pub(crate) fn beside(&self, noted: &[Noted]) -> Vec<Noted> {
         let mut pages: Vec<u64> = noted.iter().map(|(offset, _)| offset / PAGE).collect();
         pages.sort_unstable();
@@ -39,8 +40,10 @@ impl Source {
     }
 }
 
-/// What is missing in a row of pages, which are sorted: first and last of each run, those in short
-/// holes first. Distances vary, so that a place is counted from both sides.
+/// Returns the pages missing in a row of sorted pages: first and last page of each run.
+///
+/// Runs in small gaps come first. Distances vary, so each place is estimated from both ends of the
+/// gap.
 fn missing(pages: &[u64]) -> Vec<(u64, u64)> {
     let neighbours = || pages.iter().zip(pages.iter().skip(1)).map(|(from, to)| (*from, *to));
     let mut distances: Vec<u64> = neighbours().map(|(from, to)| to - from).filter(|n| *n > 1).collect();
@@ -74,13 +77,13 @@ mod tests {
 
     #[test]
     fn rows_are_completed() {
-        // Nearly equal distances, of which some are twice or three times as long.
+        // Nearly equal distances, some of them doubled or tripled.
         assert_eq!(missing(&[0, 16, 32, 48, 80, 96, 112, 128, 144]), [(64, 65)]);
         let found = missing(&[0, 48, 64, 80, 96, 112, 129, 161, 177]);
         assert_eq!(found, [(145, 146), (32, 33), (16, 17)]);
-        // From one side, and from the other.
+        // The estimates from both ends differ.
         assert_eq!(missing(&[0, 20, 40, 70, 90, 110]), [(50, 51), (60, 61)]);
-        // Longer ones are data of another kind.
+        // Longer gaps hold other data.
         assert_eq!(missing(&[0, 16, 32, 200, 216, 232]), []);
         for none in [&[][..], &[7], &[7, 8], &[1, 2, 3, 4, 5, 6, 7, 8, 9], &[0, u64::MAX]] {
             assert_eq!(missing(none), [], "{none:?}");
@@ -96,7 +99,7 @@ mod tests {
         assert_eq!(store.take_rounds(), 1);
         megabyte(5);
         assert_eq!(store.take_rounds(), 0);
-        // Few are no row.
+        // A few pages do not make a row.
         let source = Source::new(store.clone(), "f", 0).unwrap();
         let megabyte = |n: u64| drop(source.read("x", n << 20, 8));
         source.foresee(|| [0, 1, 3, 4].into_iter().for_each(megabyte)).unwrap();

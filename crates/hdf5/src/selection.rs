@@ -1,51 +1,53 @@
-//! Serialised dataspace selections (part of specification III.F, "Global Heap Block for Virtual
-//! Datasets", and of its appendix on references): which elements of a dataspace a mapping of a
-//! virtual dataset or a region reference means.
+//! Serialised dataspace selections, in mappings of virtual datasets and in region references.
 //!
-//! A selection orders its elements: points as they are listed, all others in C order of the
-//! dataspace, however many blocks they are made of.
+//! They are part of specification III.F, "Global Heap Block for Virtual Datasets", and of its
+//! appendix on references.
+//!
+//! A selection orders its elements. Points keep their listed order. All other elements are in C
+//! order of the dataspace, regardless of their blocks.
 
 use crate::{Cursor, ParseError, Parsed};
 
-/// No dataspace has more axes (the library's H5S_MAX_RANK).
+/// The largest rank of a dataspace (the library's H5S_MAX_RANK).
 const MOST_AXES: usize = 32;
 
 /// A selection of elements of a dataspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// Nothing.
+    /// No elements.
     None,
-    /// Every element, whatever the extent.
+    /// Every element of any extent.
     All,
     /// Single elements, in this order.
     Points {
         /// Number of axes.
         rank: usize,
-        /// The coordinates of the first, then those of the second, and so on.
+        /// The coordinates of the first point, then of the second, and so on.
         coordinates: Vec<u64>,
     },
-    /// A regular hyperslab: the same blocks at equal distances, per axis.
+    /// A regular hyperslab: along each axis, equal blocks at equal distances.
     Regular(Vec<Slab>),
-    /// The elements of any of these blocks.
+    /// All elements in any of these blocks.
     Blocks {
         /// Number of axes.
         rank: usize,
-        /// For each block its first element, then its last one.
+        /// For each block its first element, then its last element.
         corners: Vec<u64>,
     },
 }
 
-/// One axis of a regular hyperslab: `count` blocks of `block` elements, the first at `start`, each
-/// `stride` behind the one before. At least 1 of all but `start`.
+/// One axis of a regular hyperslab: `count` blocks of `block` elements, the first at `start`.
+///
+/// Blocks begin `stride` elements apart. All values except `start` are at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slab {
     /// The first element.
     pub start: u64,
-    /// From one block to the next; no less than a block.
+    /// Distance from one block to the next. At least the length of a block.
     pub stride: u64,
-    /// Number of blocks; `None`: as many as the extent has room for.
+    /// Number of blocks. `None`: as many as fit into the extent.
     pub count: Option<u64>,
-    /// Elements of a block; `None`: up to the end of the extent.
+    /// Elements of a block. `None`: up to the end of the extent.
     pub block: Option<u64>,
 }
 
@@ -56,7 +58,7 @@ impl Slab {
 }
 
 impl Selection {
-    /// Parses a selection. Elements beyond 2⁶⁴ - 1 are refused.
+    /// Parses a selection. Refuses elements beyond 2⁶⁴ - 1.
     pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<Selection> {
         let at = cursor.clone();
         match cursor.u32()? {
@@ -68,7 +70,7 @@ impl Selection {
         }
     }
 
-    /// Number of axes of the dataspace; `None`: any.
+    /// Number of axes of the dataspace. `None`: any number.
     pub fn rank(&self) -> Option<usize> {
         match self {
             Selection::None | Selection::All => None,
@@ -77,13 +79,13 @@ impl Selection {
         }
     }
 
-    /// The axis along which there is no limit, and its slab.
+    /// Returns the unlimited axis and its slab.
     pub fn unlimited(&self) -> Option<(usize, Slab)> {
         let Selection::Regular(slabs) = self else { return None };
         slabs.iter().copied().enumerate().find(|(_, slab)| slab.is_unlimited())
     }
 
-    /// The points, each with its coordinates; empty for other selections.
+    /// Returns the coordinates of each point. Empty for other selections.
     pub fn points(&self) -> impl Iterator<Item = &[u64]> {
         let (rank, coordinates) = match self {
             Selection::Points { rank, coordinates } => (*rank, coordinates.as_slice()),
@@ -92,7 +94,7 @@ impl Selection {
         coordinates.chunks_exact(rank.max(1))
     }
 
-    /// First and last element of each block; empty unless it is [`Selection::Blocks`].
+    /// Returns first and last element of each block. Empty unless it is [`Selection::Blocks`].
     pub fn blocks(&self) -> impl Iterator<Item = (&[u64], &[u64])> {
         let (rank, corners) = match self {
             Selection::Blocks { rank, corners } => (*rank, corners.as_slice()),
@@ -102,7 +104,7 @@ impl Selection {
         corners.chunks_exact(rank.saturating_mul(2)).filter_map(move |block| block.split_at_checked(rank))
     }
 
-    /// Makes listed blocks a regular hyperslab, if they are one: old versions list all blocks.
+    /// Turns listed blocks into a regular hyperslab if they form one. Old versions list all blocks.
     pub fn regularised(self) -> Selection {
         match self.grid() {
             Some(slabs) => Selection::Regular(slabs),
@@ -110,7 +112,7 @@ impl Selection {
         }
     }
 
-    /// The regular hyperslab that the listed blocks make.
+    /// Returns the regular hyperslab that the listed blocks form, if any.
     fn grid(&self) -> Option<Vec<Slab>> {
         let Selection::Blocks { rank, corners } = self else { return None };
         let mut slabs: Vec<Slab> = Vec::with_capacity(*rank);
@@ -133,7 +135,8 @@ impl Selection {
             }
             slabs.push(Slab { start, stride, count: Some(ranges.len() as u64), block: Some(block) });
         }
-        // Blocks are cells of that grid. As many different ones as cells are the grid.
+        // Each block is a cell of that grid. Distinct blocks form the grid if their number is the
+        // number of cells.
         let mut blocks: Vec<&[u64]> = corners.chunks_exact((2 * rank).max(1)).collect();
         if blocks.len() != cells {
             return None;
@@ -143,13 +146,13 @@ impl Selection {
     }
 }
 
-/// The rest of a selection that has nothing but a header: version 1, reserved bytes, length.
+/// Skips the rest of a selection without elements: version 1, reserved bytes, length.
 fn skip_header(cursor: &mut Cursor<'_>, what: &str) -> Parsed<()> {
     version(cursor, what, &[1])?;
     cursor.skip(8)
 }
 
-/// Versions of selections have four bytes.
+/// Reads the version of a selection, which has four bytes.
 fn version(cursor: &mut Cursor<'_>, what: &str, known: &[u32]) -> Parsed<u32> {
     let version = cursor.u32()?;
     match known.contains(&version) {
@@ -167,7 +170,7 @@ fn rank(cursor: &mut Cursor<'_>) -> Parsed<usize> {
         .ok_or_else(|| at.corrupt(format!("a selection of {rank} axes; there are 1 to {MOST_AXES}")))
 }
 
-/// How many bytes numbers have.
+/// Reads the size in bytes of the selection's numbers.
 fn encoded_size(cursor: &mut Cursor<'_>) -> Parsed<usize> {
     let at = cursor.clone();
     match cursor.u8()? {
@@ -176,7 +179,7 @@ fn encoded_size(cursor: &mut Cursor<'_>) -> Parsed<usize> {
     }
 }
 
-/// Numbers of `size` bytes. They must be there before memory is allocated for them.
+/// Reads numbers of `size` bytes. Checks that the bytes exist before memory is allocated.
 fn numbers(cursor: &mut Cursor<'_>, count: u64, each: usize, size: usize) -> Parsed<Vec<u64>> {
     let bytes = count.saturating_mul(each as u64).saturating_mul(size as u64);
     let mut part = Cursor::whole(cursor.take_u64(bytes)?, 0, cursor.sizes());
@@ -238,7 +241,7 @@ fn hyperslab(cursor: &mut Cursor<'_>) -> Parsed<Selection> {
     Ok(Selection::Regular(slabs))
 }
 
-/// What is wrong with a slab.
+/// Checks a slab. The error says what makes it invalid.
 fn check(slab: &Slab) -> Result<(), String> {
     let Slab { start, stride, count, block } = *slab;
     let size = |n: Option<u64>| n.map_or("without limit".to_owned(), |n| n.to_string());
@@ -259,7 +262,7 @@ fn check(slab: &Slab) -> Result<(), String> {
     }
 }
 
-/// A list of blocks.
+/// Parses a list of blocks.
 fn blocks(cursor: &mut Cursor<'_>, rank: usize, size: usize) -> Parsed<Selection> {
     let count = cursor.uint(size)?;
     let at = cursor.clone();
@@ -278,7 +281,7 @@ mod tests {
     use crate::datatype::vectors::bytes as hex;
     use crate::testing::{SIZES, changes, needs_all};
 
-    /// Parses all of the bytes.
+    /// Parses the bytes, which must be used up.
     fn parse(bytes: &[u8]) -> Parsed<Selection> {
         let mut cursor = Cursor::whole(bytes, 0, SIZES);
         let selection = Selection::parse(&mut cursor)?;
@@ -290,18 +293,18 @@ mod tests {
         Slab { start, stride, count: Some(count), block: Some(block) }
     }
 
-    /// Little-endian numbers, of the bytes given.
+    /// Little-endian numbers, each with its size in bytes.
     fn encode(numbers: &[(u64, usize)]) -> Vec<u8> {
         numbers.iter().flat_map(|(number, size)| number.to_le_bytes()[..*size].to_vec()).collect()
     }
 
     const ALL: &str = "03000000 01000000 00000000 00000000";
-    /// Rows 0 and 2 of column 5, as the library writes them for its earliest format: two blocks.
+    /// Rows 0 and 2 of column 5 as two blocks: the library's output for its earliest format.
     const LISTED: &str = "02000000 01000000 00000000 28000000 02000000 02000000
         00000000 05000000 00000000 05000000  02000000 05000000 02000000 05000000";
-    /// The same in version 3, with numbers of two bytes.
+    /// The same elements in version 3, with numbers of two bytes.
     const SHORT: &str = "02000000 03000000 01 02 02000000 0000 0200 0200 0100 0500 0100 0100 0100";
-    /// The same in version 2, rows without limit.
+    /// The same column in version 2, with unlimited rows.
     const UNLIMITED: &str = "02000000 02000000 01 48000000 02000000
         0000000000000000 0200000000000000 ffffffffffffffff 0100000000000000
         0500000000000000 0100000000000000 0100000000000000 0100000000000000";
@@ -344,7 +347,7 @@ mod tests {
         let head = encode(&[(2, 4), (3, 4), (1, 1), (8, 1), (1, 4)]);
         let beyond = [head, encode(&[(1, 8), (1 << 60, 8), (17, 8), (1, 8)])].concat();
         assert!(parse(&beyond).is_err());
-        // An irregular one, and points, of each width.
+        // An irregular hyperslab, and points, with numbers of each size.
         let version_3 = |size| (size, encode(&[(2, 4), (3, 4), (0, 1), (size as u64, 1), (2, 4)]));
         for (size, head) in [(4, encode(&[(2, 4), (1, 4), (0, 8), (2, 4)])), version_3(2), version_3(8)] {
             let numbers = [2, 0, 1, 5, 6, 7, 8, 7, 8].map(|number| (number, size));
@@ -370,7 +373,7 @@ mod tests {
         let listed =
             |rank, corners: &[u64]| Selection::Blocks { rank, corners: corners.into() }.regularised();
         assert_eq!(listed(1, &[3, 5]), Selection::Regular(vec![slab(3, 3, 1, 3)]));
-        // In any order.
+        // The blocks may come in any order.
         let four = listed(2, &[4, 9, 5, 9, 0, 7, 1, 7, 4, 7, 5, 7, 0, 9, 1, 9]);
         assert_eq!(four, Selection::Regular(vec![slab(0, 4, 2, 2), slab(7, 2, 2, 1)]));
         for none in [
@@ -381,7 +384,7 @@ mod tests {
         ] {
             assert!(matches!(listed(1, &none), Selection::Blocks { .. }), "{none:?}");
         }
-        // Three of four cells; two cells twice.
+        // Three of four cells, then two cells twice each.
         assert!(matches!(listed(2, &[0, 0, 0, 0, 0, 2, 0, 2, 2, 0, 2, 0]), Selection::Blocks { .. }));
         let twice = [0, 0, 0, 0, 2, 2, 2, 2, 0, 0, 0, 0, 2, 2, 2, 2];
         assert!(matches!(listed(2, &twice), Selection::Blocks { .. }));
@@ -403,7 +406,7 @@ mod tests {
         assert!(matches!(parse(&hex("04000000")), Err(ParseError::Corrupt { .. })));
         assert!(parse(&hex(&SHORT.replacen("01 02", "01 03", 1))).is_err(), "numbers of three bytes");
         assert!(parse(&hex(&SHORT.replacen("01 02 02", "01 02 21", 1))).is_err(), "33 axes");
-        // More elements than there are bytes: no memory is asked for.
+        // More elements than bytes: must fail before memory is allocated.
         let many = encode(&[(1, 4), (2, 4), (8, 1), (32, 4), (u64::MAX, 8)]);
         assert!(matches!(parse(&many), Err(ParseError::Corrupt { .. })));
         assert!(matches!(

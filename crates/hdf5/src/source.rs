@@ -1,11 +1,11 @@
-//! Where a file's bytes come from: the one place of this crate that reads.
+//! The bytes of a file: the only place in this crate that reads.
 //!
-//! Metadata is fetched in pages of 64 KiB and kept, so that structures which lie close together
-//! (they do) cost one read. A parser is called with the bytes that are there; where it asks for
-//! more ([`ParseError::Need`]) they are fetched, and it is called again.
+//! Metadata is fetched in pages of 64 KiB and cached. Structures are usually close together, so
+//! they cost one read. A parser runs on the bytes in memory. If it asks for more
+//! ([`ParseError::Need`]), they are fetched and it runs again.
 //!
-//! Pages hold the file as it was when they were read. If somebody writes the file, they can be
-//! dropped ([`Source::forget`]).
+//! Cached pages show the file as it was when they were read. If somebody writes to the file,
+//! [`Source::forget`] drops them.
 
 use crate::cursor::to_usize;
 use crate::{Bytes, Cursor, Hdf5Error, ParseError, Parsed, Result, Sizes, interrupt, rehearsal};
@@ -18,65 +18,68 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) const PAGE: u64 = 64 << 10;
 
-/// The most bytes of pages that are kept for a file.
+/// Largest number of bytes of cached pages per file.
 const KEPT: u64 = 32 << 20;
 
-/// No structure of metadata is larger than this. (A chunk index or a heap is many structures.)
+/// Largest size of a metadata structure. (A chunk index or a heap consists of many structures.)
 pub(crate) const LARGEST: u64 = 1 << 30;
 
-/// Zeros at the start of a structure that was never written. Most structures begin with four letters.
+/// A structure that begins with this many zeros was never written. Most structures begin with four
+/// letters.
 const UNWRITTEN: usize = 16;
 
-/// Reads between two checks for an interrupt: on a network disk that takes 10 ms for each, 160 ms.
-/// (A store far away makes many at once, and looks for interrupts itself.)
+/// Reads between two checks for an interrupt. On a network disk with 10 ms per read that is 160 ms.
+/// (A store far away makes many reads at once and checks for interrupts itself.)
 const RUNS: usize = 16;
 
-/// Pages that are fetched because they will probably be wanted: at least, and at most (16 MiB).
+/// Smallest and largest number of pages to prefetch. The largest is 16 MiB.
 const FORESEEN: (usize, usize) = (8, 256);
 
-/// A file in a store, and the pages of it that have been read.
+/// A file in a store, and its cached pages.
 #[derive(Debug)]
 pub struct Source {
     store: Arc<dyn Store>,
     key: String,
-    /// Bytes of the file; more, later on, if it is being written.
+    /// Size of the file in bytes. It may grow while the file is being written.
     size: AtomicU64,
-    /// Where address 0 is (the size of the user block).
+    /// Offset of address 0 in the file (the size of the user block).
     base: u64,
     sizes: Sizes,
     verify: bool,
-    /// Whether many reads together take about the time of one: the store is a server.
+    /// `true` if many reads at once take about as long as one read: the store is a server.
     far: bool,
-    /// Bytes that replace bytes of the file: where they begin in the file, and the bytes. Sorted.
+    /// Replacements for bytes of the file: offset and new bytes, sorted.
     instead: Vec<(u64, Bytes)>,
-    /// Gated: never held while bytes are fetched.
+    /// Gated. Never held while bytes are fetched.
     pages: Mutex<Pages>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Pages {
     found: HashMap<u64, Arc<[u8]>>,
-    /// How many reads of the store there were.
+    /// Number of reads from the store.
     reads: u64,
-    /// The ranges that were read: where each begins, and its bytes.
+    /// Offset and length of each range that was read.
     #[cfg(test)]
     ranges: Vec<(u64, usize)>,
 }
 
 impl Pages {
-    /// The numbers of those that are there.
+    /// Returns the numbers of the cached pages.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
         self.found.keys().copied()
     }
 
-    /// Whether all pages with these bytes of the file, one at least, are there.
+    /// Returns `true` if all pages with these bytes of the file are cached. The range must not be
+    /// empty.
     pub(crate) fn have(&self, start: u64, end: u64) -> bool {
         (start / PAGE..=(end - 1) / PAGE).all(|number| self.found.contains_key(&number))
     }
 }
 
 impl Source {
-    /// The object `key` with address 0 at `base`. Fails with [`Hdf5Error::NotHdf5`] if missing.
+    /// Opens the object `key` with address 0 at `base`. Fails with [`Hdf5Error::NotHdf5`] if
+    /// missing.
     pub fn new(store: Arc<dyn Store>, key: &str, base: u64) -> Result<Self> {
         let size = store.size(Key::new(key)?)?.ok_or_else(|| Hdf5Error::NotHdf5 {
             file: format!("'{key}' in {}", store.url()),
@@ -95,7 +98,7 @@ impl Source {
         })
     }
 
-    /// The same file with some bytes replaced: addresses, and what is read from there on.
+    /// Replaces some bytes of the file: the bytes to read at each address.
     pub fn with_instead(mut self, instead: Vec<(u64, Bytes)>) -> Self {
         let at = |address: u64| address.saturating_add(self.base);
         self.instead = instead.into_iter().map(|(address, bytes)| (at(address), bytes)).collect();
@@ -104,27 +107,27 @@ impl Source {
         self
     }
 
-    /// The same file with another base address.
+    /// Sets the base address.
     pub fn with_base(self, base: u64) -> Self {
         Source { base, ..self }
     }
 
-    /// The same file with other sizes (default: 8), and verifying checksums (default) or not.
+    /// Sets the sizes (default: 8), and whether to verify checksums (default: yes).
     pub fn with_format(self, sizes: Sizes, verify: bool) -> Self {
         Source { sizes, verify, ..self }
     }
 
-    /// Of addresses and lengths.
+    /// Sizes of addresses and lengths.
     pub fn sizes(&self) -> Sizes {
         self.sizes
     }
 
-    /// Whether checksums of metadata are verified.
+    /// Returns `true` if checksums of metadata are verified.
     pub fn verify(&self) -> bool {
         self.verify
     }
 
-    /// A cursor over all bytes of the structure at an address.
+    /// Returns a cursor over all bytes of the structure at an address.
     pub(crate) fn cursor<'b>(&self, bytes: &'b [u8], address: u64) -> Cursor<'b> {
         Cursor::whole(bytes, address, self.sizes).verifying(self.verify)
     }
@@ -139,23 +142,22 @@ impl Source {
         &self.key
     }
 
-    /// Whether many reads together take about the time of one, so that it pays to know early what will
-    /// be read.
+    /// Returns `true` if many reads at once take about as long as one. Then prefetching pays off.
     pub(crate) fn is_far(&self) -> bool {
         self.far
     }
 
-    /// Bytes of the whole file.
+    /// Size of the whole file in bytes.
     pub fn size(&self) -> u64 {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// Where in the file address 0 is.
+    /// Offset of address 0 in the file.
     pub fn base(&self) -> u64 {
         self.base
     }
 
-    /// Addresses end here.
+    /// The first address after the end of the file.
     pub fn end(&self) -> u64 {
         self.size().saturating_sub(self.base)
     }
@@ -165,18 +167,18 @@ impl Source {
         format!("'{}' in {}", self.key, self.store.url())
     }
 
-    /// How many reads of the store there have been. For tests.
+    /// Number of reads from the store so far. For tests.
     pub fn reads(&self) -> u64 {
         self.lock().reads
     }
 
-    /// The ranges that have been read since this was last asked.
+    /// Returns the ranges that were read since the last call.
     #[cfg(test)]
     pub(crate) fn take_ranges(&self) -> Vec<(u64, usize)> {
         std::mem::take(&mut self.lock().ranges)
     }
 
-    /// Drops all pages: what is read from now on is what the file holds now.
+    /// Drops all pages, so that later reads see the file's current contents.
     pub fn forget(&self) -> Result<()> {
         let dropped = std::mem::take(&mut self.lock().found);
         drop(dropped);
@@ -186,7 +188,7 @@ impl Source {
         Ok(())
     }
 
-    /// An error about a structure.
+    /// Returns an error about a structure.
     pub fn wrong(&self, structure: &'static str, address: u64, why: ParseError) -> Hdf5Error {
         match why {
             ParseError::Unsupported(what) => self.unsupported(what),
@@ -194,7 +196,7 @@ impl Source {
         }
     }
 
-    /// An error about the first bytes of a structure, or about all of it.
+    /// Returns an error about a whole structure or its first bytes.
     pub(crate) fn corrupt(&self, structure: &'static str, address: u64, why: String) -> Hdf5Error {
         self.wrong(structure, address, ParseError::Corrupt { at: address, why })
     }
@@ -204,17 +206,17 @@ impl Source {
         self.corrupt(structure, address, why)
     }
 
-    /// An error about a feature of the file that is not supported.
+    /// Returns an error about an unsupported feature of the file.
     pub fn unsupported(&self, what: String) -> Hdf5Error {
         Hdf5Error::Unsupported { file: self.name(), object: None, what }
     }
 
-    /// An error about what was read without fault.
+    /// Returns an error about data that parses but is not valid.
     pub fn invalid(&self, why: impl Into<String>) -> Hdf5Error {
         Hdf5Error::Invalid { file: self.name(), object: None, why: why.into() }
     }
 
-    /// Parses a structure of about `guess` bytes. If it needs more, `parse` is called again.
+    /// Parses a structure of about `guess` bytes. If it needs more bytes, `parse` is called again.
     pub fn parse<T>(
         &self,
         structure: &'static str,
@@ -245,8 +247,10 @@ impl Source {
         }
     }
 
-    /// An error about a structure that begins with these bytes. A writer reserves room for structures
-    /// before it writes them: that shows as zeros, with which no structure begins.
+    /// Returns an error about a structure that begins with `bytes`.
+    ///
+    /// A writer reserves room for a structure before it writes it. Until then the bytes are zeros,
+    /// and no structure begins with zeros.
     pub(crate) fn refused(
         &self,
         structure: &'static str,
@@ -261,17 +265,17 @@ impl Source {
         }
     }
 
-    /// A cursor over the first bytes of a structure.
+    /// Returns a cursor over the first bytes of a structure.
     pub(crate) fn first<'b>(&self, bytes: &'b [u8], address: u64) -> Cursor<'b> {
         Cursor::new(bytes, address, self.sizes).verifying(self.verify)
     }
 
-    /// Errors where somebody wants that the work stops.
+    /// Fails if an interrupt was requested.
     pub(crate) fn go_on(&self) -> Result<()> {
         if interrupt::is_wanted() { Err(Hdf5Error::Interrupted { file: self.name() }) } else { Ok(()) }
     }
 
-    /// The `len` bytes at `address`.
+    /// Reads the `len` bytes at `address`.
     pub fn read(&self, structure: &'static str, address: u64, len: u64) -> Result<Bytes> {
         let end = address.checked_add(len).filter(|end| *end <= self.end() && len <= LARGEST);
         let end = end.ok_or_else(|| self.short(structure, address, len))?;
@@ -282,10 +286,10 @@ impl Source {
             let skip = first * PAGE;
             return Ok(Bytes::of(page, to_usize(start - skip)..to_usize(end - skip)));
         }
-        // Large structures are not kept twice.
+        // Large structures do not go into the page cache as well.
         let mut bytes = Vec::new();
         let failed = || self.invalid(format!("no memory for {structure} of {len} bytes"));
-        // [`Bytes`] are a copy.
+        // The conversion to [`Bytes`] makes a second copy.
         if !room::for_copies(to_usize(len), 2) {
             return Err(failed());
         }
@@ -307,7 +311,8 @@ impl Source {
         Ok(bytes.into())
     }
 
-    /// Fills buffers from addresses in one request. Uses pages in memory, and keeps none.
+    /// Fills buffers from their addresses in one request. Uses cached pages, but does not cache
+    /// any.
     pub fn read_into<'m>(
         &self,
         structure: &'static str,
@@ -327,7 +332,7 @@ impl Source {
         if ranges.is_empty() { Ok(()) } else { self.fetch_ranges(&mut ranges) }
     }
 
-    /// Fills memory from pages that are there; `false`: one is not.
+    /// Fills memory from cached pages. `false`: a page is missing.
     fn copy_kept(&self, offset: u64, buf: &mut [u8]) -> bool {
         let pages = self.lock();
         let (mut at, mut rest) = (offset, buf);
@@ -344,19 +349,21 @@ impl Source {
         true
     }
 
-    /// As [`Source::prefetch`] if the store is far. Else nothing: what is not read costs more than
-    /// another read.
+    /// Prefetches the structures if the store is far away ([`Source::prefetch`]). Does nothing on a
+    /// near store: there, unused bytes cost more than another read.
     pub(crate) fn announce(&self, structures: &[(u64, u64)]) -> Result<()> {
         if self.far { self.prefetch(structures) } else { Ok(()) }
     }
 
-    /// Fetches the pages of many `(address, length)` at once. Ignores ranges out of bounds.
+    /// Fetches the pages of many `(address, length)` at once. Ignores ranges that are out of
+    /// bounds.
     pub fn prefetch(&self, structures: &[(u64, u64)]) -> Result<()> {
         let ranges = structures.iter().map(|(address, len)| (address.saturating_add(self.base), *len));
         self.fetch_pages(&ranges.collect::<Vec<_>>(), to_usize(KEPT / PAGE / 2)).map(drop)
     }
 
-    /// Fetches the first `most` missing pages of ranges of the file. Returns how many there were.
+    /// Fetches the first `most` missing pages of ranges of the file. Returns the number of fetched
+    /// pages.
     pub(crate) fn fetch_pages(&self, ranges: &[(u64, u64)], most: usize) -> Result<usize> {
         let mut wanted: Vec<u64> = Vec::new();
         {
@@ -374,7 +381,7 @@ impl Source {
         }
         wanted.truncate(most);
         wanted.sort_unstable();
-        // Neighbours are one read.
+        // Adjacent pages become one read.
         let mut reads: Vec<(u64, Vec<u8>)> = Vec::new();
         for run in wanted.chunk_by(|a, b| a + 1 == *b) {
             let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
@@ -396,13 +403,12 @@ impl Source {
         Ok(wanted.len())
     }
 
-    /// How many ranges are read together.
+    /// Number of ranges per call of the store.
     pub(crate) fn runs(&self) -> usize {
         if self.far { usize::MAX } else { RUNS }
     }
 
-    /// How many pages may be fetched because they will probably be wanted: as many as come in the
-    /// time of some requests.
+    /// Largest number of pages to prefetch. The transfer takes as long as a few requests.
     pub(crate) fn foreseen(&self) -> usize {
         let (least, most) = FORESEEN;
         to_usize(self.store.cost().request.saturating_mul(16) / PAGE).clamp(least, most)
@@ -421,7 +427,7 @@ impl Source {
         Ok(page)
     }
 
-    /// Drops all pages if there is no room for so many more.
+    /// Drops all pages if `more` pages would exceed the limit.
     fn make_room(&self, more: usize) {
         let mut pages = self.lock();
         let full = pages.found.len().saturating_add(more) as u64 > KEPT / PAGE;
@@ -434,7 +440,7 @@ impl Source {
         self.lock().found.insert(number, page);
     }
 
-    /// Reads bytes of the file, wherever the base is.
+    /// Reads bytes at an offset of the file, independent of the base.
     fn fetch(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.fetch_ranges(&mut [RangeRead { offset, buf }])
     }
@@ -465,7 +471,7 @@ impl Source {
         .into())
     }
 
-    /// Puts what is read instead over what was read of the file.
+    /// Overwrites the bytes read from the file with their replacements.
     fn put_instead(&self, range: &mut RangeRead<'_>) {
         let end = range.offset.saturating_add(range.buf.len() as u64);
         for (offset, bytes) in self.instead.iter().take_while(|(offset, _)| *offset < end) {

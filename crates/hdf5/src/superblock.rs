@@ -1,9 +1,9 @@
-//! The superblock (specification II.A), what lies behind it (II.B, "Driver Info"), and where in a
-//! file it is.
+//! The superblock (specification II.A), its search, and driver information (II.B, "Driver Info").
 //!
-//! A file may begin with a user block of 512, 1024, 2048, … bytes: the superblock is looked for at
-//! 0 and at those places, and addresses count from where it is found, whatever base address it
-//! names (so does the HDF5 library: such files may have been put behind other bytes later on).
+//! A file may begin with a user block of 512, 1024, 2048, … bytes. We search for the superblock at
+//! 0 and at these offsets. Addresses count from the place where it is found, regardless of the base
+//! address that it names. The HDF5 library does the same: other bytes may have been put before such
+//! a file later.
 
 use crate::{Cursor, Parsed, Result, Sizes};
 use hyperslab_store::{Key, RangeRead, Store};
@@ -15,9 +15,9 @@ const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     pub sizes: Sizes,
-    /// The base address as stored: see the end of the file.
+    /// The stored base address. Only used for the end of the file.
     pub base: u64,
-    /// Where the file ends, counted from byte 0 of the file when it was written; `None`: not said.
+    /// End of the file, counted from byte 0 of the file when it was written. `None`: unknown.
     pub end: Option<u64>,
     /// Address of the root group's object header.
     pub root: u64,
@@ -25,9 +25,9 @@ pub struct Superblock {
     pub extension: Option<u64>,
     /// Address of the driver information block (versions 0 and 1).
     pub driver: Option<u64>,
-    /// Whether somebody has it open for writing, or was cut off while writing (version 3).
+    /// `true` if a writer has the file open, or was killed while it wrote (version 3).
     pub writing: bool,
-    /// Whether that somebody lets others read (single writer, multiple readers).
+    /// `true` if that writer lets others read (single writer, multiple readers).
     pub swmr: bool,
 }
 
@@ -44,20 +44,20 @@ impl Superblock {
     }
 
     fn parse_old(cursor: &mut Cursor<'_>, version: u8) -> Parsed<Superblock> {
-        // Versions of free space, the root group's entry, and (after a reserved byte) shared
+        // Versions of free space, of the root group's entry and, after a reserved byte, of shared
         // headers.
         cursor.version("free space information", &[0])?;
         cursor.version("root group's symbol table entry", &[0])?;
         cursor.skip(1)?;
         cursor.version("shared object headers", &[0])?;
         let sizes = size_bytes(cursor)?;
-        // Reserved; sizes of symbol tables, twice; flags; version 1: size of B-trees, reserved.
+        // Reserved; two sizes of symbol tables; flags; version 1: size of B-trees, reserved.
         cursor.skip(1 + 2 + 2 + 4 + if version == 1 { 4 } else { 0 })?;
         let base = cursor.defined("the base")?;
         cursor.offset()?;
         let end = cursor.offset()?;
         let driver = cursor.offset()?;
-        // The symbol table entry of the root group begins with the place of its name, a length.
+        // The symbol table entry of the root group begins with its name offset, a length.
         cursor.length()?;
         let root = cursor.defined("the root group")?;
         Ok(Superblock { sizes, base, end, root, extension: None, driver, writing: false, swmr: false })
@@ -75,7 +75,8 @@ impl Superblock {
         Ok(Superblock { sizes, base, end, root, extension, driver: None, writing, swmr })
     }
 
-    /// Where the file has to end if its superblock is at `found`, wherever it was when written.
+    /// Returns the expected end of the file if its superblock is at `found`. It may have been
+    /// written elsewhere.
     pub fn end_from(&self, found: u64) -> Option<u64> {
         Some(self.end?.saturating_sub(self.base).saturating_add(found))
     }
@@ -92,17 +93,19 @@ fn size_bytes(cursor: &mut Cursor<'_>) -> Parsed<Sizes> {
     Err(at.corrupt(format!("addresses of {offset} bytes and lengths of {length}; 2, 4 and 8 are known")))
 }
 
-/// What says that a file is several files: a block (II.B), or in new files a message (IV.A.2.u).
+/// Describes a file that is split into several files.
+///
+/// It is a block (II.B) or, in newer files, a message (IV.A.2.u).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverInfo {
-    /// Which driver: `NCSAfami`, `NCSAmult`.
+    /// Name of the driver: `NCSAfami`, `NCSAmult`.
     pub id: String,
-    /// What it says.
+    /// The driver's information, not parsed yet.
     pub data: Vec<u8>,
 }
 
 impl DriverInfo {
-    /// Parses the block behind the superblock.
+    /// Parses the block after the superblock.
     pub fn parse_block(cursor: &mut Cursor<'_>) -> Parsed<DriverInfo> {
         cursor.version("driver information block", &[0])?;
         cursor.skip(3)?;
@@ -119,7 +122,7 @@ impl DriverInfo {
     }
 }
 
-/// Where the superblock of a file of `size` bytes is; `None`: nowhere.
+/// Returns the offset of the superblock in a file of `size` bytes. `None`: it has no superblock.
 pub fn find(store: &dyn Store, key: &str, size: u64) -> Result<Option<u64>> {
     let mut at = 0;
     while at + SIGNATURE.len() as u64 <= size {
@@ -158,7 +161,7 @@ mod tests {
             swmr: false,
         };
         assert_eq!(parsed(&one), Ok(expected.clone()));
-        // Found elsewhere than where it was written.
+        // The superblock is found at another offset than where it was written.
         assert_eq!((expected.end_from(512), expected.end_from(0)), (Some(4096), Some(3584)));
         let mut zero = one.clone();
         zero[8] = 0;

@@ -1,4 +1,4 @@
-//! What tests of several structures share.
+//! Shared test code for several structures.
 
 use crate::datatype::{Datatype, vectors};
 use crate::element::Element;
@@ -12,22 +12,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) use crate::building::*;
 
-/// Addresses and lengths as most files have them.
+/// Sizes of addresses and lengths in most files.
 pub(crate) const SIZES: Sizes = Sizes { offset: 8, length: 8 };
 
-/// A store in memory of one object.
+/// A store in memory with one object.
 pub(crate) fn store(key: &str, bytes: &[u8]) -> Arc<MemoryStore> {
     let store = Arc::new(MemoryStore::new());
     store.write(Key::new(key).unwrap(), &[bytes]).unwrap();
     store
 }
 
-/// A file in memory, with the key `f`.
+/// A file in memory with the key `f`.
 pub(crate) fn source(bytes: &[u8]) -> Source {
     Source::new(store("f", bytes), "f", 0).unwrap()
 }
 
-/// Calls `read` with every changed byte and every truncation, verifying or not. Must not panic.
+/// Calls `read` with every changed byte and every truncation. It must not panic.
+///
+/// Does so with and without verification of checksums.
 pub(crate) fn mutations(bytes: &[u8], read: impl Fn(&Source)) {
     let both = |bytes: &[u8]| {
         [true, false].iter().for_each(|verify| read(&source(bytes).with_format(SIZES, *verify)));
@@ -37,7 +39,7 @@ pub(crate) fn mutations(bytes: &[u8], read: impl Fn(&Source)) {
     (0..bytes.len()).for_each(|len| both(&bytes[..len]));
 }
 
-/// Every change of one byte to one of `values`: where it is, and all bytes.
+/// Changes one byte at a time to each of `values`. Yields the changed place and all bytes.
 pub(crate) fn changes<V: IntoIterator<Item = u8>>(
     bytes: &[u8],
     values: impl Fn(u8) -> V,
@@ -47,44 +49,44 @@ pub(crate) fn changes<V: IntoIterator<Item = u8>>(
     places.flat_map(move |(at, byte)| values(*byte).into_iter().map(move |value| (at, change(at, value))))
 }
 
-/// Asserts that no front part of the bytes can be read.
+/// Asserts that every truncation of the bytes fails.
 #[track_caller]
 pub(crate) fn needs_all<T, E>(bytes: &[u8], read: impl Fn(&[u8]) -> Result<T, E>) {
     (0..bytes.len()).for_each(|len| assert!(read(&bytes[..len]).is_err(), "{len} bytes"));
 }
 
-/// Asserts that it is an error, which says `part`.
+/// Asserts that the result is an error that contains `part`.
 #[track_caller]
 pub(crate) fn fails<T, E: Display>(result: Result<T, E>, part: &str) {
     says(result.err().expect("an error"), part);
 }
 
-/// Asserts that an error says `part`.
+/// Asserts that an error message contains `part`.
 #[track_caller]
 pub(crate) fn says(error: impl Display, part: &str) {
     let error = error.to_string();
     assert!(error.contains(part), "'{part}' is not in: {error}");
 }
 
-/// The message of an attribute `a` of one `i2`, 5.
+/// The message of an attribute `a` with one `i2`, 5.
 pub(crate) fn attribute() -> (u16, Vec<u8>) {
     let bytes = b"\x03\0\x02\0\x0c\0\x04\0\0a\0\x10\x08\0\0\x02\0\0\0\0\0\x10\0\x02\0\0\0\x05\0";
     (messages::attribute::KIND, bytes.to_vec())
 }
 
-/// Opens the file `f` of a store with nothing else.
+/// Opens the file `f` of a store that has only this file.
 pub(crate) fn open(bytes: &[u8]) -> Result<File> {
     File::open(store("f", bytes), "f", FileOptions::default())
 }
 
-/// Where the object `data` of [`file`] is, and its root group.
+/// Addresses of the object `data` and of the root group of [`file`].
 pub(crate) const DATA: u64 = 48;
 pub(crate) const ROOT: u64 = 62;
 
-/// Where what is given to [`file`] begins.
+/// Address of the bytes given to [`file`].
 pub(crate) const REST: u64 = 120;
 
-/// A file with a root group that has one link, `data`, to an object without messages; then `rest`.
+/// A file whose root group has one link, `data`, to an object without messages. `rest` follows.
 pub(crate) fn file(rest: &[u8]) -> File {
     let mut builder = Builder::new();
     assert_eq!(builder.header(&[]), DATA);
@@ -94,7 +96,7 @@ pub(crate) fn file(rest: &[u8]) -> File {
     open(&builder.finish(ROOT, 2, 0)).unwrap()
 }
 
-/// A superblock with these sizes and, at [`bare_start`], `rest`.
+/// A superblock with these sizes, and `rest` at [`bare_start`].
 pub(crate) fn bare(sizes: Sizes, rest: &[u8]) -> Vec<u8> {
     let mut bytes = b"\x89HDF\r\n\x1a\n\x02".to_vec();
     bytes.extend([sizes.offset, sizes.length, 0]);
@@ -108,7 +110,7 @@ pub(crate) fn bare(sizes: Sizes, rest: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Where the rest of a [`bare`] file begins.
+/// Address of the rest of a [`bare`] file.
 pub(crate) fn bare_start(sizes: Sizes) -> u64 {
     (16 + 4 * u64::from(sizes.offset)).next_multiple_of(8)
 }
@@ -122,12 +124,12 @@ pub(crate) fn heap_id(len: u32, collection: u64, index: u32) -> Vec<u8> {
     structure!(len, collection, index)
 }
 
-/// A type and its meaning, from the message in hexadecimal.
+/// Parses a type and its meaning from a message in hexadecimal.
 pub(crate) fn element(hex: &str) -> (Datatype, Element) {
     element_within(hex, SIZES).unwrap()
 }
 
-/// The same in a file with addresses and lengths of these sizes.
+/// Like [`element`], for a file with these sizes of addresses and lengths.
 pub(crate) fn element_within(hex: &str, sizes: Sizes) -> Parsed<(Datatype, Element)> {
     let message = vectors::bytes(hex);
     let datatype = Datatype::parse(&mut Cursor::whole(&message, 0, sizes))?;
@@ -135,7 +137,7 @@ pub(crate) fn element_within(hex: &str, sizes: Sizes) -> Parsed<(Datatype, Eleme
     Ok((datatype, element))
 }
 
-/// The one dataset of a file, `d`, which has these messages.
+/// Returns the only dataset of a file, `d`, which has these messages.
 pub(crate) fn only_dataset(mut builder: Builder, messages: &[(u16, Vec<u8>)]) -> Result<Dataset> {
     let data = builder.header(messages);
     let root = builder.header(&[link_info(false), hard("d", data)]);
@@ -154,11 +156,11 @@ pub(crate) fn elements(layout: &ArrayLayout) -> Result<Vec<u8>, ArrayError> {
     Ok(read(layout, &all, ReadOptions::default())?.as_slice().to_vec())
 }
 
-/// Files that refer to each other, in one store. Names that begin with `/` are refused.
+/// Files in one store that refer to each other. Names that begin with `/` are refused.
 #[derive(Debug, Default)]
 pub(crate) struct Others {
     pub store: Arc<MemoryStore>,
-    /// How often a file was looked for.
+    /// Number of searches for a file.
     pub asked: AtomicUsize,
 }
 
@@ -174,11 +176,11 @@ impl OtherFiles for Others {
     }
 }
 
-/// A store far away: many reads at once take the time of one.
+/// A store far away: many reads at once take as long as one.
 #[derive(Debug, Default)]
 pub(crate) struct FarStore {
     store: MemoryStore,
-    /// How often something was read.
+    /// Number of reads.
     pub rounds: AtomicUsize,
 }
 
@@ -189,7 +191,7 @@ impl FarStore {
         Arc::new(store)
     }
 
-    /// How often something was read since this was last asked.
+    /// Returns the number of reads since the last call.
     pub fn take_rounds(&self) -> usize {
         self.rounds.swap(0, Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
 //! Names as text.
 
-/// Bytes as text. Those that are not UTF-8 become `\xNN`: different bytes stay different.
+/// Converts bytes to text. Invalid UTF-8 bytes become `\xNN`, so different bytes stay different.
 pub fn lossless(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

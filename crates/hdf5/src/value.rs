@@ -1,7 +1,7 @@
-//! Attributes as plain values, for JSON and for people.
+//! Attributes as plain values, for JSON and for display.
 //!
-//! A type is walked once, not once per element: each step takes all elements at once, so that heap
-//! ids are resolved in one pass for each member that has them.
+//! A type is walked once, not once per element. Each step handles all elements at once, so the heap
+//! ids of a member are resolved in one pass.
 
 use crate::cursor::to_usize;
 use crate::dataspace::Dataspace;
@@ -12,34 +12,34 @@ use crate::vlen::{self, strided};
 use crate::{Attribute, File, Result};
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 
-/// The most values of an attribute: elements may share objects, many levels deep.
+/// Largest number of values of an attribute. Elements may share objects many levels deep.
 const MOST_VALUES: usize = 1 << 24;
 
-/// A value that knows no types but these.
+/// A value without a datatype.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Nothing: a null dataspace, or a reference that leads nowhere.
+    /// No value: a null dataspace, or a reference that leads nowhere.
     Null,
     /// A Boolean.
     Bool(bool),
-    /// An integer, also of an enumeration; dates and times as their count of units.
+    /// An integer. Enumerations give their integer, dates and times their count of units.
     Int(i128),
-    /// A float; 80 bits are rounded.
+    /// A float. 80-bit floats are rounded.
     Float(f64),
-    /// Text that is UTF-8; a reference as the path that it leads to.
+    /// UTF-8 text. A reference gives the path of its target.
     Text(String),
-    /// Other bytes.
+    /// Bytes that are not UTF-8 text.
     Bytes(Vec<u8>),
     /// An axis, or a sequence.
     List(Vec<Value>),
     /// A structure.
     Record(Vec<(String, Value)>),
-    /// A complex number; parts of 80 bits are rounded.
+    /// A complex number. 80-bit parts are rounded.
     Complex(f64, f64),
 }
 
 impl Value {
-    /// The value of one element in memory.
+    /// Returns the value of one element in memory.
     pub fn of(file: &File, element: &Element, memory: &[u8]) -> Result<Value> {
         let values = Walk { file, left: MOST_VALUES }.values(element, memory)?;
         Ok(values.into_iter().next().unwrap_or(Value::Null))
@@ -47,7 +47,7 @@ impl Value {
 }
 
 impl Attribute {
-    /// Its value: a scalar, nested lists, or [`Value::Null`] for a null dataspace.
+    /// Returns the value: a scalar, nested lists, or [`Value::Null`] for a null dataspace.
     pub fn value(&self) -> Result<Value> {
         let shape = match &self.dataspace {
             Dataspace::Null => return Ok(Value::Null),
@@ -61,7 +61,7 @@ impl Attribute {
     }
 }
 
-/// Values in C order as nested lists.
+/// Arranges values in C order as nested lists.
 fn nested(values: Vec<Value>, shape: &[u64]) -> Value {
     if shape.contains(&0) {
         return Value::List(Vec::new());
@@ -87,12 +87,12 @@ fn nested(values: Vec<Value>, shape: &[u64]) -> Value {
 
 struct Walk<'a> {
     file: &'a File,
-    /// How many more values there may be.
+    /// Number of values that are still allowed.
     left: usize,
 }
 
 impl Walk<'_> {
-    /// The values of elements that lie one behind the other.
+    /// Returns the values of consecutive elements.
     fn values(&mut self, element: &Element, memory: &[u8]) -> Result<Vec<Value>> {
         let (source, size) = (self.file.source(), element.size.max(1));
         let (parts, count) = (memory.chunks_exact(size), memory.len() / size);
@@ -157,7 +157,8 @@ impl Walk<'_> {
     }
 }
 
-/// The items of each element, of which `offsets` say where they begin (the last: where they end).
+/// Returns the range of each element's items. `offsets` holds the starts, and the end of the last
+/// one.
 fn ranges(offsets: &[i64]) -> impl Iterator<Item = std::ops::Range<usize>> {
     offsets.iter().zip(offsets.iter().skip(1)).map(|(start, end)| to_usize(*start)..to_usize(*end))
 }
@@ -182,7 +183,7 @@ fn plain_value(plain: DataType, bytes: &[u8]) -> Value {
         Kind::Float => Value::Float(float_value(bytes, plain.order())),
         Kind::Complex => complex_value(bytes, plain.order()),
         Kind::Bytes => text_value(bytes),
-        // HDF5 reads small floats as larger ones.
+        // HDF5 reads small floats as larger floats.
         Kind::Raw | Kind::Small(_) => Value::Bytes(bytes.to_vec()),
         Kind::Text => {
             let code = |unit: &[u8]| u32::try_from(little(unit)).ok().and_then(char::from_u32);
@@ -199,7 +200,7 @@ fn complex_value(bytes: &[u8], order: ByteOrder) -> Value {
     Value::Complex(float_value(re, order), float_value(im, order))
 }
 
-/// Text without the NULs at its end.
+/// Text without trailing NULs.
 fn text_value(bytes: &[u8]) -> Value {
     let len = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let bytes = bytes.get(..len).unwrap_or_default();
@@ -209,7 +210,7 @@ fn text_value(bytes: &[u8]) -> Value {
     }
 }
 
-/// The path of the object; attributes are `path@name`, other files `file:path`.
+/// Returns the path of a reference's target. Attributes are `path@name`, other files `file:path`.
 fn reference_value(file: &File, found: Option<&Reference>) -> Result<Value> {
     let Some(found) = found else { return Ok(Value::Null) };
     let object = match (&found.file, found.path(file)?) {
@@ -346,7 +347,7 @@ mod tests {
 
     #[test]
     fn sequences_of_sequences_that_share_have_an_end() {
-        // Each object holds 100 ids of the next one; six levels are 10^12 values.
+        // Each object holds 100 ids of the next one. Six levels are 10^12 values.
         let mut heap = collection(&[(1, b"x")]);
         let mut at = REST;
         let mut len = 1;

@@ -1,13 +1,14 @@
 //! Virtual datasets: parts of other datasets, described to the engine as a mosaic.
 //!
 //! 1. The mappings are read from the global heap.
-//! 2. Along axes without limit the sources decide how long the dataset is: as long as its longest
-//!    mapping (the library's view "last available"). What the file has as its extent is that of the
-//!    moment when somebody last wrote it.
-//! 3. A mapping with block numbers in its names is one piece for each source that is there, up to
-//!    the first that is missing.
-//! 4. Sources are opened when they are read. One whose file or path is missing reads as fill value;
-//!    one that is there but no dataset, or of elements that cannot be converted, is an error.
+//! 2. Along unlimited axes, the sources determine the length of the dataset: the end of its longest
+//!    mapping (the library's view "last available"). The extent in the file is only as of the last
+//!    write.
+//! 3. A mapping with block numbers in its names becomes one piece per existing source, up to the
+//!    first missing one.
+//! 4. Sources are opened when they are read. If a source's file or path is missing, its elements
+//!    read as fill value. It is an error if the path is not a dataset, or if its elements cannot be
+//!    converted.
 
 use crate::array_layout::SingleChunk;
 use crate::selection::{Selection, Slab};
@@ -19,17 +20,17 @@ use hyperslab_array::{ArrayLayout, ChunkEncoding, ChunkGrid, Dims, FillValue, Mo
 use hyperslab_codec::DataType;
 use std::sync::Arc;
 
-/// The description of a virtual dataset. Its mappings are in the object of a `heap_id`.
+/// Returns the layout of a virtual dataset. Its mappings are in the heap object `heap_id`.
 pub(crate) fn layout(dataset: &Dataset, dtype: DataType, heap_id: (Option<u64>, u32)) -> Result<ArrayLayout> {
     let fill = dataset.absent_value().map_or(FillValue::zero(dtype.size()), FillValue::new);
     let wanted = Wanted { element: dataset.element(), dtype, fill };
     layout_within(dataset, wanted, heap_id, None, &Budget::default())
 }
 
-/// What a virtual dataset is read as: its own elements, or those of the one it is a source of.
+/// The elements to produce: the virtual dataset's own, or elements for an outer virtual dataset.
 pub(crate) struct Wanted<'e> {
     pub element: &'e Element,
-    /// The engine's type of them.
+    /// The engine's type of the elements.
     pub dtype: DataType,
     pub fill: FillValue,
 }
@@ -114,20 +115,20 @@ pub(crate) fn layout_within(
     Ok(layout.with_mosaic(Mosaic::new(pieces))?)
 }
 
-/// What a virtual dataset says that some of its elements are.
+/// A mapping of a virtual dataset, as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VirtualSource {
     /// The file of the source, or `.`. `%b` here and in the path is the number of a block.
     pub file: String,
-    /// The path of the source.
+    /// Path of the source.
     pub dataset: String,
-    /// The elements of the virtual dataset.
+    /// Elements of the virtual dataset.
     pub target: Selection,
-    /// Those of the source, in the same order.
+    /// Elements of the source, in the same order.
     pub source: Selection,
 }
 
-/// The mappings of a virtual dataset, as they are stored.
+/// Returns the mappings of a virtual dataset, as stored.
 pub(crate) fn sources(file: &File, heap_id: (Option<u64>, u32)) -> Result<Vec<VirtualSource>> {
     let sources = mappings(file, heap_id)?.into_iter().map(|mapping| VirtualSource {
         file: mapping.file.text(),
@@ -138,7 +139,7 @@ pub(crate) fn sources(file: &File, heap_id: (Option<u64>, u32)) -> Result<Vec<Vi
     Ok(sources.collect())
 }
 
-/// The mappings in the global heap; none if there is no heap object.
+/// Reads the mappings from the global heap. Empty if there is no heap object.
 fn mappings(file: &File, (collection, index): (Option<u64>, u32)) -> Result<Vec<Mapping>> {
     let Some(address) = collection else { return Ok(Vec::new()) };
     let heap = file.collection(address)?;
@@ -151,7 +152,8 @@ fn mappings(file: &File, (collection, index): (Option<u64>, u32)) -> Result<Vec<
         .map_err(|why| file.source().wrong("global heap block for virtual datasets", address, why))
 }
 
-/// The usual shape of parts: the shortest along each axis, a few MiB. Sets the size of reads.
+/// Returns the usual shape of parts: the shortest along each axis, a few MiB. It sets the size of
+/// reads.
 fn usual_part(shape: &[u64], pieces: &[Piece], element: usize) -> Dims {
     const MOST: u64 = 4 << 20;
     let mut part: Dims = shape.iter().map(|len| (*len).max(1)).collect();
@@ -163,7 +165,7 @@ fn usual_part(shape: &[u64], pieces: &[Piece], element: usize) -> Dims {
     for axis in 0..part.len() {
         let bytes = part.iter().fold(element as u64, |bytes, len| bytes.saturating_mul(*len));
         let Some(len) = part.get_mut(axis) else { break };
-        // What cannot be counted is far too much.
+        // The size in bytes overflows: much too large.
         *len = if bytes == u64::MAX { 1 } else { (*len / bytes.div_ceil(MOST).max(1)).max(1) };
     }
     part
@@ -186,7 +188,7 @@ mod tests {
         File::open(files.store.clone(), name, options).unwrap()
     }
 
-    /// A dataset of numbers from `first` on.
+    /// A dataset of consecutive numbers from `first` on.
     fn numbers(file: &mut Builder, first: i16, shape: &[u64]) -> u64 {
         let count = shape.iter().product::<u64>() as i16;
         let values: Vec<u8> = (first..first + count).flat_map(i16::to_le_bytes).collect();
@@ -194,7 +196,7 @@ mod tests {
         file.header(&dataset(shape, contiguous(address, values.len() as u64)))
     }
 
-    /// A selection: per axis start, stride, count, block; without axes: all.
+    /// A selection with start, stride, count and block per axis. Without axes it is everything.
     fn select(axes: &[[u64; 4]]) -> Vec<u8> {
         if axes.is_empty() {
             return [3u32, 1, 0, 0].iter().flat_map(|number| number.to_le_bytes()).collect();
@@ -227,7 +229,7 @@ mod tests {
         files.store.write(Key::new(name).unwrap(), &[&file.finish(root, 2, 0)]).unwrap();
     }
 
-    /// A file of one dataset of numbers, `data`.
+    /// A file with one dataset of numbers, `data`.
     fn save_numbers(files: &Others, name: &str, first: i16, shape: &[u64]) {
         let mut file = Builder::new();
         let data = numbers(&mut file, first, shape);
@@ -244,7 +246,7 @@ mod tests {
     }
 
     const FREE: u64 = u64::MAX;
-    /// One by one, without limit.
+    /// Single elements without limit.
     const ALL: &[[u64; 4]] = &[[0, 1, FREE, 1]];
 
     #[test]
@@ -273,7 +275,7 @@ mod tests {
         assert_eq!(values(&layout).unwrap(), first);
         assert_eq!(files.asked.load(Ordering::Relaxed), asked + 1, "what is missing is looked for again");
         assert_eq!(values(&layout_of(&file, "none").unwrap()).unwrap(), [-1, -1]);
-        // What was missing is there now.
+        // The missing file exists now.
         save_numbers(&files, "gone.h5", 200, &[2, 3]);
         assert_eq!(values(&layout).unwrap()[6..9], [203, 204, 205]);
     }
@@ -287,13 +289,13 @@ mod tests {
         let mut file = Builder::new();
         let mine = numbers(&mut file, 50, &[7]);
         let cases: &[(&str, &[Given<'_>], &[i16])] = &[
-            // One by one to blocks of two, the last of which is cut.
+            // From single elements to blocks of two. The last block is cut.
             (
                 "a",
                 &[(".", "mine", &[[0, 1, FREE, 1]], &[[1, 3, FREE, 2]])],
                 &[-1, 50, 51, -1, 52, 53, -1, 54, 55, -1, 56],
             ),
-            // Up to the end of the source; and a mapping with a limit that ends later.
+            // Up to the end of the source, and a limited mapping that ends later.
             (
                 "b",
                 &[
@@ -302,14 +304,14 @@ mod tests {
                 ],
                 &[55, 56, -1, 50],
             ),
-            // Block numbers up to the first that is missing.
+            // Block numbers up to the first missing file.
             ("c", &[("f%b.h5", "data", &[], &[[0, 4, FREE, 3]])], &[0, 1, 2, -1, 10, 11, 12]),
             ("d", &[("no%b.h5", "data", &[], &[[0, 4, FREE, 3]])], &[]),
             ("e", &[("gone.h5", "data", &[[0, 1, FREE, 1]], &[[0, 1, FREE, 1]])], &[]),
         ];
         let mut members = vec![("mine", mine)];
         members.extend(cases.iter().map(|(name, entries, _)| {
-            // Whatever was stored as its extent.
+            // The stored extent is ignored.
             (*name, virtual_dataset(&mut file, &[2], entries))
         }));
         save(&files, "v.h5", file, &members);
@@ -360,7 +362,7 @@ mod tests {
         let names: Vec<String> = (0..15).map(|n| format!("v{n}")).collect();
         let mut members = vec![("v0", mine)];
         for pair in names.windows(2) {
-            // The same by many names.
+            // The same dataset by many names.
             let paths: Vec<String> = (0..20).map(|n| format!("{}{}", "/".repeat(n), pair[0])).collect();
             let entries: Vec<Given<'_>> = paths.iter().map(|path| (".", path.as_str(), ALL, ALL)).collect();
             members.push((&pair[1], virtual_dataset(&mut file, &[2], &entries)));
@@ -379,7 +381,7 @@ mod tests {
         let mine = numbers(&mut file, 0, &[4]);
         let group = file.header(&[link_info(false)]);
         let four: &[[u64; 4]] = &[[0, 1, 1, 4]];
-        // When it is described, or when it is read.
+        // Errors of the description, and of the read.
         let cases: &[(&str, Given<'_>, &str)] = &[
             ("axes", (".", "mine", four, &[[0, 1, 1, 4], [0, 1, 1, 1]]), "other axes than shape [4]"),
             ("count", (".", "mine", &[[0, 1, 1, 3]], four), "3 elements are to be the 4"),

@@ -1,17 +1,16 @@
-//! Axes of virtual datasets: how long those without limit are, and selections as patterns of the
-//! engine.
+//! Axes of virtual datasets: lengths of unlimited axes, and selections as patterns of the engine.
 
 use crate::selection::{Selection, Slab};
 use hyperslab_array::{Blocks, Pattern};
 
-/// No element of a dataset lies beyond.
+/// No dataset has elements at or after this index.
 pub(crate) const END: u64 = i64::MAX as u64;
 
-/// How long axes are that some mapping has no limit along.
+/// The lengths of axes along which a mapping is unlimited.
 pub(crate) struct Extent {
-    /// Where the longest of these mappings ends.
+    /// End of the longest unlimited mapping, per axis.
     open: Vec<Option<u64>>,
-    /// Where mappings end that are limited along this axis.
+    /// End of the longest limited mapping, per axis.
     least: Vec<u64>,
 }
 
@@ -37,7 +36,7 @@ impl Extent {
     }
 }
 
-/// End per axis; 0: without limit. `None`: the selection is everything, or nothing.
+/// End per axis. 0: unlimited. `None`: the selection is everything or nothing.
 pub(crate) fn ends(selection: &Selection) -> Option<Vec<u64>> {
     match selection {
         Selection::None | Selection::All => None,
@@ -58,7 +57,7 @@ pub(crate) fn ends(selection: &Selection) -> Option<Vec<u64>> {
     }
 }
 
-/// How many elements of a slab without limit an axis of `len` elements has room for.
+/// Number of elements of an unlimited slab that fit into an axis of `len` elements.
 pub(crate) fn slices(slab: Slab, len: u64) -> u64 {
     let room = len.saturating_sub(slab.start);
     match slab.block {
@@ -70,7 +69,7 @@ pub(crate) fn slices(slab: Slab, len: u64) -> u64 {
     }
 }
 
-/// The first `len` elements of a slab.
+/// Returns the first `len` elements of a slab.
 pub(crate) fn cut(slab: Slab, len: u64) -> Result<Blocks, String> {
     let Slab { start, stride, block, .. } = slab;
     let blocks = match block {
@@ -85,7 +84,7 @@ pub(crate) fn cut(slab: Slab, len: u64) -> Result<Blocks, String> {
     }
 }
 
-/// The mark of the axis of a selection that has no limit.
+/// The unlimited axis of a selection, and its blocks.
 pub(crate) type Along = Option<(usize, Blocks)>;
 
 pub(crate) fn pattern(selection: &Selection, along: Along) -> Result<Pattern, String> {

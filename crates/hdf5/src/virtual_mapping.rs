@@ -1,31 +1,31 @@
-//! What a virtual dataset is made of (specification III.F, "Global Heap Block for Virtual
-//! Datasets", versions 0 and 1).
+//! The mappings of a virtual dataset.
 //!
-//! In version 1 an entry has flags; by them it may have the names of an earlier entry, or be of the
-//! file itself, without saying so in words.
+//! Specification III.F, "Global Heap Block for Virtual Datasets", versions 0 and 1. In version 1 an
+//! entry has flags. They may say that it takes a name from an earlier entry, or that its source is
+//! in the same file.
 
 use crate::selection::Selection;
 use crate::text::lossless;
 use crate::{Cursor, ParseError, Parsed};
 use std::sync::Arc;
 
-/// The elements of `target` in the virtual dataset are those of `source`, in order.
+/// Maps the elements of `source` in order to the elements of `target` in the virtual dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping {
-    /// The file of the source; `.` is the one that has the virtual dataset.
+    /// The file of the source. `.` is the virtual dataset's file.
     pub(crate) file: Name,
-    /// The path of the source.
+    /// Path of the source.
     pub(crate) dataset: Name,
     pub(crate) source: Selection,
     pub(crate) target: Selection,
 }
 
-/// A name: `%b` is the number of a block, `%%` is `%`. Shared, as lists repeat names.
+/// A name: `%b` is the number of a block, `%%` is `%`. Shared, because entries repeat names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name(Arc<[String]>);
 
 impl Name {
-    /// Errors with what is wrong.
+    /// Parses a name. The error says why it is invalid.
     fn parse(text: &str) -> Result<Name, String> {
         let mut parts = vec![String::new()];
         let mut left = text.chars();
@@ -42,23 +42,23 @@ impl Name {
         Ok(Name(parts.into()))
     }
 
-    /// As it is stored.
+    /// Returns the name as stored.
     pub(crate) fn text(&self) -> String {
         let parts: Vec<String> = self.0.iter().map(|part| part.replace('%', "%%")).collect();
         parts.join("%b")
     }
 
-    /// Whether block numbers stand in it.
+    /// Returns `true` if the name contains block numbers.
     pub(crate) fn is_numbered(&self) -> bool {
         self.0.len() > 1
     }
 
-    /// The name for a block.
+    /// Returns the name for a block.
     pub(crate) fn of_block(&self, block: u64) -> String {
         self.0.join(&block.to_string())
     }
 
-    /// Whether it means the file that the virtual dataset is in.
+    /// Returns `true` if the name means the virtual dataset's file.
     pub(crate) fn is_same_file(&self) -> bool {
         matches!(&*self.0, [name] if name == ".")
     }
@@ -95,7 +95,7 @@ pub(crate) fn parse(cursor: &mut Cursor<'_>) -> Parsed<Vec<Mapping>> {
     Ok(mappings)
 }
 
-/// The earlier entry that has a name.
+/// Returns the earlier entry from which a name is taken.
 fn earlier<'m>(cursor: &mut Cursor<'_>, mappings: &'m [Mapping]) -> Parsed<&'m Mapping> {
     let at = cursor.clone();
     let number = cursor.length()?;
@@ -103,7 +103,7 @@ fn earlier<'m>(cursor: &mut Cursor<'_>, mappings: &'m [Mapping]) -> Parsed<&'m M
     found.ok_or_else(|| at.corrupt(format!("entry {} has a name of entry {number}", mappings.len())))
 }
 
-/// A name, and the NUL behind it.
+/// Reads a name and its trailing NUL.
 fn name(cursor: &mut Cursor<'_>) -> Parsed<Name> {
     let at = cursor.clone();
     let end = cursor.clone().rest().iter().position(|byte| *byte == 0);
@@ -124,7 +124,7 @@ mod tests {
         Slab { start, stride: block.max(1), count, block: Some(block) }
     }
 
-    /// A selection of one axis, in version 3.
+    /// A selection along one axis, in version 3.
     fn encoded(start: u16, stride: u16, count: u16, block: u16) -> Vec<u8> {
         let numbers = [start, stride, count, block].map(u16::to_le_bytes).concat();
         structure!([2, 0, 0, 0, 3, 0, 0, 0, 1, 2, 1, 0, 0, 0], numbers)

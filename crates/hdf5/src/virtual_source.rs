@@ -1,8 +1,8 @@
-//! The datasets that virtual datasets take elements from.
+//! The source datasets of virtual datasets.
 //!
-//! A source is found when it is read, by the file and the path that a mapping names. It stays open
-//! until too many others are. A source whose file or path is missing may be created later: it is
-//! looked for each time.
+//! A source is found by the file and the path of its mapping when it is read. It stays open until
+//! too many others are open. If its file or path is missing, it may be created later. The search is
+//! therefore repeated for each read.
 
 use crate::cast::Cast;
 use crate::element::Element;
@@ -16,46 +16,46 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Sources of a dataset that are kept open.
+/// Number of open sources of a dataset.
 const OPEN: u64 = 128;
 
-/// Virtual datasets may be sources of each other, but not deeper than this.
+/// Deepest nesting of virtual datasets that are sources of each other.
 const DEEPEST: usize = 16;
 
-/// The most virtual sources for one dataset, whose length may depend on sources of sources.
+/// Most virtual sources of a dataset. Its length may depend on sources of sources.
 const MOST: u32 = 4096;
 
-/// How many virtual sources have been described for a dataset.
+/// Number of virtual sources described so far for a dataset.
 #[derive(Debug, Default)]
 pub(crate) struct Budget(Cell<u32>);
 
-/// The virtual datasets that are being read, the innermost first: none may be a source of itself.
+/// The virtual datasets that are being read, the innermost first. None may be its own source.
 #[derive(Debug)]
 pub(crate) struct Chain {
-    /// The number of the file, and the address in it.
+    /// The lock number of the file, and the dataset's address in it.
     place: (u64, u64),
     above: Option<Arc<Chain>>,
 }
 
-/// Where a dataset is.
+/// Identifies a dataset.
 fn place(dataset: &Dataset) -> Result<(u64, u64)> {
     let source = dataset.file().source();
     Ok((source.store().lock_id(Key::new(source.key())?), dataset.address()))
 }
 
-/// What all sources of a dataset have in common.
+/// Shared by all sources of a dataset.
 #[derive(Debug)]
 struct Common {
     file: File,
-    /// What they are read as.
+    /// The element type that sources are converted to.
     element: Element,
-    /// Whether elements refer to places of the file that they are in.
+    /// `true` if elements refer to other places in their file.
     refers: bool,
     chain: Arc<Chain>,
     open: ByAddress<SourceArray>,
 }
 
-/// The sources of a dataset, each once.
+/// The distinct sources of a dataset.
 pub(crate) struct Sources {
     common: Arc<Common>,
     found: HashMap<(String, String), Arc<OneSource>>,
@@ -66,7 +66,7 @@ pub(crate) struct Sources {
 pub(crate) struct OneSource {
     common: Arc<Common>,
     number: u64,
-    /// `None`: the file of the virtual dataset.
+    /// `None`: the virtual dataset's file.
     file: Option<String>,
     path: String,
 }
@@ -83,7 +83,7 @@ impl Sources {
         Ok(Sources { common: Arc::new(common), found: HashMap::new() })
     }
 
-    /// The source of a mapping, for a block.
+    /// Returns the source of a mapping for a block.
     pub(crate) fn of(&mut self, mapping: &Mapping, block: u64) -> Arc<OneSource> {
         let (file, path) = (mapping.file.of_block(block), mapping.dataset.of_block(block));
         let (number, common) = (self.found.len() as u64, &self.common);
@@ -96,7 +96,7 @@ impl Sources {
 }
 
 impl OneSource {
-    /// The dataset as the engine sees it; `None`: there is no such file, or no such path in it.
+    /// Returns the layout of the source. `None`: the file or the path does not exist.
     pub(crate) fn get(&self, budget: &Budget) -> Result<Option<Arc<ArrayLayout>>> {
         Ok(self.kept(budget)?.map(|source| source.layout.clone()))
     }
@@ -164,7 +164,8 @@ impl OneSource {
         layout.map(|layout| Some(Arc::new(layout).into())).map_err(|error| error.within(&self.path))
     }
 
-    /// The conversion of a source. Fails if the HDF5 library has none.
+    /// Returns the conversion of a source's elements. Fails if the HDF5 library cannot convert
+    /// them.
     fn cast(&self, dataset: &Dataset) -> Result<Cast> {
         let common = &self.common;
         let refuse = |what: String| dataset.file().source().unsupported(what).within(&self.path);

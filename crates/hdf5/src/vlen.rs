@@ -1,15 +1,15 @@
-//! Elements of variable length: many heap ids to offsets + values + validity in one pass.
+//! Elements of variable length: turns many heap ids into offsets, values and validity in one pass.
 //!
-//! 1. Ids are read in batches, so that those of millions of elements need little memory. An id is a
-//!    length, the address of a global heap collection, and an index in it.
-//! 2. Lengths give the offsets (see `look`). All threads copy or convert objects to their places in
-//!    the result (see `fill`), in the order of the file (see `any_order`).
-//! 3. A string ends at its first NUL: the rest of its batch moves together.
+//! 1. Ids are read in batches, so that millions of elements need little memory. An id is a length,
+//!    the address of a global heap collection, and an index in it.
+//! 2. The lengths give the offsets (see `look`). All threads copy or convert objects to their
+//!    places in the result (see `fill`), in the order of the file (see `any_order`).
+//! 3. A string ends at its first NUL. The rest of its batch moves forward.
 //!
-//! A few elements whose collections are in memory are copied at once.
+//! If there are only a few elements and their collections are in memory, they are copied directly.
 //!
 //! Objects are not compressed and seldom shared. If the lengths add up to more bytes than the file
-//! has, all of them are checked against the heap before memory is allocated.
+//! has, every length is checked against the heap before memory is allocated.
 
 mod any_order;
 mod fill;
@@ -28,13 +28,13 @@ pub use hyperslab_array::Ragged;
 use hyperslab_array::{ArrayLayout, Dims, ReadOptions, Selection, element_count, in_batches};
 pub(crate) use kept_ids::KeptIds;
 
-/// No more elements than these are a few.
+/// Largest number of elements that count as a few.
 const FEW: usize = 64;
 
-/// How many ids are in memory at a time.
+/// Number of ids in memory at a time.
 const BATCH: usize = 512 << 10;
 
-/// Reads elements of variable length, as [`resolve`]. `layout` is [`Dataset::layout`].
+/// Reads elements of variable length, like [`resolve`]. `layout` is [`Dataset::layout`].
 pub fn read(
     dataset: &Dataset,
     layout: &ArrayLayout,
@@ -63,12 +63,13 @@ pub fn read(
     Ok(found.finish(shape))
 }
 
-/// Resolves the heap ids of variable-length elements (`element` is [`ElementKind::VlenString`] or
-/// [`ElementKind::Vlen`]). The ids are in `memory`, the first at `offset`, the next `stride` bytes
-/// further, `count` in all.
+/// Resolves the heap ids of elements of variable length.
 ///
-/// Items of a string are its bytes up to the first NUL, as in h5py. Items of a sequence have the
-/// type that `element` says; they may hold heap ids themselves.
+/// `element` is [`ElementKind::VlenString`] or [`ElementKind::Vlen`]. `memory` holds `count` ids,
+/// the first at `offset`, the others `stride` bytes apart.
+///
+/// The items of a string are its bytes up to the first NUL, as in h5py. The items of a sequence
+/// have the type in `element`. They may hold heap ids, too.
 pub fn resolve(
     file: &File,
     element: &Element,
@@ -83,7 +84,7 @@ pub fn resolve(
     Ok(found.finish(Dims::from_elem(count as u64, 1)))
 }
 
-/// Addresses of the heap collections with the elements in `memory`, which follow each other.
+/// Returns the addresses of the heap collections of consecutive elements in `memory`.
 pub(crate) fn collections(file: &File, element: &Element, memory: &[u8]) -> Vec<u64> {
     let (size, sizes) = (element.size.max(1), file.sizes());
     let found = ids::ids(memory, (0, size, size), memory.len() / size, sizes);
@@ -91,7 +92,8 @@ pub(crate) fn collections(file: &File, element: &Element, memory: &[u8]) -> Vec<
     collections.filter(|(len, ..)| *len > 0).map(|(_, address, _)| address).collect()
 }
 
-/// `count` elements of `size` bytes, `stride` apart from `offset` on. `None`: not all are there.
+/// Returns `count` elements of `size` bytes, `stride` apart from `offset` on. `None`: out of
+/// bounds.
 pub(crate) fn strided(
     memory: &[u8],
     offset: usize,
@@ -110,16 +112,16 @@ pub(crate) fn strided(
 
 #[derive(Debug)]
 pub(crate) struct Items {
-    /// Whether elements are text.
+    /// `true` if elements are text.
     text: bool,
-    /// Bytes of an item as stored, and in memory.
+    /// Bytes of a stored item, and of an item in memory.
     stored: usize,
     size: usize,
     conversion: Option<Conversion>,
 }
 
 impl Items {
-    /// `None`: elements are not of variable length.
+    /// `None`: elements do not have variable length.
     pub(crate) fn of(element: &Element) -> Option<Items> {
         match &element.kind {
             ElementKind::VlenString { .. } => {
@@ -134,7 +136,7 @@ impl Items {
         }
     }
 
-    /// The bytes of an object that count.
+    /// Returns the bytes of an object that belong to the element.
     #[inline]
     fn payload<'o>(&self, object: Option<Object<'o>>, index: u32, len: u32) -> Result<Object<'o>, String> {
         let object = object.ok_or_else(|| format!("there is no object {index}"))?;
@@ -153,10 +155,11 @@ impl Items {
     }
 }
 
-/// Ends strings at their first NUL and closes the gaps; adapts `ends`, counted from `start`.
-/// Returns the bytes left.
+/// Ends strings at their first NUL and closes the gaps. Returns the number of bytes left.
+///
+/// Adapts `ends`, which count from `start`.
 fn cut(values: &mut [u8], start: i64, ends: &mut [i64]) -> usize {
-    // Without a branch for each byte, so that many are compared at once.
+    // No branch per byte, so that many bytes are compared at once.
     let has_nul = |block: &[u8]| block.iter().fold(false, |found, byte| found | (*byte == 0));
     if !values.chunks(4096).any(has_nul) {
         return values.len();
@@ -226,7 +229,7 @@ mod tests {
             |count: usize| resolve(&file, &element, &heap_id(10_000, REST, 1).repeat(count), 0, 16, count);
         assert_eq!(shared(100).unwrap().values.len(), 1_000_000);
         fails(shared(2000), "have 20000000 bytes, the file has 10168");
-        // Lengths that the heap does not confirm get no memory.
+        // If the heap does not confirm the lengths, no memory is allocated.
         let memory = heap_id(u32::MAX, REST, 1).repeat(1000);
         fails(resolve(&file, &element, &memory, 0, 16, 1000), "element 0");
     }

@@ -1,5 +1,4 @@
-//! Elements of variable length make allocations for collections of the heap and for chunks, none
-//! for each element.
+//! Variable-length elements cause allocations per heap collection and per chunk, not per element.
 
 #[allow(unused)]
 #[path = "../src/building.rs"]
@@ -28,18 +27,19 @@ const STRUCTURES: &[u8] = &[
     b'c', 0, 8, 0x30, 8, 0, 0, 4, 0, 0, 0, 0, 0, 32, 0,
 ];
 
-/// Bytes of a collection of the heap, as the HDF5 library makes them for small objects.
+/// Bytes of a heap collection as the HDF5 library makes them for small objects.
 const COLLECTION: usize = 4096;
 
-/// A file of one dataset, `d`.
+/// A file with one dataset, `d`.
 struct Made {
     folder: tempfile::TempDir,
-    /// Collections of its heap.
+    /// Number of collections in the file's heap.
     collections: u64,
 }
 
 impl Made {
-    /// Writes `elements` of items of `size` bytes, in this `order` in the heap. `chunk`: deflated.
+    /// Writes `elements` of items of `size` bytes, in this `order` in the heap. `chunk`: with
+    /// deflate.
     fn new(
         datatype: &[u8],
         size: usize,
@@ -47,7 +47,7 @@ impl Made {
         order: &[usize],
         chunk: Option<usize>,
     ) -> Made {
-        // The elements of each collection, and their bytes in it.
+        // For each collection, bytes used and its elements.
         let mut groups: Vec<(usize, Vec<usize>)> = Vec::new();
         for number in order {
             let needed = 16 + elements[*number].len().next_multiple_of(8);
@@ -62,7 +62,7 @@ impl Made {
         let (mut builder, mut ids) = (Builder::new(), vec![Vec::new(); elements.len()]);
         for (used, group) in &groups {
             let objects = (1..).zip(group).map(|(index, number)| (index, &elements[*number][..]));
-            // One large object has a collection of its own.
+            // A large object has its own collection.
             let free = COLLECTION.saturating_sub(16 + used);
             let address = builder.put(&collection_of(8, &objects.collect::<Vec<_>>(), free));
             for (index, number) in (1_u32..).zip(group) {
@@ -113,7 +113,7 @@ fn read(dataset: &Dataset, indices: &[Index<'_>]) -> Ragged {
     vlen::read(dataset, &layout, &selection, options).unwrap()
 }
 
-/// `0..count` in an order of chance, always the same.
+/// `0..count` shuffled, always in the same way.
 fn shuffled(count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     for i in (1..count).rev() {
@@ -126,9 +126,9 @@ fn texts(count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|n| format!("text{n}").into_bytes()).collect()
 }
 
-/// Allocations of reading all `elements` of a file that was just opened, and again.
+/// Allocations of reading all `elements` of a file that was just opened, and of reading them again.
 fn cold_and_warm(made: &Made, elements: &[Vec<u8>]) -> [u64; 2] {
-    // What a thread makes once.
+    // A first read makes everything that is made once per thread.
     drop(read(&made.open(), &[]));
     let dataset = made.open();
     dataset.layout().unwrap();
@@ -138,13 +138,14 @@ fn cold_and_warm(made: &Made, elements: &[Vec<u8>]) -> [u64; 2] {
     [cold, warm]
 }
 
-/// A request allocates its result and what it knows about all of its elements.
+/// Allocations per request: the result, and data about all elements.
 const REQUEST: u64 = 50;
 
-/// The pieces in which one thread resolves many elements, each with lists of its collections.
+/// Allocations for the pieces in which one thread resolves many elements. Each piece lists its
+/// collections.
 const PIECES: u64 = 8 * 20;
 
-/// A collection that is fetched and taken apart.
+/// Allocations for a collection that is fetched and parsed.
 const FETCHED: u64 = 4;
 
 #[test]
@@ -167,7 +168,7 @@ fn cells_of_structures() {
         assert!(window <= 4, "{window} allocations for a window of 60 cells");
     }
     for (n, cell) in (0..).zip(&cells) {
-        // Offsets and values; and now and then some ids more.
+        // Offsets and values. Now and then, the cached ids too.
         let most = if n % 256 == 0 { 6 } else { 2 };
         let found = allocations(|| drop(read(&dataset, &[Index::At(n)])));
         assert!(found <= most, "{found} allocations for cell {n}");
@@ -191,7 +192,7 @@ fn texts_allocate_nothing() {
     }
 }
 
-/// As many collections, ten times as many elements.
+/// The same number of collections, but ten times as many elements.
 #[test]
 fn allocations_are_those_of_collections() {
     let [few, many] = [5_000, 50_000].map(|count| {
@@ -219,7 +220,7 @@ fn compressed_rows() {
             "{cold} allocations {what}"
         );
         assert!(warm <= REQUEST + PIECES + chunks / 4, "{warm} allocations {what}, warm");
-        // What chunks add.
+        // Additional allocations of chunks.
         let without = cold_and_warm(&contiguous, &cells);
         assert!(
             cold <= without[0] + 20 + chunks / 4,

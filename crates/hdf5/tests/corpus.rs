@@ -1,8 +1,10 @@
-//! Files that other projects wrote: all of them open, list and read, or are refused for a reason
-//! that is known; and what is made of them by changing bytes is never a panic.
+//! Tests with files from other projects.
 //!
-//! The files lie beside the project's folder; where they are not there, these tests say so and
-//! pass. Values are compared with h5py's by the Python tests.
+//! All files open, list and read, or are refused for a known reason. After changes to their bytes,
+//! nothing panics.
+//!
+//! The files are in a folder beside the project. If it is missing, these tests print a message and
+//! pass. The Python tests compare the values with h5py's.
 
 use hyperslab_array::{ReadOptions, Selection, read};
 use hyperslab_hdf5::dataspace::Dataspace;
@@ -13,20 +15,20 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Larger datasets are not read as a whole.
+/// Larger datasets are not read whole.
 const LARGE: u64 = 64 << 20;
 
-/// Which files are not read in full, and what is said about them.
+/// Files that are not read in full, and a part of each error.
 const REFUSED: &[(&str, &str)] = &[
-    // NetCDF-3, which is another format.
+    // NetCDF-3, a different format.
     ("netcdf-c/ref_nccopy3_subset.nc", "not an HDF5 file"),
     ("netcdf-c/ref_null_byte_padding_test.nc", "not an HDF5 file"),
     ("netcdf-c/ref_test_360_day_1900.nc", "not an HDF5 file"),
     ("netcdf-c/ref_test_365_day_1900.nc", "not an HDF5 file"),
     ("netcdf-c/ref_test_366_day_1900.nc", "not an HDF5 file"),
-    // Its writer did not close it; h5py refuses it too.
+    // Not closed by its writer. h5py refuses it too.
     ("jhdf/test_byteshuffle_compressed_datasets_latest.hdf5", "open for writing"),
-    // Links that lead nowhere, on purpose.
+    // Links that lead nowhere on purpose.
     ("jhdf/test_file.hdf5", "there is no file 'missing_file.hdf5'"),
     ("jhdf/test_file.hdf5", "has no link 'missing_dataset'"),
     ("jhdf/external_link.hdf5", "there is no file 'missing_file.hdf5'"),
@@ -37,7 +39,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("plugins/h5ex_d_jpeg.h5", "the filter jpeg"),
     ("plugins/h5ex_d_mafisc.h5", "the filter mafisc"),
     ("plugins/h5ex_d_sz.h5", "the filter sz"),
-    // It says that it was written by a zfp that does not exist yet; the library refuses it too.
+    // Claims to be written by a zfp version that does not exist yet. The HDF5 library refuses it
+    // too.
     ("plugins/test_zfp_110xxx.h5", "the filter zfp of version 7"),
 ];
 
@@ -45,7 +48,7 @@ fn corpora() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/hdf5")
 }
 
-/// The folders of files; none where they are not there.
+/// Returns the folders of files. Empty if they are missing.
 fn folders() -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(corpora()) else {
         eprintln!("skipped: there is no {}", corpora().display());
@@ -54,7 +57,7 @@ fn folders() -> Vec<PathBuf> {
     entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect()
 }
 
-/// The files of a folder.
+/// Returns the files of a folder.
 fn files(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     let mut names: Vec<String> = entries
@@ -65,7 +68,7 @@ fn files(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Files of the same store.
+/// Finds files in the same store.
 #[derive(Debug)]
 struct Beside(Arc<dyn Store>);
 
@@ -81,7 +84,7 @@ fn open(store: &Arc<dyn Store>, name: &str) -> Result<File, Hdf5Error> {
     File::open(store.clone(), name, FileOptions { verify: true, others: Some(others) })
 }
 
-/// Reads everything, each object once; returns what failed, and how many attributes have a value.
+/// Reads every object once. Returns all errors, and the number of attributes with a value.
 fn walk(file: &File) -> (Vec<String>, usize) {
     let (mut failed, mut values) = (Vec::new(), 0);
     let mut seen = HashSet::new();
@@ -147,7 +150,7 @@ fn walk(file: &File) -> (Vec<String>, usize) {
     (failed, values)
 }
 
-/// An error and its causes.
+/// Formats an error with its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
@@ -195,7 +198,7 @@ fn values_of_attributes_are_those_that_h5py_reads() {
         ("uint64_little", Value::Int(9_223_372_036_854_775_810)),
         ("uint64_array", ints(&[12, 34])),
         ("vlen_int32", Value::List(vec![ints(&[-1, 2]), ints(&[3, 4, 5])])),
-        // h5py gives these in the wrong byte order.
+        // h5py returns these in the wrong byte order.
         ("vlen_uint64", Value::List(vec![ints(&[1, 2]), ints(&[3, 4, 5]), ints(&[42])])),
         ("vlen_unicode", Value::Text("Hello§".into())),
         ("string_two", Value::Text("Hi".into())),
@@ -205,10 +208,10 @@ fn values_of_attributes_are_those_that_h5py_reads() {
     }
 }
 
-/// Files of at most so many bytes are changed.
+/// Only files of at most this many bytes are mutated.
 const SMALL: u64 = 12 << 10;
 
-/// The small files.
+/// Returns the small files.
 fn small() -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for folder in folders() {
@@ -222,7 +225,8 @@ fn small() -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// Reads a file in memory. Without checksums, damage behind them is found.
+/// Reads a file in memory, with and without checksums. Without them, the damage reaches the
+/// parsers.
 fn walk_bytes(bytes: &[u8]) {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     store.write(Key::new("f").unwrap(), &[bytes]).unwrap();

@@ -1,4 +1,4 @@
-//! The example of README.md: write an array, read a slab of it, look at the plan.
+//! The example in README.md: write an array, read a slab of it, print the read plan.
 
 use hyperslab::prelude::*;
 

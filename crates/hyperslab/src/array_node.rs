@@ -1,4 +1,4 @@
-//! Arrays: what is stored, and reading and writing it.
+//! Arrays: metadata, reading and writing.
 
 use crate::element::swap_bytes;
 use crate::hdf5_array::Hdf5Array;
@@ -18,7 +18,7 @@ use hyperslab_zarr::{self as zarr, ArraySpec, Structure, ZarrError};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// An array of chunks. Cheap to clone; may be read and written by many threads at once.
+/// A chunked array. Cheap to clone; many threads may read and write it at once.
 #[derive(Clone, Debug)]
 pub struct Array(Inner<zarr::Array, Arc<dyn ArrayNode>>);
 
@@ -27,7 +27,7 @@ node_methods!(Array: zarr::Array, ArrayNode);
 impl TryFrom<netcdf::Variable> for Array {
     type Error = Error;
 
-    /// Errors where the variable is larger than any file.
+    /// Fails if the variable is larger than any file.
     fn try_from(variable: netcdf::Variable) -> Result<Self> {
         Ok(Array(Inner::Read(Arc::new(NetcdfArray::new(variable)?))))
     }
@@ -36,8 +36,9 @@ impl TryFrom<netcdf::Variable> for Array {
 impl TryFrom<hdf5::Dataset> for Array {
     type Error = Error;
 
-    /// Errors where the dataset contradicts itself. One that asks for what is not supported (a
-    /// filter) becomes an array that has facts, but whose elements cannot be read.
+    /// Fails if the dataset contradicts itself.
+    /// A dataset that needs something unsupported, such as a filter, becomes an array whose
+    /// metadata can be read, but not its elements.
     fn try_from(dataset: hdf5::Dataset) -> Result<Self> {
         Ok(Array(Inner::Read(Arc::new(Hdf5Array::new(dataset)?))))
     }
@@ -49,16 +50,16 @@ impl Array {
         crate::open(location)?.into_array()
     }
 
-    /// Creates an array at a path or `file://` URL. An array or group that is there is an error.
+    /// Creates an array at a path or `file://` URL. Fails if an array or group exists there.
     pub fn create(location: &str, spec: &ArraySpec) -> Result<Array> {
         let Reached { store, path, .. } = reach_new(location)?;
         Ok(zarr::Array::create(store, &path, spec.clone(), false)?.into())
     }
 
-    /// Creates an array at a path or `file://` URL in the place of whatever is there.
+    /// Creates an array at a path or `file://` URL, replacing what exists there.
     ///
-    /// `fill` writes the elements to the new array, which lies beside the old one until it is
-    /// complete. If `fill` fails or the process is killed, the old array is as it was.
+    /// `fill` writes the elements to the new array, which is beside the old one until it is
+    /// complete. If `fill` fails or the process is killed, the old array is unchanged.
     ///
     /// ```
     /// use hyperslab::prelude::*;
@@ -105,7 +106,7 @@ impl Array {
         self.layout().dtype()
     }
 
-    /// Elements of a chunk per axis; where there are shards, of the innermost chunks.
+    /// Elements of a chunk per axis; with shards, of the innermost chunks.
     pub fn chunk_shape(&self) -> &[u64] {
         self.layout().grid().chunk_shape()
     }
@@ -113,68 +114,69 @@ impl Array {
     passed_on! {
         to node:
 
-        /// Elements per axis of a chunk; where there are shards in shards, of a chunk of the
-        /// outermost.
+        /// Elements per axis of the chunks in the outermost shards.
+        /// They are shards themselves if shards are nested. Without shards: elements of a chunk.
         pub fn outer_chunk_shape(&self) -> &[u64];
 
-        /// Elements of a shard per axis; `None` where each chunk is an object of its own.
+        /// Elements of a shard per axis; `None` if each chunk is an object of its own.
         pub fn shard_shape(&self) -> Option<&[u64]>;
 
-        /// Names of the axes, if they have any.
+        /// The names of the axes, if there are any.
         pub fn dimension_names(&self) -> Result<Option<Vec<Option<String>>>>;
 
-        /// Whether it is cut into chunks. Otherwise (contiguous and compact HDF5 datasets, virtual
-        /// ones) the engine sees one chunk, which is never read as a whole unless it is wanted.
+        /// Returns `true` if the array is cut into chunks.
+        /// Otherwise (contiguous, compact and virtual HDF5 datasets) the engine sees one chunk and
+        /// reads only the part that is wanted.
         pub fn has_chunks(&self) -> bool;
 
-        /// The names of the compressors, checksums and filters that chunks go through when they are
-        /// written.
+        /// The names of the compressors, checksums and filters that encode a chunk.
         pub fn codec_names(&self) -> Vec<String>;
 
-        /// The element type in words, as NumPy names it where NumPy has it: `float32`, `string`,
-        /// `enum of uint8`. Names of members come from the file: they may hold any character.
+        /// The element type in words, as in NumPy where NumPy has it.
+        /// Examples: `float32`, `string`, `enum of uint8`. Member names come from the file: they
+        /// may contain any character.
         pub fn type_words(&self) -> String;
 
-        /// The bytes of the fill value; `None`: metadata leaves it open.
+        /// The bytes of the fill value; `None`: the metadata does not define one.
         pub fn fill(&self) -> Option<&[u8]>;
 
-        /// What chunks mean that are not stored.
+        /// The meaning of absent chunks.
         pub fn missing(&self) -> Missing;
 
-        /// In which order in memory front ends give results, unless the user says otherwise.
+        /// The memory order of results in front ends, unless the user chooses one.
         pub fn result_order(&self) -> ResultOrder;
     }
 
-    /// The fields of elements of Zarr, in the byte order that they have in memory; `None`: they have
-    /// none. (Those of HDF5: `as_hdf5`.)
+    /// The fields of Zarr elements, in their byte order in memory; `None`: no fields.
+    /// For HDF5, see [`Array::as_hdf5`].
     pub fn structure(&self) -> Option<&Arc<Structure>> {
         self.as_zarr()?.structure()
     }
 
-    /// The type of the values of elements of Zarr that may be missing; `None`: none is. An element in
-    /// memory then is [`DataType::optional`] of it.
+    /// The value type of Zarr elements that may be missing; `None`: no element may be.
+    /// In memory such an element has the type [`DataType::optional`] of this type.
     pub fn optional(&self) -> Option<DataType> {
         self.as_zarr()?.optional()
     }
 
-    /// Everything that the engine knows about the array.
+    /// Everything the engine knows about the array.
     pub fn layout(&self) -> &Arc<ArrayLayout> {
-        // Every read asks for the layout: the usual format answers without a virtual call.
+        // Every read needs the layout: for Zarr, no virtual call.
         match &self.0 {
             Inner::Zarr(array) => array.layout(),
             Inner::Read(array) => array.layout(),
         }
     }
 
-    /// Number of objects (chunks, or shards) that are stored, and their bytes. A dataset of HDF5
-    /// without chunks counts as one. `ask` is asked now and then, `true` gives up with
-    /// [`Error::Interrupted`].
+    /// Number of stored objects (chunks or shards), and their bytes.
+    /// An HDF5 dataset without chunks counts as one. `ask` is called now and then; if it returns
+    /// `true`, this fails with [`Error::Interrupted`].
     pub fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64)> {
         self.node().chunks_stored(ask)
     }
 
-    /// Reads the metadata again: what others have changed becomes visible. Errors with
-    /// [`Error::Copy`] where a file has elements of another type now.
+    /// Reads the metadata again, to see changes by others.
+    /// Fails with [`Error::Copy`] if the elements in a file have another type now.
     pub fn refresh(&mut self) -> Result<()> {
         let Some(file) = self.file() else { return Ok(self.as_zarr_mut()?.refresh()?) };
         let new = file.refreshed()?.open(self.path())?.into_array()?;
@@ -186,7 +188,7 @@ impl Array {
         Ok(())
     }
 
-    /// Returns `true` for a dataset of HDF5 that has no shape, and so no elements.
+    /// Returns `true` for an HDF5 dataset that has no shape and therefore no elements.
     pub(crate) fn has_no_shape(&self) -> bool {
         self.as_hdf5().is_some_and(|dataset| matches!(dataset.dataspace(), Dataspace::Null))
     }
@@ -196,12 +198,12 @@ impl Array {
         Ok(self.written()?.clone().delete()?)
     }
 
-    /// The array as Zarr sees it. Errors with [`Error::OnlyRead`] for other formats.
+    /// The array as Zarr sees it. Fails with [`Error::OnlyRead`] for other formats.
     fn written(&self) -> Result<&zarr::Array> {
         self.as_zarr().ok_or_else(|| Error::OnlyRead { format: self.format() })
     }
 
-    /// The array as HDF5 sees it; `None`: it is of another format.
+    /// The array as HDF5 sees it; `None` for other formats.
     pub fn as_hdf5(&self) -> Option<&hdf5::Dataset> {
         self.hdf5().map(Hdf5Array::dataset)
     }
@@ -210,25 +212,27 @@ impl Array {
         self.downcast()
     }
 
-    /// The array as NetCDF-3 sees it; `None`: it is of another format.
+    /// The array as NetCDF-3 sees it; `None` for other formats.
     pub fn as_netcdf3(&self) -> Option<&netcdf::Variable> {
         self.downcast().map(NetcdfArray::variable)
     }
 
-    /// All facts about the array. Counts its chunks, which lists the store. `ask` is asked now and
-    /// then, `true` gives up with [`Error::Interrupted`].
+    /// All facts about the array.
+    /// Counts its chunks by listing the store. `ask` is called now and then; if it returns `true`,
+    /// this fails with [`Error::Interrupted`].
     pub fn info(&self, ask: Option<Ask<'_>>) -> Result<Info> {
         Info::new(self, ask)
     }
 
-    /// What indices select. Missing ones at the end mean everything along their axes; lists and
-    /// masks pick along their own axis each.
+    /// Turns indices into a selection.
+    /// Omitted indices at the end select everything along their axes. Each list or mask selects
+    /// along its own axis.
     pub fn select(&self, indices: &[Index<'_>]) -> Result<Selection> {
         Ok(Selection::new(self.layout().name(), self.shape(), indices)?)
     }
 
-    /// Single elements, by lists of their coordinates: one of equal length for each axis. A result
-    /// of one axis, in their order.
+    /// Selects single elements by their coordinates: one list per axis, all equally long.
+    /// The result has one axis, in the order of the lists.
     ///
     /// ```
     /// use hyperslab::prelude::*;
@@ -258,20 +262,19 @@ impl Array {
         Ok(Selection::pointwise(self.layout().name(), self.shape(), &lists, &[count])?)
     }
 
-    /// The elements where `mask`, which has the array's shape, in C order, is true: a result of one
-    /// axis, in C order.
+    /// Selects the elements for which `mask` is true: a result with one axis, in C order.
+    /// `mask` has the array's shape and is in C order.
     pub fn select_mask(&self, mask: &[bool]) -> Result<Selection> {
         Ok(Selection::mask(self.layout().name(), self.shape(), mask)?)
     }
 
-    /// Reads a selection into new memory: dense, in C order, elements as [`Array::dtype`] says.
+    /// Reads a selection into new memory: dense, in C order, with the type [`Array::dtype`].
     pub fn read(&self, selection: &Selection, options: ReadOptions<'_>) -> Result<Memory> {
         self.check_fixed()?;
         Ok(engine::read(self.layout(), selection, options)?)
     }
 
-    /// Reads a selection into memory of the caller. After an error some of it may have been
-    /// written.
+    /// Reads a selection into the caller's memory. After an error, part of it may be overwritten.
     pub fn read_into(
         &self,
         selection: &Selection,
@@ -282,16 +285,16 @@ impl Array {
         Ok(engine::read_into(self.layout(), selection, target, options)?)
     }
 
-    /// Writes a selection. Each chunk is replaced atomically, the request as a whole is not: after
-    /// an error some chunks are new, the others as they were.
+    /// Writes a selection. Each chunk is replaced atomically, but not the whole selection:
+    /// after an error, some chunks are new and the others are unchanged.
     pub fn write(&self, selection: &Selection, source: &Source<'_>, options: WriteOptions<'_>) -> Result<()> {
         self.check_writable()?;
         self.check_fixed()?;
         Ok(engine::write(self.layout(), selection, source, options)?)
     }
 
-    /// The rows of one axis, in order, read ahead by other threads: what [`Array::read`] gives for
-    /// each index of it.
+    /// Reads one index of an axis after the other, with other threads reading ahead.
+    /// Each row is what [`Array::read`] returns for its index.
     ///
     /// ```
     /// use hyperslab::prelude::*;
@@ -324,25 +327,26 @@ impl Array {
         Ok(Stream::new(self.layout().clone(), axis, 0..len, options)?)
     }
 
-    /// Writes that return before they are done: other threads encode and store. [`Writer::flush`]
-    /// waits for them and returns their errors, also that an array can only be read.
+    /// Creates a background writer: other threads encode and store.
+    /// [`Writer::flush`] waits for them and returns their errors, including that an array is
+    /// read-only.
     pub fn writer(&self, options: WriterOptions) -> Writer {
         Writer::new(self.layout().clone(), options)
     }
 
-    /// What reading a selection would do, and for the first `list` chunks, one by one.
+    /// Explains what reading a selection would do, with details of the first `list` chunks.
     pub fn explain_read(&self, selection: &Selection, list: usize) -> Result<Explain> {
         Ok(engine::explain_read(self.layout(), selection, list)?)
     }
 
-    /// What writing a selection would do, and for the first `list` chunks, one by one.
+    /// Explains what writing a selection would do, with details of the first `list` chunks.
     pub fn explain_write(&self, selection: &Selection, list: usize) -> Result<Explain> {
         Ok(engine::explain_write(self.layout(), selection, list)?)
     }
 
     /// Reads numbers, in C order, in the machine's byte order.
     ///
-    /// Errors with [`Error::ElementType`] if the array's elements are of another type.
+    /// Fails with [`Error::ElementType`] if the array's elements are of another type.
     pub fn read_vec<T: Element>(&self, indices: &[Index<'_>]) -> Result<Vec<T>> {
         self.check_element::<T>()?;
         let selection = self.select(indices)?;
@@ -354,7 +358,8 @@ impl Array {
         };
         let len =
             engine::element_count(&shape).and_then(|n| usize::try_from(n).ok()).ok_or_else(no_memory)?;
-        // `vec!` gets zeros without writing them. It aborts without memory: ask first.
+        // `vec!` gets zeroed pages without writing them, but aborts if memory runs out: check
+        // first.
         Vec::<T>::new().try_reserve_exact(len).map_err(|_| no_memory())?;
         let mut elements = vec![T::zeroed(); len];
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut elements);
@@ -368,8 +373,8 @@ impl Array {
 
     /// Writes numbers, given in C order and in the machine's byte order.
     ///
-    /// Errors with [`Error::ElementType`] if the array's elements are of another type, and with
-    /// [`ArrayError::Shape`] if there are more or fewer numbers than selected.
+    /// Fails with [`Error::ElementType`] if the array's elements are of another type, and with
+    /// [`ArrayError::Shape`] if the count of numbers differs from the selection.
     pub fn write_slice<T: Element>(&self, indices: &[Index<'_>], elements: &[T]) -> Result<()> {
         self.check_element::<T>()?;
         let selection = self.select(indices)?;
@@ -383,23 +388,23 @@ impl Array {
         self.write(&selection, &source, WriteOptions::default())
     }
 
-    /// Gives back the bytes of shards that nothing refers to any more; returns how many. `dry`:
-    /// only counts them. `interrupt` is asked before each shard whether to stop
-    /// ([`Error::Interrupted`]); those done stay done.
+    /// Frees the unreferenced bytes in shards and returns their number.
+    /// `dry`: only counts them. `interrupt` is called before each shard; if it returns `true`, this
+    /// fails with [`Error::Interrupted`]. Finished shards stay compacted.
     pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64> {
         self.as_zarr().map_or(Ok(0), |array| Ok(array.compact(dry, interrupt)?))
     }
 
-    /// Changes the extent. Chunks (shards) that are wholly outside are deleted. What a resize cuts
-    /// off never comes back: elements that come into view later are fill value. `ask` is asked
-    /// while this waits for others and before each object, `true` stops it.
+    /// Changes the shape. Chunks (shards) that are wholly outside are deleted.
+    /// Elements that a resize cuts off never come back: if the array grows again, they are fill
+    /// value. `ask` is called while waiting for others and before each object; `true` stops.
     pub fn resize(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<()> {
         Ok(self.as_zarr_mut()?.resize(shape, ask)?)
     }
 
-    /// Makes an axis longer by as many steps as `elements` fill (given in C order), and writes them
-    /// there. Handles, threads and processes that append at once get steps of their own. If writing
-    /// fails, or is killed, the axis is as long as before.
+    /// Appends `elements`, given in C order, along an axis.
+    /// Concurrent appends by other handles, threads and processes each get their own steps. If
+    /// writing fails or is killed, the axis keeps its old length.
     pub fn append<T: Element>(&mut self, axis: usize, elements: &[T]) -> Result<()> {
         self.check_element::<T>()?;
         let refuse = |why: String| Error::Zarr(ZarrError::Invalid { path: self.path().to_owned(), why });
@@ -416,10 +421,10 @@ impl Array {
         self.append_with(axis, more, &like, None, |array, rows| array.write_slice(rows, elements))
     }
 
-    /// Makes an axis longer by `more` steps; `write` is given the longer array and the indices of
-    /// what is new, and writes there. Nobody sees it before all is written. `like` is the shape
-    /// that the caller believes the array to have; axes other than `axis` must still be so. `ask`
-    /// is asked while this waits for others; `true` gives up.
+    /// Makes an axis longer by `more` steps, which `write` fills.
+    /// `write` gets the longer array and the indices of the new elements. Nobody sees the new steps
+    /// before all are written. `like` is the shape that the caller expects; axes other than `axis`
+    /// must still match it. `ask` is called while waiting for others; `true` gives up.
     pub fn append_with<E: From<Error>>(
         &mut self,
         axis: usize,
@@ -428,7 +433,7 @@ impl Array {
         ask: Option<Ask<'_>>,
         write: impl FnOnce(&Array, &[Index<'_>]) -> Result<(), E>,
     ) -> Result<(), E> {
-        // Errors of the caller's kind pass by those of the format.
+        // An error of the caller's type is passed around the format's error type.
         let mut failed = None;
         let appended = self.as_zarr_mut()?.append_with(axis, more, like, ask, |longer, first| {
             let mut indices = vec![Index::ALL; longer.layout().shape().len()];
@@ -447,8 +452,8 @@ impl Array {
         }
     }
 
-    /// Refuses arrays that are read and written as [`Ragged`] only: the engine's cells mean nothing
-    /// without the heap of their request.
+    /// Refuses arrays that can only be read and written as [`Ragged`].
+    /// The engine's cells mean nothing without the heap of their request.
     fn check_fixed(&self) -> Result<()> {
         match self.node().vlen_only() {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Arrays whose elements are of variable length.
+//! Arrays with elements of variable length.
 
 use crate::{Array, Error, Result};
 use hyperslab_array::{self as engine, ArrayError, Packed, Ragged, ReadOptions, Selection, WriteOptions};
@@ -6,15 +6,16 @@ use hyperslab_codec::VlenKind;
 use std::sync::Arc;
 
 impl Array {
-    /// What its elements of variable length are; `None`: its elements have one size. (In HDF5, text
-    /// is what the file calls text. Sequences of anything but plain numbers are arrays of raw
-    /// bytes; [`Array::as_hdf5`] says what the bytes mean.)
+    /// The kind of elements of variable length; `None`: all elements have one size.
+    /// In HDF5, text is what the file declares as text. Sequences of anything but plain numbers are
+    /// arrays of raw bytes; [`Array::as_hdf5`] tells what the bytes mean.
     pub fn vlen(&self) -> Option<VlenKind> {
         self.node().vlen()
     }
 
-    /// Reads elements of variable length. Errors with [`Error::ElementType`] where elements have
-    /// one size.
+    /// Reads elements of variable length.
+    ///
+    /// Fails with [`Error::ElementType`] if all elements have one size.
     ///
     /// ```
     /// use hyperslab::prelude::*;
@@ -39,8 +40,8 @@ impl Array {
         self.node().read_ragged(selection, options)
     }
 
-    /// Writes elements of variable length; the shape of `values` is broadcast to that of the
-    /// selection. What is null is written as empty.
+    /// Writes elements of variable length, broadcasting `values` to the shape of the selection.
+    /// Null elements are written as empty.
     pub fn write_ragged(
         &self,
         selection: &Selection,
@@ -52,8 +53,7 @@ impl Array {
         Ok(engine::write_ragged(self.layout(), selection, values, options)?)
     }
 
-    /// As [`Array::write_ragged`], of values that were packed for this array
-    /// ([`Packed::take`]).
+    /// Writes values that [`Packed::take`] packed for this array. See [`Array::write_ragged`].
     pub fn write_packed(
         &self,
         selection: &Selection,
@@ -65,8 +65,8 @@ impl Array {
         Ok(engine::write_packed(self.layout(), selection, values, options)?)
     }
 
-    /// Makes an axis longer by as much as `values` are along it, and writes them there; their other
-    /// axes are those of the array. If writing fails, the axis is as long as before.
+    /// Appends `values` along an axis; on the other axes they must be as long as the array.
+    /// If writing fails, the axis keeps its old length.
     pub fn append_ragged(&mut self, axis: usize, values: &Arc<Ragged>) -> Result<()> {
         self.check_vlen()?;
         let mut expected = self.shape().to_vec();

@@ -6,14 +6,14 @@ use hyperslab_store::{Key, RangeRead, Store, StoreError};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens an object, if it is of one format.
+/// Opens an object if it has one particular format.
 type Opener = fn(&Arc<dyn Store>, &str) -> Result<Option<DataFile>>;
 
-/// The formats. One that shows in the first bytes comes before one whose signature is searched for.
+/// The formats. Formats identified by the first bytes come before those with a searched signature.
 const FORMATS: [Opener; 2] = [netcdf_file::open, hdf5_file::open];
 
-/// An open file: a local one, or an object of any other store. Cheap to clone; may be used by many
-/// threads at once.
+/// An open file: a local file, or an object of any other store.
+/// Cheap to clone; many threads may use it at once.
 #[derive(Clone, Debug)]
 pub struct DataFile(Arc<dyn FileNode>);
 
@@ -24,7 +24,7 @@ impl<F: FileNode + 'static> From<F> for DataFile {
 }
 
 impl DataFile {
-    /// Opens an object. `None`: it is neither HDF5 nor NetCDF, or there is none.
+    /// Opens an object. `None`: it is neither HDF5 nor NetCDF, or does not exist.
     pub fn open_object(store: &Arc<dyn Store>, key: &str) -> Result<Option<DataFile>> {
         for open in FORMATS {
             if let Some(file) = open(store, key)? {
@@ -34,8 +34,8 @@ impl DataFile {
         Ok(None)
     }
 
-    /// The file that a path in a store leads to or into, and the path in that file. `None`: no
-    /// object is there, or it is of another format.
+    /// Finds the file that contains a path in a store, and the path inside the file.
+    /// `None`: no object is there, or it has another format.
     pub fn find(store: &Arc<dyn Store>, path: &str) -> Result<Option<(DataFile, String)>> {
         if path.is_empty() {
             let Some((store, key)) = store.hold_root()? else { return Ok(None) };
@@ -43,7 +43,7 @@ impl DataFile {
         }
         let mut above = path;
         while !above.is_empty() {
-            // What no key can be leads to no object.
+            // A path that is no valid key has no object.
             if let Ok(key) = Key::new(above)
                 && store.exists(key)?
             {
@@ -57,7 +57,7 @@ impl DataFile {
         Ok(None)
     }
 
-    /// The error about an object of another format: what it begins with.
+    /// The error for an object of another format; shows its first bytes.
     pub(crate) fn not_data(store: &Arc<dyn Store>, key: &str, name: &Path) -> Result<Error> {
         let key = Key::new(key)?;
         let mut bytes = vec![0; store.size(key)?.unwrap_or_default().min(8) as usize];
@@ -69,32 +69,32 @@ impl DataFile {
         Ok(Error::NotData { path: name.to_owned(), why })
     }
 
-    /// The store that it is in.
+    /// The store of the file.
     pub fn store(&self) -> &Arc<dyn Store> {
         self.0.store()
     }
 
-    /// Its key there.
+    /// The file's key in its store.
     pub fn key(&self) -> &str {
         self.0.key()
     }
 
-    /// Its URL. (The URL of the store is that of the directory.)
+    /// The file's URL. (The URL of the store is the directory's.)
     pub fn url(&self) -> String {
         format!("{}/{}", self.store().url().trim_end_matches('/'), self.key())
     }
 
-    /// Closes the file. Its arrays and groups cannot be read any more.
+    /// Closes the file. Afterwards its arrays and groups cannot be read.
     pub fn close(&self) {
         self.0.close();
     }
 
-    /// Whether it was not closed.
+    /// Returns `true` if the file has not been closed.
     pub fn is_open(&self) -> bool {
         self.store().is_open()
     }
 
-    /// Errors where it was closed.
+    /// Fails if the file has been closed.
     pub fn check_open(&self) -> Result<()> {
         if self.is_open() {
             return Ok(());
@@ -108,24 +108,24 @@ impl DataFile {
         self.0.format()
     }
 
-    /// Whether both are one open file.
+    /// Returns `true` if both are the same open file.
     pub fn is(&self, other: &DataFile) -> bool {
         self.format() == other.format() && self.0.id() == other.0.id()
     }
 
-    /// Opens what is at a path (`""`: the root). Links are followed.
+    /// Opens the node at a path (`""`: the root). Follows links.
     pub fn open(&self, path: &str) -> Result<Node> {
         self.object(path)?.into_node()
     }
 
-    /// As [`DataFile::open`]; finds committed datatypes too.
+    /// Like [`DataFile::open`], but also finds committed datatypes.
     pub fn object(&self, path: &str) -> Result<Object> {
         self.check_open()?;
         self.0.object(path.trim_matches('/'))
     }
 
-    /// The file as it is now: the same open file, with nothing kept of what was read, where nothing
-    /// was put in its place, else [`DataFile::reopened`].
+    /// The file in its current state, forgetting everything read so far.
+    /// Returns the same open file if it has not been replaced, otherwise [`DataFile::reopened`].
     pub fn refreshed(&self) -> Result<DataFile> {
         if self.store().is_current() && self.0.forget()? {
             return Ok(self.clone());
@@ -133,7 +133,7 @@ impl DataFile {
         self.reopened()
     }
 
-    /// The same file as it is now: opened anew, with nothing kept of what was read.
+    /// Opens the file again, forgetting everything read so far.
     pub fn reopened(&self) -> Result<DataFile> {
         if let Some((store, key)) = self.store().hold(Key::new(self.key())?)?
             && let Some(file) = Self::open_object(&store, &key)?

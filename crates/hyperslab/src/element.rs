@@ -3,13 +3,14 @@
 use crate::{DataType, Kind};
 use bytemuck::Pod;
 
-/// A number type that [`crate::Array::read_vec`] and [`crate::Array::write_slice`] take. For other
-/// element types there are [`crate::Array::read`] and [`crate::Array::write`], which move bytes.
+/// A number type for [`crate::Array::read_vec`] and [`crate::Array::write_slice`].
+/// For other element types use [`crate::Array::read`] and [`crate::Array::write`], which move
+/// bytes.
 pub trait Element: Pod + private::Sealed {
-    /// What kind of value it is.
+    /// The kind of this type.
     const KIND: Kind;
 
-    /// Whether elements of an array of `dtype` are values of this type (in either byte order).
+    /// Returns `true` if elements of `dtype` are values of this type, in either byte order.
     fn is_element_of(dtype: DataType) -> bool {
         dtype.kind() == Self::KIND && dtype.size() == size_of::<Self>()
     }

@@ -1,4 +1,4 @@
-//! What can go wrong, from all layers.
+//! The errors of all layers.
 
 use crate::Format;
 use hyperslab_array::ArrayError;
@@ -14,8 +14,8 @@ use thiserror::Error;
 /// A result, usually with an [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of any layer. Messages name the array, chunk and object concerned, what was expected
-/// and what was found, in one line.
+/// An error of any layer. Each message is one line.
+/// It names the array, chunk and object concerned, the expected value and the found one.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -25,10 +25,10 @@ pub enum Error {
     /// The engine failed: an index out of bounds, a corrupt chunk, …
     #[error(transparent)]
     Array(#[from] ArrayError),
-    /// Metadata is missing, invalid, or asks for what is not supported.
+    /// Metadata is missing, invalid, or needs an unsupported feature.
     #[error(transparent)]
     Zarr(ZarrError),
-    /// An HDF5 file is damaged, asks for what is not supported, or has no such object.
+    /// An HDF5 file is damaged, needs an unsupported feature, or has no such object.
     #[error(transparent)]
     Hdf5(#[from] Hdf5Error),
     /// A NetCDF-3 file is damaged.
@@ -49,29 +49,29 @@ pub enum Error {
     NotData {
         /// The file.
         path: PathBuf,
-        /// What it has instead of a signature.
+        /// The bytes found in place of a signature.
         why: String,
     },
-    /// JSON that holds no references that can be read.
+    /// JSON without usable references.
     #[error("{url} is no document of references: {why}")]
     References {
-        /// Where it is.
+        /// Its location.
         url: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// A change to what can only be read.
+    /// An attempt to change a read-only format.
     #[error("{format} files are read only so far: they cannot be created or changed")]
     OnlyRead {
         /// The format.
         format: Format,
     },
-    /// This is not where data can be.
+    /// A location that cannot hold data.
     #[error("cannot use {location:?} as a location: {why}")]
     Location {
         /// As given.
         location: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// An array where a group is wanted, or the other way round.
@@ -86,7 +86,7 @@ pub enum Error {
         /// "an array", "a group".
         wanted: &'static str,
     },
-    /// Elements of another type are asked for than the array has.
+    /// A request for elements of another type than the array has.
     #[error("array '{array}' has elements of type {found}, not {wanted}")]
     ElementType {
         /// The array.
@@ -96,12 +96,12 @@ pub enum Error {
         /// The array's.
         found: DataType,
     },
-    /// Elements of variable length are asked for as if they had one size.
+    /// A request that treats elements of variable length as if they had one size.
     #[error("array '{array}' has elements of variable length ({found}): use read_ragged and write_ragged")]
     VariableLength {
         /// The array.
         array: String,
-        /// What they are.
+        /// The kind of the elements.
         found: VlenKind,
     },
     /// A text is not the name of an element type.
@@ -118,15 +118,15 @@ pub enum Error {
     Destination {
         /// The destination.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// The operating system refused something about the destination of a copy.
     #[error("cannot {what} '{}': {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation, as a verb.
         what: &'static str,
-        /// On what.
+        /// The path that the operation failed on.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -134,12 +134,12 @@ pub enum Error {
     /// One array or group of many cannot be copied.
     #[error("{0}; to leave it out, pass skip_unsupported=True")]
     Unsupported(Box<Error>),
-    /// An array cannot be copied as asked.
+    /// An array cannot be copied as requested.
     #[error("array '{array}': {why}")]
     Copy {
         /// The array.
         array: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// Verification of a copy found another value.
@@ -162,8 +162,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns `true` if the error is about one array or group that has no equal in the format of a copy,
-    /// or cannot be read here.
+    /// Returns `true` if the error concerns a single array or group.
+    /// The node has no equivalent in the copy's format, or cannot be read here.
     pub(crate) fn is_of_one(&self) -> bool {
         matches!(
             self,
@@ -173,7 +173,7 @@ impl Error {
         )
     }
 
-    /// The error about one of many, which says how to go on with the others.
+    /// Wraps an error about one node of many, to tell how to continue with the others.
     pub(crate) fn of_one(self) -> Error {
         if self.is_of_one() { Error::Unsupported(Box::new(self)) } else { self }
     }
@@ -190,13 +190,13 @@ impl From<ZarrError> for Error {
     }
 }
 
-/// [`Error::Interrupted`] where the answer is `true`.
+/// Fails with [`Error::Interrupted`] if `ask` returns `true`.
 pub(crate) fn check(ask: Option<Ask<'_>>) -> Result<()> {
     if ask.is_some_and(|ask| ask()) { Err(Error::Interrupted) } else { Ok(()) }
 }
 
 impl From<String> for Error {
-    /// The error of parsing a [`DataType`].
+    /// Makes the error for text that is not a [`DataType`].
     fn from(why: String) -> Self {
         Error::DataType(why)
     }

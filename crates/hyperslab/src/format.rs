@@ -1,10 +1,10 @@
-//! The formats.
+//! Storage formats.
 
 use crate::{Error, Result};
 use hyperslab_zarr as zarr;
 use std::fmt;
 
-/// A format.
+/// A storage format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
@@ -12,15 +12,14 @@ pub enum Format {
     ZarrV2,
     /// Zarr v3.
     ZarrV3,
-    /// HDF5 (also NetCDF-4), which is read only so far.
+    /// HDF5 (including NetCDF-4): read-only so far.
     Hdf5,
-    /// NetCDF-3, which is read only so far.
+    /// NetCDF-3: read-only so far.
     NetCdf3,
 }
 
 impl Format {
-    /// The version of Zarr, for what is to be written. Errors with [`Error::OnlyRead`] for other
-    /// formats.
+    /// The Zarr version to write. Fails with [`Error::OnlyRead`] for other formats.
     pub fn zarr(self) -> Result<zarr::Format> {
         match self {
             Format::ZarrV2 => Ok(zarr::Format::V2),

@@ -34,33 +34,33 @@ impl Group {
         crate::open(location)?.into_group()
     }
 
-    /// Creates a group at a path or `file://` URL. An array or group that is there is an error.
+    /// Creates a group at a path or `file://` URL. Fails if an array or group exists there.
     pub fn create(location: &str, format: Format) -> Result<Group> {
         let (Reached { store, path, .. }, format) = (reach_new(location)?, format.zarr()?);
         Ok(zarr::Group::create(store, &path, format, Json::object(), false)?.into())
     }
 
-    /// The names of what is directly below (of Zarr, sorted), and what it is.
+    /// The names and kinds of the nodes directly below; sorted for Zarr.
     pub fn children(&self) -> Result<Vec<(String, NodeKind)>> {
         self.walk(Some(1))
     }
 
-    /// The paths (relative to this group) of all that is below, down to `max_depth` levels, and
-    /// what it is. A group is followed by what is in it.
+    /// The paths (relative to this group) and kinds of all nodes below, down to `max_depth` levels.
+    /// The members of a group come right after the group.
     ///
-    /// Links by path are not followed, and neither is a second hard link to a group.
+    /// Does not follow links by path, nor a second hard link to a group.
     pub fn walk(&self, max_depth: Option<usize>) -> Result<Vec<(String, NodeKind)>> {
         let found = self.below(max_depth, None)?;
         Ok(found.into_iter().map(|below| (below.path, below.kind)).collect())
     }
 
-    /// As [`Group::walk`], with what [`Group::open_below`] needs. `ask` is asked between nodes,
-    /// `true` gives up with [`Error::Interrupted`].
+    /// Like [`Group::walk`], with the information that [`Group::open_below`] needs.
+    /// `ask` is called between nodes; if it returns `true`, this fails with [`Error::Interrupted`].
     pub fn below(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>> {
         self.node().walk(max_depth, ask)
     }
 
-    /// Opens what [`Group::below`] found.
+    /// Opens a node that [`Group::below`] found.
     pub fn open_below(&self, below: &Below) -> Result<Object> {
         match (below.id, &below.listed) {
             (Some(id), _) => self.object_by_id(id, &below.path),
@@ -69,33 +69,33 @@ impl Group {
         }
     }
 
-    /// What has this [`Below::id`]; `path` is what it is called, relative to this group.
+    /// The object with this [`Below::id`]; `path` is its path relative to this group.
     pub fn object_by_id(&self, id: u64, path: &str) -> Result<Object> {
         self.node().object_by_id(id, path)
     }
 
-    /// Where the names directly below lead, in a file that has links. (Variables of NetCDF-3 are
-    /// told as hard links.)
+    /// The targets of the names directly below, in a file that has links.
+    /// Variables of NetCDF-3 count as hard links.
     pub fn links(&self) -> Result<Vec<(String, hdf5::LinkTarget)>> {
         self.node().links()
     }
 
-    /// Where a name directly below leads; see [`Group::links`].
+    /// The target of a name directly below; see [`Group::links`].
     pub fn link(&self, name: &str) -> Result<Option<hdf5::LinkTarget>> {
         self.node().link(name)
     }
 
-    /// The kind of what has this name or relative path; `None`: there is nothing.
+    /// The kind of the node with this name or relative path; `None`: there is none.
     pub fn child_kind(&self, name: &str) -> Result<Option<NodeKind>> {
         self.node().child_kind(name)
     }
 
-    /// Whether nodes below are found in consolidated metadata.
+    /// Returns `true` if nodes below are found through consolidated metadata.
     pub fn is_consolidated(&self) -> bool {
         self.node().is_consolidated()
     }
 
-    /// Reads the metadata again: what others have changed becomes visible.
+    /// Reads the metadata again, to see changes by others.
     pub fn refresh(&mut self) -> Result<()> {
         match self.file() {
             None => self.as_zarr_mut()?.refresh()?,
@@ -104,28 +104,27 @@ impl Group {
         Ok(())
     }
 
-    /// The node of this name or relative path. Links are followed.
+    /// The node with this name or relative path. Follows links.
     pub fn child(&self, name: &str) -> Result<Node> {
         self.object(name)?.into_node()
     }
 
-    /// As [`Group::child`]; finds committed datatypes too.
+    /// Like [`Group::child`], but also finds committed datatypes.
     pub fn object(&self, name: &str) -> Result<Object> {
         self.node().object(name)
     }
 
-    /// The array of this name or relative path.
+    /// The array with this name or relative path.
     pub fn array(&self, name: &str) -> Result<Array> {
         self.child(name)?.into_array()
     }
 
-    /// The group of this name or relative path.
+    /// The group with this name or relative path.
     pub fn group(&self, name: &str) -> Result<Group> {
         self.child(name)?.into_group()
     }
 
-    /// Creates a group below this one, of the same format. An array or group of that name is an
-    /// error.
+    /// Creates a group of the same format below this one. Fails if an array or group has that name.
     pub fn create_group(&self, name: &str, attributes: Json) -> Result<Group> {
         let (path, format) = (self.path_of(name)?, self.format().zarr()?);
         let made = zarr::Group::create(self.store().clone(), &path, format, attributes, false)?;
@@ -138,15 +137,14 @@ impl Group {
         }
     }
 
-    /// Creates an array below this group. An array or group of that name is an error.
+    /// Creates an array below this group. Fails if an array or group has that name.
     pub fn create_array(&self, name: &str, spec: &ArraySpec) -> Result<Array> {
         self.format().zarr()?;
         let path = self.path_of(name)?;
         self.adopt(zarr::Array::create(self.store().clone(), &path, spec.clone(), false)?)
     }
 
-    /// Creates an array below this group in the place of whatever has that name; see
-    /// [`Array::replace`].
+    /// Creates an array below this group, replacing what has that name; see [`Array::replace`].
     pub fn replace_array(
         &self,
         name: &str,
@@ -164,18 +162,19 @@ impl Group {
         Ok(made.into())
     }
 
-    /// All facts about the group. Visits all nodes below it and counts their chunks, which lists
-    /// the store. `ask` is asked between nodes, `true` gives up with [`Error::Interrupted`].
+    /// All facts about the group.
+    /// Visits all nodes below and counts their chunks by listing the store. `ask` is called between
+    /// nodes; if it returns `true`, this fails with [`Error::Interrupted`].
     pub fn info(&self, ask: Option<Ask<'_>>) -> Result<GroupInfo> {
         GroupInfo::new(self, ask)
     }
 
-    /// The group as HDF5 sees it; `None`: it is of another format.
+    /// The group as HDF5 sees it; `None` for other formats.
     pub fn as_hdf5(&self) -> Option<&hdf5::Group> {
         self.downcast()
     }
 
-    /// The file of NetCDF-3 that the group is; `None`: it is of another format.
+    /// The NetCDF-3 file whose root this is; `None` for other formats.
     pub fn as_netcdf3(&self) -> Option<&netcdf::File> {
         self.downcast()
     }

@@ -1,4 +1,4 @@
-//! Datasets of HDF5 as arrays.
+//! HDF5 datasets as arrays.
 
 use crate::copy::{Copied, Copying, Paths, hdf5 as copying};
 use crate::interface::{ArrayNode, FileNode, StoredNode, stored_in_file};
@@ -20,28 +20,28 @@ use hyperslab_store::{Ask, Store};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A dataset, and what the engine needs to read it.
+/// A dataset with the layout that the engine reads it by.
 #[derive(Clone, Debug)]
 pub(crate) struct Hdf5Array {
     dataset: Dataset,
     layout: Arc<ArrayLayout>,
-    /// Why nothing of it can be read.
+    /// The reason why its elements cannot be read, if any.
     problem: Option<Problem>,
 }
 
-/// Why nothing of a dataset can be read, though it says what it is.
+/// The reason why elements cannot be read, although the metadata can.
 #[derive(Clone, Debug)]
 enum Problem {
-    /// This is not supported.
+    /// The dataset needs this unsupported feature.
     Unsupported(String),
-    /// A file that holds its elements is not there.
+    /// A file with its elements does not exist.
     Missing(String),
-    /// A file that holds its elements is not opened.
+    /// A file with its elements may not be opened.
     Refused { target: String, why: String },
 }
 
 impl Problem {
-    /// The problem that an error about the description of a dataset is; else the error.
+    /// Turns an error about a dataset's description into a problem; other errors stay errors.
     fn of(error: Hdf5Error) -> Result<Problem, Hdf5Error> {
         match error {
             Hdf5Error::Unsupported { what, .. } => Ok(Problem::Unsupported(what)),
@@ -79,7 +79,7 @@ impl Hdf5Array {
         Ok(Hdf5Array { dataset, layout, problem: Some(problem) })
     }
 
-    /// Why nothing can be read of it, if that is so.
+    /// The reason why its elements cannot be read, if any.
     pub(crate) fn problem(&self) -> Option<String> {
         self.problem.as_ref().map(Problem::text)
     }
@@ -153,8 +153,7 @@ impl ArrayNode for Hdf5Array {
         copying::copies_absent(&self.dataset)
     }
 
-    /// What its elements of variable length are. Items that NumPy has no plain type for are raw
-    /// bytes.
+    /// The kind of elements of variable length. Items without a plain NumPy type are raw bytes.
     fn vlen(&self) -> Option<VlenKind> {
         match &self.dataset.element().kind {
             ElementKind::VlenString { .. } => Some(VlenKind::Text),
@@ -167,8 +166,8 @@ impl ArrayNode for Hdf5Array {
         Ok(vlen::read(&self.dataset, &self.layout, selection, options)?)
     }
 
-    /// Number of chunks that are stored (one, where there are no chunks), and their bytes. What
-    /// lies in other files is not counted.
+    /// Number of stored chunks (one if there are no chunks), and their bytes.
+    /// Bytes in other files do not count, except for external raw data.
     fn chunks_stored(&self, _: Option<Ask<'_>>) -> Result<(u64, u64)> {
         if let Some(index) = self.dataset.chunk_index()? {
             let bytes = index.records.iter().fold(0, |sum: u64, record| sum.saturating_add(record.size));
@@ -178,7 +177,7 @@ impl ArrayNode for Hdf5Array {
         let all = all.saturating_mul(u64::from(self.dataset.datatype().size));
         Ok(match self.dataset.data_layout() {
             DataLayout::Compact { size, .. } => (1, *size),
-            // As the library counts: what the dataset takes in other files, whether they are there or not.
+            // Count like the library: the dataset's size in other files, whether they exist or not.
             DataLayout::Contiguous { .. } if !self.dataset.external_files().is_empty() => (1, all),
             DataLayout::Contiguous { address: Some(_), size } => (1, size.unwrap_or(all)),
             _ => (0, 0),
@@ -211,7 +210,7 @@ impl ArrayNode for Hdf5Array {
         })
     }
 
-    /// The filters, in the order of writing.
+    /// The filters, in encoding order.
     fn codecs(&self) -> Vec<Json> {
         let filters = self.dataset.filters().iter().map(|filter| {
             let data = filter.client_data.iter().map(|n| (*n).into()).collect();
@@ -222,7 +221,7 @@ impl ArrayNode for Hdf5Array {
     }
 }
 
-/// The number of the filter that HDF5 calls deflate, and h5py gzip.
+/// The number of the filter that HDF5 calls deflate and h5py gzip.
 const DEFLATE: u16 = 1;
 
 /// The place of a chunk in the grid.
@@ -236,8 +235,7 @@ pub(crate) fn place(index: &ChunkIndex, number: u64) -> Dims {
     place
 }
 
-/// The name of a filter that users of h5py know, else the registered one, else that in the file, else
-/// its number.
+/// The name of a filter in h5py, or its registered name, or its name in the file, or its number.
 pub(crate) fn filter_name(filter: &Filter) -> String {
     if filter.id == DEFLATE {
         return "gzip".into();
@@ -246,8 +244,8 @@ pub(crate) fn filter_name(filter: &Filter) -> String {
     registered.or(filter.name.clone()).unwrap_or_else(|| format!("filter {}", filter.id))
 }
 
-/// The layout of an array whose elements cannot be read: it has a shape, an element type and a grid
-/// of chunks, and every chunk is an error.
+/// The layout of an array whose elements cannot be read.
+/// It has a shape, an element type and a chunk grid, but locating any chunk fails.
 fn unreadable(dataset: &Dataset, problem: Problem) -> Result<Arc<ArrayLayout>> {
     let file = dataset.file().source();
     let invalid = |why: &str| Error::Hdf5(file.invalid(why).within(dataset.path()));
@@ -257,7 +255,7 @@ fn unreadable(dataset: &Dataset, problem: Problem) -> Result<Arc<ArrayLayout>> {
     let shape: Dims = if null { Dims::from_elem(0, 1) } else { dataset.dataspace().shape().into() };
     let stored: Dims = dataset.chunk_shape().unwrap_or(&shape).into();
     let single = Dims::from_elem(1, shape.len());
-    // What is not cut into chunks may be too large for one.
+    // A dataset without chunks may be too large for a single chunk.
     let encoding = |chunk: &Dims| ChunkEncoding::new(chunk, dtype, dtype.order(), &[], Vec::new());
     let usable = stored.len() == shape.len() && !stored.contains(&0) && encoding(&stored).is_ok();
     let chunk = if usable { stored } else { single };
@@ -275,7 +273,7 @@ fn unreadable(dataset: &Dataset, problem: Problem) -> Result<Arc<ArrayLayout>> {
     )?))
 }
 
-/// Finds no chunk, and says why.
+/// A locator that always fails, with the reason.
 #[derive(Debug)]
 struct Unreadable {
     file: String,

@@ -1,4 +1,4 @@
-//! Files of HDF5.
+//! HDF5 files.
 
 use crate::interface::{FileNode, Object};
 use crate::{DataFile, Format, Result, local_files, settings};
@@ -6,7 +6,7 @@ use hyperslab_hdf5::{self as hdf5, File, FileOptions};
 use hyperslab_store::Store;
 use std::sync::Arc;
 
-/// Opens an object if it is HDF5. Other files are found beside it where it is a local file.
+/// Opens an object if it is HDF5. If it is a local file, the files it refers to can be opened.
 pub(crate) fn open(store: &Arc<dyn Store>, key: &str) -> Result<Option<DataFile>> {
     if !File::is_hdf5(&**store, key)? {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Groups of HDF5: what is below them.
+//! HDF5 groups and their members.
 
 use crate::interface::{Below, FileNode, GroupNode, Object, StoredNode, stored_in_file};
 use crate::{DataFile, Error, Format, Json, NodeKind, Result, error::check, hdf5_json};
@@ -48,12 +48,13 @@ impl GroupNode for hdf5::Group {
     }
 }
 
-/// What is below a group. Links by path are not followed; nor is a second hard link to a group,
-/// which is shown as a link to the first: so there are no circles.
+/// Lists everything below a group.
+/// Links by path are not followed. A second hard link to a group is listed as a link to the first,
+/// so there are no cycles.
 fn walk(group: &hdf5::Group, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>> {
     let mut found = Vec::new();
     let mut seen = HashMap::from([(group.address(), group.path().to_owned())]);
-    // Groups under way, from the outermost: a path may be deeper than the stack.
+    // The groups being walked, outermost first: a path may be too deep for recursion.
     let mut open = vec![(String::new(), group.links()?.into_iter())];
     while let Some((base, links)) = open.last_mut() {
         let Some(link) = links.next() else {
@@ -84,8 +85,8 @@ fn walk(group: &hdf5::Group, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> 
     Ok(found)
 }
 
-/// What a link of `group` (or of one below, then with a longer path) leads to; the group, if it is
-/// one.
+/// The kind of a link's target, and the target if it is a group.
+/// `path`: the link's path relative to `group`; longer than a name for links of groups below.
 fn kind(group: &hdf5::Group, path: &str, link: &Link) -> Result<(NodeKind, Option<hdf5::Group>)> {
     let address = match &link.target {
         LinkTarget::Hard(address) => *address,
@@ -101,7 +102,7 @@ fn kind(group: &hdf5::Group, path: &str, link: &Link) -> Result<(NodeKind, Optio
         Err(error @ hdf5::Hdf5Error::Interrupted { .. }) => return Err(error.into()),
         Ok(hdf5::Node::Group(child)) => (NodeKind::Group, Some(child)),
         Ok(hdf5::Node::Datatype(_)) => (NodeKind::Datatype, None),
-        // What cannot be opened says so when that is tried.
+        // If the object cannot be opened, opening the array reports the error.
         Ok(hdf5::Node::Dataset(_)) | Err(_) => (NodeKind::Array, None),
     })
 }

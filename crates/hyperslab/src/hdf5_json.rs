@@ -1,21 +1,21 @@
-//! Attributes of HDF5 as JSON.
+//! HDF5 attributes as JSON.
 
 use crate::Json;
 use hyperslab_hdf5::value::Value;
 use hyperslab_hdf5::{Attribute, Hdf5Error};
 
-/// Attributes as an object.
+/// Converts attributes to a JSON object.
 pub(crate) fn attributes(attributes: &[Attribute]) -> Result<Json, Hdf5Error> {
     let members = attributes.iter().map(|attribute| {
-        // Whose value it is stands beside it.
+        // The name is next to the value, so the message need not repeat it.
         let within = format!(" (attribute '{}')", attribute.name);
         Ok((attribute.name.clone(), shown(attribute.value(), &within)?))
     });
     Ok(Json::Object(members.collect::<Result<_, Hdf5Error>>()?))
 }
 
-/// A value, or `{"unsupported": what}`, without `within` at the end: one that cannot be read must
-/// not hide the others.
+/// Converts a value; an unsupported one becomes `{"unsupported": what}`.
+/// A value that cannot be read must not hide the others. `within` is cut off the end of `what`.
 pub(crate) fn shown(found: Result<Value, Hdf5Error>, within: &str) -> Result<Json, Hdf5Error> {
     match found {
         Ok(value) => Ok(self::value(value)),
@@ -27,8 +27,8 @@ pub(crate) fn shown(found: Result<Value, Hdf5Error>, within: &str) -> Result<Jso
     }
 }
 
-/// A value. Bytes that are text become text, others a list of numbers; complex numbers become
-/// pairs.
+/// Converts a value. Bytes that are text become text, other bytes a list of numbers. Complex
+/// numbers become pairs.
 pub(crate) fn value(value: Value) -> Json {
     match value {
         Value::Null => Json::Null,

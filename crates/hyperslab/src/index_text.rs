@@ -1,8 +1,8 @@
-//! Indices as text: what stands between the brackets in NumPy.
+//! Parses indices from text, in NumPy's notation between brackets.
 
 use crate::Index;
 
-/// Parses indices: `0, 1:9, ::-1, ...`, with or without brackets around it. Nothing is everything.
+/// Parses indices such as `0, 1:9, ::-1, ...`, with or without brackets. Empty text is everything.
 pub fn parse_indices(text: &str) -> Result<Vec<Index<'static>>, String> {
     let text = text.trim();
     let inner = match (text.strip_prefix('['), text.strip_suffix(']')) {
@@ -10,7 +10,7 @@ pub fn parse_indices(text: &str) -> Result<Vec<Index<'static>>, String> {
         (None, None) => text,
         _ => return Err(format!("selection {text:?}: a bracket is missing")),
     };
-    // Python allows a comma behind the last index.
+    // Python allows a trailing comma.
     let inner = inner.trim();
     let inner = inner.strip_suffix(',').unwrap_or(inner);
     if inner.trim().is_empty() {

@@ -1,4 +1,4 @@
-//! Facts about arrays and groups, to be shown or stored.
+//! Facts about arrays and groups, for display or storage.
 
 use crate::{Array, Error, Format, Group, Json, Node, NodeKind, Object, Result, error::check};
 use hyperslab_array::element_count;
@@ -11,55 +11,55 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Info {
-    /// The store, or the file.
+    /// The URL of the store or the file.
     pub url: String,
-    /// `/` and the path in it.
+    /// `/` and the path in the store or file.
     pub name: String,
     /// The format.
     pub format: Format,
     /// Elements per axis.
     pub shape: Vec<u64>,
-    /// The element type in memory; of elements that may be missing, that of their values.
+    /// The element type in memory; for elements that may be missing, the type of their values.
     pub dtype: DataType,
-    /// What elements of variable length are; `None`: they have one size.
+    /// The kind of elements of variable length; `None`: all have one size.
     pub vlen: Option<VlenKind>,
-    /// Whether elements may be missing.
+    /// `true`: elements may be missing.
     pub optional: bool,
-    /// The fields of elements of Zarr; `None`: they have none.
+    /// The fields of Zarr elements; `None`: no fields.
     pub structure: Option<Arc<Structure>>,
-    /// Elements of a chunk per axis; where there are shards, of the innermost chunks.
+    /// Elements of a chunk per axis; with shards, of the innermost chunks.
     pub chunks: Vec<u64>,
-    /// Whether chunks have different shapes; then `chunks` and `chunk_bytes` are those of the largest
-    /// that there could be.
+    /// `true`: chunks have different shapes.
+    /// Then `chunks` and `chunk_bytes` describe the largest possible chunk.
     pub several_shapes: bool,
     /// Chunks per axis.
     pub grid: Vec<u64>,
     /// The axes in the order in which a chunk stores them, slowest first: `0, 1, …` is C order.
     pub order: Vec<u64>,
-    /// Where the elements are, in a few words; `None`: each chunk (or shard) is an object.
+    /// How the elements are stored, in a few words; `None`: each chunk (or shard) is an object.
     pub storage: Option<&'static str>,
-    /// The codecs of a chunk as metadata has them, in the order of encoding (v2: filters,
-    /// compressor; HDF5: filters).
+    /// The codecs of a chunk as in the metadata, in encoding order.
+    /// For v2: filters and compressor. For HDF5: filters.
     pub codecs: Vec<Json>,
-    /// How chunks lie in shards, if they do.
+    /// The shards, if there are any.
     pub shards: Option<ShardInfo>,
-    /// The fill value as metadata has it.
+    /// The fill value as in the metadata.
     pub fill_value: Json,
     /// Names of the axes.
     pub dimension_names: Option<Vec<Option<String>>>,
     /// The user's attributes.
     pub attributes: Json,
-    /// Bytes of all elements in memory; of variable length without what is in them (as
-    /// `chunk_bytes`).
+    /// Bytes of all elements in memory.
+    /// For elements of variable length, excludes their values; so does `chunk_bytes`.
     pub bytes: u64,
     /// Bytes of one chunk in memory.
     pub chunk_bytes: u64,
-    /// Chunks that the grid has.
+    /// Number of chunks in the grid.
     pub chunks_total: u64,
-    /// Chunks that are stored; of a stored shard, all chunks are counted. `None`: not known, the store
-    /// does not list its objects.
+    /// Number of stored chunks. All chunks of a stored shard count.
+    /// `None`: unknown, because the store does not list its objects.
     pub chunks_stored: Option<u64>,
-    /// Bytes of the stored chunks or shards, if they are known.
+    /// Bytes of the stored chunks or shards, if known.
     pub bytes_stored: Option<u64>,
 }
 
@@ -67,19 +67,19 @@ pub struct Info {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ShardInfo {
-    /// Elements of a shard per axis; of shards of different shapes, of the longest along each axis.
+    /// Elements of a shard per axis; if shapes differ, the longest along each axis.
     pub shape: Vec<u64>,
-    /// Whether shards have different shapes (a rectilinear grid).
+    /// `true`: shards have different shapes (a rectilinear grid).
     pub several_shapes: bool,
-    /// Chunks (innermost ones) of a shard, of the largest.
+    /// Number of innermost chunks in a shard; if shapes differ, in the largest.
     pub chunks: u64,
     /// Shards per axis.
     pub grid: Vec<u64>,
-    /// Shards that the grid has.
+    /// Number of shards in the grid.
     pub total: u64,
-    /// Shards that are stored, if that is known.
+    /// Number of stored shards, if known.
     pub stored: Option<u64>,
-    /// Shards within shards, from the object inwards; one level, usually.
+    /// Levels of nested shards, from the object inwards; usually one level.
     pub levels: Vec<ShardLevelInfo>,
 }
 
@@ -89,9 +89,9 @@ pub struct ShardInfo {
 pub struct ShardLevelInfo {
     /// Elements of a shard of this level per axis.
     pub shape: Vec<u64>,
-    /// Whether its index is before what is in it instead of behind.
+    /// `true`: the index comes before the chunks. `false`: it comes after them.
     pub index_at_start: bool,
-    /// Names of the codecs that it goes through as a whole.
+    /// Names of the codecs that encode the shard as a whole.
     pub codecs: Vec<&'static str>,
 }
 
@@ -143,7 +143,7 @@ impl ShardInfo {
 
 impl Info {
     pub(crate) fn new(array: &Array, ask: Option<Ask<'_>>) -> Result<Self> {
-        // A file knows its chunks itself.
+        // A file knows its chunks without listing the store.
         let known = array.file().is_some() || array.store().lists();
         let stored = known.then(|| array.chunks_stored(ask)).transpose()?;
         let (objects, bytes_stored) = (stored.map(|(objects, _)| objects), stored.map(|(_, bytes)| bytes));
@@ -185,7 +185,7 @@ impl Info {
         })
     }
 
-    /// The element type: as NumPy writes it, or `string`, `bytes`, `array of <i4`, `optional <i4`.
+    /// The element type, as NumPy writes it, or `string`, `bytes`, `array of <i4`, `optional <i4`.
     pub fn type_name(&self) -> String {
         match self.vlen {
             Some(kind) => kind.to_string(),
@@ -194,23 +194,24 @@ impl Info {
         }
     }
 
-    /// How many times smaller the stored chunks are than their elements; `None` if nothing is known to
-    /// be stored, or elements are of variable length. Chunks that are not stored do not count. All
-    /// chunks of a stored shard do, which makes this an estimate where there are shards.
+    /// The size of the elements divided by the size of the stored chunks.
+    /// `None` if nothing is known to be stored, or for elements of variable length. Chunks that are
+    /// not stored do not count. All chunks of a stored shard count, so with shards this is an
+    /// estimate.
     pub fn ratio(&self) -> Option<f64> {
         let (stored, bytes) = (self.chunks_stored? as f64, self.bytes_stored?);
         let elements = match &self.shards {
-            // An estimate, with chunks of mean size.
+            // An estimate from the mean chunk size.
             None if self.several_shapes => self.bytes as f64 * stored / self.chunks_total.max(1) as f64,
-            // Chunks at the edge are stored whole, so this is what was encoded.
+            // Chunks at the edge are stored whole, so these bytes were encoded.
             None => self.chunk_bytes as f64 * stored,
             Some(shards) => self.bytes as f64 * shards.stored? as f64 / shards.total.max(1) as f64,
         };
         (bytes > 0 && self.vlen.is_none()).then(|| elements / bytes as f64)
     }
 
-    /// As JSON: an object with the names of the fields. (The order of axes is `"C"`, `"F"` or a
-    /// list.)
+    /// Converts to a JSON object with the names of the fields.
+    /// The order of axes is `"C"`, `"F"` or a list.
     pub fn to_json(&self) -> Json {
         let name = |name: &Option<String>| name.as_deref().map_or(Json::Null, Json::from);
         let names = |names: &[Option<String>]| Json::Array(names.iter().map(name).collect());
@@ -265,27 +266,27 @@ pub(crate) fn array_bytes(array: &Array) -> u64 {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct GroupInfo {
-    /// The store, or the file.
+    /// The URL of the store or the file.
     pub url: String,
-    /// `/` and the path in it.
+    /// `/` and the path in the store or file.
     pub name: String,
     /// The format.
     pub format: Format,
-    /// Whether nodes below are found in consolidated metadata.
+    /// `true`: nodes below are found through consolidated metadata.
     pub consolidated: bool,
     /// The user's attributes.
     pub attributes: Json,
-    /// Groups below, at any depth.
+    /// Number of groups below, at any depth.
     pub groups: u64,
-    /// Arrays below, at any depth.
+    /// Number of arrays below, at any depth.
     pub arrays: u64,
     /// Bytes of all elements in memory.
     pub bytes: u64,
-    /// Chunks that are stored. `None`: not known, the store does not list its objects.
+    /// Number of stored chunks. `None`: unknown, because the store does not list its objects.
     pub chunks_stored: Option<u64>,
-    /// Bytes of the stored chunks, if they are known.
+    /// Bytes of the stored chunks, if known.
     pub bytes_stored: Option<u64>,
-    /// What is wrong with nodes that could not be opened: path and message. They are not counted.
+    /// Path and error message of nodes that could not be opened. They are not counted.
     pub failures: Vec<(String, String)>,
 }
 
@@ -330,7 +331,7 @@ impl GroupInfo {
         Ok(info)
     }
 
-    /// As JSON: an object with the names of the fields.
+    /// Converts to a JSON object with the names of the fields.
     pub fn to_json(&self) -> Json {
         let failure = |(path, why): &(String, String)| {
             Json::from([("path", path.as_str().into()), ("error", why.as_str().into())])

@@ -1,9 +1,9 @@
-//! What is asked of a file, a group or an array, whatever its format is.
+//! The interface of files, groups and arrays of all formats.
 //!
-//! A format implements these traits; [`DataFile`], [`Group`] and [`Array`] hold it and pass the
-//! questions on. Nothing above them asks which format it is. What only one format has (the metadata
-//! documents of Zarr, the chunk index of HDF5) is reached through that format's own type:
-//! [`Array::as_zarr`], [`Array::as_hdf5`], and the same of [`Group`].
+//! Each format implements these traits; [`DataFile`], [`Group`] and [`Array`] hold the
+//! implementation and delegate to it. Code above them does not depend on the format. Features of a
+//! single format (Zarr's metadata documents, HDF5's chunk index) are reached through that format's
+//! own type: [`Array::as_zarr`], [`Array::as_hdf5`], and the same methods of [`Group`].
 
 use crate::copy::{Copied, Copying, Paths};
 use crate::{Array, DataFile, Dims, Error, Format, Group, Json, Node, NodeKind, Result, words, zarr};
@@ -16,19 +16,19 @@ use std::borrow::Cow;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// What a name in a file leads to.
+/// The target of a name in a file.
 #[derive(Clone, Debug)]
 pub enum Object {
     /// An array.
     Array(Array),
     /// A group.
     Group(Group),
-    /// A committed datatype, and the file that it is in.
+    /// A committed datatype, and its file.
     Datatype(hdf5::File, NamedDatatype),
 }
 
 impl Object {
-    /// What was found in a file of HDF5. Errors where that contradicts itself.
+    /// Converts a node found in an HDF5 file. Fails if the node contradicts itself.
     pub fn of_hdf5(file: &hdf5::File, found: hdf5::Node) -> Result<Object> {
         Ok(match found {
             hdf5::Node::Group(group) => Object::Group(group.into()),
@@ -37,7 +37,7 @@ impl Object {
         })
     }
 
-    /// The array or group. Errors with [`Error::NodeKind`] for a committed datatype.
+    /// Returns the array or group. Fails with [`Error::NodeKind`] for a committed datatype.
     pub fn into_node(self) -> Result<Node> {
         match self {
             Object::Array(array) => Ok(Node::Array(array)),
@@ -64,34 +64,34 @@ impl From<Node> for Object {
 /// A node below a group.
 #[derive(Clone, Debug)]
 pub struct Below {
-    /// Its path, relative to the group.
+    /// The path, relative to the group.
     pub path: String,
-    /// What it is.
+    /// The kind.
     pub kind: NodeKind,
-    /// Its number in the file, if the format has such numbers. Opening by number is quicker than
-    /// by a long path.
+    /// The object number in the file, if the format has one. Opening by number is faster than by a
+    /// long path.
     pub id: Option<u64>,
-    /// Of Zarr: what the listing found.
+    /// For Zarr: what the listing found.
     pub listed: Option<zarr::Listed>,
 }
 
-/// What an array holds in chunks that are not stored, and how much that matters.
+/// The meaning of absent chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// Fill values. A chunk that is not stored may be a loss, if the user says so.
+    /// They hold fill values. If the user says so, an absent chunk counts as lost.
     MayBeLost,
-    /// What the format says. Nothing is lost.
+    /// They mean what the format defines. Nothing is lost.
     Defined,
 }
 
-/// The order in memory of what is read.
+/// The memory order of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultOrder {
     /// Last axis fastest.
     C,
-    /// That of the elements in stored chunks: C, or F for any other.
+    /// The order in stored chunks: C, or F for any other order.
     AsStored,
-    /// That of the process's settings.
+    /// The order in the process's settings.
     AsSet,
 }
 
@@ -103,13 +103,13 @@ pub(crate) trait FileNode: Debug + Send + Sync {
 
     fn format(&self) -> Format;
 
-    /// Equal for handles of one open file, and for no others of the format.
+    /// An id that all handles of one open file share, and no other file of the format has.
     fn id(&self) -> usize;
 
-    /// What is at a path without slashes around it; `""`: the root group.
+    /// The object at a path without slashes at its ends; `""`: the root group.
     fn object(&self, path: &str) -> Result<Object>;
 
-    /// Drops what is kept of what was read. `false`: that cannot be done; open the file anew.
+    /// Drops everything that was read and kept. `false`: not possible; open the file again.
     fn forget(&self) -> Result<bool> {
         Ok(false)
     }
@@ -119,25 +119,25 @@ pub(crate) trait FileNode: Debug + Send + Sync {
     }
 }
 
-/// What arrays and groups have in common. Upcast to [`Any`] for the type that one format alone has.
+/// The common interface of arrays and groups. Upcast to [`Any`] for the type of one format.
 pub(crate) trait StoredNode: Any + Debug + Send + Sync {
     fn store(&self) -> &Arc<dyn Store>;
 
-    /// The path in the store, or in the file; `""` for the root.
+    /// The path in the store or file; `""`: the root.
     fn path(&self) -> &str;
 
     fn format(&self) -> Format;
 
-    /// The file that it is in; `None`: its metadata is an object of its own.
+    /// The file that contains the node; `None`: its metadata is an object of its own.
     fn file(&self) -> Option<DataFile> {
         None
     }
 
-    /// The user's attributes, an object.
+    /// The user's attributes, as a JSON object.
     fn attributes(&self) -> Result<Cow<'_, Json>>;
 }
 
-/// Implements [`StoredNode`] for a node of a file. Attributes are read when somebody asks.
+/// Implements [`StoredNode`] for a node of a file. Attributes are read on request.
 macro_rules! stored_in_file {
     ($node:ty, |$this:ident| file: $file:expr, path: $path:expr, attributes: $attributes:expr) => {
         impl StoredNode for $node {
@@ -174,13 +174,13 @@ pub(crate) use stored_in_file;
 /// A node as its format sees it.
 #[derive(Clone, Debug)]
 pub(crate) enum Inner<Z, R> {
-    /// The format that is written.
+    /// The format that can be written.
     Zarr(Z),
-    /// A format that is only read.
+    /// A read-only format.
     Read(R),
 }
 
-/// Methods that ask the result of `$inner` by the same name.
+/// Methods that call the method of the same name on the result of `$inner`.
 macro_rules! passed_on {
     (to $inner:ident: $($(#[$doc:meta])* $vis:vis fn $name:ident(&self) -> $answer:ty;)*) => {
         $(
@@ -193,7 +193,7 @@ macro_rules! passed_on {
 }
 pub(crate) use passed_on;
 
-/// What [`Array`], [`Group`] and [`Node`] answer in the same way; `$stored` gives the [`StoredNode`].
+/// Methods that [`Array`], [`Group`] and [`Node`] share; `$stored` returns the [`StoredNode`].
 macro_rules! node_methods {
     ($node:ident, $stored:ident) => {
         impl $node {
@@ -202,17 +202,17 @@ macro_rules! node_methods {
                 self.$stored().store()
             }
 
-            /// Where the store is, or the file.
+            /// The URL of the store or the file.
             pub fn url(&self) -> String {
                 self.file().map_or_else(|| self.store().url(), |file| file.url())
             }
 
-            /// The file that it is in; `None`: its metadata is an object of its own.
+            /// The file that contains the node; `None`: its metadata is an object of its own.
             pub fn file(&self) -> Option<DataFile> {
                 self.$stored().file()
             }
 
-            /// The path in the store, or in the file; `""` for the root.
+            /// The path in the store or file; `""`: the root.
             pub fn path(&self) -> &str {
                 self.$stored().path()
             }
@@ -227,7 +227,8 @@ macro_rules! node_methods {
                 self.$stored().format()
             }
 
-            /// The user's attributes, an object. (HDF5's are read now; references are paths.)
+            /// The user's attributes, as a JSON object.
+            /// For HDF5 they are read now, and references become paths.
             pub fn attributes(&self) -> Result<Cow<'_, Json>> {
                 self.$stored().attributes()
             }
@@ -237,7 +238,7 @@ macro_rules! node_methods {
         node_methods!($node, node);
 
         impl $node {
-            /// What every format answers.
+            /// The interface that every format implements.
             pub(crate) fn node(&self) -> &dyn $trait {
                 match &self.0 {
                     Inner::Zarr(node) => node,
@@ -245,7 +246,7 @@ macro_rules! node_methods {
                 }
             }
 
-            /// As Zarr sees it; `None`: it is of another format.
+            /// The node as Zarr sees it; `None` for other formats.
             pub fn as_zarr(&self) -> Option<&$zarr> {
                 match &self.0 {
                     Inner::Zarr(node) => Some(node),
@@ -253,7 +254,8 @@ macro_rules! node_methods {
                 }
             }
 
-            /// As Zarr sees it, to be changed. Errors with [`Error::OnlyRead`] for other formats.
+            /// The node as Zarr sees it, for changes. Fails with [`Error::OnlyRead`] for other
+            /// formats.
             pub fn as_zarr_mut(&mut self) -> Result<&mut $zarr> {
                 match &mut self.0 {
                     Inner::Zarr(node) => Ok(node),
@@ -261,13 +263,13 @@ macro_rules! node_methods {
                 }
             }
 
-            /// Replaces the attributes, atomically. (To change some of them as they are stored now:
-            /// `as_zarr_mut`.)
+            /// Replaces the attributes, atomically.
+            /// To change only some of the attributes as they are stored now, use `as_zarr_mut`.
             pub fn set_attributes(&mut self, attributes: Json) -> Result<()> {
                 Ok(self.as_zarr_mut()?.set_attributes(attributes)?)
             }
 
-            /// The type that one format alone has.
+            /// The type of one particular format.
             fn downcast<T: 'static>(&self) -> Option<&T> {
                 let node: &dyn std::any::Any = self.node();
                 node.downcast_ref()
@@ -287,44 +289,44 @@ pub(crate) use node_methods;
 pub(crate) trait GroupNode: StoredNode {
     fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Below>>;
 
-    /// What has this name or relative path. Links are followed.
+    /// The object with this name or relative path. Follows links.
     fn object(&self, path: &str) -> Result<Object>;
 
-    /// What has this [`Below::id`]; `path` is its path in the group.
+    /// The object with this [`Below::id`]; `path` is its path in the group.
     fn object_by_id(&self, _: u64, path: &str) -> Result<Object> {
         self.object(path)
     }
 
-    /// The kind of what has this name or relative path; `None`: there is nothing.
+    /// The kind of the node with this name or relative path; `None`: there is none.
     fn child_kind(&self, path: &str) -> Result<Option<NodeKind>>;
 
-    /// What [`GroupNode::walk`] has found, without reading its metadata again.
+    /// Opens a node that [`GroupNode::walk`] found, without reading its metadata again.
     fn open_listed(&self, listed: &zarr::Listed) -> Result<Object> {
         self.object(&listed.path)
     }
 
-    /// Names directly below and where they lead, in a file that has links.
+    /// The names directly below and their targets, in a file that has links.
     fn links(&self) -> Result<Vec<(String, LinkTarget)>> {
         Ok(Vec::new())
     }
 
-    /// Where a name directly below leads.
+    /// The target of a name directly below.
     fn link(&self, name: &str) -> Result<Option<LinkTarget>> {
         Ok(self.links()?.into_iter().find(|(found, _)| found == name).map(|(_, target)| target))
     }
 
-    /// Whether nodes below are found in consolidated metadata.
+    /// Returns `true` if nodes below are found through consolidated metadata.
     fn is_consolidated(&self) -> bool {
         false
     }
 
-    /// The group as it is stored, if it came from a copy of its metadata, which may be out of date.
+    /// The group as stored, if this group came from a copy of its metadata that may be out of date.
     fn as_stored(&self) -> Result<Option<Group>> {
         Ok(None)
     }
 }
 
-/// An array. A method without a comment is documented at [`Array`]'s method of the same name.
+/// An array. Methods without a comment are documented at [`Array`]'s method of the same name.
 pub(crate) trait ArrayNode: StoredNode {
     fn layout(&self) -> &Arc<ArrayLayout>;
 
@@ -332,17 +334,17 @@ pub(crate) trait ArrayNode: StoredNode {
 
     fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64)>;
 
-    /// The indices of the objects (chunks, or shards) that are stored. `None`: not known, any may
-    /// be.
+    /// The indices of the stored objects (chunks or shards). `None`: unknown, any may be stored.
     fn stored_objects(&self, ask: Option<Ask<'_>>) -> Result<Option<Vec<Dims>>>;
 
-    /// The fill value as metadata has it.
+    /// The fill value as in the metadata.
     fn fill_value(&self) -> Result<Json>;
 
-    /// The bytes of the fill value; `None`: metadata leaves it open.
+    /// The bytes of the fill value; `None`: the metadata does not define one.
     fn fill(&self) -> Option<&[u8]>;
 
-    /// What a copy takes over. Errors with [`Error::Copy`] where Zarr has no such array.
+    /// Collects what a copy takes from the array. Fails with [`Error::Copy`] if Zarr cannot express
+    /// it.
     fn copied(&self, copying: &mut Copying<'_>) -> Result<Copied>;
 
     fn has_chunks(&self) -> bool {
@@ -357,7 +359,7 @@ pub(crate) trait ArrayNode: StoredNode {
         None
     }
 
-    /// The codecs of a chunk as metadata has them, in the order of encoding.
+    /// The codecs of a chunk as in the metadata, in encoding order.
     fn codecs(&self) -> Vec<Json> {
         Vec::new()
     }
@@ -366,7 +368,7 @@ pub(crate) trait ArrayNode: StoredNode {
         Vec::new()
     }
 
-    /// Where the elements are, in a few words; `None`: each chunk (or shard) is an object.
+    /// How the elements are stored, in a few words; `None`: each chunk (or shard) is an object.
     fn storage(&self) -> Option<&'static str> {
         None
     }
@@ -375,7 +377,7 @@ pub(crate) trait ArrayNode: StoredNode {
         None
     }
 
-    /// As [`ArrayNode::vlen`], if elements can be read and written as [`Ragged`] only.
+    /// Like [`ArrayNode::vlen`], but `None` if elements can be accessed other than as [`Ragged`].
     fn vlen_only(&self) -> Option<VlenKind> {
         None
     }
@@ -384,7 +386,7 @@ pub(crate) trait ArrayNode: StoredNode {
         self.vlen().map_or_else(|| words::dtype(self.layout().dtype()), |kind| kind.to_string())
     }
 
-    /// Whether `other`, the same array opened again, has elements of the same type.
+    /// Returns `true` if `other`, the same array opened again, has the same element type.
     fn has_elements_of(&self, other: &Array) -> bool {
         self.layout().dtype() == other.dtype()
     }
@@ -402,7 +404,8 @@ pub(crate) trait ArrayNode: StoredNode {
         Ok(engine::read_ragged(self.layout(), selection, options)?)
     }
 
-    /// Reads what a copy stores of elements of variable length. Pass each call the same [`Paths`].
+    /// Reads elements of variable length in the form that a copy stores.
+    /// Pass each call the same [`Paths`].
     fn read_copied(&self, selection: &Selection, options: ReadOptions<'_>, _: &mut Paths) -> Result<Ragged> {
         self.read_ragged(selection, options)
     }
@@ -412,12 +415,13 @@ pub(crate) trait ArrayNode: StoredNode {
         Ok(self.fill().map(<[u8]>::to_vec))
     }
 
-    /// Whether text that was read was checked to be UTF-8.
+    /// Returns `true` if reading already checks that text is UTF-8.
     fn checks_text(&self) -> bool {
         false
     }
 
-    /// Whether missing chunks hold values other than the fill value of a copy, and so are copied.
+    /// Returns `true` if absent chunks must be copied.
+    /// Their values then differ from the copy's fill value.
     fn copies_absent(&self) -> bool {
         false
     }

@@ -1,9 +1,8 @@
-//! Chunked N-dimensional arrays at the speed of the disk and the codec: Zarr v2 and v3, HDF5,
-//! NetCDF.
+//! Chunked N-dimensional arrays (Zarr v2 and v3, HDF5, NetCDF) at the speed of disk and codec.
 //!
-//! [`open`] finds what is stored at a path or `file://` URL, an [`Array`] or a [`Group`]. Formats
-//! are recognised from what is stored. A *hyperslab* is an N-dimensional block of an array;
-//! [`Index`] says which one, with NumPy's meaning.
+//! [`open`] opens an [`Array`] or a [`Group`] at a path or `file://` URL. It recognises the format
+//! from the stored data. A *hyperslab* is an N-dimensional block of an array; [`Index`] selects it,
+//! with NumPy's meaning.
 //!
 //! ```
 //! use hyperslab::prelude::*;
@@ -29,9 +28,9 @@
 //! # }
 //! ```
 //!
-//! [`copy`] converts whole hierarchies: other chunks, other codecs, the other format. The layers
-//! below are re-exported for what is not wrapped here: [`mod@array`] (the engine), [`codec`],
-//! [`store`], [`zarr`], [`hdf5`], [`netcdf`].
+//! [`copy`] converts whole hierarchies: to other chunks, other codecs or the other format. The
+//! layers below are re-exported for features that this crate does not wrap: [`mod@array`] (the
+//! engine), [`codec`], [`store`], [`zarr`], [`hdf5`], [`netcdf`].
 
 #![forbid(unsafe_code)]
 
@@ -92,7 +91,7 @@ pub use hyperslab_codec::{ByteOrder, DataType, Kind, VlenKind};
 pub use hyperslab_store::{FileStore, Key, LocalOptions, LocalStore, MemoryStore, Store, ZipMode, ZipStore};
 pub use hyperslab_zarr::{ArraySpec, Choice, IndexLocation, Json};
 
-/// What most programs need: `use hyperslab::prelude::*;`
+/// The items that most programs need: `use hyperslab::prelude::*;`
 pub mod prelude {
     pub use crate::{Array, ArraySpec, DataType, Element, Format, Group, Index, Node, Selection, open};
 }

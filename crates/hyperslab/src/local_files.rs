@@ -1,19 +1,17 @@
-//! The local files that an HDF5 file refers to.
+//! Finds the local files that an HDF5 file refers to.
 //!
-//! An HDF5 file that refers to others (external links, external raw data, sources of virtual
-//! datasets) names them by paths, which come from outside. They are found in these steps, the first
-//! two as by the HDF5 library:
+//! An HDF5 file may refer to others: by external links, external raw data, and sources of virtual
+//! datasets. It names them by paths, which are untrusted. They are found in these steps. The HDF5
+//! library takes the first two as well:
 //!
-//! 1. An absolute path that leads to nothing is looked for by its last part: the files were moved
-//!    together.
-//! 2. A relative path of a link or of a virtual dataset's source is looked for in the directories
-//!    that the environment names, in the directory of the referring file, and in the working
-//!    directory.
-//!    A file of raw data: in the directory that the environment names, by default the working
-//!    directory, and then, other than with the library, in the directory of the referring file.
-//! 3. Links are resolved, and what is found must be where [`settings::external_files`] allows:
-//!    usually in the directory of the file that was opened, or below. A file cannot lead out of
-//!    there, nor to what is no regular file.
+//! 1. If an absolute path leads to nothing, look for its last part: the files were moved together.
+//! 2. A relative path of a link or of a virtual dataset's source is tried in three places: in the
+//!    directories that the environment names, in the directory of the referring file, and in the
+//!    working directory. For raw data, look in the directory that the environment names, by default
+//!    the working directory. Then, unlike the library, look in the directory of the referring file.
+//! 3. Resolve links. The result must be where [`settings::external_files`] allows: usually in the
+//!    directory of the opened file, or below. A file cannot refer to anything outside, nor to
+//!    anything but regular files.
 
 use crate::settings::{self, ExternalFiles, Prefixes};
 use hyperslab_hdf5::{FoundFile, Hdf5Error, OtherFiles, Purpose};
@@ -21,25 +19,25 @@ use hyperslab_store::{FileStore, Key, Store};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What finds the files that an object of a store refers to. `None`: the object is no local
-/// file, and may not lead to others.
+/// Makes the finder for files that an object of a store refers to.
+/// `None`: the object is not a local file, and must not refer to others.
 pub(crate) fn around(store: &dyn Store, key: &str) -> Option<Arc<dyn OtherFiles>> {
     LocalFiles::around(&store.local_path(Some(Key::new(key).ok()?))?)
 }
 
-/// The files around one.
+/// The files around a file.
 #[derive(Clone, Debug)]
 struct LocalFiles {
     policy: ExternalFiles,
-    /// Where files may be: the directory of the one that was opened first, without links.
+    /// The allowed directory, in which the file opened first is, with links resolved.
     root: PathBuf,
-    /// The directory of the one that refers to others.
+    /// The directory of the referring file.
     here: PathBuf,
     prefixes: &'static Prefixes,
 }
 
 impl LocalFiles {
-    /// Around the file at this path. `None`: its directory cannot be found.
+    /// Makes the finder for the file at this path. `None`: its directory cannot be found.
     fn around(path: &Path) -> Option<Arc<dyn OtherFiles>> {
         let here = std::path::absolute(path).ok()?.parent()?.to_owned();
         let root = here.canonicalize().ok()?;
@@ -51,7 +49,7 @@ impl LocalFiles {
         self.policy == ExternalFiles::Anywhere || path.starts_with(&self.root)
     }
 
-    /// Where a file may be, in this order. Relative paths are those from the working directory.
+    /// The paths to try for a file, in order. Relative paths start at the working directory.
     fn places(&self, name: &Path, purpose: Purpose) -> Vec<PathBuf> {
         let mut places = Vec::new();
         let mut relative = name;

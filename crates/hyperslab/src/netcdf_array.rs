@@ -10,7 +10,7 @@ use hyperslab_store::{Ask, Store};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A variable, and what the engine needs to read it.
+/// A variable with the layout that the engine reads it by.
 #[derive(Clone, Debug)]
 pub(crate) struct NetcdfArray {
     variable: Variable,
@@ -48,7 +48,7 @@ impl ArrayNode for NetcdfArray {
         self.variable.chunk_shape().is_some()
     }
 
-    /// Number of chunks (one, where records do not alternate), and their bytes: all are stored.
+    /// Number of chunks (one if records do not alternate), and their bytes. All are stored.
     fn chunks_stored(&self, _: Option<Ask<'_>>) -> Result<(u64, u64)> {
         let count = |shape: &[u64]| element_count(shape).unwrap_or(u64::MAX);
         let bytes = count(self.layout.shape()).saturating_mul(self.layout.dtype().size() as u64);
@@ -75,7 +75,7 @@ impl ArrayNode for NetcdfArray {
         Some(self.layout.fill().bytes())
     }
 
-    /// NetCDF-3 has nothing that Zarr has not.
+    /// Zarr can express everything in NetCDF-3.
     fn copied(&self, _: &mut Copying<'_>) -> Result<Copied> {
         Ok(Copied {
             order: self.layout.dtype().order(),
@@ -94,14 +94,14 @@ impl ArrayNode for NetcdfArray {
     }
 }
 
-/// Attributes as an object: text, numbers, and lists of more than one number.
+/// Converts attributes to a JSON object: text, numbers, and lists of more than one number.
 pub(crate) fn attributes(attributes: &[Attribute]) -> Json {
     Json::Object(attributes.iter().map(|attribute| (attribute.name.clone(), value(attribute))).collect())
 }
 
 fn value(attribute: &Attribute) -> Json {
     if let Some(text) = attribute.text() {
-        // Elements are compared with the bytes of a missing value.
+        // A missing value stays bytes, because elements are compared with it.
         if attribute.name == "_FillValue" && std::str::from_utf8(&attribute.bytes).is_err() {
             return Json::Array(attribute.bytes.iter().map(|byte| u64::from(*byte).into()).collect());
         }
@@ -113,14 +113,14 @@ fn value(attribute: &Attribute) -> Json {
     if numbers.len() == 1 { numbers.pop().unwrap_or(Json::Null) } else { Json::Array(numbers) }
 }
 
-/// A number, which is big-endian.
+/// Decodes a big-endian number.
 fn number(kind: Kind, bytes: &[u8]) -> Json {
     let bits = bytes.iter().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
     match (kind, bytes.len()) {
         (Kind::Float, 4) => Json::float(f32::from_bits(bits as u32).into()),
         (Kind::Float, _) => Json::float(f64::from_bits(bits)),
         (Kind::Int, len) => {
-            // Shifted up and down again, the sign fills what is above.
+            // Shift up and down again to extend the sign.
             let unused = 64 - 8 * len.min(8) as u32;
             (bits.checked_shl(unused).unwrap_or(0).cast_signed() >> unused).into()
         }

@@ -1,4 +1,4 @@
-//! Files of NetCDF-3, which are also their only group.
+//! NetCDF-3 files. Each file is also its only group.
 
 use crate::interface::{Below, FileNode, GroupNode, Object, StoredNode, stored_in_file};
 use crate::netcdf_array::attributes;
@@ -31,7 +31,7 @@ impl FileNode for File {
     }
 
     fn id(&self) -> usize {
-        // All handles of an open file share what was read of it.
+        // All handles of an open file share its state, and with it the address of the store.
         std::ptr::from_ref(File::store(self)).addr()
     }
 
@@ -76,7 +76,7 @@ impl GroupNode for File {
         Ok(self.variable(path.trim_matches('/')).map(|_| NodeKind::Array))
     }
 
-    /// As if of HDF5: a hard link for each variable, to its number.
+    /// Presents variables like HDF5: a hard link to each variable's number.
     fn links(&self) -> Result<Vec<(String, LinkTarget)>> {
         let links = self.variables().zip(0..);
         Ok(links.map(|(variable, id)| (variable.name().to_owned(), LinkTarget::Hard(id))).collect())

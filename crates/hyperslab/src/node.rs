@@ -1,4 +1,4 @@
-//! What is stored at a place.
+//! Nodes: arrays or groups at a place.
 
 use crate::interface::{StoredNode, node_methods};
 use crate::stores::{self, StoreOptions};
@@ -8,7 +8,7 @@ use hyperslab_zarr::{self as zarr, ZarrError};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What a name in a group stands for.
+/// The kind of object that a name in a group leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeKind {
@@ -18,7 +18,7 @@ pub enum NodeKind {
     Group,
     /// A committed datatype of HDF5: an element type with a name.
     Datatype,
-    /// A link of HDF5, and where it leads: a path, or for another file `file:path`.
+    /// A link of HDF5, with its target: a path, or `file:path` for another file.
     Link(String),
 }
 
@@ -52,23 +52,24 @@ pub enum Node {
     Group(Group),
 }
 
-/// Opens what is stored at a path or URL, which may also lead to a node inside a hierarchy:
-/// `ocean.zarr/sst`, `ocean.h5/forcing/wind`.
+/// Opens the node at a path or URL.
 ///
-/// An object may be a file of HDF5 or NetCDF. It stays open as long as any node of it lives.
+/// The path may lead to a node inside a hierarchy: `ocean.zarr/sst`, `ocean.h5/forcing/wind`. An
+/// object may be an HDF5 or NetCDF file. It stays open as long as any of its nodes lives.
 pub fn open(location: &str) -> Result<Node> {
     stores::reach(location, StoreOptions::default())?.open()
 }
 
-/// Opens what is stored at `path` (`""`: the root) in a store: a node of Zarr, or an object that
-/// is a file of HDF5 or NetCDF, or a node inside such a file. With a `format`, only that of Zarr.
+/// Opens the node at `path` (`""`: the root) in a store.
+/// The node may be a Zarr node, an object that is an HDF5 or NetCDF file, or a node inside such a
+/// file. With a `format`, only opens nodes of that Zarr format.
 pub fn open_node(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Node> {
     let zarr_format = format.map(Format::zarr).transpose()?;
     let error = match zarr::open(store, path, zarr_format) {
         Ok(node) => return Ok(node.into()),
         Err(error) => error,
     };
-    // A path inside a file may have names that Zarr refuses.
+    // A path inside a file may contain names that Zarr refuses.
     if format.is_none()
         && matches!(error, ZarrError::NotFound { .. } | ZarrError::Path { .. })
         && let Some((file, inside)) = DataFile::find(store, path.trim_matches('/'))?
@@ -81,7 +82,7 @@ pub fn open_node(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> 
 node_methods!(Node, stored);
 
 impl Node {
-    /// The array. Errors with [`Error::NodeKind`] if it is a group.
+    /// Returns the array. Fails with [`Error::NodeKind`] for a group.
     pub fn into_array(self) -> Result<Array> {
         match self {
             Node::Array(array) => Ok(array),
@@ -89,7 +90,7 @@ impl Node {
         }
     }
 
-    /// The group. Errors with [`Error::NodeKind`] if it is an array.
+    /// Returns the group. Fails with [`Error::NodeKind`] for an array.
     pub fn into_group(self) -> Result<Group> {
         match self {
             Node::Group(group) => Ok(group),
@@ -101,7 +102,7 @@ impl Node {
         Error::NodeKind { name: self.name(), url: self.url(), found, wanted }
     }
 
-    /// What every format answers of both kinds.
+    /// The common interface of both kinds.
     fn stored(&self) -> &dyn StoredNode {
         match self {
             Node::Array(array) => array.node(),

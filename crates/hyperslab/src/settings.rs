@@ -1,4 +1,4 @@
-//! Settings for the whole process: those of the engine, and which other files a file may refer to.
+//! Settings of the process: engine settings, and which other files a file may refer to.
 
 pub use hyperslab_array::settings::*;
 
@@ -7,17 +7,18 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// Which other files a file may lead to: by external links, external raw data, sources of virtual
-/// datasets, members of a family, references.
+/// The other files that a file may refer to.
+/// Files refer to others by external links, external raw data, sources of virtual datasets, members
+/// of a family, and references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ExternalFiles {
-    /// Those in its own directory and below, symbolic links resolved: a file from elsewhere cannot
-    /// make a program read others.
+    /// Files in its own directory and below, after resolving symbolic links. A file from elsewhere
+    /// cannot make a program read other files.
     #[default]
     SameDirectory,
-    /// Any that the process may read.
+    /// Any file that the process may read.
     Anywhere,
-    /// None.
+    /// No other file.
     Refuse,
 }
 
@@ -28,7 +29,7 @@ impl ExternalFiles {
         (ExternalFiles::Refuse, "refuse"),
     ];
 
-    /// As users write it.
+    /// The name that users write.
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }
@@ -43,7 +44,7 @@ impl FromStr for ExternalFiles {
     }
 }
 
-/// Where the environment says that other files are, as to the HDF5 library.
+/// The directories in which the environment places other files, as for the HDF5 library.
 #[derive(Clone, Debug, Default)]
 pub struct Prefixes {
     /// Directories of external links, from `HDF5_EXT_PREFIX`.
@@ -56,8 +57,8 @@ pub struct Prefixes {
 
 static PREFIXES: Lazy<Prefixes> = Lazy::new();
 
-/// More places to look for other files. The environment is read once, on the first call: later,
-/// another thread might change it at the same time.
+/// More directories to search for other files.
+/// Reads the environment once, on the first call: later, another thread might be changing it.
 pub fn external_prefixes() -> &'static Prefixes {
     PREFIXES.get_or_make(|| {
         let list = |name| {
@@ -73,12 +74,12 @@ pub fn external_prefixes() -> &'static Prefixes {
 
 static EXTERNAL: AtomicU8 = AtomicU8::new(0);
 
-/// Which other files may be read. Default: those in the same directory.
+/// The other files that may be read. Default: files in the same directory.
 pub fn external_files() -> ExternalFiles {
     ExternalFiles::ALL.get(usize::from(EXTERNAL.load(Relaxed))).map_or_else(Default::default, |found| found.0)
 }
 
-/// Sets [`external_files`], for files that are opened from now on.
+/// Sets [`external_files`], for files that are opened later.
 pub fn set_external_files(policy: ExternalFiles) {
     EXTERNAL.store(policy as u8, Relaxed);
 }

@@ -4,8 +4,8 @@ use hyperslab_codec::{ByteOrder, DataType, Kind};
 use hyperslab_hdf5::element::{Element, ElementKind};
 use hyperslab_zarr::{FieldKind, Structure};
 
-/// An element type as NumPy names it: `float32`, `datetime64[ns]`, `S5`; with the byte order where
-/// that is not the machine's: `>f4`.
+/// An element type as NumPy names it: `float32`, `datetime64[ns]`, `S5`.
+/// Includes the byte order if it is not the machine's: `>f4`.
 pub(crate) fn dtype(dtype: DataType) -> String {
     if dtype.order() != ByteOrder::NATIVE {
         return dtype.to_string();
@@ -27,7 +27,7 @@ pub(crate) fn dtype(dtype: DataType) -> String {
     }
 }
 
-/// A structure of Zarr, as one of HDF5: `{a: int32, b: float64(3,)}`.
+/// A Zarr structure, formatted like one of HDF5: `{a: int32, b: float64(3,)}`.
 pub(crate) fn structure(structure: &Structure) -> String {
     let fields = structure.fields().iter().map(|field| {
         let kind = match &field.kind {
@@ -40,7 +40,7 @@ pub(crate) fn structure(structure: &Structure) -> String {
     format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
 }
 
-/// An element type of HDF5, in words that NumPy has no type strings for.
+/// An HDF5 element type in words, for types that NumPy cannot name.
 pub(crate) fn element(element: &Element) -> String {
     match &element.kind {
         ElementKind::Plain(plain) => dtype(*plain),
@@ -63,7 +63,7 @@ pub(crate) fn element(element: &Element) -> String {
     }
 }
 
-/// A shape as Python writes it: `(24, 180, 360)`, `(7,)`, `()`.
+/// A shape in Python's notation: `(24, 180, 360)`, `(7,)`, `()`.
 fn shape(shape: &[u64]) -> String {
     let numbers: Vec<String> = shape.iter().map(u64::to_string).collect();
     if shape.len() == 1 { format!("({},)", numbers.join("")) } else { format!("({})", numbers.join(", ")) }

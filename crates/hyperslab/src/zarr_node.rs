@@ -1,4 +1,4 @@
-//! Arrays and groups of Zarr.
+//! Zarr arrays and groups.
 
 use crate::copy::{Copied, CopiedCodecs, Copying};
 use crate::interface::{ArrayNode, Below, GroupNode, Missing, Object, ResultOrder, StoredNode};
@@ -11,7 +11,7 @@ use hyperslab_zarr::{self as zarr, Consolidation};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What both kinds of nodes say of themselves in the same words.
+/// Implements what arrays and groups have in common.
 macro_rules! stored {
     ($node:ty) => {
         impl StoredNode for $node {
@@ -158,7 +158,7 @@ impl ArrayNode for zarr::Array {
         Missing::MayBeLost
     }
 
-    /// As with zarr-python.
+    /// As in zarr-python.
     fn result_order(&self) -> ResultOrder {
         match zarr::Array::format(self) {
             zarr::Format::V2 => ResultOrder::AsStored,
@@ -171,7 +171,7 @@ impl ArrayNode for zarr::Array {
     }
 }
 
-/// The codecs of a copy, if the user chose no compressor.
+/// The codecs of a copy if the user chose no compressor.
 fn codecs(array: &zarr::Array, copying: &Copying<'_>) -> CopiedCodecs {
     let variable = usize::from(array.vlen().is_some());
     let format = array.format();
@@ -184,7 +184,7 @@ fn codecs(array: &zarr::Array, copying: &Copying<'_>) -> CopiedCodecs {
             let after = array.chunk_codecs().into_iter().skip_while(|json| !is_serializer(json)).skip(1);
             CopiedCodecs::AsTheyAre { filters: None, compressors: after.collect() }
         }
-        // The first filter of elements of variable length follows from what they are.
+        // For elements of variable length, the first filter follows from their kind.
         zarr::Format::V2 => CopiedCodecs::AsTheyAre {
             filters: Some(array.filters().iter().skip(variable).cloned().collect()),
             compressors: array.compressors().to_vec(),
@@ -192,17 +192,17 @@ fn codecs(array: &zarr::Array, copying: &Copying<'_>) -> CopiedCodecs {
     }
 }
 
-/// Whether a codec in v3 metadata is one from array to bytes.
+/// Returns `true` if a codec in v3 metadata is an array-to-bytes codec.
 fn is_serializer(json: &Json) -> bool {
     codec_name(json).is_some_and(registry::makes_bytes)
 }
 
-/// The codec from array to bytes of the innermost chunks.
+/// The array-to-bytes codec of the innermost chunks.
 fn serializer(array: &zarr::Array) -> Option<Json> {
     array.chunk_codecs().into_iter().find(is_serializer)
 }
 
-/// The codec that makes shards, and the codecs before and behind it.
+/// The sharding codec, with the codecs before and after it.
 fn sharding_codec(array: &zarr::Array) -> Option<(Vec<Json>, Json, Vec<Json>)> {
     let codecs = array.to_json().get("codecs")?.as_array()?;
     let at = codecs.iter().position(|json| codec_name(json) == Some("sharding_indexed"))?;

@@ -1,4 +1,4 @@
-//! The facade: what wraps the layers below, with their errors.
+//! Tests the facade that wraps the layers below, and its errors.
 
 mod common;
 

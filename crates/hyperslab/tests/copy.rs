@@ -1,5 +1,5 @@
-//! Copies: every value arrives, in every combination of format, chunks, order and codec; and
-//! nothing is left where one fails.
+//! Tests that copies keep every value, for all combinations of format, chunks, order and codec.
+//! A failed copy must leave nothing behind.
 
 mod common;
 
@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// All elements, their numbers in little-endian order.
+/// All elements, with numbers in little-endian order.
 fn values(array: &Array) -> Vec<u8> {
     let memory = array.read(&Selection::all(array.shape()), ReadOptions::default()).unwrap();
     let mut bytes = memory.as_slice().to_vec();
@@ -30,7 +30,7 @@ fn values(array: &Array) -> Vec<u8> {
     bytes
 }
 
-/// An array of pseudo-random bits, of which `part` (in eighths along the first axis) is written.
+/// An array of pseudo-random bits, written up to `part` eighths of the first axis.
 fn filled(store: &Arc<dyn Store>, path: &str, spec: ArraySpec, part: u64) -> Array {
     let array = created(store, path, spec);
     let mut indices = vec![Index::ALL; array.shape().len()];
@@ -98,7 +98,7 @@ proptest! {
             spec.fill = None;
         }
         let store = memory();
-        // The codecs of the source come from a copy too: it puts them into the words of the format.
+        // Make the source by copying, too, so that its codecs are in its own format.
         let plain = filled(&store, "plain", spec, case.part);
         let as_given = CopyOptions { format: Some(case.from), compressors: Some(case.given.parse().unwrap()), ..CopyOptions::default() };
         copy_to_store(&Node::Array(plain), &store, "source", &as_given).unwrap();
@@ -168,13 +168,13 @@ fn hierarchies_with_all_that_is_in_them() {
     assert_eq!(new_field.dimension_names().unwrap(), field.dimension_names().unwrap());
     assert_eq!(new_field.attributes().unwrap().get("_ARRAY_DIMENSIONS"), None);
     assert_eq!(new_field.chunk_shape(), [4, 12]);
-    // Five of ten rows are written: chunks of four rows, of which the third has none.
+    // Five of ten rows are written, in chunks of four rows: the third chunk has no written row.
     assert_eq!(new_field.info(None).unwrap().chunks_stored, Some(2));
     let new_lon = copied.array("lon").unwrap();
     assert_eq!(values(&new_lon), values(&lon));
     assert_eq!(new_lon.chunk_shape(), lon.chunk_shape());
 
-    // And back.
+    // Copy it back.
     let back = CopyOptions { format: Some(Format::ZarrV2), verify: true, ..CopyOptions::default() };
     copy(&Node::Group(copied), &at("c.zarr"), &back).unwrap();
     let copied = Group::open(&at("c.zarr")).unwrap();
@@ -186,7 +186,7 @@ fn hierarchies_with_all_that_is_in_them() {
     assert_eq!(values(&field), values(&new_field));
 }
 
-/// Does something when a phase begins; says stop after some bytes.
+/// Runs a function when verification begins; asks to stop after `stop_at` bytes.
 #[derive(Default)]
 struct Meddler<'a> {
     on_verify: Option<&'a dyn Fn()>,
@@ -299,7 +299,7 @@ fn an_interrupted_copy_leaves_the_destination_as_it_was() {
         assert_eq!(names(directory.path()), ["b.zarr"]);
         assert_eq!(old.store().list(None).unwrap(), keys);
     }
-    // Without being stopped, it is replaced as a whole.
+    // A copy that is not stopped replaces it as a whole.
     copy(&source, &at("b.zarr"), &CopyOptions { overwrite: true, ..CopyOptions::default() }).unwrap();
     let new = Array::open(&at("b.zarr")).unwrap();
     assert_eq!(values(&new), values(&source.into_array().unwrap()));
@@ -336,7 +336,7 @@ fn what_cannot_be_copied_is_refused_before_anything_is_written() {
     assert_eq!(names(&directory.path().join("a.zarr")), ["beside", "field", "zarr.json"]);
 }
 
-/// Counts writes per key, and all that is asked.
+/// Counts the writes of each key, and all calls.
 #[derive(Debug, Default)]
 struct Counting {
     inner: MemoryStore,
@@ -414,7 +414,7 @@ fn every_chunk_is_written_once() {
     }
 }
 
-/// The groups above a node were made by the copy itself: they are not looked at again for each.
+/// The copy made the groups above a node itself, so it does not look at them again for each node.
 #[test]
 fn deep_groups_cost_what_they_are_deep() {
     let asked = |depth: usize| {

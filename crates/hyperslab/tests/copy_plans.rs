@@ -1,5 +1,6 @@
-//! A copy does what its plan says: source chunks are decoded as often, objects written once, and
-//! memory kept; every value arrives.
+//! Tests that a copy does what its plan says.
+//! It decodes source chunks as often as planned, writes each object once, stays within memory, and
+//! keeps every value.
 
 mod common;
 
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// Counts reads of each object, and how often each is made.
+/// Counts the reads and the writes of each object.
 #[derive(Debug, Default)]
 struct Counting {
     inner: MemoryStore,
@@ -30,7 +31,7 @@ impl Counting {
         *self.written.lock().unwrap().entry(key.as_str().to_owned()).or_default() += 1;
     }
 
-    /// Of chunks and shards.
+    /// The counts for chunks and shards only.
     fn counts(&self, of: &Mutex<BTreeMap<String, u64>>) -> Vec<u64> {
         let counts = of.lock().unwrap();
         counts
@@ -94,7 +95,7 @@ fn values(array: &Array) -> Vec<u8> {
     array.read(&Selection::all(array.shape()), ReadOptions::default()).unwrap().as_slice().to_vec()
 }
 
-/// An array of noise in a store that counts, with nothing counted so far.
+/// An array of noise in a counting store, with the counts at zero.
 fn source(shape: &[u64], chunk: &[u64], shards: Option<&[u64]>) -> (Arc<Counting>, Array) {
     let counting = Arc::new(Counting::default());
     let store: Arc<dyn Store> = counting.clone();
@@ -125,7 +126,8 @@ fn names(directory: &Path) -> Vec<String> {
     std::fs::read_dir(directory).unwrap().map(name).collect()
 }
 
-/// 4 MiB in maps of 16 KiB, to time series of 64 KiB, which a thread has at hand decoded and encoded.
+/// 4 MiB in maps of 16 KiB, to time series of 64 KiB.
+/// A thread has a time series at hand decoded and encoded.
 const SHAPE: [u64; 3] = [256, 64, 64];
 
 #[test]
@@ -149,7 +151,7 @@ fn maps_to_time_series_in_memory_are_decoded_as_often_as_it_makes_necessary() {
 fn through_a_temporary_array_each_is_decoded_once() {
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path().join("x/b.zarr");
-    // Files cost more than to decode so little; of much larger arrays that is reversed.
+    // For so few bytes, files cost more than decoding; for much larger arrays it is the reverse.
     let shape = [256, 256, 256];
     let (counting, array) = source(&shape, &[1, 256, 256], None);
     let before = values(&array);
@@ -163,7 +165,7 @@ fn through_a_temporary_array_each_is_decoded_once() {
         assert_eq!(counting.counts(&counting.reads), [1; 256], "{plan}");
         assert!(report.block_bytes <= kib << 10);
         assert_eq!(values(&Array::open(&at.display().to_string()).unwrap()), before);
-        // Nothing is left of it.
+        // Nothing is left of the temporary array.
         assert_eq!(names(&directory.path().join("x")), ["b.zarr"]);
     }
 }
@@ -197,8 +199,8 @@ fn a_shard_larger_than_memory_is_written_once() {
         assert_eq!(copied.shard_shape(), Some(&SHAPE[..]));
         assert_eq!(values(&copied), before);
         assert_eq!(copied.compact(true, None).unwrap(), 0);
-        // Parts of 32 maps each hold whole source chunks, if they fit. In the end only one chunk does:
-        // others are being encoded, or wait for their turn in the shard.
+        // Parts of 32 maps each hold whole source chunks, if they fit. In the last case only one
+        // chunk fits: others are being encoded, or wait for their turn in the shard.
         let most = match kib {
             1024.. => 1,
             512.. => 4,
@@ -224,14 +226,14 @@ fn what_is_absent_stays_so_in_parts_and_temporary_arrays() {
         copy(&Node::Array(array.clone()), &at, &options).unwrap();
         let copied = Array::open(&at).unwrap();
         assert_eq!(values(&copied), before);
-        // Chunks of 16 maps: from 96 to 144.
+        // Chunks of 16 maps, from map 96 to 144.
         if copied.shard_shape().is_none() {
             assert_eq!(copied.info(None).unwrap().chunks_stored, Some(3 * 64));
         }
     }
 }
 
-/// One of 10⁹ chunks is stored, of chunks of one length and of several.
+/// One of 10⁹ chunks is stored, with chunks of one length and of several lengths.
 #[test]
 fn arrays_of_very_many_chunks_cost_what_is_stored() {
     let mut uneven = spec(Format::ZarrV3, &[4_000_000_000], &[4], "<u2");

@@ -1,5 +1,5 @@
-//! Copies of elements of variable length: between formats of Zarr, and of HDF5 files of other
-//! projects (without which some tests have nothing to look at).
+//! Tests copies of elements of variable length: between Zarr formats, and from HDF5 files.
+//! The HDF5 files come from other projects; without them some tests check nothing.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn texts(array: &Array) -> Vec<String> {
     cells.map(|cell| String::from_utf8(cell).unwrap()).collect()
 }
 
-/// An array of pseudo-random elements, of which the first `part` along the first axis are written.
+/// An array of pseudo-random elements, written up to index `part` of the first axis.
 fn filled(store: &Arc<dyn Store>, spec: ArraySpec, part: u64) -> Array {
     let array = created(store, "a", spec);
     let item = array.vlen().unwrap().item_size();
@@ -145,7 +145,7 @@ fn objects_go_to_v2_only() {
     assert_eq!(copied.vlen().map(|kind| kind.to_string()).as_deref(), Some("object (JSON)"));
     assert_eq!(copied.as_zarr().unwrap().filters()[0].get("indent").and_then(Json::as_integer), Some(1u8));
     assert_eq!(read(&copied).1, rows.concat());
-    // What is no JSON is refused when its chunk is made.
+    // Text that is not JSON is refused when its chunk is encoded.
     let error = write(&copied, [b"1", b"[1", b"2"]).unwrap_err().to_string();
     assert!(error.contains("element 1 of the chunk"), "{error}");
     assert_eq!(read(&copied).1, rows.concat());

@@ -1,5 +1,5 @@
-//! HDF5 and NetCDF files behind the same types. Files are those of other projects; without them the
-//! tests have nothing to look at.
+//! Tests HDF5 and NetCDF files through the common types.
+//! The files come from other projects; without them the tests check nothing.
 
 mod common;
 
@@ -84,7 +84,7 @@ fn links_are_shown_and_not_followed_in_a_walk() {
     assert!(top.iter().all(|(path, _)| !path.contains('/')) && !top.is_empty());
 }
 
-/// Every file can be walked, told about, indexed and copied, or says by name what is missing.
+/// Each file can be walked, described, indexed and copied, or the error names the missing feature.
 #[test]
 fn every_file() {
     let Some(root) = corpus("") else { return };

@@ -1,10 +1,12 @@
-//! Instructions per request, counted by running this test again under valgrind. Unlike time they
-//! are the same on every run, so a bound close to what was counted finds what made a request
-//! slower. Compilers differ by some percent, a lost fast path by several times that.
+//! Counts the instructions per request, by running this test again under valgrind.
 //!
-//! The counts are those of test builds; optimised ones take fewer. If a change of the
-//! engine has a good reason to move them, set them anew: `cargo test -p hyperslab --test
-//! instructions -- --nocapture` shows the counts.
+//! Unlike times, the counts are the same in every run, so a bound close to the count detects what
+//! made a request slower. Compilers differ by a few percent; a lost fast path costs several times
+//! that.
+//!
+//! The counts are for test builds; optimised builds take fewer. If a change of the engine has
+//! a good reason to move them, update them:
+//! `cargo test -p hyperslab --test instructions -- --nocapture` shows the counts.
 #![cfg(target_os = "linux")]
 
 use hyperslab::array::{WriteOptions, read_into, write};
@@ -18,10 +20,10 @@ use std::sync::Arc;
 
 const CHILD: &str = "HYPERSLAB_TEST_INSTRUCTIONS_BELOW";
 
-/// How often each request is made.
+/// Number of times that each request is made.
 const TIMES: u64 = 50;
 
-/// Requests, and how many instructions one takes.
+/// Requests, and the number of instructions that one takes.
 const COUNTED: [(&str, u64); 10] = [
     ("scalar, files", 7_758),
     ("scalar, memory", 7_524),
@@ -35,19 +37,19 @@ const COUNTED: [(&str, u64); 10] = [
     ("open v2, files", 20_154),
 ];
 
-/// A request may take so many percent more than that.
+/// Percent that a request may take beyond its count.
 const SLACK: u64 = 8;
 
-/// valgrind writes down what it has counted whenever this is called.
+/// valgrind writes its counts whenever this function is called.
 #[inline(never)]
 #[unsafe(no_mangle)]
 extern "C" fn hyperslab_mark() {
     black_box(());
 }
 
-/// Makes a request often, between two marks.
+/// Makes a request many times, between two marks.
 fn often(mut request: impl FnMut()) {
-    // Warm: what is made once is there.
+    // Warm up, so that everything that is made once exists.
     request();
     request();
     hyperslab_mark();
@@ -89,7 +91,7 @@ fn writer<'a>(array: &'a zarr::Array, indices: &'a [Index<'a>]) -> impl FnMut() 
     }
 }
 
-/// The requests in the order of [`COUNTED`].
+/// Makes the requests in the order of [`COUNTED`].
 fn counted(root: &Path) {
     let at = |name: &str| -> Arc<dyn Store> {
         Arc::new(LocalStore::open(root.join(name), LocalOptions::default()).unwrap())
@@ -131,7 +133,7 @@ fn per_request() {
         .arg(format!("--callgrind-out-file={}/counts", directory.path().display()))
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "per_request", "--test-threads=1"])
-        // Paths cost by their length: it is the same wherever temporary files are.
+        // Long paths cost more: give the path the same length, wherever temporary files are.
         .env(
             CHILD,
             directory.path().join("r".repeat(99usize.saturating_sub(directory.path().as_os_str().len()))),
@@ -140,7 +142,7 @@ fn per_request() {
     let output = match run {
         Ok(output) => output,
         Err(error) => {
-            // Past the test harness, which keeps what passing tests print to itself.
+            // Bypass the test harness, which hides what passing tests print.
             let _ = writeln!(
                 std::io::stderr(),
                 "SKIPPED: without valgrind no instructions are counted ({error})"
@@ -153,8 +155,7 @@ fn per_request() {
     let mut wrong = Vec::new();
     for (number, (request, counted)) in COUNTED.iter().enumerate() {
         let bound = counted * (100 + SLACK) / 100;
-        // The first part is what came before the first mark; then requests and preparations
-        // alternate.
+        // The first part is before the first mark. After it, requests and preparations alternate.
         let part = directory.path().join(format!("counts.{}", 2 * number + 2));
         let text = std::fs::read_to_string(part).unwrap();
         let total = text.lines().find_map(|line| line.strip_prefix("totals: ")).expect("a total");

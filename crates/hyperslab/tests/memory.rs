@@ -1,5 +1,5 @@
-//! A copy takes the memory that it is allowed, not that of the array. In a process of its own: it
-//! measures the process.
+//! Tests that a copy stays within its memory limit, whatever the size of the array.
+//! Runs in its own process, because it measures the process.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -9,7 +9,7 @@ use hyperslab::prelude::*;
 
 const MIB: u64 = 1 << 20;
 
-/// The most memory that the process has had at one time since `reset`.
+/// The peak memory of the process since `reset`.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -47,7 +47,7 @@ fn memory_is_bounded() {
     let taken = peak() - before;
     assert_eq!(report.bytes, 192 * MIB);
     assert!(report.block_bytes <= 32 * MIB, "{}", report.block_bytes);
-    // Codec contexts and the allocator come on top.
+    // Codec contexts and the allocator need some memory, too.
     assert!(taken <= 56 * MIB, "{} MiB", taken / MIB);
 
     let series: Vec<f32> =

@@ -1,4 +1,4 @@
-//! Elements of variable length of Zarr: what zarr-python writes is read, and written alike.
+//! Tests Zarr elements of variable length: reads what zarr-python writes, and writes the same.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn object(store: &Arc<dyn Store>, key: &str) -> Option<Vec<u8>> {
 
 const ROWS: [&str; 9] = ["a", "", "čapek", "žžž", "none", "b", "x", "y", "none"];
 
-/// A new array of elements of variable length in these chunks, without compressor.
+/// Describes an array of elements of variable length in these chunks, without compressor.
 fn ragged(format: zarr::Format, shape: &[u64], chunks: &[u64], kind: VlenKind) -> ArraySpec {
     let mut spec = ArraySpec::of_vlen(format, shape, kind);
     spec.chunks = Some(chunks.into());
@@ -47,7 +47,7 @@ fn ragged(format: zarr::Format, shape: &[u64], chunks: &[u64], kind: VlenKind) -
     spec
 }
 
-/// Objects without compressor, as zarr-python 3.4 stores `ROWS` in an array of 3 × 3.
+/// Stored objects of `ROWS` in an array of 3 × 3, as zarr-python 3.4 writes them uncompressed.
 type Stored = &'static [(&'static str, &'static [u8])];
 
 const F_ORDER: [&[u8]; 3] = [
@@ -119,7 +119,7 @@ fn what_zarr_python_stores_is_read_and_stored_alike() {
         );
         assert_eq!(array.chunks_stored(None).unwrap().0, stored.len() as u64);
 
-        // Written row by row, which changes chunks in part.
+        // Write row by row, which changes parts of chunks.
         let store = memory();
         let array = created(&store, "a", spec);
         for row in 0..3 {
@@ -198,12 +198,12 @@ fn growing_shrinking_and_appending() {
         for (axis, values) in [(0, of(&[1, 3], &["", "", ""])), (2, of(&[1], &[""])), (0, of(&[1], &[""]))] {
             assert!(array.append_ragged(axis, &values).is_err());
         }
-        // What cannot be written leaves the array as it was.
+        // Values that cannot be written leave the array unchanged.
         let wrong = Arc::new(Ragged::of(&[1, 2], [&b"\xff"[..], b""].into_iter()).unwrap());
         assert!(array.append_ragged(0, &wrong).unwrap_err().to_string().contains("UTF-8"));
         assert_eq!(array.shape(), [1, 2]);
-        // One value for all; what is nothing but fill value is not stored. What was cut off before
-        // stays in the chunk until the array grows, and is never seen.
+        // One value for all elements. Chunks with nothing but fill value are not stored. Elements
+        // that were cut off stay in the chunk until the array grows, and are never seen.
         write(&array, &[], &of(&[1], &["–"]));
         assert_eq!(array.chunks_stored(None).unwrap().0, 1);
         array.resize(&[2, 2], None).unwrap();
@@ -256,7 +256,7 @@ fn chunks_that_are_not_right_are_refused() {
         b"\x02\0\0\0\x01\0\0\0a",
         b"\x02\0\0\0\x01\0\0\0a\xff\xff\xff\xffb",
         b"\x02\0\0\0\x01\0\0\0a\x01\0\0\0bc",
-        // One character in two elements.
+        // One character split over two elements.
         b"\x02\0\0\0\x01\0\0\0\xc5\x01\0\0\0\xbe",
     ] {
         store.write(Key::new("a/c/0").unwrap(), &[bytes]).unwrap();
@@ -277,8 +277,7 @@ struct Case {
     writes: Vec<Written>,
 }
 
-/// A box, by its first index and its length along each axis, and what is written there, again and
-/// again.
+/// A box, by first index and length along each axis, and the texts to write there, repeatedly.
 type Written = (Vec<(u64, u64)>, Vec<String>);
 
 fn cases() -> impl Strategy<Value = Case> {
@@ -311,7 +310,7 @@ fn cases() -> impl Strategy<Value = Case> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
-    /// Whatever boxes are written, all is there afterwards, also in an array that is opened again.
+    /// All written boxes can be read afterwards, even after opening the array again.
     #[test]
     fn written_boxes_are_read(case in cases()) {
         let shape: Vec<u64> = case.axes.iter().map(|(n, _)| *n).collect();

@@ -1,4 +1,4 @@
-//! A scheme of one's own: the module `toy` and one line that registers it.
+//! Tests a user-defined scheme: the module `toy`, and one line that registers it.
 
 mod common;
 
@@ -13,7 +13,7 @@ mod toy {
     use hyperslab::{Error, MemoryStore};
     use std::sync::{Arc, LazyLock};
 
-    /// `toy://PATH`: the one store of this scheme.
+    /// `toy://PATH`: all locations share one store.
     #[derive(Debug)]
     pub struct Toy;
 
@@ -35,7 +35,7 @@ fn register() {
     stores::register(&toy::Toy);
 }
 
-/// A variable of two bytes in a file of NetCDF-3 that has nothing else.
+/// A NetCDF-3 file with nothing but a variable of two bytes.
 const NETCDF3: &[u8] = b"CDF\x01\0\0\0\0\
     \0\0\0\x0a\0\0\0\x01\0\0\0\x01x\0\0\0\0\0\0\x02\
     \0\0\0\0\0\0\0\0\
@@ -64,7 +64,7 @@ fn a_scheme_is_a_file_and_a_line() {
     );
 }
 
-/// What is in a file at `url`, which was put into a store.
+/// Checks that files in a store can be opened through `url`.
 fn check_files(store: &Arc<dyn Store>, url: &str) {
     store.write(Key::new("files/v.nc").unwrap(), &[NETCDF3]).unwrap();
     let found = Array::open(&format!("{url}/files/v.nc/v")).unwrap();
@@ -73,7 +73,7 @@ fn check_files(store: &Arc<dyn Store>, url: &str) {
     assert!(matches!(open(&format!("{url}/files/v.nc")).unwrap(), Node::Group(_)));
     assert!(matches!(open(&format!("{url}/files/v.nc/w")), Err(Error::NoVariable { .. })));
     let mut found = opened(store, "files/v.nc/v");
-    // It is an object as any other: a new one is seen by who looks again.
+    // The file is an object like any other: refreshing sees a new one.
     store.write(Key::new("files/v.nc").unwrap(), &[&NETCDF3[..80], b"\x01\x02\0\0"]).unwrap();
     found.refresh().unwrap();
     assert_eq!(found.read_vec::<i8>(&[]).unwrap(), [1, 2]);

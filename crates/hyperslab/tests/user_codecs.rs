@@ -1,4 +1,4 @@
-//! Codecs that a program registers, from metadata to elements.
+//! Tests codecs that a program registers, from metadata to elements.
 
 use hyperslab::codec::registry::{Config, Make, Registration, register};
 use hyperslab::codec::{ArrayToArray, ArrayToBytes, Codec, CodecError, Context, Result, Scratch};
@@ -7,7 +7,7 @@ use hyperslab::{Choice, Json};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The bytes with some bits flipped; of any kind.
+/// A codec of any kind that flips some bits of each byte.
 #[derive(Debug)]
 struct Flip {
     name: &'static str,
@@ -91,7 +91,7 @@ fn arrays_are_written_and_read_with_registered_codecs() {
     assert_eq!(stored, flipped(0x83));
     let again = hyperslab::open(&location("v3/a")).unwrap().into_array().unwrap();
     assert_eq!(again.read_vec::<i32>(&[]).unwrap(), values);
-    // A copy of the same format has the same compressors, which are those behind the serializer.
+    // A copy in the same format has the same compressors: those after the serializer.
     let source = hyperslab::open(&location("v3")).unwrap();
     hyperslab::copy::copy(&source, &location("again"), &hyperslab::copy::CopyOptions::default()).unwrap();
     let copied = std::fs::read(directory.path().join("again/a/c/0/0")).unwrap();

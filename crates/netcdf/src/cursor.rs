@@ -1,4 +1,4 @@
-//! Reading numbers from the bytes of a header, each step checked. All numbers are big-endian.
+//! Reads numbers from the bytes of a header, and checks each step. All numbers are big-endian.
 
 use crate::HeaderError;
 
@@ -7,7 +7,7 @@ use crate::HeaderError;
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Whether counts have eight bytes instead of four (`CDF\x05`).
+    /// `true` if counts have eight bytes instead of four (`CDF\x05`).
     pub(crate) wide: bool,
 }
 
@@ -16,7 +16,7 @@ impl<'a> Cursor<'a> {
         Cursor { bytes, at: 0, wide: false }
     }
 
-    /// Bytes read so far: the place in the file of the next one.
+    /// Number of bytes read so far: the position of the next byte in the file.
     pub(crate) fn position(&self) -> u64 {
         self.at as u64
     }
@@ -33,7 +33,7 @@ impl<'a> Cursor<'a> {
         Ok(bytes)
     }
 
-    /// The next `len` bytes, and padding to a multiple of four, which may hold anything.
+    /// Returns the next `len` bytes. Skips padding to a multiple of four, which may hold anything.
     pub(crate) fn padded(&mut self, len: u64) -> Result<&'a [u8], HeaderError> {
         let bytes = self.take(len)?;
         self.take(len.next_multiple_of(4) - len)?;

@@ -1,26 +1,26 @@
-//! What can go wrong between a classic file and its meaning.
+//! Errors of the header's parser, and of classic files.
 
 use hyperslab_array::ArrayError;
 use hyperslab_store::StoreError;
 use thiserror::Error;
 
-/// The error of the parser. [`File::open`](crate::File::open) adds the file.
+/// An error of the parser. [`File::open`](crate::File::open) adds the file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HeaderError {
-    /// The parser needs this many bytes from the start of the file, which may have them.
+    /// The parser needs this many bytes from the start of the file. The file may have them.
     #[error("it ends in the middle: {0} bytes are needed")]
     Need(u64),
     /// The bytes cannot be right.
     #[error("byte {at} of the header: {why}")]
     Corrupt {
-        /// Where in the file.
+        /// The position in the file.
         at: u64,
-        /// What was expected and what was found.
+        /// The reason.
         why: String,
     },
 }
 
-/// An error about a classic file. Messages name the file, and where it is about one, the variable.
+/// An error about a classic file. Messages name the file and, if one is concerned, the variable.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum NetcdfError {
@@ -32,7 +32,7 @@ pub enum NetcdfError {
     NotNetcdf {
         /// The file.
         file: String,
-        /// What was looked for.
+        /// The reason.
         why: String,
     },
     /// The header cannot be right.
@@ -40,7 +40,7 @@ pub enum NetcdfError {
     Header {
         /// The file.
         file: String,
-        /// Where and why.
+        /// The parser's error.
         why: HeaderError,
     },
     /// A variable contradicts the rest of the header, or the file.

@@ -1,5 +1,4 @@
-//! The external types: what the elements of attributes and variables are (`nc_type` of the
-//! specification).
+//! The external types of the elements of attributes and variables (`nc_type` of the specification).
 
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 
@@ -18,7 +17,7 @@ pub enum External {
     Float,
     /// `NC_DOUBLE`: IEEE 754 of 8 bytes.
     Double,
-    /// `NC_UBYTE`, as all that follow only in `CDF\x05`: an unsigned integer of 1 byte.
+    /// `NC_UBYTE`: an unsigned integer of 1 byte. Like all types below, only in `CDF\x05`.
     UByte,
     /// `NC_USHORT`: an unsigned integer of 2 bytes.
     UShort,
@@ -37,13 +36,13 @@ impl External {
         [Byte, Char, Short, Int, Float, Double, UByte, UShort, UInt, Int64, UInt64]
     };
 
-    /// The type of this number. `wide`: whether the types of `CDF\x05` are allowed.
+    /// The type with this number. `wide` allows the types of `CDF\x05`.
     pub(crate) fn of(number: u32, wide: bool) -> Option<External> {
         let of_this = if wide { &Self::ALL[..] } else { Self::ALL.split_at(6).0 };
         of_this.get(usize::try_from(number).ok()?.checked_sub(1)?).copied()
     }
 
-    /// What an element is in memory: the bytes as they are stored.
+    /// The element type in memory: the bytes as they are stored.
     pub fn dtype(self) -> DataType {
         use External::*;
         let (kind, size) = match self {
@@ -102,12 +101,12 @@ mod tests {
             assert_eq!(External::of(number, false).is_some(), number <= 6);
             assert_eq!(external.default_fill().len(), external.dtype().size());
         }
-        // The bits of netcdf.h's 9.9692099683868690e+36f.
         for external in External::ALL {
             let little = external.dtype().with_order(ByteOrder::Little);
             assert_eq!(External::of_elements(little), Some(external));
         }
         assert_eq!(External::of_elements("<f2".parse().unwrap()), None);
+        // The bits of netcdf.h's 9.9692099683868690e+36f.
         assert_eq!(External::Float.default_fill(), 0x7cf0_0000_u32.to_be_bytes());
         assert_eq!(External::Double.default_fill(), 0x479e_0000_0000_0000_u64.to_be_bytes());
     }

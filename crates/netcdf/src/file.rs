@@ -1,10 +1,10 @@
-//! Classic files: opening one, and where its variables are.
+//! Classic files: opening a file, and the places of its variables.
 //!
-//! Variables without the unlimited dimension come first, one after the other. Those with it (record
-//! variables) follow: the first record of each, then the second of each. So record `i` of a
-//! variable is at `begin + i × recsize`, where `recsize` is the sum of what every record variable
-//! takes per record, each rounded up to four bytes. Only a single record variable is not rounded
-//! up.
+//! Variables without the unlimited dimension come first, one after the other. Variables with it
+//! (record variables) follow: the first record of each, then the second of each. Record `i` of a
+//! variable is therefore at `begin + i × recsize`. `recsize` is the sum of the bytes of one record
+//! of each record variable, each rounded up to four bytes. Only a single record variable is not
+//! rounded up.
 
 use crate::header::{Declared, Header, Version};
 use crate::variable::{Facts, Variable};
@@ -13,7 +13,7 @@ use hyperslab_array::element_count;
 use hyperslab_store::{Key, RangeRead, Store};
 use std::sync::Arc;
 
-/// Bytes of the first read: few headers are longer.
+/// Bytes of the first read. Few headers are longer.
 const FIRST_READ: u64 = 64 << 10;
 
 /// No header is larger than this.
@@ -68,7 +68,7 @@ impl File {
         Ok(File { inner: Arc::new(inner) })
     }
 
-    /// Whether an object begins as a classic file does.
+    /// Returns whether an object begins as a classic file does.
     pub fn is_netcdf3(store: &dyn Store, key: &str) -> Result<bool, NetcdfError> {
         let key = Key::new(key)?;
         if store.size(key)?.is_none_or(|size| size < 4) {
@@ -79,22 +79,22 @@ impl File {
         Ok(found && Version::of(&magic).is_some())
     }
 
-    /// The store that it is in.
+    /// The store that holds the file.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
     }
 
-    /// Its key there.
+    /// The key of the file in its store.
     pub fn key(&self) -> &str {
         &self.inner.key
     }
 
-    /// Whether both are one open file.
+    /// Returns whether both are one open file.
     pub fn is(&self, other: &File) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Which of the three formats it is.
+    /// The format of the file, one of three.
     pub fn version(&self) -> Version {
         self.inner.version
     }
@@ -125,14 +125,14 @@ impl File {
     }
 }
 
-/// Places all variables, and sets the number of records. Errors name the variable.
+/// Places all variables and sets the number of records. Errors name the variable.
 fn placed(
     declared: Vec<Declared>,
     dimensions: &mut [Dimension],
     records: Option<u64>,
     size: u64,
 ) -> Result<Vec<Arc<Facts>>, (String, String)> {
-    // Bytes of all elements of each variable; of a record variable, of one record.
+    // Bytes of all elements of each variable. For a record variable, bytes of one record.
     let mut slabs = Vec::new();
     let mut record_slabs = Vec::new();
     for variable in &declared {
@@ -169,7 +169,7 @@ fn placed(
     let facts = declared.into_iter().zip(slabs).map(|(variable, slab)| {
         let shape: Vec<u64> = variable.lens(dimensions).collect();
         let is_record = variable.is_record(dimensions);
-        // Records of a single variable lie back to back.
+        // Records of a single record variable lie back to back.
         let together = if is_record && !alternate { records } else { 1 };
         let step = if is_record && alternate { record } else { 0 };
         match slab.checked_mul(together).filter(|bytes| *bytes <= i64::MAX as u64) {
@@ -185,7 +185,7 @@ impl Declared {
         self.dimensions.iter().filter_map(|id| dimensions.get(*id)).map(|dimension| dimension.len)
     }
 
-    /// Whether its first dimension is the unlimited one (no other can be).
+    /// Returns whether its first dimension is the unlimited one. (No other can be.)
     fn is_record(&self, dimensions: &[Dimension]) -> bool {
         let first = self.dimensions.first().and_then(|id| dimensions.get(*id));
         first.is_some_and(|dimension| dimension.unlimited)

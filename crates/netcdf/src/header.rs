@@ -1,5 +1,6 @@
-//! The header of a classic file: a pure function of its first bytes ("The NetCDF Classic Format
-//! Specification", and PnetCDF's of `CDF\x05`).
+//! The header of a classic file, parsed by a pure function of the file's first bytes.
+//!
+//! Sources: "The NetCDF Classic Format Specification", and PnetCDF's specification of `CDF\x05`.
 //!
 //! ```text
 //! header   = 'CDF' version  numrecs  dim_list  att_list  var_list
@@ -10,22 +11,22 @@
 //! ```
 //!
 //! Counts have 4 bytes (8 in `CDF\x05`), places of variables 4 (8 in `CDF\x02` and `CDF\x05`).
-//! `vsize` says nothing that the dimensions do not, is wrong by design for large variables, and is
-//! not looked at.
+//! `vsize` is ignored: it says no more than the dimensions do, and is wrong by design for large
+//! variables.
 
 use crate::cursor::Cursor;
 use crate::{External, HeaderError};
 use hyperslab_hdf5::lossless;
 use std::collections::HashSet;
 
-/// Which of the three formats.
+/// One of the three formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// `CDF\x01`: the classic one.
+    /// `CDF\x01`: the classic format.
     Classic,
     /// `CDF\x02`: variables may begin beyond 2 GiB.
     Offset64,
-    /// `CDF\x05`: lengths may be that large, too, and there are unsigned and 64-bit integers.
+    /// `CDF\x05`: lengths may be that large too, and there are unsigned and 64-bit integers.
     Data64,
 }
 
@@ -34,9 +35,9 @@ pub enum Version {
 pub struct Dimension {
     /// Its name.
     pub name: String,
-    /// Its length; of the unlimited one, the number of records.
+    /// Its length; for the unlimited dimension, the number of records.
     pub len: u64,
-    /// Whether it is the unlimited one. A file has at most one.
+    /// `true` for the unlimited dimension. A file has at most one.
     pub unlimited: bool,
 }
 
@@ -47,11 +48,11 @@ pub struct Attribute {
     pub name: String,
     /// The type of its elements.
     pub external: External,
-    /// Its elements as stored, one behind the other.
+    /// Its elements as stored, one after the other.
     pub bytes: Vec<u8>,
 }
 
-/// What the header says of a variable.
+/// A variable as the header declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Declared {
     pub(crate) name: String,
@@ -59,16 +60,16 @@ pub(crate) struct Declared {
     pub(crate) dimensions: Vec<usize>,
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) external: External,
-    /// Where in the file its first element is.
+    /// The offset of its first element in the file.
     pub(crate) begin: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) version: Version,
-    /// How many records there are; `None`: as many as the file has room for.
+    /// Number of records; `None`: as many as the file has room for.
     pub(crate) records: Option<u64>,
-    /// The unlimited one has length 0.
+    /// The unlimited dimension has length 0.
     pub(crate) dimensions: Vec<Dimension>,
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) variables: Vec<Declared>,
@@ -79,14 +80,14 @@ const VARIABLE: u32 = 11;
 const ATTRIBUTE: u32 = 12;
 
 impl Attribute {
-    /// Its text, if it is text. As netCDF4-python shows it, bytes that are not UTF-8 become U+FFFD.
+    /// Its text, if it is text. Bytes that are not UTF-8 become U+FFFD, as in netCDF4-python.
     pub fn text(&self) -> Option<String> {
         (self.external == External::Char).then(|| String::from_utf8_lossy(&self.bytes).into_owned())
     }
 }
 
 impl Version {
-    /// The version that a file's first bytes name; `None`: it is no classic file.
+    /// The version that a file's first bytes name; `None` if it is no classic file.
     pub(crate) fn of(bytes: &[u8]) -> Option<Version> {
         match bytes {
             [b'C', b'D', b'F', 1, ..] => Some(Version::Classic),
@@ -119,7 +120,7 @@ impl Header {
     }
 }
 
-/// A list of what `item` parses, each of another name.
+/// A list of items that `item` parses, each with another name.
 fn list<T>(
     cursor: &mut Cursor<'_>,
     tag: u32,
@@ -132,7 +133,7 @@ fn list<T>(
     if found != tag && (found, count) != (0, 0) {
         return Err(start.corrupt(format!("a list of {count} and tag {found} where the tag is {tag}")));
     }
-    // Not allocated for as many as are claimed: each takes bytes that must be there.
+    // Do not allocate for the claimed count. Each item takes bytes that must exist.
     let mut items = Vec::new();
     for _ in 0..count {
         items.push(item(cursor)?);
@@ -241,7 +242,7 @@ mod tests {
                 (&*v.name, &*v.dimensions, v.external, v.begin),
                 ("v", &[0, 1][..], External::Float, 1008)
             );
-            // Every shorter beginning needs more, and no more than there are bytes.
+            // Every shorter beginning needs more bytes, but no more than the header has.
             for len in 0..bytes.len() {
                 match Header::parse(&bytes[..len]) {
                     Err(HeaderError::Need(needed)) => {
@@ -273,7 +274,7 @@ mod tests {
         let mut bytes = example(1);
         bytes[11] = 12;
         refused(&bytes, "the tag is 10");
-        // The header claims 2³² dimensions; two are there.
+        // The header claims 2³² dimensions, but has two.
         let mut bytes = example(1);
         bytes[12] = 0xff;
         assert!(Header::parse(&bytes).is_err());

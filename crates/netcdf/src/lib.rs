@@ -1,16 +1,15 @@
-//! NetCDF: classic files as one more layout of the engine, and what NetCDF-4 files mean beyond
-//! HDF5.
+//! NetCDF: classic files as layouts of the engine, and the conventions of NetCDF-4 files.
 //!
 //! Classic files (NetCDF-3: `CDF\x01`, `CDF\x02`, and `CDF\x05` of PnetCDF) are a header and
-//! numbers: [`File::open`] reads the header, a [`Variable`] becomes the engine's
+//! numbers. [`File::open`] reads the header, and a [`Variable`] becomes the engine's
 //! [`ArrayLayout`](hyperslab_array::ArrayLayout). The header's parser is a pure function of bytes;
-//! [`File::open`] is the one place that reads.
+//! only [`File::open`] reads.
 //!
 //! NetCDF-4 files are HDF5 files with conventions, which [`netcdf4`] knows: dimensions, and the
 //! names of a dataset's axes.
 //!
-//! All bytes are taken for hostile: counts are checked against the bytes that are there, sizes
-//! against overflow, places against the end of the file.
+//! All bytes are treated as hostile. Counts are checked against the bytes that exist, sizes against
+//! overflow, and places against the end of the file.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]

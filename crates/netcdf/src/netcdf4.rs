@@ -1,22 +1,24 @@
-//! What NetCDF-4 files mean beyond HDF5: dimensions ("NetCDF-4 Format" of the NetCDF User's Guide,
-//! and "HDF5 Dimension Scale Specification").
+//! The conventions of NetCDF-4 files on top of HDF5: dimensions.
 //!
-//! A dimension is a dataset that says `CLASS = DIMENSION_SCALE`: a dimension scale. Its name is the
-//! dataset's, its length that of the dataset's first axis. Where there is a coordinate variable of
-//! that name, the dataset is both; else its attribute `NAME` begins with [`WITHOUT_VARIABLE`].
-//! `_Netcdf4Dimid` numbers the dimensions of a file.
+//! Sources: "NetCDF-4 Format" of the NetCDF User's Guide, and "HDF5 Dimension Scale Specification".
 //!
-//! Which dimensions the axes of a dataset have, is found in this order:
+//! A dimension is a dataset with the attribute `CLASS = DIMENSION_SCALE`: a dimension scale. The
+//! dimension has the dataset's name, and the length of the dataset's first axis. If there is a
+//! coordinate variable of that name, the dataset is both. If not, its attribute `NAME` begins with
+//! [`WITHOUT_VARIABLE`]. `_Netcdf4Dimid` numbers the dimensions of a file.
 //!
-//! 1. of a scale with one axis: itself;
-//! 2. `DIMENSION_LIST`: for each axis references to scales; the last one counts, as in netCDF-C;
-//! 3. where not every axis has one, `_Netcdf4Coordinates`: the numbers of the dimensions. A
-//!    coordinate variable of several axes has only these, for a scale has no scales. (Others have
-//!    them too, but the numbers alone do not lead to the scales.)
-//! 4. `DIMENSION_LABELS`: for each axis a text. That is HDF5, not NetCDF.
+//! The dimensions of a dataset's axes are found in this order:
 //!
-//! A variable that has the name of a dimension but is not its coordinate variable is stored as
-//! `_nc4_non_coord_` and its name.
+//! 1. A scale with one axis is its own dimension.
+//! 2. `DIMENSION_LIST` has references to scales for each axis. The last reference counts, as in
+//!    netCDF-C.
+//! 3. If not every axis has one, `_Netcdf4Coordinates` has the numbers of the dimensions. A
+//!    coordinate variable with several axes has only these numbers, because a scale has no scales.
+//!    (Other datasets have numbers too, but numbers alone do not lead to the scales.)
+//! 4. `DIMENSION_LABELS` has a text for each axis. This is HDF5, not NetCDF.
+//!
+//! A variable may have the name of a dimension without being its coordinate variable. The variable
+//! is then stored as `_nc4_non_coord_` and its name.
 
 use hyperslab_hdf5::dataspace::Dataspace;
 use hyperslab_hdf5::element::ElementKind;
@@ -24,11 +26,10 @@ use hyperslab_hdf5::value::Value;
 use hyperslab_hdf5::{Attribute, Dataset, File, Group, Hdf5Error, LinkTarget, Node, vlen};
 use std::collections::{HashMap, HashSet};
 
-/// How `NAME` of a dimension without coordinate variable begins. Its length follows.
+/// The beginning of `NAME` for a dimension without coordinate variable. Its length follows.
 pub const WITHOUT_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable.";
 
-/// How a dataset is called whose variable has the name of a dimension, and is not its coordinate
-/// variable; the name follows.
+/// Prefix of the dataset of a variable that has a dimension's name without being its coordinates.
 const NOT_COORDINATES: &str = "_nc4_non_coord_";
 
 /// A dimension of a group.
@@ -36,20 +37,21 @@ const NOT_COORDINATES: &str = "_nc4_non_coord_";
 pub struct Dimension {
     /// Its name.
     pub name: String,
-    /// Its length: of an unlimited one, the most that any variable has along it.
+    /// Its length. For an unlimited dimension, the greatest length of any variable along it.
     pub len: u64,
-    /// Whether it may grow.
+    /// `true` if it may grow.
     pub unlimited: bool,
-    /// Whether the dataset of this name holds no coordinates, but is there for the dimension only.
+    /// `true` if the dataset of this name holds no coordinates, but is there for the dimension
+    /// only.
     pub without_variable: bool,
-    /// `true` if that dataset is a scalar: HDF5 attaches such scales, NetCDF has no such dimension.
+    /// `true` if that dataset is a scalar. HDF5 attaches such scales; NetCDF has no such dimension.
     pub is_scalar: bool,
     /// Address of that dataset.
     pub address: u64,
 }
 
 /// Returns `true` if an attribute belongs to the format, so that no user has written it. (`CLASS`
-/// and `NAME` do so at dimension scales only.)
+/// and `NAME` do so on dimension scales only.)
 pub fn is_reserved(attribute: &str) -> bool {
     matches!(
         attribute,
@@ -64,7 +66,8 @@ pub fn is_reserved(attribute: &str) -> bool {
     )
 }
 
-/// Whether netCDF wrote a file: its root says so, or (older versions) it has `_Netcdf4Dimid`.
+/// Returns whether netCDF wrote a file: its root says so, or (older versions) it has
+/// `_Netcdf4Dimid`.
 pub fn is_netcdf4(file: &File) -> Result<bool, Hdf5Error> {
     let root = file.root()?;
     let says = |attribute: &Attribute| matches!(&*attribute.name, "_NCProperties" | "_nc3_strict");
@@ -96,12 +99,12 @@ pub fn variable_name(dataset: &str) -> &str {
     dataset.strip_prefix(NOT_COORDINATES).unwrap_or(dataset)
 }
 
-/// The names that the dataset of a variable may have, the one that comes first if both are there.
+/// The names that the dataset of a variable may have, in order of precedence.
 pub fn dataset_names(variable: &str) -> [String; 2] {
     [format!("{NOT_COORDINATES}{variable}"), variable.to_owned()]
 }
 
-/// The dimensions of a group by number, then those without. Groups below inherit them.
+/// The dimensions of a group by number, then the ones without a number. Groups below inherit them.
 pub fn dimensions(group: &Group) -> Result<Vec<Dimension>, Hdf5Error> {
     let mut found = Vec::new();
     for dataset in datasets(group)? {
@@ -132,7 +135,8 @@ pub fn dimensions(group: &Group) -> Result<Vec<Dimension>, Hdf5Error> {
     Ok(found.into_iter().map(|(_, dimension)| dimension).collect())
 }
 
-/// The names of a dataset's axes. `None`: it has no axes, or none of them has a scale.
+/// The names of a dataset's axes. `None` if there are no axes, or if no axis has a scale or a
+/// label.
 pub fn dimension_names(dataset: &Dataset) -> Result<Option<Vec<Option<String>>>, Hdf5Error> {
     let axes = Axes::of(dataset)?;
     if let Axes::Itself { .. } = axes {
@@ -157,7 +161,7 @@ pub fn dimension_names(dataset: &Dataset) -> Result<Option<Vec<Option<String>>>,
     Ok(names.iter().any(Option::is_some).then_some(names))
 }
 
-/// What a dimension scale says of itself.
+/// The attributes of a dimension scale that describe it.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     /// Its number in the file (`_Netcdf4Dimid`).
@@ -167,7 +171,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// `None`: these are not the attributes of a scale.
+    /// Returns `None` if these are not the attributes of a scale.
     pub fn of(attributes: &[Attribute]) -> Result<Option<Scale>, Hdf5Error> {
         let (mut is_scale, mut scale) = (false, Scale { id: None, without_variable: false });
         for attribute in attributes {
@@ -203,7 +207,7 @@ impl Scale {
     }
 }
 
-/// What a dataset says of the dimensions of its axes.
+/// The dimensions of a dataset's axes, as its attributes give them.
 pub(crate) enum Axes {
     /// It is the scale of its one axis.
     Itself {
@@ -225,7 +229,7 @@ impl Axes {
             return Ok(Axes::Itself { address: dataset.address() });
         }
         let find = |name: &str| attributes.iter().find(|attribute| attribute.name == name);
-        // A list of another length is about no axes of this dataset.
+        // A list of another length is not about the axes of this dataset.
         let addresses = find("DIMENSION_LIST").map(references).transpose()?.filter(|list| list.len() == rank);
         let addresses = addresses.unwrap_or_else(|| vec![None; rank]);
         if addresses.contains(&None) {
@@ -237,7 +241,7 @@ impl Axes {
         Ok(Axes::Scales { addresses })
     }
 
-    /// Whether the first axis has a dimension.
+    /// Returns whether the first axis has a dimension.
     pub(crate) fn first_is_known(&self) -> bool {
         match self {
             Axes::Scales { addresses } => addresses.first().is_some_and(Option::is_some),
@@ -245,7 +249,7 @@ impl Axes {
         }
     }
 
-    /// The address of the scale of each axis; `by_id`: that of a number.
+    /// The address of the scale of each axis. `by_id` gives the address for a number.
     fn scales(self, by_id: impl Fn(i128) -> Option<u64>) -> Vec<Option<u64>> {
         match self {
             Axes::Itself { address } => vec![Some(address)],
@@ -272,7 +276,7 @@ fn references(attribute: &Attribute) -> Result<Vec<Option<u64>>, Hdf5Error> {
         let [start, end] = ends else { return None };
         let (start, end) = (usize::try_from(*start).ok()?, usize::try_from(*end).ok()?);
         let bytes = ragged.values.as_slice().get(start.checked_mul(size)?..end.checked_mul(size)?)?;
-        // A reference is an address in little-endian bytes; all bits set: to nothing.
+        // A reference is an address in little-endian bytes. All bits set: a reference to nothing.
         let bytes = bytes.rchunks_exact(size.max(1)).next()?;
         let address = bytes.iter().rev().fold(0u64, |address, byte| address << 8 | u64::from(*byte));
         bytes.iter().any(|byte| *byte != 0xff).then_some(address)
@@ -280,7 +284,7 @@ fn references(attribute: &Attribute) -> Result<Vec<Option<u64>>, Hdf5Error> {
     Ok(ragged.offsets.windows(2).map(last).collect())
 }
 
-/// For each axis its label, if it has one.
+/// The label of each axis, if it has one.
 fn labels(dataset: &Dataset) -> Result<Vec<Option<String>>, Hdf5Error> {
     let mut labels = Vec::new();
     let attributes = dataset.attributes()?;
@@ -311,7 +315,7 @@ fn numbers(attribute: &Attribute) -> Result<Option<Vec<i128>>, Hdf5Error> {
     })
 }
 
-/// The datasets behind the hard links of a group, without those that are not supported.
+/// The datasets behind the hard links of a group, except unsupported ones.
 pub(crate) fn datasets(group: &Group) -> Result<Vec<Dataset>, Hdf5Error> {
     let mut datasets = Vec::new();
     for link in group.links()? {
@@ -326,7 +330,7 @@ pub(crate) fn datasets(group: &Group) -> Result<Vec<Dataset>, Hdf5Error> {
     Ok(datasets)
 }
 
-/// A group and all below it, each once, whatever circles links make.
+/// A group and all groups below it, each once, even if links form circles.
 fn groups(group: &Group) -> Result<Vec<Group>, Hdf5Error> {
     let mut seen = HashSet::from([group.address()]);
     let mut found = vec![group.clone()];
@@ -338,7 +342,7 @@ fn groups(group: &Group) -> Result<Vec<Group>, Hdf5Error> {
     Ok(found)
 }
 
-/// The groups that a group links to, as hard links, without those that were seen before.
+/// The groups behind the hard links of a group, except those seen before.
 pub(crate) fn groups_in(group: &Group, seen: &mut HashSet<u64>) -> Result<Vec<Group>, Hdf5Error> {
     let mut found = Vec::new();
     for link in group.links()? {
@@ -353,7 +357,7 @@ pub(crate) fn groups_in(group: &Group, seen: &mut HashSet<u64>) -> Result<Vec<Gr
     Ok(found)
 }
 
-/// The group of a dataset and those above it by its path, the innermost first.
+/// The group of a dataset and the groups above it in its path, the innermost first.
 fn above(dataset: &Dataset) -> Result<Vec<Group>, Hdf5Error> {
     let (root, mut path) = (dataset.file().root()?, dataset.path());
     let mut found = Vec::new();
@@ -378,7 +382,7 @@ mod tests {
     use hyperslab_store::{LocalOptions, LocalStore};
     use std::sync::Arc;
 
-    /// A file of another project; `None`: they are not here.
+    /// A file of another project; `None` if these files are not here.
     fn open(path: &str) -> Option<File> {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/corpora/hdf5");
         if !std::path::Path::new(root).exists() {

@@ -1,12 +1,14 @@
-//! Phony dimensions: the names that netCDF-C gives to axes without a dimension, so that any HDF5
-//! file can be read as NetCDF.
+//! Phony dimensions: the names that netCDF-C gives to axes without a dimension.
 //!
-//! 1. Each group, then the groups in it: a scale is a dimension with the number that it says, else
-//!    the next one of the file.
-//! 2. The groups in a group, then itself: for a dataset whose first axis has no scale, each axis
-//!    takes a dimension of the group that has its length, is limited or unlimited as it is, and is
-//!    not taken by another axis of this dataset. If there is none, the group gets a new one:
-//!    `phony_dim_` and the next number of the file.
+//! With them, any HDF5 file can be read as NetCDF. They are found in two passes:
+//!
+//! 1. Visit each group, then the groups in it. A scale is a dimension with the number that it
+//!    states, or else with the next number of the file.
+//! 2. Visit the groups in a group, then the group itself. If the first axis of a dataset has no
+//!    scale, each of its axes takes a dimension of the group. The dimension must have the axis's
+//!    length, and be limited or unlimited as the axis is. No two axes of a dataset take the same
+//!    dimension. If none is left, the group gets a new one: `phony_dim_` and the next number of the
+//!    file.
 //!
 //! Datasets of types that NetCDF does not have (references, bitfields, times, arrays) take none.
 
@@ -16,7 +18,7 @@ use hyperslab_hdf5::datatype::{Class, Datatype};
 use hyperslab_hdf5::{Dataset, File, Group, Hdf5Error};
 use std::collections::{BTreeMap, HashSet};
 
-/// An axis: its length, and whether it may grow.
+/// An axis: its length, and `true` if it may grow.
 type Axis = (u64, bool);
 
 /// A dimension of a group, for axes of its length and kind.
@@ -25,7 +27,7 @@ struct Known {
     name: String,
 }
 
-/// A group, and what of it comes after the groups in it.
+/// A group, and the work on it that comes after the groups in it.
 struct Visited {
     dimensions: Vec<Known>,
     /// The datasets without scales, by path, and their axes.
@@ -34,13 +36,13 @@ struct Visited {
     inner: Vec<usize>,
 }
 
-/// The names by path (without leading `/`) of datasets without dimensions, as in netCDF-C.
+/// The names of axes without dimensions, as in netCDF-C, by the dataset's path (no leading `/`).
 pub fn phony_dimension_names(file: &File) -> Result<BTreeMap<String, Vec<String>>, Hdf5Error> {
     let root = file.root()?;
     let mut seen = HashSet::from([root.address()]);
     let mut visited: Vec<Visited> = Vec::new();
     let mut next_id = 0;
-    // Groups to be visited, the next one last, and the index of the group that each is in.
+    // Groups to visit, the next one last; and the index of the group that each is in.
     let mut waiting = vec![(root, None)];
     while let Some((group, outer)) = waiting.pop() {
         let index = visited.len();
@@ -85,7 +87,7 @@ fn axes(dataset: &Dataset) -> Vec<Axis> {
     }
 }
 
-/// The order in which every group comes after those in it.
+/// The order in which every group comes after the groups in it.
 fn inner_first(visited: &[Visited]) -> Vec<usize> {
     let mut order = Vec::new();
     let mut stack = vec![(0, false)];
@@ -119,7 +121,7 @@ fn take(dimensions: &mut Vec<Known>, next_id: &mut i128, axes: &[Axis]) -> Vec<S
     names
 }
 
-/// Whether NetCDF has this type for variables; also for floats of 16 bits by themselves.
+/// Returns whether NetCDF has this type for variables. Also `true` for a plain float of 16 bits.
 fn is_netcdf(datatype: &Datatype) -> bool {
     match &datatype.class {
         Class::Reference(_) | Class::Bitfield { .. } | Class::Time { .. } | Class::Array { .. } => false,

@@ -57,7 +57,7 @@ impl Classic {
         [head, lists.map(|(tag, items)| self.list(tag, items)).concat()].concat()
     }
 
-    /// The header, and `parts` of data: where each begins, and its bytes.
+    /// The header, and `parts` of data: the position of each part, and its bytes.
     pub(crate) fn file(&self, parts: &[(usize, &[u8])]) -> Vec<u8> {
         let mut bytes = self.header();
         for (begin, part) in parts {

@@ -1,7 +1,7 @@
 //! Variables of classic files, and the engine's description of them.
 //!
-//! All elements of a variable are one chunk. Only where records of several variables alternate,
-//! each record is a chunk.
+//! All elements of a variable are one chunk. But if records of several variables alternate, each
+//! record is a chunk.
 
 use crate::header::Declared;
 use crate::{Attribute, Dimension, External, File, NetcdfError};
@@ -19,19 +19,19 @@ pub struct Variable {
     pub(crate) facts: Arc<Facts>,
 }
 
-/// What is known of a variable.
+/// The facts about a variable.
 #[derive(Debug)]
 pub(crate) struct Facts {
     pub(crate) declared: Declared,
     pub(crate) shape: Vec<u64>,
     /// Bytes of a chunk.
     pub(crate) slab: u64,
-    /// Bytes from the beginning of a record to that of the next; 0: all elements are one chunk.
+    /// Bytes from one record to the next; 0 if all elements are one chunk.
     pub(crate) step: u64,
 }
 
 impl Variable {
-    /// The file that it is in.
+    /// The file that holds it.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -61,14 +61,14 @@ impl Variable {
         &self.facts.shape
     }
 
-    /// Elements of a chunk per axis; `None`: all are one.
+    /// Elements of a chunk per axis; `None` if all elements are one chunk.
     pub fn chunk_shape(&self) -> Option<Vec<u64>> {
         let rest = self.shape().get(1..).filter(|_| self.facts.step > 0)?;
         Some([&[1], rest].concat())
     }
 
-    /// The places of its chunks: for each the place in the grid, the offset in the file, and its
-    /// bytes. Fails if a chunk is not in the file.
+    /// The places of its chunks: position in the grid, offset in the file, and bytes. Fails if a
+    /// chunk is not in the file.
     pub fn chunk_places(&self) -> Result<Vec<(Vec<u64>, u64, u64)>, NetcdfError> {
         let facts = &self.facts;
         if facts.shape.contains(&0) {
@@ -85,7 +85,7 @@ impl Variable {
         (0..records).map(place).collect()
     }
 
-    /// The offset of a chunk: the chunk of a record, or the chunk of all elements.
+    /// The offset of the chunk of a record, or of the chunk of all elements.
     fn chunk_offset(&self, record: u64) -> Result<u64, NetcdfError> {
         let (facts, inner) = (&self.facts, &self.file.inner);
         let start = record.checked_mul(facts.step).and_then(|at| at.checked_add(facts.declared.begin));
@@ -98,7 +98,7 @@ impl Variable {
         })
     }
 
-    /// The attribute `_FillValue`: one element. `None`: it has none, or of another type.
+    /// The attribute `_FillValue`: one element. `None` if it is missing or has another type.
     pub fn fill_value(&self) -> Option<&[u8]> {
         let attribute = self.attributes().iter().find(|attribute| attribute.name == "_FillValue")?;
         let fits =
@@ -106,7 +106,8 @@ impl Variable {
         fits.then_some(&attribute.bytes)
     }
 
-    /// What the engine needs to read it. The fill value is that of the attribute, else of the type.
+    /// The engine's description of the variable. The fill value is the attribute's, or else the
+    /// type's.
     pub fn layout(&self) -> Result<Arc<ArrayLayout>, NetcdfError> {
         let dtype = self.external().dtype();
         let chunk = self.chunk_shape().unwrap_or_else(|| self.shape().to_vec());
@@ -128,7 +129,7 @@ impl Variable {
     }
 }
 
-/// Finds chunks: by arithmetic.
+/// Finds chunks by arithmetic.
 #[derive(Debug)]
 struct Slabs(Variable);
 
@@ -172,7 +173,7 @@ mod tests {
         selected(variable, &[]).unwrap()
     }
 
-    /// Fixed variables, and records of three bytes and of four, each rounded up to four.
+    /// Fixed variables, and records of three and of four bytes, each rounded up to four.
     fn records(version: u8, records: u64) -> Vec<u8> {
         let data: Vec<u8> = (0..=255).collect();
         Classic::new(version)
@@ -208,7 +209,7 @@ mod tests {
             assert_eq!(variable("bytes").chunk_shape(), Some(vec![1, 3]));
             let fixed = variable("fixed").layout().unwrap();
             assert_eq!((fixed.dtype().to_string(), fixed.fill().bytes()), (">i2".into(), &[0xff, 0xfe][..]));
-            // A fill value of another type is none.
+            // A fill value of another type is ignored.
             assert_eq!(variable("scalar").fill_value(), None);
             assert_eq!(variable("scalar").layout().unwrap().fill().bytes(), External::Int.default_fill());
         }
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(variable(3).layout().unwrap().grid().chunk_shape(), [3, 3]);
         assert_eq!(variable(0).shape(), [0, 3]);
         assert_eq!(all(&variable(0)), b"");
-        // Streaming: as many as there are.
+        // Streaming: as many records as the file has.
         assert_eq!(variable(u32::MAX.into()).shape(), [3, 3]);
         let error = selected(&variable(4), &[]).unwrap_err();
         assert!(error.contains("12 bytes at 120 + 0 × 0 are not in the file of 131 bytes"), "{error}");
@@ -233,7 +234,7 @@ mod tests {
 
     #[test]
     fn streaming_counts_records_that_are_whole() {
-        // 526 + 4 bytes precede the records. 238 bytes of records are there: 29 of 8 bytes, and one
+        // 526 + 4 bytes precede the records. Then come 238 bytes of records: 29 of 8 bytes, and one
         // that lacks two bytes of `ints`.
         let file = open(&records(1, u32::MAX.into()));
         assert_eq!(file.dimensions()[0].len, 29);
@@ -278,7 +279,7 @@ mod tests {
         assert_eq!(all(&file.variable("v").unwrap()), [0, 0, 0, 0, 0, 0, 1, 2]);
     }
 
-    /// Values or an error, whatever is in the header.
+    /// Reading gives values or an error, whatever is in the header.
     #[test]
     fn any_byte_changed() {
         for version in [1, 2, 5] {

@@ -1,4 +1,4 @@
-//! What `hyperslab.advise` is made of.
+//! The native part of `hyperslab.advise`.
 
 use crate::errors;
 use crate::handles::ArrayHandle;
@@ -17,7 +17,7 @@ fn parse(
     access.iter().map(parse).collect()
 }
 
-/// Advice for an array that is stored.
+/// Returns advice for a stored array.
 #[pyfunction]
 pub(crate) fn advise_array<'py>(
     py: Python<'py>,
@@ -32,7 +32,7 @@ pub(crate) fn advise_array<'py>(
     told(py, &advice)
 }
 
-/// Advice for an array of this shape, of elements of so many bytes, that is to be made.
+/// Returns advice for a new array of this shape, with elements of `element` bytes.
 #[pyfunction]
 pub(crate) fn advise_shape<'py>(
     py: Python<'py>,

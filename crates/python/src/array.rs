@@ -29,21 +29,21 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use std::sync::Arc;
 
-/// What is fast or unsafe about an array.
+/// The parts of an array that must be fast or unsafe.
 #[pyclass(frozen, subclass, module = "hyperslab._native")]
 pub(crate) struct ArrayBase {
     slot: Arc<Slot<Array>>,
     read_only: bool,
     pub(crate) write_empty_chunks: Option<bool>,
-    /// True: results have their first axis fastest. `None`: as the metadata of a Zarr v2 array says.
+    /// True: results are in Fortran order. `None`: as in the metadata of a Zarr v2 array.
     pub(crate) fortran: Option<bool>,
-    /// The same of Zarr v3 arrays, where `fortran` is `None`.
+    /// The same for Zarr v3 arrays, if `fortran` is `None`.
     pub(crate) fortran_v3: bool,
-    /// Whether missing chunks are read as fill values; `None`: as the settings say.
+    /// True: read missing chunks as fill value. `None`: as in the settings.
     pub(crate) read_missing: Option<bool>,
-    /// Where decoded chunks are kept.
+    /// Caches decoded chunks.
     pub(crate) cache: Option<Arc<ChunkCache>>,
-    /// Made once. (A resize does not change them.)
+    /// Built once. A resize does not change the types.
     pub(crate) types: PyOnceLock<Types>,
 }
 
@@ -52,7 +52,7 @@ impl ArrayBase {
         self.slot.get(py)
     }
 
-    /// Asks about what only Zarr has.
+    /// Runs `question` on the Zarr array. Fails for other formats.
     fn zarr<R>(&self, py: Python<'_>, question: impl FnOnce(&zarr::Array) -> R) -> PyResult<R> {
         let array = self.array(py)?;
         array.as_zarr().map(question).ok_or_else(|| {
@@ -102,19 +102,19 @@ impl ArrayBase {
         }
     }
 
-    /// What shares this array's state.
+    /// A handle that shares this array's state.
     #[getter]
     fn _handle(&self) -> ArrayHandle {
         ArrayHandle { slot: self.slot.clone() }
     }
 
-    /// Whether changes are refused.
+    /// True if changes are refused.
     #[getter]
     fn read_only(&self) -> bool {
         self.read_only
     }
 
-    /// The path in the store; empty for the root.
+    /// The path in the store. Empty for the root.
     #[getter]
     fn path(&self) -> &str {
         self.slot.path()
@@ -126,7 +126,7 @@ impl ArrayBase {
         PyTuple::new(py, self.array(py)?.layout().shape())
     }
 
-    /// As `resize`.
+    /// The same as `resize`.
     #[setter]
     fn set_shape(slf: &Bound<'_, Self>, shape: &Bound<'_, PyAny>) -> PyResult<()> {
         slf.call_method1("resize", (shape,)).map(drop)
@@ -144,35 +144,33 @@ impl ArrayBase {
         Ok(self.types(py, &*self.array(py)?)?.values.bind(py).clone())
     }
 
-    /// Elements of a chunk per axis. Where shards lie within shards, of the chunks of the
-    /// outermost. Raises ``NotImplementedError`` where chunks have different shapes (a rectilinear
-    /// grid): ``read_chunk_sizes`` has their lengths.
+    /// Elements of a chunk per axis. With nested shards, this is the outermost chunk. Raises
+    /// ``NotImplementedError`` if chunks have different shapes (a rectilinear grid):
+    /// ``read_chunk_sizes`` has their lengths.
     #[getter]
     fn chunks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         grid::chunk_shape(py, &*self.array(py)?)
     }
 
-    /// Elements of a chunk per axis; where chunks have different shapes, of the longest along each
-    /// axis.
+    /// Elements of a chunk per axis. If chunks have different shapes, the longest along each axis.
     #[getter]
     fn _largest_chunk<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.array(py)?.outer_chunk_shape())
     }
 
-    /// Lengths of the chunks along each axis, as far as they are inside the array, where chunks have
-    /// different shapes; ``None``: they have one shape.
+    /// Lengths of the chunks along each axis, cut at the array's end. ``None``: all have one shape.
     fn _chunk_lengths(&self, py: Python<'_>) -> PyResult<Option<Vec<Vec<u64>>>> {
         let array = self.array(py)?;
         grid::lengths(py, &array, array.layout().grid())
     }
 
-    /// The same of objects: shards, or chunks where there are none.
+    /// Lengths of the objects along each axis: shards, or chunks if the array has no shards.
     fn _object_lengths(&self, py: Python<'_>) -> PyResult<Option<Vec<Vec<u64>>>> {
         let array = self.array(py)?;
         grid::lengths(py, &array, array.layout().object_grid())
     }
 
-    /// Objects per axis, stored or not: shards, or chunks where there are none.
+    /// Objects per axis, stored or not: shards, or chunks if the array has no shards.
     #[getter]
     fn _object_counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let array = self.array(py)?;
@@ -180,22 +178,22 @@ impl ArrayBase {
         PyTuple::new(py, layout.object_grid().counts(layout.shape()))
     }
 
-    /// Elements of a shard per axis; ``None``: the array has no shards, each chunk is an object of
-    /// its own. Raises ``NotImplementedError`` where shards have different shapes (a rectilinear
-    /// chunk grid): see ``write_chunk_sizes``.
+    /// Elements of a shard per axis. ``None``: the array has no shards, and each chunk is an
+    /// object. Raises ``NotImplementedError`` if shards have different shapes (a rectilinear chunk
+    /// grid): see ``write_chunk_sizes``.
     #[getter]
     fn shards<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         grid::shard_shape(py, &*self.array(py)?)
     }
 
-    /// Elements of a shard per axis; where shards have different shapes, of the longest along each
-    /// axis. ``None``: there are none.
+    /// Elements of a shard per axis. If shards have different shapes, the longest along each axis.
+    /// ``None``: the array has no shards.
     #[getter]
     fn _largest_shard<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         self.array(py)?.shard_shape().map(|shards| PyTuple::new(py, shards)).transpose()
     }
 
-    /// How many chunks the stored objects have in all.
+    /// Number of chunks in all stored objects.
     fn _chunks_stored(&self, py: Python<'_>) -> PyResult<u64> {
         let array = self.array(py)?;
         engine::run(py, |ask| match array.as_zarr() {
@@ -215,12 +213,12 @@ impl ArrayBase {
     fn size(&self, py: Python<'_>) -> PyResult<u128> {
         let array = self.array(py)?;
         let shape = array.layout().shape();
-        // Metadata may name more elements than 64 bits count.
+        // Metadata may name more elements than fit into 64 bits.
         Ok(element_count(shape)
             .map_or_else(|| shape.iter().fold(1u128, |n, d| n.saturating_mul(u128::from(*d))), u128::from))
     }
 
-    /// Errors where changes are refused.
+    /// Raises an error if changes are refused.
     fn _check_writable(&self, py: Python<'_>) -> PyResult<()> {
         self.writable(py)
     }
@@ -251,7 +249,7 @@ impl ArrayBase {
         Ok(self.array(py)?.fill().map(|bytes| PyBytes::new(py, bytes)))
     }
 
-    /// Names of the axes; ``None`` where they have none.
+    /// Names of the axes. ``None``: they have no names.
     #[getter]
     fn dimension_names<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let array = self.array(py)?;
@@ -259,7 +257,7 @@ impl ArrayBase {
         names.map(|names| PyTuple::new(py, names)).transpose()
     }
 
-    /// Filters, serializer and compressors, as JSON texts.
+    /// Filters, serializer and compressors as JSON texts.
     #[getter]
     fn _codecs(&self, py: Python<'_>) -> PyResult<(String, Option<String>, String)> {
         let list = |codecs: &[Json]| Json::Array(codecs.to_vec()).to_text(None);
@@ -269,19 +267,19 @@ impl ArrayBase {
         })
     }
 
-    /// The metadata document, as JSON text.
+    /// The metadata document as JSON text.
     #[getter]
     fn _document(&self, py: Python<'_>) -> PyResult<String> {
         self.zarr(py, |array| array.to_json().to_text(None))
     }
 
-    /// The attributes as they are stored.
+    /// The attributes as stored.
     #[getter]
     fn _stored_attributes(&self) -> StoredAttributes {
         StoredAttributes::of(&self.slot, self.read_only)
     }
 
-    /// Gives back the bytes of shards that nothing refers to, or only counts them.
+    /// Frees unused bytes in shards. ``dry_run`` only counts them.
     fn _compact(&self, py: Python<'_>, dry_run: bool) -> PyResult<u64> {
         if !dry_run {
             self.writable(py)?;
@@ -290,22 +288,22 @@ impl ArrayBase {
         engine::run(py, |stop| array.compact(dry_run, Some(stop)))
     }
 
-    /// The attributes, where they are in a file.
+    /// The attributes if they are in a file.
     fn _file_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
         file::attributes_of_array(py, &*self.array(py)?)
     }
 
-    /// Where the chunks of a dataset are: number, offset, bytes, filters left out.
+    /// The chunks of a dataset: number, offset, bytes, skipped filters.
     fn _chunk_columns<'py>(&self, py: Python<'py>) -> PyResult<Option<file::ChunkColumns<'py>>> {
         file::chunk_columns(py, &*self.array(py)?)
     }
 
-    /// What a dataset or variable of a file says of itself.
+    /// The metadata of a dataset or variable in a file.
     fn _file_facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         file::facts(py, &*self.array(py)?)
     }
 
-    /// Bytes of the file as they are stored, `offset` counted from the first of the file.
+    /// Bytes of the file as stored. ``offset`` counts from the start of the file.
     fn _stored_bytes<'py>(&self, py: Python<'py>, offset: u64, len: usize) -> PyResult<Bound<'py, PyBytes>> {
         file::stored_bytes(py, &*self.array(py)?, offset, len)
     }
@@ -328,31 +326,31 @@ impl ArrayBase {
         references::to_array(py, &array, Some(region))
     }
 
-    /// What an HDF5 dataset is made of.
+    /// The sources of a virtual HDF5 dataset.
     fn _virtual_sources<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         file::virtual_sources(py, &*self.array(py)?)
     }
 
-    /// The type of what the engine reads.
+    /// The type of the elements that the engine reads.
     #[getter]
     fn _memory_dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArrayDescr>> {
         Ok(self.types(py, &*self.array(py)?)?.memory.bind(py).clone())
     }
 
-    /// Whether elements are of variable length, and the engine resolves them.
+    /// True if elements have variable length and the engine resolves them.
     #[getter]
     fn _is_vlen(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(matches!(self.types(py, &*self.array(py)?)?.elements, Elements::Vlen(_)))
     }
 
-    /// The elements of an HDF5 dataset whose values are Python objects; `None`: what is read are
-    /// the values.
+    /// The elements of an HDF5 dataset whose values are Python objects. `None`: the engine reads
+    /// the values directly.
     #[getter]
     fn _objects(&self, py: Python<'_>) -> PyResult<Option<ElementHandle>> {
         Ok(ElementHandle::of_objects(&*self.array(py)?))
     }
 
-    /// Number of objects (chunks, or shards) stored, and their bytes.
+    /// Number of stored objects (chunks, or shards) and their bytes.
     fn _stored(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         let array = self.array(py)?;
         engine::run(py, |ask| array.chunks_stored(Some(ask)))
@@ -363,8 +361,9 @@ impl ArrayBase {
         self.slot.change(py, |array, ask| Ok(array.resize(&shape, Some(ask))?))
     }
 
-    /// Makes an axis longer by that of `values`, which has its type, and writes them there; the new
-    /// shape.
+    /// Extends an axis by the length of `values` and writes them there. Returns the new shape.
+    ///
+    /// `values` has the array's type.
     fn _append<'py>(
         &self,
         py: Python<'py>,
@@ -378,7 +377,7 @@ impl ArrayBase {
         let shape = self.slot.change(py, |array, ask| {
             array.append_with(axis, more, &like, Some(ask), |longer, rows| {
                 let selection = longer.select(rows)?;
-                // Other threads that wait for this array do so without the GIL.
+                // Other threads that wait for this array do not hold the GIL.
                 Python::attach(|py| self.assign(py, longer, &selection, values.bind(py), writing))
                     .map_err(Failed::Python)
             })?;
@@ -392,13 +391,13 @@ impl ArrayBase {
         self.slot.change(py, |array, _| Ok(array.refresh()?))
     }
 
-    /// Errors where a chunk of a selection is missing, and that matters.
+    /// Raises an error if a chunk of a selection is missing and may not be.
     fn _check_stored(&self, py: Python<'_>, selection: &Bound<'_, PyAny>) -> PyResult<()> {
         let array = self.array(py)?;
         self.check_stored(py, &array, &self.select(&array, Some(selection))?)
     }
 
-    /// What a request would do.
+    /// Explains what a request would do.
     #[pyo3(signature = (selection=None, write=false, tasks=20, meaning=None))]
     fn _explain<'py>(
         &self,
@@ -413,36 +412,37 @@ impl ArrayBase {
         explain::told(py, array.layout(), &selection, write, tasks, self.cache.as_deref())
     }
 
-    /// Read a selection into a new array, or into memory of the caller.
+    /// Read a selection into a new array, or into the caller's memory.
     ///
     /// Parameters
     /// ----------
     /// selection : index, optional
-    ///     As in ``array[selection]``; by default everything.
+    ///     As in ``array[selection]``. Default: everything.
     /// out : numpy.ndarray or writable buffer, optional
-    ///     Where to: any strides; exactly the array's data type (with its byte order) and the selection's shape.
+    ///     Memory for the result, with any strides. It must have the array's data type (with its
+    ///     byte order) and the selection's shape.
     /// threads : int, optional
-    ///     How many threads may work on it. Default: ``config.threads``.
+    ///     The largest number of threads. Default: ``config.threads``.
     /// verify : bool, optional
-    ///     Whether checksums are verified. Default: ``config.verify_checksums``.
+    ///     Verify checksums. Default: ``config.verify_checksums``.
     /// masked : bool, default False
-    ///     Whether elements that equal the fill value are missing: the result is a masked array. A fill
+    ///     Return a masked array in which elements that equal the fill value are missing. A fill
     ///     value of NaN masks every NaN. (Masked elements that are written become the fill value.)
     ///
     /// Returns
     /// -------
     /// numpy.ndarray
-    ///     Of the selection's shape (0-dimensional for one element), in C order (or F: see
-    ///     ``with_config``); or ``out``. With ``masked``, a ``numpy.ma.MaskedArray`` of these.
+    ///     An array of the selection's shape (0-dimensional for one element), in C order (or F: see
+    ///     ``with_config``), or ``out``. With ``masked``, a ``numpy.ma.MaskedArray``.
     ///
     /// Raises
     /// ------
     /// BoundsCheckError
-    ///     For an index outside the array.
+    ///     If an index is outside the array.
     /// ArrayShapeError
-    ///     Where ``out`` has another shape or data type, or is read-only.
+    ///     If ``out`` has another shape or data type, or is read-only.
     /// ChunkError
-    ///     For a corrupt chunk. What ``out`` holds is then unspecified.
+    ///     If a chunk is corrupt. The contents of ``out`` are then unspecified.
     ///
     /// Examples
     /// --------
@@ -467,30 +467,30 @@ impl ArrayBase {
         this.get().values(this.py(), selection, out, threads, verify)
     }
 
-    /// Read elements of variable length as they are in memory: offsets and values.
+    /// Read elements of variable length in their memory form: offsets and values.
     ///
     /// Parameters
     /// ----------
     /// selection : index, optional
-    ///     As in ``array[selection]``; by default everything.
+    ///     As in ``array[selection]``. Default: everything.
     /// threads : int, optional
-    ///     How many threads may work on it. Default: ``config.threads``.
+    ///     The largest number of threads. Default: ``config.threads``.
     /// verify : bool, optional
-    ///     Whether checksums are verified. Default: ``config.verify_checksums``.
+    ///     Verify checksums. Default: ``config.verify_checksums``.
     ///
     /// Returns
     /// -------
     /// Ragged
-    ///     Of the selection's shape. No object is made for an element.
+    ///     Has the selection's shape. No Python object is made per element.
     ///
     /// Raises
     /// ------
     /// TypeError
-    ///     Where elements have one size.
+    ///     If elements have a fixed size.
     /// BoundsCheckError
-    ///     For an index outside the array.
+    ///     If an index is outside the array.
     /// ChunkError
-    ///     For a corrupt chunk or heap.
+    ///     If a chunk or the heap is corrupt.
     ///
     /// Examples
     /// --------
@@ -515,7 +515,7 @@ impl ArrayBase {
         ragged::to_python(py, vlen::read(py, &array, form, &selection, reading)?, form)
     }
 
-    /// Text of variable length as `str`, decoded, or as strings of NumPy's of this type.
+    /// Text of variable length, decoded, as `str` or as NumPy strings of `dtype`.
     #[pyo3(signature = (selection, encoding, errors, dtype=None))]
     fn _text<'py>(
         &self,
@@ -537,7 +537,7 @@ impl ArrayBase {
         vlen::shown(found, form, types.values.bind(py), selection.is_scalar(), shown)
     }
 
-    /// What the engine reads, before Python makes objects from it.
+    /// Reads the elements as the engine returns them, before they become Python objects.
     #[pyo3(signature = (selection, meaning=None, threads=None, verify=None))]
     fn _raw<'py>(
         &self,
@@ -559,25 +559,25 @@ impl ArrayBase {
     /// Parameters
     /// ----------
     /// selection : index or None
-    ///     As in ``array[selection]``; ``None``: everything.
+    ///     As in ``array[selection]``. ``None``: everything.
     /// value : array-like
-    ///     Converted to the array's data type and broadcast to the selection's shape, as NumPy does in an assignment.
+    ///     Converted to the array's data type and broadcast to the selection's shape, as in NumPy.
     /// threads : int, optional
-    ///     How many threads may work on it. Default: ``config.threads``.
+    ///     The largest number of threads. Default: ``config.threads``.
     /// write_empty_chunks : bool, optional
-    ///     Whether chunks of nothing but fill value are stored. Default: the array's own setting, else
+    ///     Store chunks that hold only the fill value. Default: the array's own setting, else
     ///     ``config.write_empty_chunks``.
     ///
     /// Raises
     /// ------
     /// BoundsCheckError
-    ///     For an index outside the array.
+    ///     If an index is outside the array.
     /// ArrayShapeError
-    ///     Where ``value`` cannot be broadcast.
+    ///     If ``value`` cannot be broadcast.
     /// ReadOnlyError
-    ///     Where the array was opened for reading.
+    ///     If the array was opened for reading.
     /// StoreError
-    ///     Where the store fails. Each chunk is then as it was, or new.
+    ///     If the store fails. Each chunk then has its old or its new contents.
     ///
     /// Examples
     /// --------
@@ -644,8 +644,7 @@ impl ArrayBase {
         }
     }
 
-    /// What an index of another meaning than that of ``array[selection]`` selects: in a new array,
-    /// or in ``out``.
+    /// Reads a selection whose index has the given ``meaning``, into a new array or into ``out``.
     #[pyo3(signature = (meaning, selection, out=None, threads=None))]
     fn _get<'py>(
         &self,
@@ -667,7 +666,7 @@ impl ArrayBase {
         }
     }
 
-    /// Writes what such an index selects.
+    /// Writes a selection whose index has the given ``meaning``.
     #[pyo3(signature = (meaning, selection, value, threads=None))]
     fn _set(
         &self,
@@ -691,7 +690,7 @@ impl ArrayBase {
         }
     }
 
-    /// Always true, as in zarr-python: `if array:` asks whether there is one, not how long it is.
+    /// Always true, as in zarr-python: `if array:` tests that there is an array, not its length.
     fn __bool__(&self) -> bool {
         true
     }

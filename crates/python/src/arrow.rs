@@ -1,17 +1,18 @@
-//! Ragged arrays, and elements of one size, as Arrow arrays, without a copy: the C data interface in
-//! Python's capsules.
+//! Ragged arrays, and elements of fixed size, as Arrow arrays without a copy.
+//!
+//! They use the C data interface in Python's capsules:
 //!
 //! * structs and formats: <https://arrow.apache.org/docs/format/CDataInterface.html>
 //! * capsules: <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>
 //!
-//! 1. A `hyperslab.Ragged` becomes a tree of [`Node`]s: offsets and values are buffers of NumPy
-//!    arrays, which the node holds; validity becomes a bitmap.
-//! 2. Each node becomes an [`ArrowArray`] that owns it. The consumer calls its `release`,
-//!    on any thread and at any time, and only that lets the NumPy arrays go.
+//! 1. A `hyperslab.Ragged` becomes a tree of [`Node`]s. Offsets and values are buffers of NumPy
+//!    arrays, which the node holds. The validity becomes a bitmap.
+//! 2. Each node becomes an [`ArrowArray`] that owns it. The consumer calls its `release`, on any
+//!    thread and at any time. Only then are the NumPy arrays dropped.
 //!
-//! Arrow trusts what it is given. So offsets and text are checked before, and are frozen memory
-//! ([`crate::frozen`]): what was checked stays as it was. Numbers may change, they mean something
-//! whatever they are.
+//! Arrow trusts its input, so offsets and text are checked first. They are in frozen memory
+//! ([`crate::frozen`]), so that they cannot change after the check. Numbers may change, because
+//! every value is valid.
 
 use crate::cells::Cells;
 use crate::frozen::Validity;
@@ -25,7 +26,7 @@ use pyo3::types::{PyCapsule, PyDict};
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::{null, null_mut};
 
-/// Arrow's formats of numbers, and NumPy's type strings of them without the byte order.
+/// Arrow's formats of numbers, and NumPy's type strings for them without the byte order.
 pub(crate) const NUMBERS: [(&str, &str); 20] = [
     ("b", "?"),
     ("c", "i1"),
@@ -49,7 +50,7 @@ pub(crate) const NUMBERS: [(&str, &str); 20] = [
     ("tDn", "m8[ns]"),
 ];
 
-/// What an Arrow array is.
+/// The type of an Arrow array.
 #[repr(C)]
 pub(crate) struct ArrowSchema {
     pub(crate) format: *const c_char,
@@ -63,7 +64,7 @@ pub(crate) struct ArrowSchema {
     private: *mut c_void,
 }
 
-/// Its memory.
+/// The memory of an Arrow array.
 #[repr(C)]
 pub(crate) struct ArrowArray {
     pub(crate) length: i64,
@@ -79,7 +80,7 @@ pub(crate) struct ArrowArray {
 }
 
 impl ArrowSchema {
-    /// One to be filled by somebody else.
+    /// An empty schema, to be filled by somebody else.
     pub(crate) fn released() -> Self {
         // SAFETY: zeros are valid: null pointers, numbers, no function.
         unsafe { std::mem::zeroed() }
@@ -87,9 +88,9 @@ impl ArrowSchema {
 }
 
 impl ArrowArray {
-    /// One to be filled by somebody else.
+    /// An empty array, to be filled by somebody else.
     pub(crate) fn released() -> Self {
-        // SAFETY: as of the schema.
+        // SAFETY: as for the schema.
         unsafe { std::mem::zeroed() }
     }
 }
@@ -119,9 +120,9 @@ unsafe impl Send for ArrowArray {}
 
 /// Memory of an Arrow array.
 enum Buffer {
-    /// There is none.
+    /// There is no memory.
     Absent,
-    /// That of a NumPy array, which it holds.
+    /// The memory of a NumPy array, which it holds.
     Numpy {
         address: *const c_void,
         _array: Py<PyUntypedArray>,
@@ -131,8 +132,8 @@ enum Buffer {
 }
 
 impl Buffer {
-    /// The memory of a NumPy array that is in C order. Where the consumer relies on what is in it
-    /// (offsets, text), it is frozen.
+    /// The memory of a NumPy array in C order. If consumers rely on its contents (offsets, text),
+    /// it must be frozen.
     fn numpy(array: &Bound<'_, PyUntypedArray>) -> Self {
         Buffer::Numpy { address: data_of(array).cast_const().cast(), _array: array.clone().unbind() }
     }
@@ -146,7 +147,7 @@ impl Buffer {
         }
     }
 
-    /// A bit for each element, the lowest first.
+    /// One bit per element, lowest bit first.
     fn bitmap(validity: &[u8]) -> Self {
         let byte = |eight: &[u8]| {
             eight.iter().enumerate().fold(0, |byte, (at, valid)| byte | u8::from(*valid != 0) << at)
@@ -155,21 +156,21 @@ impl Buffer {
     }
 }
 
-/// An array to be given away.
+/// An array to be handed to the consumer.
 struct Node {
     format: CString,
     length: usize,
     nulls: usize,
     buffers: Vec<Buffer>,
-    /// What lists hold.
+    /// The items of lists.
     child: Option<Box<Node>>,
 }
 
-/// What a consumer would like: the format of a node, and those of what it holds.
+/// The consumer's wishes: the format of a node, then of its child, and so on.
 struct Wish(Vec<String>);
 
 impl Wish {
-    /// The formats of a requested schema, from the outermost inwards.
+    /// Reads the formats of a requested schema, from the outermost inwards.
     fn of(requested: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let mut formats = Vec::new();
         let Some(requested) = requested.filter(|requested| !requested.is_none()) else {
@@ -177,8 +178,8 @@ impl Wish {
         };
         let capsule = requested.cast::<PyCapsule>()?;
         let mut schema: *const ArrowSchema = capsule.pointer_checked(Some(c"arrow_schema"))?.as_ptr().cast();
-        // SAFETY: a capsule of this name holds a schema, whose formats are C strings and whose
-        // children there are as many of as it says.
+        // SAFETY: a capsule of this name holds a schema. Its formats are C strings, and it has as
+        // many children as it says.
         unsafe {
             while let Some(found) =
                 schema.as_ref().filter(|found| !found.format.is_null() && formats.len() < 64)
@@ -196,14 +197,16 @@ impl Wish {
 }
 
 impl Node {
-    /// A ragged array; one of several axes is a list of fixed size for each but the first.
+    /// Builds a ragged array. For several axes, each axis but the first becomes a list of fixed
+    /// size.
     fn of_ragged(ragged: &Bound<'_, PyAny>, wish: &Wish, depth: usize) -> PyResult<Node> {
         let parts = Parts::of(ragged)?;
         let axes = parts.shape.len().saturating_sub(1);
         Ok(Node::of_cells(&parts, wish, depth + axes)?.with_axes(&parts.shape))
     }
 
-    /// Elements of one size of which some may be missing, with axes as those of a ragged array.
+    /// Builds elements of fixed size, some possibly missing. Axes are handled as for a ragged
+    /// array.
     fn of_values(values: &Bound<'_, PyUntypedArray>, valid: Option<&Bound<'_, PyAny>>) -> PyResult<Node> {
         let py = values.py();
         let shape: Vec<u64> = values.shape().iter().map(|n| *n as u64).collect();
@@ -222,7 +225,7 @@ impl Node {
         Ok(node.with_axes(&shape))
     }
 
-    /// Elements in C order, as lists of fixed size for each axis but the first.
+    /// Wraps elements in C order in lists of fixed size, one for each axis but the first.
     fn with_axes(mut self, shape: &[u64]) -> Node {
         for axis in (1..shape.len()).rev() {
             let (before, rest) = shape.split_at(axis);
@@ -283,7 +286,7 @@ impl Node {
         Ok(Node { format: text(format), length, nulls, buffers, child })
     }
 
-    /// The items of arrays.
+    /// Builds the items of arrays.
     fn of_numbers(values: &Bound<'_, PyUntypedArray>) -> PyResult<Node> {
         let (py, dtype, length) = (values.py(), values.dtype(), values.len());
         let name: String = dtype.getattr(interned!(py, "str"))?.extract()?;
@@ -306,11 +309,11 @@ impl Node {
             options.set_item("bitorder", "little")?;
             numpy.call_method(interned!(py, "packbits"), (values,), Some(&options))?
         } else {
-            // Arrow knows only the machine's byte order, and no gaps: usually this copies nothing.
+            // Arrow requires native byte order and no gaps. Usually this copies nothing.
             let native = dtype.call_method1(interned!(py, "newbyteorder"), ("=",))?;
             numpy.call_method1(interned!(py, "ascontiguousarray"), (values, native))?
         };
-        // An array of a class that is derived from NumPy's may answer with anything.
+        // A subclass of NumPy's array may return anything.
         let memory = memory.cast::<PyUntypedArray>()?;
         let (wanted, itemsize) =
             if format == "b" { (length.div_ceil(8), 1) } else { (length, dtype.itemsize()) };
@@ -373,14 +376,13 @@ struct SchemaPrivate {
 struct ArrayPrivate {
     addresses: Vec<*const c_void>,
     children: Vec<*mut ArrowArray>,
-    /// What the addresses lead to.
+    /// Owns the memory at the addresses.
     _buffers: Vec<Buffer>,
 }
 
 unsafe extern "C" fn release_schema(schema: *mut ArrowSchema) {
-    // SAFETY: called once, for a schema of ours: `private` came from a box, and so did the
-    // children. Those that were moved away say that they are released, and dropping them does
-    // nothing.
+    // SAFETY: called once, for a schema made here: `private` and the children came from boxes. A
+    // child that was moved away is marked as released, and dropping it does nothing.
     unsafe {
         let private = Box::from_raw((*schema).private.cast::<SchemaPrivate>());
         private.children.iter().for_each(|child| drop(Box::from_raw(*child)));
@@ -389,20 +391,21 @@ unsafe extern "C" fn release_schema(schema: *mut ArrowSchema) {
 }
 
 unsafe extern "C" fn release_array(array: *mut ArrowArray) {
-    // SAFETY: as of the schema.
+    // SAFETY: as for the schema.
     let private = unsafe {
         let private = Box::from_raw((*array).private.cast::<ArrayPrivate>());
         private.children.iter().for_each(|child| drop(Box::from_raw(*child)));
         (*array).release = None;
         private
     };
-    // Letting NumPy arrays go needs Python. Where it has ended, their memory ends with the process.
+    // Dropping NumPy arrays needs Python. After Python has ended, the arrays' memory is freed with
+    // the process.
     let mut private = Some(private);
     Python::try_attach(|_| drop(private.take()));
     std::mem::forget(private);
 }
 
-/// Refuses offsets that lead outside `len` items: consumers do not check.
+/// Refuses offsets outside `len` items. Consumers do not check.
 fn check_offsets(offsets: &[i64], len: usize) -> PyResult<()> {
     let within = |at: &i64| usize::try_from(*at).is_ok_and(|at| at <= len);
     if offsets.is_sorted() && offsets.first().is_some_and(within) && offsets.last().is_some_and(within) {
@@ -416,15 +419,17 @@ fn text(format: &str) -> CString {
     CString::new(format).unwrap_or_default()
 }
 
-/// The schema of a ragged array, as a capsule.
+/// Returns the schema of a ragged array as a capsule.
 #[pyfunction]
 pub(crate) fn arrow_schema<'py>(ragged: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
     let node = Node::of_ragged(ragged, &Wish::of(None)?, 0)?;
     PyCapsule::new_with_value(ragged.py(), node.schema(c""), c"arrow_schema")
 }
 
-/// A ragged array as capsules of its schema and its memory. `requested`: small types instead of
-/// large ones are given where that asks for them; everything else is for the consumer to convert.
+/// Returns a ragged array as capsules of its schema and its memory.
+///
+/// `requested`: uses small types instead of large ones if it asks for them. The consumer must do
+/// all other conversions.
 #[pyfunction]
 #[pyo3(signature = (ragged, requested=None))]
 pub(crate) fn arrow_array<'py>(
@@ -437,8 +442,9 @@ pub(crate) fn arrow_array<'py>(
     Ok((schema, PyCapsule::new_with_value(py, node.array(), c"arrow_array")?))
 }
 
-/// Elements of one size as capsules of a schema and of memory. `valid`, one Boolean for each element on
-/// one axis, says which are there.
+/// Returns elements of fixed size as capsules of a schema and of memory.
+///
+/// `valid` has one Boolean per element, on one axis. It is false for missing elements.
 #[pyfunction]
 #[pyo3(signature = (values, valid=None))]
 pub(crate) fn arrow_of_values<'py>(

@@ -1,8 +1,8 @@
-//! Arrow arrays as ragged ones, or as numbers of which some may be missing: what `__arrow_c_array__`
-//! and `__arrow_c_stream__` give, copied.
+//! Reads Arrow arrays as ragged arrays, or as numbers with missing elements. Copies the arrays that
+//! `__arrow_c_array__` and `__arrow_c_stream__` give.
 //!
-//! Text, bytes and lists of numbers, small and large, and views of text and bytes. What they are
-//! made of: <https://arrow.apache.org/docs/format/Columnar.html>.
+//! Supports text, bytes and lists of numbers, small and large, and views of text and bytes. Their
+//! format: <https://arrow.apache.org/docs/format/Columnar.html>.
 
 use crate::arrow::{ArrowArray, ArrowSchema, NUMBERS};
 use crate::errors;
@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-/// Arrays one after the other.
+/// A stream of arrays.
 #[repr(C)]
 struct ArrowArrayStream {
     get_schema: Option<unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowSchema) -> c_int>,
@@ -24,7 +24,7 @@ struct ArrowArrayStream {
     private: *mut c_void,
 }
 
-/// What its elements are.
+/// The type of an array's elements.
 pub(crate) enum Kind<'py> {
     Text,
     Bytes,
@@ -32,23 +32,23 @@ pub(crate) enum Kind<'py> {
     Items(Bound<'py, PyArrayDescr>),
 }
 
-/// How elements are stored.
+/// The storage of elements.
 #[derive(Clone, Copy)]
 enum Form {
     /// Offsets of 4 or 8 bytes.
     Offsets { large: bool },
-    /// 16 bytes for each, the short ones in there.
+    /// 16 bytes per element. Short elements are stored inside them.
     Views,
 }
 
-/// Whether an object is Arrow's.
+/// Returns `true` for an Arrow object.
 pub(crate) fn is_arrow(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = object.py();
     Ok(object.hasattr(interned!(py, "__arrow_c_array__"))?
         || object.hasattr(interned!(py, "__arrow_c_stream__"))?)
 }
 
-/// Copies all elements of an object of Arrow's to `builder`; says what they are.
+/// Copies all elements of an Arrow object to `builder`. Returns their type.
 pub(crate) fn read<'py>(object: &Bound<'py, PyAny>, builder: &mut Builder) -> PyResult<Kind<'py>> {
     let py = object.py();
     let start = |schema: &ArrowSchema| kind_of(py, schema);
@@ -56,7 +56,8 @@ pub(crate) fn read<'py>(object: &Bound<'py, PyAny>, builder: &mut Builder) -> Py
     Ok(kind)
 }
 
-/// Numbers of an object of Arrow's, and which of them are there. (What is not there is any number.)
+/// Returns the numbers of an Arrow object and their validity. (Missing elements have arbitrary
+/// values.)
 #[pyfunction]
 pub(crate) fn arrow_values<'py>(
     object: &Bound<'py, PyAny>,
@@ -87,8 +88,9 @@ pub(crate) fn arrow_values<'py>(
     Ok((view(values, &dtype)?, view(valid, &booleans)?))
 }
 
-/// Calls `visit` with all arrays of an object of Arrow's, and with what `start` makes of their schema;
-/// returns that.
+/// Calls `visit` with all arrays of an Arrow object, and with the result of `start`.
+///
+/// `start` gets the schema. Returns its result.
 fn each<T>(
     object: &Bound<'_, PyAny>,
     start: impl FnOnce(&ArrowSchema) -> PyResult<T>,
@@ -103,8 +105,8 @@ fn each<T>(
         );
         let schema = schema.pointer_checked(Some(c"arrow_schema"))?;
         let array = array.pointer_checked(Some(c"arrow_array"))?;
-        // SAFETY: capsules of these names hold these structs, and are held meanwhile. The GIL is
-        // held and nothing of Python's runs that could release them.
+        // SAFETY: capsules with these names hold these structs, and live during the call. The GIL
+        // is held, and no Python code runs that could release them.
         let (schema, array) =
             unsafe { (schema.cast::<ArrowSchema>().as_ref(), array.cast::<ArrowArray>().as_ref()) };
         let started = start(schema)?;
@@ -114,7 +116,7 @@ fn each<T>(
     let capsule = object.call_method0(interned!(py, "__arrow_c_stream__"))?.cast_into::<PyCapsule>()?;
     let stream: *mut ArrowArrayStream = capsule.pointer_checked(Some(c"arrow_array_stream"))?.as_ptr().cast();
     let mut schema = ArrowSchema::released();
-    // SAFETY: a capsule of this name holds a stream, and is held meanwhile.
+    // SAFETY: a capsule with this name holds a stream, and lives during the call.
     unsafe { call(py, stream, |stream| (*stream).get_schema.map_or(22, |get| get(stream, &mut schema)))? };
     let started = start(&schema)?;
     loop {
@@ -129,7 +131,7 @@ fn each<T>(
 }
 
 /// # Safety
-/// `stream` is one that was not released.
+/// `stream` has not been released.
 unsafe fn call(
     py: Python<'_>,
     stream: *mut ArrowArrayStream,
@@ -139,7 +141,7 @@ unsafe fn call(
     if status == 0 {
         return Ok(());
     }
-    // SAFETY: the text, if there is one, lives until the next call.
+    // SAFETY: if there is a text, it lives until the next call.
     let why = unsafe {
         let text = (*stream).get_last_error.map(|get| get(stream)).filter(|text| !text.is_null());
         text.map(|text| CStr::from_ptr(text).to_string_lossy().into_owned())
@@ -186,12 +188,12 @@ fn kind_of<'py>(py: Python<'py>, schema: &ArrowSchema) -> PyResult<(Kind<'py>, F
     })
 }
 
-/// NumPy's type of a number of Arrow's.
+/// Returns NumPy's type of an Arrow number.
 fn number(format: &str) -> Option<&'static str> {
     NUMBERS.iter().find(|(arrow, _)| *arrow == format).map(|(_, numpy)| *numpy)
 }
 
-/// An array's memory. The interface promises that it is there.
+/// An array's memory. The interface guarantees that it exists.
 struct View<'a> {
     array: &'a ArrowArray,
     offset: usize,
@@ -214,20 +216,20 @@ impl<'a> View<'a> {
         unsafe { (*self.array.buffers.add(number)).cast() }
     }
 
-    /// Whether an element is there. `index` counts from the beginning of the buffers.
+    /// Returns `true` if an element is not null. `index` counts from the start of the buffers.
     fn is_valid(&self, index: usize) -> bool {
         let bits = self.buffer(0);
         // SAFETY: there is a bit for each element.
         bits.is_null() || unsafe { *bits.add(index / 8) } >> (index % 8) & 1 == 1
     }
 
-    /// Where elements begin and end in what they hold.
+    /// Returns start and end of an element among the items.
     fn range(&self, py: Python<'_>, index: usize, large: bool) -> PyResult<(usize, usize)> {
         let offsets = self.buffer(1);
         if offsets.is_null() {
             return if self.len == 0 { Ok((0, 0)) } else { Err(wrong(py)) };
         }
-        // SAFETY: there is one offset more than there are elements.
+        // SAFETY: there is one offset more than elements.
         let (start, end) = unsafe {
             if large {
                 let offsets = offsets.cast::<i64>();
@@ -243,14 +245,14 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Bytes of a buffer.
+    /// Returns bytes of a buffer.
     fn bytes(&self, py: Python<'_>, number: usize, start: usize, end: usize) -> PyResult<&'a [u8]> {
         let first = self.buffer(number);
         match (start < end, first.is_null()) {
             (false, _) => Ok(&[]),
             (true, true) => Err(wrong(py)),
-            // SAFETY: the interface vouches for as many bytes as the array itself says; `start` and
-            // `end` came from its offsets.
+            // SAFETY: the interface guarantees as many bytes as the array says. `start` and `end`
+            // come from its offsets.
             (true, false) => Ok(unsafe { std::slice::from_raw_parts(first.add(start), end - start) }),
         }
     }
@@ -314,7 +316,7 @@ fn copy(
     Ok(())
 }
 
-/// Numbers `start..end`.
+/// Pushes the numbers `start..end`.
 fn push_items(
     py: Python<'_>,
     items: &View<'_>,
@@ -334,8 +336,8 @@ fn push_items(
     Ok(())
 }
 
-/// An element of 16 bytes: its length, and its bytes, or their first four, the number of a buffer
-/// and a place in it.
+/// Copies an element of 16 bytes. It holds its length, then its bytes, or its first four bytes, the
+/// number of a buffer and a place in it.
 fn copy_view(py: Python<'_>, view: &View<'_>, index: usize, builder: &mut Builder) -> PyResult<()> {
     if !view.is_valid(index) {
         builder.push_null();
@@ -354,7 +356,7 @@ fn copy_view(py: Python<'_>, view: &View<'_>, index: usize, builder: &mut Builde
     }
     let (buffer, start) = (word(8)?, word(12)?);
     let end = start.checked_add(len).ok_or_else(|| PyOverflowError::new_err("Arrow view"))?;
-    // Behind validity and views come the buffers, and at last one of their lengths.
+    // The buffers come after validity and views. The last buffer holds their lengths.
     if buffer as i64 + 3 >= view.array.n_buffers {
         return Err(wrong(py));
     }

@@ -1,4 +1,4 @@
-//! The attributes of an array or a group, as JSON texts.
+//! The attributes of an array or a group as JSON texts.
 
 use crate::create;
 use crate::errors::OrRaise;
@@ -7,14 +7,14 @@ use hyperslab::zarr::Json;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-/// A change of attributes; its answer is that of [`Attributes::change`].
+/// A change of attributes. [`Attributes::change`] returns its result.
 type Change<'c> = Box<dyn FnMut(&mut Json) -> bool + Send + 'c>;
 
-/// What is asked of a node's attributes, whatever kind of node it is.
+/// Access to a node's attributes, for any kind of node.
 trait Attributes: Send + Sync {
     fn text(&self, py: Python<'_>) -> PyResult<String>;
 
-    /// Errors where changes are refused.
+    /// Fails if changes are refused.
     fn change(&self, py: Python<'_>, read_only: bool, change: Change<'_>) -> PyResult<bool>;
 }
 
@@ -30,7 +30,7 @@ impl<T: SlotNode> Attributes for Slot<T> {
     }
 }
 
-/// The attributes of an array or a group of Zarr.
+/// The attributes of a Zarr array or group.
 #[pyclass(frozen, module = "hyperslab._native")]
 pub(crate) struct StoredAttributes {
     node: Arc<dyn Attributes>,
@@ -45,12 +45,12 @@ impl StoredAttributes {
 
 #[pymethods]
 impl StoredAttributes {
-    /// All of them, as JSON text.
+    /// All attributes as JSON text.
     fn text(&self, py: Python<'_>) -> PyResult<String> {
         self.node.text(py)
     }
 
-    /// Replaces all by those of a JSON text.
+    /// Replaces all attributes by the attributes in a JSON text.
     fn set(&self, py: Python<'_>, text: &str) -> PyResult<()> {
         let new = create::json(py, "attributes", text)?;
         let set = move |all: &mut Json| {
@@ -60,8 +60,8 @@ impl StoredAttributes {
         self.node.change(py, self.read_only, Box::new(set)).map(|_| ())
     }
 
-    /// Adds or replaces those of a JSON text; `keep`: adds only. The others keep the form in which
-    /// somebody wrote them.
+    /// Adds or replaces the attributes in a JSON text. `keep`: does not replace. Other attributes
+    /// keep their stored form.
     #[pyo3(signature = (text, keep=false))]
     fn update(&self, py: Python<'_>, text: &str, keep: bool) -> PyResult<()> {
         let new = create::json(py, "attributes", text)?;
@@ -76,7 +76,7 @@ impl StoredAttributes {
         self.node.change(py, self.read_only, Box::new(update)).map(|_| ())
     }
 
-    /// Removes one; returns whether there was one.
+    /// Removes an attribute. Returns true if it existed.
     fn delete(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
         self.node.change(py, self.read_only, Box::new(|all: &mut Json| all.remove(name).is_some()))
     }

@@ -4,7 +4,7 @@ use hyperslab::array::ChunkCache;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-/// Decoded chunks that are kept. Its lock is held for moments and never while waiting for the GIL.
+/// A cache of decoded chunks. Its lock is held only briefly, never while waiting for the GIL.
 #[pyclass(frozen, subclass, module = "hyperslab._native")]
 pub(crate) struct CacheBase {
     pub(crate) cache: Arc<ChunkCache>,
@@ -17,33 +17,33 @@ impl CacheBase {
         CacheBase { cache: Arc::new(ChunkCache::new(limit)) }
     }
 
-    /// The most bytes that it keeps.
+    /// The largest number of bytes in the cache.
     #[getter]
     fn limit(&self) -> usize {
         self.cache.limit()
     }
 
-    /// Bytes kept now.
+    /// The number of bytes in the cache.
     #[getter]
     fn nbytes(&self) -> usize {
         self.cache.bytes()
     }
 
-    /// How often a chunk was found in it, unchanged.
+    /// The number of times that a chunk was found unchanged.
     #[getter]
     fn hits(&self) -> u64 {
         self.cache.hits_and_misses().0
     }
 
-    /// How often a chunk was not found, or had changed.
+    /// The number of times that a chunk was not found, or had changed.
     #[getter]
     fn misses(&self) -> u64 {
         self.cache.hits_and_misses().1
     }
 
-    /// Drop all chunks; the counts stay.
+    /// Drop all chunks. The counts stay.
     fn clear(&self, py: Python<'_>) {
-        // Giving pages back takes long.
+        // Freeing pages takes long.
         py.detach(|| self.cache.clear());
     }
 }

@@ -1,7 +1,6 @@
-//! Elements of variable length as arrays of NumPy's: of strings, of bytes of fixed length, of
-//! Python's objects.
+//! Variable-length elements as NumPy arrays: of strings, of fixed-length bytes, or of objects.
 //!
-//! All are made of the same form in memory ([`Cells`]), in one pass, without a list in between.
+//! All are built from one form in memory ([`Cells`]) in one pass, without a list in between.
 
 use crate::errors;
 use crate::npy_string::new_strings;
@@ -18,21 +17,20 @@ use std::borrow::Cow;
 use std::ffi::CString;
 use std::ptr::null_mut;
 
-/// Elements of variable length, wherever they are in memory: the `i`-th is `values[offsets[i] *
-/// size..offsets[i + 1] * size]`.
+/// Elements of variable length in memory. Element `i` is `values[offsets[i] * size..offsets[i + 1]
+/// * size]`.
 #[derive(Clone, Copy)]
 pub(crate) struct Cells<'a> {
     offsets: &'a [i64],
     values: &'a [u8],
-    /// Bytes; 0 is null: NumPy's Booleans may be any number.
+    /// One byte per element; 0 is null. Any other byte is true: NumPy's Booleans may be any number.
     validity: Option<&'a [u8]>,
     /// Bytes of an item.
     size: usize,
 }
 
 impl<'a> Cells<'a> {
-    /// Checks that offsets ascend and lead to values that are there. All must be memory that nobody
-    /// changes.
+    /// Checks that offsets ascend and stay within the values. Nobody may change the memory.
     pub(crate) fn new(
         offsets: &'a [i64],
         values: &'a [u8],
@@ -53,12 +51,12 @@ impl<'a> Cells<'a> {
         Ok(Cells { offsets, values, validity, size })
     }
 
-    /// How many there are.
+    /// Number of elements.
     pub(crate) fn len(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// The bytes of one; `None`: it is null.
+    /// Returns the bytes of an element. `None`: it is null.
     pub(crate) fn get(&self, index: usize) -> Option<&'a [u8]> {
         match self.validity {
             Some(validity) if validity.get(index).is_none_or(|valid| *valid == 0) => None,
@@ -66,7 +64,7 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// The bytes of one; of what is null, none.
+    /// Returns the bytes of an element. Empty if it is null.
     pub(crate) fn bytes(&self, index: usize) -> &'a [u8] {
         match self.offsets.get(index..index + 2) {
             Some(&[start, end]) => {
@@ -76,7 +74,7 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// The bytes of all, one behind the other.
+    /// Returns the bytes of all elements, one after the other.
     pub(crate) fn all(&self) -> &'a [u8] {
         match *self.offsets {
             [first, .., last] => {
@@ -86,11 +84,11 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// The index of the first that is not text in UTF-8, and what is wrong with it; `None`: all
-    /// are.
+    /// Returns the index of the first element that is not UTF-8, and its error. `None`: all are
+    /// UTF-8.
     fn not_text(&self) -> Option<(usize, std::str::Utf8Error)> {
-        // All at once is several times faster than one by one. What is not text then is one that
-        // has other bytes, or is cut within a character.
+        // Checking all bytes at once is several times faster than element by element. If this
+        // fails, an element has invalid bytes, or a border between elements is within a character.
         let first = self.offsets.first().copied().unwrap_or(0);
         let whole = match std::str::from_utf8(self.all()) {
             Ok(all) => self.offsets.iter().all(|at| all.is_char_boundary((at - first) as usize)),
@@ -100,7 +98,7 @@ impl<'a> Cells<'a> {
         if whole { None } else { (0..self.len()).find_map(wrong) }
     }
 
-    /// Errors unless all are text in UTF-8.
+    /// Fails unless all elements are UTF-8.
     pub(crate) fn check_text(&self, py: Python<'_>) -> PyResult<Texts<'a>> {
         let Some((index, error)) = self.not_text() else { return Ok(Texts(*self)) };
         let (at, bytes) = (error.valid_up_to(), self.bytes(index));
@@ -119,20 +117,20 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// Cells that are text in UTF-8.
+/// Cells that are valid UTF-8.
 #[derive(Clone, Copy)]
 pub(crate) struct Texts<'a>(Cells<'a>);
 
 impl<'a> Texts<'a> {
-    /// `None`: it is null.
+    /// `None`: the element is null.
     fn get(&self, index: usize) -> Option<&'a str> {
-        // SAFETY: all were checked when this was made, and they are borrowed from memory that
-        // nobody changes: the engine's own, or frozen.
+        // SAFETY: all elements were checked when this value was built. They are borrowed from
+        // memory that nobody changes: the engine's own, or frozen.
         self.0.get(index).map(|bytes| unsafe { std::str::from_utf8_unchecked(bytes) })
     }
 }
 
-/// Strings of any length of NumPy's.
+/// Makes an array of NumPy's variable-length strings.
 pub(crate) fn strings<'py>(
     texts: Texts<'_>,
     dtype: &Bound<'py, PyArrayDescr>,
@@ -141,11 +139,11 @@ pub(crate) fn strings<'py>(
     new_strings(dtype, shape, |index| texts.get(index))
 }
 
-/// What becomes of bytes in an array of objects.
+/// The objects that bytes become in an array of objects.
 #[derive(Clone, Copy)]
 pub(crate) enum Wanted<'a> {
     Bytes,
-    /// Text, decoded, and how to treat errors.
+    /// Text in this encoding, and the handling of errors.
     Text {
         encoding: &'a str,
         errors: &'a str,
@@ -153,7 +151,7 @@ pub(crate) enum Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// One object.
+    /// Makes one object.
     pub(crate) fn object<'py>(self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         let Wanted::Text { encoding, errors } = self else { return Ok(PyBytes::new(py, bytes).into_any()) };
         let text = match encoding {
@@ -163,13 +161,13 @@ impl Wanted<'_> {
         };
         match text {
             Some(text) => Ok(PyString::new(py, text).into_any()),
-            // Python knows all encodings, and what to do with wrong bytes.
+            // Let Python handle other encodings and invalid bytes.
             None => PyBytes::new(py, bytes).call_method1(interned!(py, "decode"), (encoding, errors)),
         }
     }
 }
 
-/// An array of objects made of cells. Null ones are `None`.
+/// Makes an array of objects from cells. Null cells become `None`.
 pub(crate) fn objects<'py>(
     cells: Cells<'_>,
     wanted: Wanted<'_>,
@@ -183,7 +181,7 @@ pub(crate) fn objects<'py>(
     })
 }
 
-/// An array of bytes, or of text in this encoding.
+/// Makes an array of bytes, or of text in this encoding.
 pub(crate) fn decoded<'py>(
     cells: Cells<'_>,
     encoding: Option<&str>,
@@ -199,7 +197,7 @@ pub(crate) fn decoded<'py>(
     objects(cells, wanted, dtype, shape)
 }
 
-/// A new array of objects, one after the other.
+/// Makes a new array of objects, one by one.
 pub(crate) fn new_objects<'py>(
     dtype: &Bound<'py, PyArrayDescr>,
     shape: &[u64],
@@ -213,15 +211,15 @@ pub(crate) fn new_objects<'py>(
     let first = data_of(&array).cast::<*mut ffi::PyObject>();
     for index in 0..array.len() {
         let object = make(index)?;
-        // SAFETY: the array is new, in C order, and has as many elements, each a pointer that NumPy
-        // has set to null: none holds a reference to be dropped. An element takes the reference
-        // over.
+        // SAFETY: the array is new, in C order, and has as many elements. Each is a pointer that
+        // NumPy has set to null, so no reference has to be dropped. The element takes over the
+        // reference.
         unsafe { first.add(index).write(object.into_ptr()) };
     }
     Ok(array)
 }
 
-/// An array of the items in `bytes`, in memory of its own.
+/// Copies the items in `bytes` into a new array.
 pub(crate) fn copied<'py>(
     bytes: &[u8],
     item: &Bound<'py, PyArrayDescr>,
@@ -232,16 +230,16 @@ pub(crate) fn copied<'py>(
     }
     // SAFETY: null: NumPy allocates.
     let array = unsafe { new_array(item, &[count as u64], null_mut(), false) }?;
-    // SAFETY: the array is new, and has `count` items, which are no objects and are not longer than
-    // `bytes`.
+    // SAFETY: the array is new and has `count` items. They are no objects, and together not longer
+    // than `bytes`.
     unsafe { data_of(&array).copy_from_nonoverlapping(bytes.as_ptr(), count * item.itemsize()) };
     Ok(array)
 }
 
-/// Arrays that are views of one block of memory, which each of them keeps: one allocation of
-/// NumPy's for each, and no copy.
+/// Arrays that are views of one block of memory and keep it alive. Each view takes one NumPy
+/// allocation, and nothing is copied.
 pub(crate) struct Views<'py> {
-    /// What keeps the block.
+    /// Keeps the block alive.
     owner: Bound<'py, PyAny>,
     first: *mut u8,
     len: usize,
@@ -249,7 +247,7 @@ pub(crate) struct Views<'py> {
 }
 
 impl<'py> Views<'py> {
-    /// `item`: the type of an item, which holds no objects.
+    /// `item` is the type of an item. It must not contain objects.
     pub(crate) fn new(mut memory: Memory, item: &Bound<'py, PyArrayDescr>) -> PyResult<Self> {
         if item.has_object() {
             return Err(PyTypeError::new_err(format!("{item} is not in memory as bytes")));
@@ -259,7 +257,7 @@ impl<'py> Views<'py> {
         Ok(Views { owner, first, len, item: item.clone() })
     }
 
-    /// Of a NumPy array, of one axis without gaps, that may be written to.
+    /// Uses the memory of a writeable NumPy array of one axis without gaps.
     pub(crate) fn of_array(array: &Bound<'py, PyUntypedArray>) -> PyResult<Self> {
         let item = array.dtype();
         let fits = array.ndim() == 1 && array.is_c_contiguous() && is_writeable(array);
@@ -276,7 +274,7 @@ impl<'py> Views<'py> {
         })
     }
 
-    /// Items `start..end` as an array.
+    /// Returns items `start..end` as an array.
     pub(crate) fn get(&self, start: i64, end: i64) -> PyResult<Bound<'py, PyAny>> {
         let (py, size) = (self.item.py(), self.item.itemsize());
         let within = |at: i64| {
@@ -289,9 +287,9 @@ impl<'py> Views<'py> {
             )));
         };
         let count = if from < to { (end - start) as u64 } else { 0 };
-        // SAFETY: `count` items from `from` on are within the block, as checked; the array holds
-        // the owner, so the block outlives it. SetBaseObject takes the reference to the owner, also
-        // when it fails.
+        // SAFETY: `count` items from `from` on are within the block, as checked. The array holds
+        // the owner, so the block outlives it. SetBaseObject takes the reference to the owner, even
+        // if it fails.
         unsafe {
             let array = new_array(&self.item, &[count], self.first.add(from), false)?;
             if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), self.owner.clone().into_ptr())
@@ -303,7 +301,7 @@ impl<'py> Views<'py> {
         }
     }
 
-    /// An array of objects, each a view; what is not valid is `None`.
+    /// Returns an array of objects, each a view. Null elements are `None`.
     pub(crate) fn array(
         &self,
         offsets: &[i64],
@@ -322,8 +320,10 @@ impl<'py> Views<'py> {
     }
 }
 
-/// An array of bytes of fixed length (`S`), or with `wide` of characters (`U`). `len`: of each;
-/// `None`: of the longest. What is longer is an error: nothing is cut.
+/// Makes an array of bytes (`S`), or with `wide` of characters (`U`), of fixed length.
+///
+/// `len`: the length of an element. `None`: the length of the longest. A longer element is an
+/// error: nothing is cut off.
 pub(crate) fn fixed<'py>(
     py: Python<'py>,
     cells: Cells<'_>,
@@ -348,7 +348,7 @@ pub(crate) fn fixed<'py>(
     // SAFETY: null: NumPy allocates.
     let array = unsafe { new_array(&dtype, shape, null_mut(), false) }?;
     let bytes = array.len().checked_mul(len * unit).unwrap_or(0);
-    // SAFETY: the array is new, in C order, has `bytes` bytes, and nobody else knows it.
+    // SAFETY: the array is new, in C order, and has `bytes` bytes. Nobody else refers to it.
     let memory = unsafe {
         let first = data_of(&array);
         first.write_bytes(0, bytes);
@@ -371,7 +371,7 @@ pub(crate) fn fixed<'py>(
     Ok(array)
 }
 
-/// The name of an encoding as [`Wanted`] knows it.
+/// Returns the name of an encoding as used by [`Wanted`].
 pub(crate) fn encoding(name: &str) -> Cow<'_, str> {
     match name.to_ascii_lowercase().as_str() {
         "utf8" | "utf-8" => Cow::Borrowed("utf-8"),

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::cell::{Cell, RefCell};
 
-/// What is copied.
+/// The node to copy.
 #[derive(FromPyObject)]
 pub(crate) enum Source<'py> {
     Array(PyRef<'py, ArrayHandle>),
@@ -30,7 +30,7 @@ impl Source<'_> {
     }
 }
 
-/// Where a copy goes.
+/// The destination of a copy.
 #[derive(FromPyObject)]
 pub(crate) enum Destination<'py> {
     Store(PyRef<'py, StoreHandle>),
@@ -38,7 +38,7 @@ pub(crate) enum Destination<'py> {
 }
 
 items! {
-    /// What the copy is to be like.
+    /// The options of a copy.
     pub(crate) struct Wanted {
         chunks: Option<Vec<Option<u64>>>,
         shards: WantedShards,
@@ -57,7 +57,7 @@ items! {
 }
 
 impl Wanted {
-    /// For the engine.
+    /// Converts the options for the engine.
     pub(crate) fn options(self, py: Python<'_>) -> PyResult<CopyOptions<'static>> {
         let compressors: Option<Compressors> =
             self.compressors.map(|text| text.parse()).transpose().or_raise(py)?;
@@ -83,7 +83,7 @@ impl Wanted {
 
 type Bounds = (Option<i64>, Option<i64>);
 
-/// Bounds of axes, by name or in their order.
+/// Bounds of axes, by name or in order.
 #[derive(FromPyObject)]
 pub(crate) enum WantedRegion {
     Named(Vec<(String, Bounds)>),
@@ -117,7 +117,8 @@ impl From<WantedShards> for Shards {
     }
 }
 
-/// Tells a Python function how far a copy is, and stops it when that raises or a signal comes.
+/// Reports the progress of a copy to a Python function. Stops the copy if that raises or a signal
+/// comes.
 struct Teller {
     told: Option<Py<PyAny>>,
     signals: Signals,
@@ -157,7 +158,7 @@ impl Progress for Teller {
     }
 }
 
-/// Copies an array or group and all below it to a path or URL, or to a path in a store.
+/// Copies an array, or a group and everything below it, to a path or URL, or to a path in a store.
 #[pyfunction]
 #[pyo3(signature = (source, destination, path, wanted, progress=None))]
 pub(crate) fn copy<'py>(
@@ -196,7 +197,7 @@ pub(crate) fn copy_into<'py>(
     run(py, progress, options, |options| into(&source, &target, &region, options))
 }
 
-/// Runs a copy without the GIL, tells how far it is, and stops for signals.
+/// Runs a copy without the GIL, reports its progress, and stops for signals.
 fn run<'py>(
     py: Python<'py>,
     progress: Option<Py<PyAny>>,

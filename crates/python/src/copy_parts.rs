@@ -17,7 +17,7 @@ use pyo3::types::{PyDict, PyList};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Stops for signals.
+/// Stops work for signals.
 struct Asking(Signals);
 
 impl Progress for Asking {
@@ -26,7 +26,7 @@ impl Progress for Asking {
     }
 }
 
-/// Runs something without the GIL that signals stop.
+/// Runs `run` without the GIL. Signals stop it.
 fn stoppable<T: Send>(py: Python<'_>, run: impl FnOnce(&dyn Progress) -> Result<T> + Send) -> PyResult<T> {
     let (result, raised) = py.detach(move || {
         let asking = Asking(Signals::default());
@@ -46,7 +46,7 @@ pub(crate) struct GroupsAbove(hyperslab::zarr::Above);
 
 #[pymethods]
 impl GroupsAbove {
-    /// Looks above a path or URL, for a node at `path` in it. `storage`: settings of a server.
+    /// Searches above a path or URL for a node at `path` in it. `storage`: settings of a server.
     #[new]
     #[pyo3(signature = (location, path="", fsync=false, storage=Vec::new()))]
     fn new(
@@ -59,19 +59,21 @@ impl GroupsAbove {
         py.detach(|| groups_above(location, path, fsync, &storage)).map(GroupsAbove).or_raise(py)
     }
 
-    /// Takes the node out of their consolidated metadata.
+    /// Removes the node from the groups' consolidated metadata.
     fn forget(&self, py: Python<'_>) -> PyResult<()> {
         stoppable(py, |asking| Ok(self.0.forget(Some(&|| asking.cancelled()))?))
     }
 
-    /// Consolidates them again.
+    /// Consolidates the groups again.
     fn renew(&self, py: Python<'_>) -> PyResult<()> {
         stoppable(py, |asking| Ok(self.0.renew(Some(&|| asking.cancelled()))?))
     }
 }
 
-/// What a copy will be. `directory`: where it goes, if that is a local disk; `crew`: tasks at a
-/// time, and bytes of one.
+/// Returns the outline of a copy.
+///
+/// `directory`: the destination, if it is on a local disk. `crew`: number of concurrent tasks, and
+/// bytes per task.
 #[pyfunction]
 pub(crate) fn outline_copy<'py>(
     py: Python<'py>,
@@ -90,7 +92,8 @@ pub(crate) fn outline_copy<'py>(
     outline_facts(py, &found)
 }
 
-/// What a copy into a region of an array will be. `directory`: where that is, on a local disk.
+/// Returns the outline of a copy into a region of an array. `directory`: the array, if on a local
+/// disk.
 #[pyfunction]
 pub(crate) fn outline_copy_into<'py>(
     py: Python<'py>,
@@ -194,8 +197,9 @@ impl From<WantedPart> for Part {
     }
 }
 
-/// Copies a part of an array; returns the number of its objects that are stored, a hash of what tells that
-/// they have changed, and one of their contents.
+/// Copies a part of an array. Returns the number of its stored objects and two hashes.
+///
+/// The first hash changes if the objects change. The second one is a hash of their contents.
 #[pyfunction]
 pub(crate) fn copy_part(
     py: Python<'_>,
@@ -207,8 +211,9 @@ pub(crate) fn copy_part(
     stoppable(py, move |asking| copy(&array, &store, &part.into(), Some(asking))).map(numbers)
 }
 
-/// What [`copy_part`] would return, of what is stored now. `contents`: reads it; otherwise the last
-/// number is 0.
+/// Returns what [`copy_part`] would return for the objects stored now, without copying.
+///
+/// `contents`: reads the contents. Otherwise the last number is 0.
 #[pyfunction]
 pub(crate) fn stamp_part(
     py: Python<'_>,
@@ -221,7 +226,7 @@ pub(crate) fn stamp_part(
     stoppable(py, move |_| stamp(&array, &store, &part.into(), contents)).map(numbers)
 }
 
-/// Compares a part of a copy with the source.
+/// Compares a part of a copy with its source.
 #[pyfunction]
 pub(crate) fn compare_part(
     py: Python<'_>,
@@ -233,25 +238,25 @@ pub(crate) fn compare_part(
     stoppable(py, move |asking| compare(&array, &store, &part.into(), Some(asking)))
 }
 
-/// Whether a copy may take the place of a directory: it is an array, a group, or empty.
+/// Returns true if a copy may replace a directory: it is an array, a group, or empty.
 #[pyfunction]
 pub(crate) fn is_replaceable_directory(path: PathBuf) -> bool {
     is_replaceable(&path)
 }
 
-/// Puts a directory in the place of another, which is then at its place, or at `aside`.
+/// Replaces a directory by another. The old one is then at the place of the new one, or at `aside`.
 #[pyfunction]
 pub(crate) fn replace_directory(new: PathBuf, target: PathBuf, aside: PathBuf) -> PyResult<()> {
     Ok(hyperslab::store::replace_directory(&new, &target, &aside)?)
 }
 
-/// A message in the words of the command line.
+/// Rewrites a message with the option names of the command line.
 #[pyfunction]
 pub(crate) fn in_options(text: &str) -> String {
     hyperslab_cli::in_options(text)
 }
 
-/// What the command line asks for, if that is a copy in tasks: the arguments of `plan_copy` and more.
+/// Returns the arguments of `plan_copy` and more, if the command line asks for a copy in tasks.
 #[pyfunction]
 pub(crate) fn planned_copy(py: Python<'_>, args: Vec<OsString>) -> PyResult<Option<Bound<'_, PyDict>>> {
     let Some(wanted) = hyperslab_cli::planned_copy(args) else { return Ok(None) };

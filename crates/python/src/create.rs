@@ -1,4 +1,4 @@
-//! Opening and creating nodes.
+//! Opens and creates nodes.
 
 use crate::engine;
 use crate::errors::{self, Failed};
@@ -19,7 +19,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-/// A format by its number.
+/// Converts the number of a format.
 pub(crate) fn format(number: Option<u32>) -> PyResult<Option<Format>> {
     match number {
         None => Ok(None),
@@ -29,13 +29,13 @@ pub(crate) fn format(number: Option<u32>) -> PyResult<Option<Format>> {
     }
 }
 
-/// JSON that Python wrote.
+/// Parses JSON written by Python.
 pub(crate) fn json(py: Python<'_>, what: &str, text: &str) -> PyResult<Json> {
     Json::parse(text.as_bytes()).map_err(|error| errors::invalid(py, format!("{what}: {error}")))
 }
 
-/// Opens what is stored at a path. `consolidated`: only with consolidated metadata (true), never
-/// (false), if there is any.
+/// Opens the node at a path. `consolidated`: with consolidated metadata only (true), never (false),
+/// or if it exists.
 #[pyfunction]
 #[pyo3(signature = (store, path, zarr_format=None, consolidated=None))]
 pub(crate) fn open_node(
@@ -71,8 +71,9 @@ pub(crate) fn open_node(
     }
 }
 
-/// Opens what is stored at a path or URL, and the store there, with the fewest system calls. `None`
-/// if anything is in the way: open the store and then the node, to learn what is wrong.
+/// Opens a store and its node at a path or URL with as few system calls as possible.
+///
+/// `None` for any problem. Open the store and then the node to get the error.
 #[pyfunction]
 #[pyo3(signature = (location, fsync, zarr_format=None))]
 pub(crate) fn open_root(
@@ -90,8 +91,10 @@ pub(crate) fn open_root(
     })
 }
 
-/// Creates a group; with `overwrite`, in the place of what is there. `fill` is then called with a
-/// store that has the new group at its root, and creates its members before it takes its place.
+/// Creates a group. With `overwrite`, replaces the node at its path.
+///
+/// With `overwrite`, `fill` is first called with a store whose root is the new group. It creates
+/// the members before the new group takes its place.
 #[pyfunction]
 #[pyo3(signature = (store, path, zarr_format, attributes, overwrite, fill=None))]
 pub(crate) fn create_group(
@@ -119,33 +122,33 @@ pub(crate) fn create_group(
     Ok(GroupHandle::new(group.into()))
 }
 
-/// Removes every object below a path; `""`: everything in the store.
+/// Removes every object below a path. `""`: everything in the store.
 #[pyfunction]
 pub(crate) fn remove_below(py: Python<'_>, store: &StoreHandle, path: &str) -> PyResult<()> {
     engine::run(py, |ask| -> Result<(), Failed> { Ok(remove(&store.store, path, Some(ask))?) })
 }
 
-/// Calls a Python function of one argument.
+/// Calls a Python function with one argument.
 fn call<A: for<'py> IntoPyObject<'py>>(function: &Py<PyAny>, argument: A) -> Result<(), Failed> {
     let answer = Python::attach(|py| function.call1(py, (argument.into_py_any(py)?,)).map(drop));
     answer.map_err(Failed::Python)
 }
 
 items! {
-    /// What a new array is to be, as Python says it: JSON texts for codecs and attributes, NumPy's
-    /// type string.
+    /// The description of a new array. Python gives codecs and attributes as JSON texts, and types
+    /// as NumPy type strings.
     pub(crate) struct Spec {
         zarr_format: u32,
         shape: Vec<u64>,
         dtype: String,
-        /// Of variable length: "text", "bytes", "json2", "msgpack2", or NumPy's type string of the
+        /// Variable length: "text", "bytes", "json2", "msgpack2", or the NumPy type string of the
         /// items of arrays.
         vlen: Option<String>,
-        /// Whether elements may be missing; then the type is that of their values.
+        /// True: elements may be missing. Then `dtype` is the type of their values.
         optional: bool,
-        /// The filter that makes bytes of objects, where it is not the usual one.
+        /// The filter that encodes objects as bytes, if it is not the usual one.
         object_codec: Option<String>,
-        /// The fields of structures, as Zarr v2 has them, as JSON text.
+        /// The fields of structures as JSON text, in Zarr v2's form.
         structure: Option<String>,
         chunks: Option<Vec<u64>>,
         rectilinear: Option<String>,
@@ -228,8 +231,8 @@ impl Spec {
     }
 }
 
-/// The element type of a Zarr v3 `data_type`, as JSON text: NumPy's type string, and whether elements
-/// may be missing.
+/// Returns the element type of a Zarr v3 `data_type` in JSON: NumPy's type string, and true if
+/// elements may be missing.
 #[pyfunction]
 pub(crate) fn v3_data_type(py: Python<'_>, text: &str) -> PyResult<(String, bool)> {
     let found = data_type(&json(py, "dtype", text)?);
@@ -237,15 +240,15 @@ pub(crate) fn v3_data_type(py: Python<'_>, text: &str) -> PyResult<(String, bool
     Ok((dtype.numpy(), optional))
 }
 
-/// The key of a chunk, relative to its array. `encoding`: JSON.
+/// Returns the key of a chunk, relative to its array. `encoding` is JSON.
 #[pyfunction]
 pub(crate) fn chunk_key(py: Python<'_>, encoding: &str, chunk: Vec<u64>) -> PyResult<String> {
     let encoding = KeyEncoding::from_json(&json(py, "chunk_key_encoding", encoding)?);
     encoding.and_then(|encoding| encoding.key(&chunk)).map_err(|why| errors::invalid(py, why))
 }
 
-/// The chunk of a key that is relative to its array, which has `rank` axes; `None`: it is no
-/// chunk's.
+/// Returns the chunk of a key relative to its array, which has `rank` axes. `None`: it is not a
+/// chunk's key.
 #[pyfunction]
 pub(crate) fn chunk_of_key(
     py: Python<'_>,
@@ -258,8 +261,9 @@ pub(crate) fn chunk_of_key(
     chunk.map(|chunk| chunk.map(|chunk| chunk.to_vec())).map_err(|why| errors::invalid(py, why))
 }
 
-/// Creates an array. `fill` is called with it and writes its elements: with `overwrite`, before the
-/// new array takes the place of what is there.
+/// Creates an array and calls `fill` with it, to write its elements.
+///
+/// With `overwrite`, `fill` runs before the new array replaces the node at its path.
 #[pyfunction]
 #[pyo3(signature = (store, path, spec, overwrite, fill=None))]
 pub(crate) fn create_array(

@@ -1,5 +1,5 @@
-//! What the elements of an array are to NumPy, and who makes values of what the engine reads:
-//! reading and writing by that.
+//! Element types in NumPy, and the conversion from the engine's elements to Python values. Reads
+//! and writes depend on it.
 
 use crate::array::ArrayBase;
 use crate::engine;
@@ -26,8 +26,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use std::collections::HashMap;
 
-/// NumPy's description of an element type. Small numbers are those of the package ml_dtypes, which
-/// is imported for nothing else.
+/// Returns NumPy's type of an element type.
+///
+/// Small numbers are types of the package ml_dtypes, which is only imported for them.
 pub(crate) fn numpy_type(py: Python<'_>, dtype: DataType) -> PyResult<Bound<'_, PyArrayDescr>> {
     let Kind::Small(small) = dtype.kind() else { return PyArrayDescr::new(py, dtype.numpy()) };
     let package = py.import("ml_dtypes").map_err(|error| {
@@ -40,7 +41,7 @@ pub(crate) fn numpy_type(py: Python<'_>, dtype: DataType) -> PyResult<Bound<'_, 
     PyArrayDescr::new(py, package.getattr(small.python)?)
 }
 
-/// NumPy's description of what the engine reads of an array.
+/// Returns NumPy's type of the elements that the engine reads from an array.
 pub(crate) fn memory_type<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyArrayDescr>> {
     match (array.structure(), array.optional()) {
         (Some(structure), _) => structure_type(py, structure),
@@ -49,7 +50,7 @@ pub(crate) fn memory_type<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound
     }
 }
 
-/// NumPy's description of a structure.
+/// Returns NumPy's type of a structure.
 fn structure_type<'py>(py: Python<'py>, structure: &Structure) -> PyResult<Bound<'py, PyArrayDescr>> {
     let fields = structure.fields().iter().map(|field| {
         let kind = field_type(py, &field.kind)?;
@@ -62,7 +63,7 @@ fn structure_type<'py>(py: Python<'py>, structure: &Structure) -> PyResult<Bound
     PyArrayDescr::new(py, fields)
 }
 
-/// NumPy's description of a field, or of an element of a field that is an array.
+/// Returns NumPy's type of a field, or of an element of a field that is an array.
 pub(crate) fn field_type<'py>(py: Python<'py>, kind: &FieldKind) -> PyResult<Bound<'py, PyArrayDescr>> {
     match kind {
         FieldKind::Plain(dtype) => numpy_type(py, *dtype),
@@ -70,44 +71,44 @@ pub(crate) fn field_type<'py>(py: Python<'py>, kind: &FieldKind) -> PyResult<Bou
     }
 }
 
-/// The element types that NumPy has from the package ml_dtypes: their names there, and in Zarr.
+/// The element types from the package ml_dtypes: their names there, and in Zarr.
 #[pyfunction]
 pub(crate) fn small_numbers() -> HashMap<&'static str, &'static str> {
     SMALL.iter().map(|small| (small.python, small.name)).collect()
 }
 
-/// Bytes of the largest element that a new array may have.
+/// Largest number of bytes of an element in a new array.
 #[pyfunction]
 pub(crate) fn largest_element() -> usize {
     hyperslab::zarr::MAX_ELEMENT
 }
 
-/// What elements are, and NumPy's descriptions of them.
+/// The kind of an array's elements, and their NumPy types.
 pub(crate) struct Types {
-    /// Of the values.
+    /// NumPy type of the values.
     pub(crate) values: Py<PyArrayDescr>,
-    /// Of what the engine reads: other than values where those are Python objects, to be made of
-    /// it.
+    /// NumPy type of the elements that the engine reads. It differs from `values` if Python objects
+    /// are made of the elements.
     pub(crate) memory: Py<PyArrayDescr>,
     pub(crate) elements: Elements,
 }
 
-/// Who makes values of what the engine reads.
+/// The conversion from the engine's elements to values.
 pub(crate) enum Elements {
-    /// Nobody needs to.
+    /// No conversion.
     Plain,
-    /// Nobody; but they have fields, which an index may name.
+    /// No conversion, but elements have fields, which an index may name.
     Structures,
-    /// They may be missing: what is read is the values, and which of them are there.
+    /// Elements may be missing. The engine reads values and their validity.
     Optional,
-    /// They are of variable length.
+    /// Elements of variable length.
     Vlen(Form),
-    /// Python: structures that hold objects, references; and what has no elements at all.
+    /// Converted in Python: references, structures with objects, and null dataspaces.
     Objects,
 }
 
 impl ArrayBase {
-    /// Reads a selection into a new array, or into memory of the caller.
+    /// Reads a selection into a new array, or into the caller's memory.
     pub(crate) fn values<'py>(
         &self,
         py: Python<'py>,
@@ -132,9 +133,10 @@ impl ArrayBase {
         }
     }
 
-    /// How a selection is read. Unless the array has an order of its own, results of Zarr v2 have
-    /// the order in which elements are stored, as with zarr-python. Errors where a chunk is
-    /// missing, and that matters.
+    /// Returns the options for reading a selection. Fails if a chunk is missing and may not be.
+    ///
+    /// Unless the array sets an order, results of Zarr v2 have the stored order of elements, as in
+    /// zarr-python.
     pub(crate) fn reading(
         &self,
         py: Python<'_>,
@@ -166,7 +168,7 @@ impl ArrayBase {
         }
     }
 
-    /// What an index selects; `meaning`: what the index means, if not the same as in
+    /// Returns the selection of an index. `meaning`: its meaning, if other than
     /// ``array[selection]``.
     pub(crate) fn select_as(
         &self,
@@ -213,7 +215,7 @@ impl ArrayBase {
         })
     }
 
-    /// Reads what is made into objects one by one.
+    /// Reads elements that are converted to objects one by one.
     pub(crate) fn read_vlen<'py>(
         &self,
         py: Python<'py>,
@@ -231,7 +233,7 @@ impl ArrayBase {
         Ok(found)
     }
 
-    /// What a selection holds, as `array[selection]` gives it.
+    /// Returns the elements of a selection in the form of `array[selection]`.
     pub(crate) fn item<'py>(
         &self,
         py: Python<'py>,
@@ -250,7 +252,7 @@ impl ArrayBase {
         }
     }
 
-    /// Reads a selection into memory of the caller.
+    /// Reads a selection into the caller's memory.
     pub(crate) fn item_into<'py>(
         &self,
         py: Python<'py>,
@@ -295,8 +297,8 @@ impl ArrayBase {
         }
     }
 
-    /// What elements of variable length are. Errors for others, and for objects, which are made one
-    /// by one.
+    /// Returns the form of variable-length elements. Fails for other elements, and for objects,
+    /// which are made one by one.
     pub(crate) fn form<'a>(&self, array: &Array, types: &'a Types) -> PyResult<&'a Form> {
         match &types.elements {
             Elements::Vlen(Form::Objects(_)) => {

@@ -1,22 +1,23 @@
-//! Daemon threads that are in our code while the interpreter ends.
+//! Daemon threads that run our code while the interpreter ends.
 //!
-//! Nothing may take the GIL then but the thread that ends the interpreter. CPython 3.14 lets every
-//! other thread that wants it sleep for ever. Before, CPython calls `pthread_exit`. glibc then
-//! unwinds the thread's stack by force, and Rust aborts the process: its functions must not be
-//! unwound by anybody else. PyO3 catches that in the two functions that only take the GIL. Any other
-//! function of Python and NumPy may end so, too: it may run Python code, which gives the GIL up now
-//! and then and takes it back.
+//! During that time only the ending thread may take the GIL. CPython 3.14 lets every other thread
+//! that asks for it sleep forever. Older versions call `pthread_exit`. Then glibc unwinds the
+//! thread's stack by force, and Rust aborts the process, because foreign code must not unwind Rust
+//! functions. PyO3 handles this in the two functions that only take the GIL. But any other function
+//! of Python or NumPy may end this way: it may run Python code, which now and then releases the GIL
+//! and takes it again.
 //!
-//! Here a thread sleeps for ever, whatever it called:
+//! This module makes such a thread sleep forever, whatever function it called:
 //!
-//! 1. The unwinder goes from the innermost function outwards. For each function of Rust that has
-//!    something to clean up, it asks `rust_eh_personality` what to do there.
-//! 2. The linker (`--wrap`, see `build.rs`) puts [`__wrap_rust_eh_personality`] in the place of that
-//!    function. If the unwinding is forced, it never returns. Until then the unwinder has only read
-//!    the stack: nothing of ours was dropped, and what other threads borrow stays.
-//! 3. The process ends when the interpreter has, whatever its threads do.
+//! 1. The unwinder goes from the innermost function outwards. For each Rust function with cleanup
+//!    code it calls `rust_eh_personality`.
+//! 2. The linker (`--wrap`, see `build.rs`) replaces that function by
+//!    [`__wrap_rust_eh_personality`]. If the unwinding is forced, it never returns. Up to this
+//!    point the unwinder has only read the stack: nothing was dropped, and data borrowed by other
+//!    threads remains valid.
+//! 3. The process ends with the interpreter, whatever its threads do.
 //!
-//! Panics are not forced, and go on to Rust's own function.
+//! Panics are not forced unwinding. They are passed to Rust's own function.
 
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
@@ -35,7 +36,7 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Called by the unwinder, with what the ABI says.
+/// Called by the unwinder with the arguments of the ABI.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __wrap_rust_eh_personality(
     version: c_int,
@@ -44,12 +45,12 @@ unsafe extern "C" fn __wrap_rust_eh_personality(
     exception: *mut c_void,
     context: *mut c_void,
 ) -> c_int {
-    // No stack is unwound by force for another reason: Python cancels no threads.
+    // There is no other reason for forced unwinding: Python cancels no threads.
     if actions & FORCED != 0 {
         loop {
             std::thread::sleep(Duration::from_secs(3600));
         }
     }
-    // SAFETY: the arguments are the unwinder's own.
+    // SAFETY: the arguments come from the unwinder.
     unsafe { __real_rust_eh_personality(version, actions, class, exception, context) }
 }

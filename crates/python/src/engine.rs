@@ -1,4 +1,4 @@
-//! Work without the GIL that Ctrl-C, or another thread, can stop.
+//! Runs work without the GIL. Ctrl-C or another thread can stop it.
 
 use crate::errors::Raise;
 use crate::stop;
@@ -7,11 +7,13 @@ use pyo3::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
-/// How often signals are looked at: often enough for a person, too rarely to be felt as work.
+/// Interval between checks for signals: short enough for a person, long enough to cost nothing.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// Whether another thread stops this one; asks Python for a signal handler's exception, if it is time
-/// to. `asked`: when that was done last, or when time was first taken.
+/// Checks if another thread stops this one, or if a signal handler raised an exception.
+///
+/// Asks Python for signals only at intervals. `asked` is the time of the last check, or of the
+/// first call.
 fn look(asked: &Cell<Option<Instant>>) -> Option<PyErr> {
     if let Some(stopped) = stop::asked() {
         return Some(stopped);
@@ -24,23 +26,23 @@ fn look(asked: &Cell<Option<Instant>>) -> Option<PyErr> {
             return None;
         }
     }
-    // What is dropped while the interpreter ends finishes its work: nobody can stop it any more.
+    // While the interpreter ends, drops finish their work. Nobody can stop it then.
     let raised = Python::try_attach(|py| py.check_signals().err()).flatten();
     asked.set(Some(Instant::now()));
     raised
 }
 
-/// Asks Python now and then whether a signal came in (Ctrl-C). Lives on the calling thread.
+/// Checks for signals (Ctrl-C) now and then. Lives on the calling thread.
 #[derive(Default)]
 pub(crate) struct Signals {
-    /// Time is taken only after the second task, so that a request of one chunk takes none.
+    /// The clock is first read after the second task, so a request of one chunk does not read it.
     asked: Cell<Option<Instant>>,
     begun: Cell<bool>,
     raised: RefCell<Option<PyErr>>,
 }
 
 impl Signals {
-    /// Whether the work is to stop.
+    /// Returns `true` if the work must stop.
     pub(crate) fn ask(&self) -> bool {
         if !self.begun.replace(true) {
             return false;
@@ -54,20 +56,20 @@ impl Signals {
         }
     }
 
-    /// What a signal handler raised.
+    /// The exception of a signal handler.
     pub(crate) fn raised(self) -> Option<PyErr> {
         self.raised.into_inner()
     }
 }
 
 thread_local! {
-    /// When the readers of files last looked at signals on this thread, and what a handler raised
-    /// then.
+    /// Time of the last check for signals by file readers on this thread; exception of a handler.
     static FILES: (Cell<Option<Instant>>, RefCell<Option<PyErr>>) = const { (Cell::new(None), RefCell::new(None)) };
 }
 
-/// Whether work on the metadata of a file is to stop: a signal handler raised something, which
-/// [`raised_in_file`] tells.
+/// Returns `true` if work on a file's metadata must stop: a signal handler raised an exception.
+///
+/// [`raised_in_file`] returns the exception.
 pub(crate) fn ask_in_file() -> bool {
     FILES.with(|(asked, raised)| {
         if raised.borrow().is_some() {
@@ -78,13 +80,14 @@ pub(crate) fn ask_in_file() -> bool {
     })
 }
 
-/// What a signal handler raised on this thread while metadata was read.
+/// Takes the exception that a signal handler raised on this thread while metadata was read.
 pub(crate) fn raised_in_file() -> Option<PyErr> {
     FILES.with(|(_, raised)| raised.borrow_mut().take())
 }
 
-/// Runs `work`, which is given the question whether to stop, without the GIL. What a signal handler
-/// raised wins over the error of the work that was stopped.
+/// Runs `work` without the GIL. Its argument is a check that returns `true` if the work must stop.
+///
+/// If a signal handler raised an exception, it replaces the error of the stopped work.
 pub(crate) fn run<T: Send, E: Raise + Send>(
     py: Python<'_>,
     work: impl FnOnce(&dyn Fn() -> bool) -> Result<T, E> + Send,

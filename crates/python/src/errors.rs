@@ -1,4 +1,4 @@
-//! Errors of Rust as the exceptions of `hyperslab.errors`. The message is Rust's, unchanged.
+//! Converts Rust errors to the exceptions of `hyperslab.errors`. Messages stay the same.
 
 use crate::engine;
 use crate::held::Held;
@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 use std::io;
 
-/// The error of work that runs Python code in its middle: our own error, or an exception.
+/// The error of work that also runs Python code: our own error, or an exception.
 pub(crate) enum Failed {
     Ours(Error),
     Python(PyErr),
@@ -27,7 +27,7 @@ impl<E: Into<Error>> From<E> for Failed {
     }
 }
 
-/// An error that Python has an exception for.
+/// An error that converts to a Python exception.
 pub(crate) trait Raise {
     fn raise(self, py: Python<'_>) -> PyErr;
 }
@@ -52,7 +52,7 @@ impl Raise for Failed {
     }
 }
 
-/// A result with Python's exception for its error.
+/// Converts the error of a result to a Python exception.
 pub(crate) trait OrRaise<T> {
     fn or_raise(self, py: Python<'_>) -> PyResult<T>;
 }
@@ -63,12 +63,12 @@ impl<T, E: Raise> OrRaise<T> for Result<T, E> {
     }
 }
 
-/// An argument that makes no sense.
+/// Returns the error for an argument that makes no sense.
 pub(crate) fn invalid(py: Python<'_>, message: impl Into<String>) -> PyErr {
     exception(py, "InvalidArgumentError", message)
 }
 
-/// The exception class of `hyperslab.errors` with this name, with this message.
+/// Returns an exception of a class in `hyperslab.errors`, with this message.
 pub(crate) fn exception(py: Python<'_>, class: &str, message: impl Into<String>) -> PyErr {
     let message = message.into();
     match find(py, class) {
@@ -81,7 +81,7 @@ fn find<'py>(py: Python<'py>, class: &str) -> PyResult<Bound<'py, PyType>> {
     Ok(py.import("hyperslab.errors")?.getattr(class)?.cast_into::<PyType>()?)
 }
 
-/// An error of the operating system: the subclass that Python has for it, with its number.
+/// Converts an error of the operating system. Uses Python's subclass for it, with its number.
 fn system(py: Python<'_>, source: &io::Error, message: String) -> PyErr {
     if let Some(raised) = source.get_ref().and_then(|source| source.downcast_ref::<Held<PyErr>>()) {
         return of_mapping(py, raised, message);
@@ -101,8 +101,8 @@ fn system(py: Python<'_>, source: &io::Error, message: String) -> PyErr {
     }
 }
 
-/// What a Python mapping that is a store raised. Ctrl-C stays what it is, and so does that a file was
-/// closed.
+/// Converts the exception of a Python mapping that is used as a store. Ctrl-C stays as it is, and a
+/// closed file stays a `ClosedError`.
 fn of_mapping(py: Python<'_>, raised: &PyErr, message: String) -> PyErr {
     if !raised.is_instance_of::<PyException>(py) {
         return raised.clone_ref(py);
@@ -113,12 +113,12 @@ fn of_mapping(py: Python<'_>, raised: &PyErr, message: String) -> PyErr {
     error
 }
 
-/// Work that was given up: what a signal handler raised meanwhile, Ctrl-C as a rule.
+/// Returns the error for interrupted work: the exception of a signal handler, usually Ctrl-C.
 fn interrupted(py: Python<'_>, message: String) -> PyErr {
     engine::raised_in_file().unwrap_or_else(|| exception(py, "HyperslabError", message))
 }
 
-/// An error of a store. `message` comes from the outermost error.
+/// Converts an error of a store. `message` comes from the outermost error.
 fn store_class(py: Python<'_>, error: &StoreError, message: String) -> PyErr {
     match error {
         StoreError::Io { source, .. } => system(py, source, message),
@@ -145,12 +145,12 @@ fn store_class(py: Python<'_>, error: &StoreError, message: String) -> PyErr {
     }
 }
 
-/// An error of a store.
+/// Converts an error of a store.
 pub(crate) fn store(py: Python<'_>, error: &StoreError) -> PyErr {
     store_class(py, error, error.to_string())
 }
 
-/// An error of the engine.
+/// Converts an error of the engine.
 pub(crate) fn array(py: Python<'_>, error: &ArrayError) -> PyErr {
     let message = error.to_string();
     match error {
@@ -184,12 +184,12 @@ pub(crate) fn array(py: Python<'_>, error: &ArrayError) -> PyErr {
     }
 }
 
-/// An error of a hierarchy.
+/// Converts an error of a hierarchy.
 pub(crate) fn zarr(py: Python<'_>, error: &ZarrError) -> PyErr {
     zarr_class(py, error, error.to_string())
 }
 
-/// An error of Zarr. `message` comes from the outermost error.
+/// Converts an error of Zarr. `message` comes from the outermost error.
 fn zarr_class(py: Python<'_>, error: &ZarrError, message: String) -> PyErr {
     let class = match error {
         ZarrError::Store(error) => return store(py, error),
@@ -200,8 +200,7 @@ fn zarr_class(py: Python<'_>, error: &ZarrError, message: String) -> PyErr {
         ZarrError::NotFound { .. } => "NodeNotFoundError",
         ZarrError::Exists { what: "group", .. } => "ContainsGroupError",
         ZarrError::Exists { .. } => "ContainsArrayError",
-        // As in zarr-python: a group wanted and an array found says what the array is in the way
-        // of.
+        // As in zarr-python: if an array is found instead of a group, the array is in the way.
         ZarrError::WrongNode { found: "an array", .. } => "ContainsArrayError",
         ZarrError::WrongNode { .. } => "NodeTypeValidationError",
         ZarrError::Metadata { .. } => "MetadataValidationError",
@@ -224,12 +223,12 @@ fn zarr_class(py: Python<'_>, error: &ZarrError, message: String) -> PyErr {
     error
 }
 
-/// An error of an HDF5 file.
+/// Converts an error of an HDF5 file.
 pub(crate) fn hdf5(py: Python<'_>, error: &Hdf5Error) -> PyErr {
     hdf5_class(py, error, error.to_string())
 }
 
-/// An error of an HDF5 file. `message` comes from the outermost error.
+/// Converts an error of an HDF5 file. `message` comes from the outermost error.
 fn hdf5_class(py: Python<'_>, error: &Hdf5Error, message: String) -> PyErr {
     let class = match error {
         Hdf5Error::Interrupted { .. } => return interrupted(py, message),
@@ -252,7 +251,7 @@ fn hdf5_class(py: Python<'_>, error: &Hdf5Error, message: String) -> PyErr {
     exception(py, class, message)
 }
 
-/// An error of any layer.
+/// Converts an error of any layer.
 pub(crate) fn any(py: Python<'_>, error: &Error) -> PyErr {
     let message = error.to_string();
     let class = match error {

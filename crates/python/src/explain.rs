@@ -1,4 +1,4 @@
-//! What a request would do, as Python's dictionaries and lists.
+//! Explanations of requests as Python dictionaries and lists.
 
 use crate::errors::OrRaise;
 use crate::once::dict;
@@ -8,7 +8,7 @@ use hyperslab::array::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-/// What reading or writing a selection would do, with the first `tasks` tasks one by one.
+/// Explains reading or writing a selection. Lists the first `tasks` tasks.
 pub(crate) fn told<'py>(
     py: Python<'py>,
     layout: &ArrayLayout,
@@ -24,7 +24,7 @@ pub(crate) fn told<'py>(
     to_dict(py, &told.or_raise(py)?)
 }
 
-/// All facts, and the text.
+/// Converts all facts, and the text.
 fn to_dict<'py>(py: Python<'py>, explain: &Explain) -> PyResult<Bound<'py, PyDict>> {
     let strategies = PyDict::new(py);
     for (strategy, count) in &explain.strategies {

@@ -1,11 +1,12 @@
-//! Lists, integer arrays and masks as the engine's indices.
+//! Converts lists, integer arrays and masks to the engine's indices.
 //!
-//! What `array[key]` means with one of them is what NumPy, h5py and zarr-python agree on: it picks
-//! along its axis. Several lists are coordinates that belong together, as in NumPy (and for as many
-//! lists as axes, zarr-python). Where these disagree (a mask beside another list), the index is
-//! refused, and the message names `oindex` and `vindex`, which say what is meant.
+//! For `array[key]` with one of them, NumPy, h5py and zarr-python agree: it selects along its axis.
+//! Several lists are coordinates of points, as in NumPy (and in zarr-python, for as many lists as
+//! axes). If the libraries disagree (a mask beside another list), the index is refused. The message
+//! names `oindex` and `vindex`, which are unambiguous.
 //!
-//! Index arrays are copied before they are looked at: other threads may change the caller's.
+//! Index arrays are copied before they are checked, because other threads may change the caller's
+//! arrays.
 
 use crate::errors::{self, OrRaise};
 use crate::index::basic;
@@ -17,12 +18,12 @@ use numpy::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-/// How a key is meant.
+/// The meaning of a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// `array[key]`
     Plain,
-    /// `array.oindex[key]`: each list picks along its own axis.
+    /// `array.oindex[key]`: each list selects along its own axis.
     Orthogonal,
     /// `array.vindex[key]`: coordinates of points, or a mask.
     Points,
@@ -69,7 +70,7 @@ impl Item<'_> {
         }
     }
 
-    /// As an item of the engine's: a list or a mask of one axis as it is.
+    /// Converts to an item of the engine. Lists and masks of one axis stay as they are.
     fn index(&self) -> PyResult<Index<'_>> {
         Ok(match self {
             Item::Basic(index) => *index,
@@ -79,7 +80,7 @@ impl Item<'_> {
     }
 }
 
-/// The selection that `key` means, whatever it is made of.
+/// Returns the selection of any `key`.
 pub(crate) fn selection(
     key: &Bound<'_, PyAny>,
     layout: &ArrayLayout,
@@ -126,7 +127,7 @@ fn plain(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<S
     }
 }
 
-/// Each list and mask along its own axis.
+/// Selects with each list and mask along its own axis.
 fn orthogonal(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<Selection> {
     if let Some(item) = items.iter().find(|item| !item.is_basic() && item.rank() != 1) {
         let message = format!("orthogonal indexing takes arrays of one axis, found one of {}", item.rank());
@@ -136,7 +137,7 @@ fn orthogonal(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyRes
     made(py, Selection::new(layout.name(), layout.shape(), &indices))
 }
 
-/// All lists together are coordinates, broadcast as NumPy does.
+/// Selects with all lists together as coordinates, broadcast as in NumPy.
 fn pointwise(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<Selection> {
     let arrays = items.iter().filter_map(|item| match item {
         Item::Integers(array) => Some(array.as_any().clone()),
@@ -144,7 +145,7 @@ fn pointwise(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResu
     });
     let arrays: Vec<Bound<'_, PyAny>> = arrays.collect();
     let numpy = py.import("numpy")?;
-    // NumPy says the same of indices that do not fit each other, as an IndexError.
+    // For indices that do not fit each other, NumPy raises an IndexError with the same text.
     let together = numpy.call_method1("broadcast_arrays", PyTuple::new(py, &arrays)?).map_err(|error| {
         errors::exception(
             py,
@@ -170,7 +171,7 @@ fn pointwise(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResu
     made(py, Selection::pointwise(layout.name(), layout.shape(), &indices, &dims))
 }
 
-/// A mask of several axes, but not of all: the coordinates of what it selects.
+/// Selects with a mask of several but not all axes: the coordinates of its true elements.
 fn mask_of_some_axes(
     py: Python<'_>,
     layout: &ArrayLayout,
@@ -210,7 +211,7 @@ fn mask_of_some_axes(
     made(py, Selection::pointwise(layout.name(), layout.shape(), &indices, &[count]))
 }
 
-/// How many axes an ellipsis among the items stands for.
+/// Number of axes that an ellipsis among the items stands for.
 fn skipped(layout: &ArrayLayout, items: &[Item<'_>]) -> usize {
     let named = items.iter().map(|item| match item {
         Item::Basic(Index::Ellipsis) => 0,
@@ -220,7 +221,7 @@ fn skipped(layout: &ArrayLayout, items: &[Item<'_>]) -> usize {
     layout.shape().len().saturating_sub(named.sum())
 }
 
-/// Coordinates for all axes; an integer is a list of one.
+/// Selects with coordinates for all axes. An integer is a list of one.
 fn coordinates(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<Selection> {
     let rank = layout.shape().len();
     let mut all = Vec::new();
@@ -230,7 +231,7 @@ fn coordinates(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyRe
             Item::Basic(Index::At(at)) => {
                 all.push(Item::Integers(integers(py, PyList::new(py, [*at])?.as_any())?));
             }
-            // Too few are refused below.
+            // Missing coordinates are refused below.
             _ => break,
         }
     }
@@ -243,7 +244,7 @@ fn coordinates(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyRe
     pointwise(py, layout, &all)
 }
 
-/// A mask of the array's shape.
+/// Selects with a mask of the array's shape.
 fn mask(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<Selection> {
     match items {
         [Item::Mask(mask)] if shape(mask.shape()) == layout.shape() && mask.ndim() > 0 => {
@@ -257,7 +258,7 @@ fn mask(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<Se
     }
 }
 
-/// Objects (shards, or chunks where there are none) by their numbers.
+/// Selects objects by their numbers: shards, or chunks if the array has no shards.
 fn blocks(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<Selection> {
     let (rank, grid) = (layout.shape().len(), layout.object_grid());
     let counts = grid.counts(layout.shape());
@@ -287,7 +288,8 @@ fn blocks(py: Python<'_>, layout: &ArrayLayout, items: &[Item<'_>]) -> PyResult<
                 Index::range(place(number), place(number.saturating_add(1)))
             }
             Index::Slice { start, stop, step: 1 } => {
-                // As a slice of the blocks, but for what begins behind the last one, as in zarr-python.
+                // Like a slice of a list, except that a start after the last block is refused, as
+                // in zarr-python.
                 if let Some(start) = start.filter(|start| *start != 0) {
                     check(start)?;
                 }
@@ -311,7 +313,7 @@ fn shape(lens: &[usize]) -> Vec<u64> {
     lens.iter().map(|len| *len as u64).collect()
 }
 
-/// An item of a key.
+/// Converts an item of a key.
 fn item<'py>(given: &Bound<'py, PyAny>) -> PyResult<Item<'py>> {
     let py = given.py();
     if let Some(index) = basic(given)? {
@@ -322,7 +324,7 @@ fn item<'py>(given: &Bound<'py, PyAny>) -> PyResult<Item<'py>> {
     let kind = array.dtype().kind();
     match kind {
         b'b' if array.ndim() > 0 => {
-            // Copies, and makes one of every byte that is true.
+            // Copies the mask. Every byte that is true becomes 1.
             let options = PyDict::new(py);
             options.set_item("order", "C")?;
             let bytes = array.call_method1("view", ("u1",))?;
@@ -339,7 +341,7 @@ fn item<'py>(given: &Bound<'py, PyAny>) -> PyResult<Item<'py>> {
     }
 }
 
-/// A copy as 64-bit integers, in C order.
+/// Copies an array as 64-bit integers in C order.
 fn integers<'py>(py: Python<'py>, array: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArrayDyn<'py, i64>> {
     let numpy = py.import("numpy")?;
     let options = PyDict::new(py);
@@ -347,7 +349,7 @@ fn integers<'py>(py: Python<'py>, array: &Bound<'py, PyAny>) -> PyResult<PyReado
     let copy =
         numpy.call_method("array", (array, "int64"), Some(&options))?.cast_into::<PyArrayDyn<i64>>()?;
     if array.cast::<PyUntypedArray>().is_ok_and(|array| array.dtype().kind() == b'u') {
-        // What is beyond 63 bits has become negative; no axis is so long.
+        // Numbers over 63 bits have become negative. No axis is that long.
         let copy = copy.readonly();
         if copy.as_slice()?.iter().any(|at| *at < 0) {
             let most = array.call_method0("max")?;

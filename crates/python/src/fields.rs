@@ -1,4 +1,4 @@
-//! One field of an array of structures: read, written and explained by itself.
+//! Reads, writes and explains a single field of an array of structures.
 
 use crate::array::ArrayBase;
 use crate::elements::field_type;
@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyEllipsis};
 use std::ops::Range;
 
-/// The field of this name. Errors where there is none.
+/// Returns the field with this name. Fails if there is no such field.
 fn field_of<'a>(array: &'a Array, name: &str) -> PyResult<&'a Field> {
     let fields = array.structure().map(|structure| structure.fields()).unwrap_or_default();
     fields.iter().find(|field| field.name == name).ok_or_else(|| {
@@ -24,17 +24,17 @@ fn field_of<'a>(array: &'a Array, name: &str) -> PyResult<&'a Field> {
     })
 }
 
-/// The bytes of a field in each element.
+/// Returns the byte range of a field in each element.
 fn bytes_of(field: &Field) -> Range<usize> {
     field.offset..field.offset + field.size
 }
 
-/// The shape of what a selection holds of a field, which may be an array.
+/// Returns the shape of a field in a selection. The field itself may be an array.
 fn shape_of(selection: &Selection, field: &Field) -> Dims {
     selection.shape().iter().copied().chain(field.shape.iter().map(|len| *len as u64)).collect()
 }
 
-/// Reads one field of what is selected; `meaning`: what the index means, if not the same as in
+/// Reads one field of a selection. `meaning`: the index's meaning, if other than
 /// ``array[selection]``.
 #[pyfunction]
 #[pyo3(signature = (array, name, selection, meaning=None))]
@@ -71,18 +71,18 @@ pub(crate) fn read_field<'py>(
     let axes = within.shape().len() - 1;
     let strides = found.strides().iter().take(axes).copied().chain([part.unit() as isize]);
     let strides: Strides = strides.collect();
-    // SAFETY: the memory is that of a new array, which nobody else knows. Along the axes of the
-    // selection it has the strides of that array; from there on the bytes of one field, in units,
-    // follow each other: a field that is an array is in C order.
+    // SAFETY: the memory belongs to a new array that nobody else refers to. Along the selection's
+    // axes it has the array's strides. Then the bytes of one field follow each other, in units: a
+    // field that is an array is in C order.
     let mut target = unsafe { Target::from_raw(data_of(&found), &within.shape(), &strides) };
     engine::run(py, |stop| read_into(part.layout(), &within, &mut target, reading.options(stop)))?;
     scalar_of(layout, found)
 }
 
-/// Writes one field of what is selected. The other fields stay.
+/// Writes one field of a selection. The other fields stay.
 ///
-/// Where the fill value is not zero, and so the other fields of chunks that are not there are not
-/// either, what is selected is read, changed and written.
+/// If the fill value is not zero, the other fields in absent chunks are not zero either. Then the
+/// selection is read, changed and written as a whole.
 #[pyfunction]
 #[pyo3(signature = (array, name, selection, value, meaning=None))]
 pub(crate) fn write_field(
@@ -111,14 +111,14 @@ pub(crate) fn write_field(
     let (value, within) = (dense_within(value, &mut strides, &shape, field)?, part.of(selection));
     strides.truncate(within.shape().len() - 1);
     strides.push(part.unit() as isize);
-    // SAFETY: NumPy vouches that every element of an array lies in its memory; broadcasting repeats
-    // elements and names no others; the bytes of one field follow each other. `value` is held until
-    // the end. For changes meanwhile see `Source::from_raw`.
+    // SAFETY: NumPy guarantees that every element of an array is within its memory. Broadcasting
+    // only repeats elements. The bytes of one field follow each other. `value` is held until the
+    // end. For changes meanwhile see `Source::from_raw`.
     let source = unsafe { Source::from_raw(data_of(&value), &within.shape(), &strides) };
     engine::run(py, |stop| write(part.layout(), &within, &source, writing.options(stop)))
 }
 
-/// The values such that those of a field that is an array follow each other.
+/// Makes the elements of a field that is an array contiguous in memory. Sets `strides`.
 fn dense_within<'py>(
     value: Bound<'py, PyUntypedArray>,
     strides: &mut Strides,
@@ -135,8 +135,8 @@ fn dense_within<'py>(
     Ok(dense)
 }
 
-/// What reading or writing one field would do. The last axis is that of the bytes of an element, in
-/// units of which each field is a whole number.
+/// Explains reading or writing one field. The last axis is the bytes of an element, in units that
+/// divide every field.
 #[pyfunction]
 pub(crate) fn explain_field<'py>(
     py: Python<'py>,

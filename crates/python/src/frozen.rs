@@ -1,12 +1,14 @@
-//! Memory that nobody changes any more: what a `hyperslab.Ragged` is made of.
+//! Memory that nobody changes any more. A `hyperslab.Ragged` consists of it.
 //!
-//! Offsets are checked once and then lent, to Arrow even beyond the life of the `Ragged`. So nobody
-//! may be able to change them, and a NumPy array that is merely read-only is not enough: its base,
-//! or another view, may be writeable. [`Frozen`] keeps a block, and no writeable array over it was
-//! ever made. NumPy does not let an array over it become writeable: it asks the base for a writeable
-//! buffer, and this one has none. Views of such an array have the same base.
+//! Offsets are checked once and then lent, to Arrow even beyond the life of the `Ragged`. Nobody
+//! may be able to change them. A NumPy array that is merely read-only is not enough: its base or
+//! another view may be writeable.
 //!
-//! What is not frozen is copied, and checked in the copy.
+//! [`Frozen`] keeps a block over which no writeable array was ever made. NumPy does not let an
+//! array over it become writeable: it asks the base for a writeable buffer, and this base offers no
+//! such buffer. Views of such an array have the same base.
+//!
+//! Memory that is not frozen is copied, and the copy is checked.
 
 use crate::once::interned;
 use crate::output::{data_of, is_writeable, new_array};
@@ -19,7 +21,7 @@ use numpy::{
 use pyo3::exceptions::{PyMemoryError, PyTypeError};
 use pyo3::prelude::*;
 
-/// Keeps a block that nobody changes: the base of the arrays over it.
+/// Keeps a block that nobody changes. It is the base of the arrays over the block.
 #[pyclass(frozen, module = "hyperslab._native")]
 pub(crate) struct Frozen(#[allow(dead_code, reason = "held for its destructor")] Block);
 
@@ -29,19 +31,19 @@ enum Block {
     Bytes(Vec<u8>),
 }
 
-/// A NumPy array over frozen memory: of one axis, without gaps, aligned.
+/// A NumPy array over frozen memory. It has one axis without gaps and is aligned.
 #[derive(Clone)]
 pub(crate) struct FrozenArray<'py, T>(Bound<'py, PyArray1<T>>);
 
 impl<'py, T: Element> FrozenArray<'py, T> {
-    /// Of an array of any kind; copies what is not frozen.
+    /// Takes an array of any kind. Copies it unless it is frozen.
     pub(crate) fn of(array: &Bound<'py, PyAny>) -> PyResult<Self> {
         Ok(FrozenArray(frozen(array)?.cast_into::<PyArray1<T>>()?))
     }
 
     pub(crate) fn as_slice(&self) -> &[T] {
-        // SAFETY: of one axis, without gaps, aligned and never changed, as `frozen` makes sure; the
-        // array keeps the memory. Of Booleans only bytes are looked at (see `bytes`).
+        // SAFETY: `frozen` ensures one axis, no gaps, alignment, and no changes. The array keeps
+        // the memory alive. Booleans are only read as bytes (see `bytes`).
         unsafe { self.0.as_slice() }.unwrap_or_default()
     }
 
@@ -54,8 +56,10 @@ impl<'py, T: Element> FrozenArray<'py, T> {
     }
 }
 
-/// Which elements are there. A byte of a NumPy Boolean may be any number, that of Rust's only 0 and
-/// 1: so they are bytes, and all but 0 are true.
+/// The validity of elements, as bytes. All bytes except 0 are true.
+///
+/// NumPy's Booleans may be any number, but Rust's only 0 and 1. Therefore the elements are not
+/// `bool`.
 pub(crate) struct Validity<'py>(FrozenArray<'py, u8>);
 
 impl<'py> Validity<'py> {
@@ -93,10 +97,10 @@ impl Frozen {
             )));
         }
         let owner = Bound::new(py, Frozen(block))?;
-        // SAFETY: `data` has room for the items, as checked, and moving the block into its Python
-        // object does not move what it owns. The array is made read-only before anybody else knows
-        // it. It holds `owner` as its base, so the block outlives it and all views; SetBaseObject
-        // takes the reference to the owner, also when it fails.
+        // SAFETY: `data` has room for the items, as checked. Moving the block into its Python
+        // object does not move the memory that it owns. The array becomes read-only before anybody
+        // else can use it. It holds `owner` as its base, so the block outlives the array and all
+        // its views. SetBaseObject takes the reference to the owner, even if it fails.
         unsafe {
             let array = new_array(dtype, &[count as u64], data, false)?;
             (*array.as_array_ptr()).fields.flags &= !NPY_ARRAY_WRITEABLE;
@@ -108,7 +112,7 @@ impl Frozen {
     }
 }
 
-/// An array over what was read.
+/// Makes an array over memory that was read.
 pub(crate) fn memory<'py>(
     memory: Memory,
     dtype: &Bound<'py, PyArrayDescr>,
@@ -117,27 +121,29 @@ pub(crate) fn memory<'py>(
     Frozen::array(dtype.py(), Block::Memory(memory), dtype, count)
 }
 
-/// An array of offsets.
+/// Makes an array of offsets.
 pub(crate) fn offsets(py: Python<'_>, offsets: Vec<i64>) -> PyResult<Bound<'_, PyUntypedArray>> {
     let count = offsets.len();
     Frozen::array(py, Block::Offsets(offsets), &dtype::<i64>(py), count)
 }
 
-/// An array of bytes.
+/// Makes an array of bytes.
 pub(crate) fn bytes(py: Python<'_>, bytes: Vec<u8>) -> PyResult<Bound<'_, PyUntypedArray>> {
     let count = bytes.len();
     Frozen::array(py, Block::Bytes(bytes), &dtype::<u8>(py), count)
 }
 
-/// An array of Booleans.
+/// Makes an array of Booleans.
 pub(crate) fn booleans(py: Python<'_>, booleans: Vec<bool>) -> PyResult<Bound<'_, PyUntypedArray>> {
     let count = booleans.len();
     let bytes = booleans.into_iter().map(u8::from).collect();
     Frozen::array(py, Block::Bytes(bytes), &dtype::<bool>(py), count)
 }
 
-/// The array if its memory is frozen and it has one axis without gaps; else a frozen copy of it.
-/// Booleans of a copy are 0 or 1.
+/// Returns the array itself if its memory is frozen and it has one axis without gaps. Otherwise
+/// returns a frozen copy.
+///
+/// Booleans in a copy are 0 or 1.
 #[pyfunction]
 pub(crate) fn frozen<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
     let py = array.py();
@@ -157,9 +163,9 @@ pub(crate) fn frozen<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUn
     let no_memory = || PyMemoryError::new_err(format!("no memory for {len} bytes of a ragged array"));
     let mut copy = Memory::dirty(len).ok_or_else(no_memory)?;
     let (from, to) = (data_of(array).cast_const(), copy.as_mut_slice());
-    // SAFETY: NumPy vouches that every element lies in the array's memory, which is held. Another
-    // thread may change it meanwhile: then the copy is a mixture, of which nothing has been
-    // believed yet. `to` has room for all.
+    // SAFETY: NumPy guarantees that every element is within the array's memory, which is held. If
+    // another thread changes it meanwhile, the copy is a mixture, but nothing has been checked yet.
+    // `to` has room for all elements.
     unsafe {
         if step == item as isize || count <= 1 {
             from.copy_to_nonoverlapping(to.as_mut_ptr(), len);
@@ -180,7 +186,7 @@ fn is_aligned(array: &Bound<'_, PyUntypedArray>) -> bool {
     data_of(array).addr().is_multiple_of(array.dtype().alignment().max(1))
 }
 
-/// Whether the memory of an array is [`Frozen`].
+/// Returns `true` if the memory of an array is [`Frozen`].
 fn is_frozen(array: &Bound<'_, PyUntypedArray>) -> bool {
     let py = array.py();
     let mut array = array.clone();
@@ -188,7 +194,7 @@ fn is_frozen(array: &Bound<'_, PyUntypedArray>) -> bool {
         if is_writeable(&array) {
             return false;
         }
-        // SAFETY: a live array; its base is null or an object that it holds.
+        // SAFETY: the array is alive. Its base is null or an object that it holds.
         let base = unsafe { Bound::from_borrowed_ptr_or_opt(py, (*array.as_array_ptr()).fields.base) };
         match base.map(|base| base.cast_into::<PyUntypedArray>()) {
             None => return false,

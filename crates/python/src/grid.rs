@@ -1,4 +1,4 @@
-//! How an array is cut into chunks, for Python.
+//! The chunk grid of an array, for Python.
 
 use crate::errors;
 use hyperslab::Array;
@@ -6,16 +6,16 @@ use hyperslab::array::ChunkGrid;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-/// The most chunks along an axis whose lengths are told: numbers of Python take 40 bytes each.
+/// Largest number of chunks along an axis for which lengths are returned. Each Python number takes
+/// 40 bytes.
 const MOST: u64 = 1 << 24;
 
-/// Whether the chunks (where there are shards: the shards) may have different shapes, as metadata
-/// say it.
+/// Returns `true` if metadata allows chunks (with shards: shards) of different shapes.
 fn is_rectilinear(array: &Array) -> bool {
     array.as_zarr().is_some_and(|array| array.rectilinear().is_some())
 }
 
-/// Elements of a chunk per axis. Errors where chunks have different shapes.
+/// Elements of a chunk per axis. Fails if chunks have different shapes.
 pub(crate) fn chunk_shape<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyTuple>> {
     if is_rectilinear(array) && array.shard_shape().is_none() {
         let message = "chunks: they have different shapes (a rectilinear chunk grid); use read_chunk_sizes";
@@ -24,7 +24,7 @@ pub(crate) fn chunk_shape<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound
     PyTuple::new(py, array.outer_chunk_shape())
 }
 
-/// Elements of a shard per axis; `None`: there are none. Errors where shards have different shapes.
+/// Elements of a shard per axis. `None`: no shards. Fails if shards have different shapes.
 pub(crate) fn shard_shape<'py>(py: Python<'py>, array: &Array) -> PyResult<Option<Bound<'py, PyTuple>>> {
     if is_rectilinear(array) && array.shard_shape().is_some() {
         let message = "shards: they have different shapes (a rectilinear chunk grid); use write_chunk_sizes";
@@ -33,8 +33,9 @@ pub(crate) fn shard_shape<'py>(py: Python<'py>, array: &Array) -> PyResult<Optio
     array.shard_shape().map(|shards| PyTuple::new(py, shards)).transpose()
 }
 
-/// Lengths of the chunks of a grid (that of chunks, or that of objects) along each axis, as far as
-/// they are inside the array, where they have different shapes; `None`: they have one shape.
+/// Lengths of a grid's chunks along each axis, cut at the array's end. `None`: all have one shape.
+///
+/// `grid` is the grid of chunks or of objects.
 pub(crate) fn lengths(py: Python<'_>, array: &Array, grid: &ChunkGrid) -> PyResult<Option<Vec<Vec<u64>>>> {
     let shape = array.layout().shape();
     if grid.is_regular() {

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What Rust does for a group.
+/// The native part of a group.
 #[pyclass(frozen, subclass, module = "hyperslab._native")]
 pub(crate) struct GroupBase {
     slot: Arc<Slot<Group>>,
@@ -39,7 +39,7 @@ impl GroupBase {
     }
 }
 
-/// Path, kind, and the node or why it cannot be opened.
+/// Path, kind, and either the node or the error of opening it.
 type OpenedBelow = (String, &'static str, Option<NodeHandle>, Option<PyErr>);
 
 #[pymethods]
@@ -50,25 +50,25 @@ impl GroupBase {
         GroupBase { slot: handle.slot.clone(), read_only }
     }
 
-    /// What shares this group's state.
+    /// A handle that shares this group's state.
     #[getter]
     fn _handle(&self) -> GroupHandle {
         GroupHandle { slot: self.slot.clone() }
     }
 
-    /// Whether changes are refused.
+    /// True if changes are refused.
     #[getter]
     fn read_only(&self) -> bool {
         self.read_only
     }
 
-    /// The path in the store; empty for the root.
+    /// The path in the store. Empty for the root.
     #[getter]
     fn path(&self) -> &str {
         self.slot.path()
     }
 
-    /// Errors where changes are refused.
+    /// Raises an error if changes are refused.
     fn _check_writable(&self, py: Python<'_>) -> PyResult<()> {
         self.writable(py)
     }
@@ -89,7 +89,7 @@ impl GroupBase {
         Ok(self.slot.get(py)?.is_consolidated())
     }
 
-    /// The attributes as they are stored.
+    /// The attributes as stored.
     #[getter]
     fn _stored_attributes(&self) -> StoredAttributes {
         StoredAttributes::of(&self.slot, self.read_only)
@@ -103,13 +103,13 @@ impl GroupBase {
         Ok(nodes.into_iter().map(|below| (below.path, below.kind.name())).collect())
     }
 
-    /// Whether requests of its store take so long that several are made at once.
+    /// True if requests of the store take so long that several are made at once.
     #[getter]
     fn _is_far(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.slot.get(py)?.as_zarr().is_some_and(|group| group.store().cost().is_far()))
     }
 
-    /// As `_walk`, with each node, opened as it was found, or the error of that.
+    /// Like `_walk`, with each node opened as it was found, or the error of opening it.
     #[pyo3(signature = (depth=None))]
     fn _opened(&self, py: Python<'_>, depth: Option<usize>) -> PyResult<Vec<OpenedBelow>> {
         let group = self.slot.get(py)?;
@@ -129,7 +129,7 @@ impl GroupBase {
         NodeHandle::found(py, || group.object(path))
     }
 
-    /// "array", "group" or nothing.
+    /// "array", "group" or `None`.
     fn _child_kind(&self, py: Python<'_>, path: &str) -> PyResult<Option<&'static str>> {
         self.ask(py, |group| Ok(group.child_kind(path)?.map(|kind| kind.name())))
     }
@@ -144,8 +144,8 @@ impl GroupBase {
         self.slot.change(py, |group, ask| Ok(group.as_zarr_mut()?.consolidate(Some(ask))?))
     }
 
-    /// Where the group came from consolidated metadata: sees a new node below, and the later
-    /// changes of an array.
+    /// If the group has consolidated metadata, adds a new node below it. With `array`, also follows
+    /// its later changes.
     #[pyo3(signature = (path, array=None))]
     fn _notice(&self, py: Python<'_>, path: &str, array: Option<&ArrayHandle>) -> PyResult<()> {
         let group = self.slot.get(py)?;
@@ -161,30 +161,31 @@ impl GroupBase {
         self.slot.change(py, |group, _| Ok(group.refresh()?))
     }
 
-    /// The attributes, where they are in a file.
+    /// The attributes if they are in a file.
     fn _file_attributes(&self, py: Python<'_>) -> PyResult<Vec<AttributeHandle>> {
         file::attributes_of_group(py, &*self.slot.get(py)?)
     }
 
-    /// The links of a group of a file: names, and where they lead.
+    /// The links of a group in a file: names and targets.
     fn _file_links(&self, py: Python<'_>) -> PyResult<Vec<(String, Link)>> {
         let links = self.ask(py, Group::links)?;
         Ok(links.into_iter().map(|(name, target)| (name, Link::from(target))).collect())
     }
 
-    /// The link of this name in a group of a file.
+    /// The link with this name in a group in a file.
     fn _file_link(&self, py: Python<'_>, name: &str) -> PyResult<Option<Link>> {
         Ok(self.ask(py, |group| group.link(name))?.map(Link::from))
     }
 
-    /// What a hard link directly below leads to: an address of the file, and its name.
+    /// The target of a hard link directly below. Takes its address in the file and its name.
     fn _file_object(&self, py: Python<'_>, address: u64, name: &str) -> PyResult<NodeHandle> {
         let group = self.slot.get(py)?;
         NodeHandle::found(py, || group.object_by_id(address, name))
     }
 
-    /// The names that netCDF-C gives to the axes of datasets without dimensions, by path; of the
-    /// whole file.
+    /// The names that netCDF-C gives to axes of datasets without dimensions, by path.
+    ///
+    /// Covers the whole file.
     fn _phony_dimensions(&self, py: Python<'_>) -> PyResult<BTreeMap<String, Vec<String>>> {
         self.ask(py, |group| match group.as_hdf5() {
             Some(group) => Ok(netcdf::phony_dimension_names(group.file())?),
@@ -197,7 +198,7 @@ impl GroupBase {
         references::to_group(py, &*self.slot.get(py)?)
     }
 
-    /// Bytes before the HDF5 file proper: its user block.
+    /// Bytes of the user block before the HDF5 file.
     fn _user_block(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.slot.get(py)?.as_hdf5().map_or(0, |group| group.file().source().base()))
     }

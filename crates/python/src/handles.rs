@@ -1,4 +1,4 @@
-//! Arrays and groups for Python, open or to be opened.
+//! Arrays and groups for Python, opened now or on first use.
 
 use crate::create;
 use crate::errors::{self, OrRaise};
@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A class of handles; `$open`: opens a node of Zarr.
+/// Defines a class of handles. `$open` opens a Zarr node.
 macro_rules! handle {
     ($(#[$doc:meta])* $handle:ident, $node:ident, $kind:literal, $into:ident, $open:expr) => {
         impl SlotNode for $node {
@@ -57,14 +57,14 @@ macro_rules! handle {
 
         #[pymethods]
         impl $handle {
-            /// A node to be opened when it is first used.
+            /// A node that is opened on first use.
             #[staticmethod]
             fn deferred(store: &StoreHandle, path: String, zarr_format: Option<u32>) -> PyResult<Self> {
                 let format = create::format(zarr_format)?;
                 Ok($handle { slot: Slot::deferred(store.origin(), path, format) })
             }
 
-            /// The file that it is in; `None`: it is of Zarr.
+            /// The file that contains the node. `None`: it is a Zarr node.
             #[getter]
             fn file(&self) -> Option<StoreHandle> {
                 self.slot.file().cloned().map(StoreHandle::of_file)
@@ -74,16 +74,16 @@ macro_rules! handle {
 }
 
 handle!(
-    /// An array to make an `ArrayBase` of; perhaps not open yet.
+    /// An array for an `ArrayBase`, possibly not yet open.
     ArrayHandle, Array, "array", into_array, zarr::Array::open
 );
 handle!(
-    /// A group to make a `GroupBase` of; perhaps not open yet.
+    /// A group for a `GroupBase`, possibly not yet open.
     GroupHandle, Group, "group", into_group,
     |store, path, format| zarr::Group::open(store, path, format, Consolidation::Auto)
 );
 
-/// The array that a document describes, whatever is stored at its path.
+/// The array that a document describes, regardless of the node stored at its path.
 #[pyfunction]
 pub(crate) fn array_of_document(
     py: Python<'_>,
@@ -100,7 +100,7 @@ pub(crate) fn array_of_document(
     Ok(ArrayHandle::new(array.map_err(Error::from).or_raise(py)?.into()))
 }
 
-/// A node as a handle of its kind.
+/// The handle of a node.
 #[derive(IntoPyObject)]
 pub(crate) enum NodeHandle {
     Array(ArrayHandle),
@@ -119,7 +119,7 @@ impl From<Object> for NodeHandle {
 }
 
 impl NodeHandle {
-    /// What a search finds.
+    /// Runs a search and returns the handle of the node that it finds.
     pub(crate) fn found(
         py: Python<'_>,
         find: impl FnOnce() -> Result<Object, Error> + Send,

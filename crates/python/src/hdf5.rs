@@ -1,9 +1,14 @@
-//! What Python asks of HDF5 beyond arrays and groups: element types, attributes, links, references,
-//! committed datatypes.
+//! HDF5 beyond arrays and groups: element types, attributes, links, references, datatypes.
 //!
+<<<<<<< HEAD
 //! Elements whose values are Python objects (text and sequences of variable length, references) are
 //! read as raw bytes by the engine. [`ElementHandle`] says what the bytes are, and resolves heap
 //! ids of many elements at once; `hyperslab._hdf5.values` makes values of them.
+=======
+//! Some elements have Python objects as values: text and sequences of variable length, references.
+//! The engine reads these as raw bytes. The type [`ElementHandle`] describes the bytes and resolves
+//! the heap ids of many elements at once. `hyperslab._hdf5.values` makes values of them.
+>>>>>>> words
 
 use crate::cells::{self, Cells};
 use crate::errors::{self, OrRaise};
@@ -25,22 +30,22 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use std::sync::Arc;
 
-/// An element type of a file.
+/// An element type in a file.
 #[pyclass(frozen, module = "hyperslab._native")]
 pub(crate) struct ElementHandle {
     file: hdf5::File,
     element: Element,
-    /// What has such elements, for errors: the path of a dataset.
+    /// Path of the dataset with these elements, for errors.
     path: Option<Arc<str>>,
-    /// The name of an attribute.
+    /// Name of the attribute with these elements, for errors.
     attribute: Option<Arc<str>>,
 }
 
-/// Where the elements of each level begin.
+/// For each level, the starts of its elements.
 type Outer<'py> = Vec<PyReadonlyArray1<'py, i64>>;
 
 impl ElementHandle {
-    /// That of an array, if its values are Python objects.
+    /// Returns the element type of an array if its values are Python objects.
     pub(crate) fn of_objects(array: &Array) -> Option<Self> {
         let dataset = array.as_hdf5()?;
         let (file, element) = (dataset.file().clone(), dataset.element().clone());
@@ -64,9 +69,10 @@ impl ElementHandle {
         errors::hdf5(py, &error)
     }
 
-    /// Resolves heap ids in `memory`: `count` of them, the first at `offset`, the next `stride`
-    /// bytes further. `outer`: of what they are items, level by level, where that begins, for
-    /// errors.
+    /// Resolves `count` heap ids in `memory`, `stride` bytes apart from `offset` on.
+    ///
+    /// If the ids are items of outer elements, `outer` has the starts of these, level by level.
+    /// Errors need it.
     fn resolve(
         &self,
         memory: &PyReadonlyArray1<'_, u8>,
@@ -103,19 +109,19 @@ impl ElementHandle {
         self.element.size
     }
 
-    /// Whether values are Python objects, or hold some.
+    /// True if values are Python objects, or contain some.
     #[getter]
     fn is_made_of_objects(&self) -> bool {
         is_made_of_objects(&self.element)
     }
 
-    /// The file that it is in.
+    /// The file that contains the elements.
     #[getter]
     fn file(&self) -> StoreHandle {
         StoreHandle::of_file(self.file.clone().into())
     }
 
-    /// NumPy's description of values.
+    /// NumPy type of the values.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArrayDescr>> {
         match &self.element.kind {
@@ -132,7 +138,7 @@ impl ElementHandle {
         fields.iter().map(field).collect()
     }
 
-    /// The type of what an array or a sequence holds.
+    /// The type of the elements of an array or a sequence.
     fn base(&self) -> Option<ElementHandle> {
         match &self.element.kind {
             ElementKind::Array { element, .. } | ElementKind::Vlen { element, .. } => {
@@ -142,7 +148,7 @@ impl ElementHandle {
         }
     }
 
-    /// Text of variable length: as bytes, or decoded.
+    /// Text of variable length, as bytes or decoded.
     #[pyo3(signature = (memory, offset, stride, count, outer, encoding=None, errors="strict"))]
     #[allow(clippy::too_many_arguments)]
     fn strings<'py>(
@@ -161,7 +167,7 @@ impl ElementHandle {
         cells::decoded(cells, encoding, errors, &numpy::dtype::<Py<PyAny>>(py), &[count as u64])
     }
 
-    /// References, as objects.
+    /// References as objects.
     fn references<'py>(
         &self,
         py: Python<'py>,
@@ -189,8 +195,9 @@ impl ElementHandle {
         PyList::new(py, made.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Text or sequences of variable length: where each begins, all elements as bytes, and which
-    /// are not null (`None`: all).
+    /// Text or sequences of variable length: offsets, bytes of all elements, and validity.
+    ///
+    /// The validity is `None` if no element is null.
     #[allow(clippy::type_complexity)]
     fn sequences<'py>(
         &self,
@@ -205,7 +212,7 @@ impl ElementHandle {
         let found = self.resolve(&memory, (offset, stride, count), &outer)?;
         let (bytes, validity) = (found.values.len(), found.validity);
         let item = numpy::dtype::<u8>(py);
-        // Those of a ragged array, where they are not numbers.
+        // Freeze text, as in a ragged array. Numbers need not be frozen.
         let values = match &self.element.kind {
             ElementKind::VlenString { .. } => frozen::memory(found.values, &item, bytes)?,
             _ => over(found.values, &item, &[bytes as u64], false)?,
@@ -216,7 +223,7 @@ impl ElementHandle {
 }
 
 /// Converts numbers, Booleans and texts of fixed length as HDF5 does. ``False``: HDF5 has no such
-/// conversion; nothing is written then.
+/// conversion, and nothing was written.
 #[pyfunction]
 pub(crate) fn convert_elements(
     src: PyReadonlyArray1<'_, u8>,
@@ -229,7 +236,7 @@ pub(crate) fn convert_elements(
     Ok(convert(from, src.as_slice()?, to, dst.as_slice_mut()?))
 }
 
-/// Whether values of these elements are Python objects, or hold some.
+/// Returns `true` if values of these elements are Python objects, or contain some.
 pub(crate) fn is_made_of_objects(element: &Element) -> bool {
     match &element.kind {
         ElementKind::Struct(fields) => fields.iter().any(|field| is_made_of_objects(&field.element)),
@@ -239,14 +246,16 @@ pub(crate) fn is_made_of_objects(element: &Element) -> bool {
     }
 }
 
-/// NumPy's description of the values of elements. `memory`: that of what the engine reads.
+/// Returns the NumPy type of elements' values. `memory` is the type of the elements that the engine
+/// reads.
 pub(crate) fn descr<'py>(
     py: Python<'py>,
     element: &Element,
     memory: &Bound<'py, PyArrayDescr>,
 ) -> PyResult<Bound<'py, PyArrayDescr>> {
     match element.kind {
-        // Dates and text are opaque bytes in the file, with a note: that note is in the metadata.
+        // Dates and text are opaque bytes in the file with a note, which becomes metadata of the
+        // type.
         ElementKind::Plain(plain)
             if !matches!(plain.kind(), Kind::DateTime(_) | Kind::TimeDelta(_) | Kind::Bytes | Kind::Text) =>
         {
@@ -256,13 +265,13 @@ pub(crate) fn descr<'py>(
     }
 }
 
-/// The description that Python makes.
+/// Returns the type that Python makes.
 fn described<'py>(py: Python<'py>, element: &Element) -> PyResult<Bound<'py, PyArrayDescr>> {
     let types = py.import(interned!(py, "hyperslab._elements.hdf5_types"))?;
     Ok(types.call_method1(interned!(py, "dtype_of"), (element.to_json(),))?.cast_into::<PyArrayDescr>()?)
 }
 
-/// An attribute of a file.
+/// An attribute in a file.
 #[pyclass(frozen, module = "hyperslab._native")]
 pub(crate) struct AttributeHandle(InFile);
 
@@ -271,19 +280,19 @@ enum InFile {
     NetCdf3(netcdf::Attribute),
 }
 
-/// The attributes of an array in a file.
+/// Returns the attributes of an array in a file.
 pub(crate) fn attributes_of_array(py: Python<'_>, array: &Array) -> PyResult<Vec<AttributeHandle>> {
     let classic = array.as_netcdf3().map(|variable| variable.attributes());
     attributes(py, classic, || array.as_hdf5().map(|dataset| dataset.attributes()))
 }
 
-/// The attributes of a group in a file.
+/// Returns the attributes of a group in a file.
 pub(crate) fn attributes_of_group(py: Python<'_>, group: &Group) -> PyResult<Vec<AttributeHandle>> {
     let classic = group.as_netcdf3().map(|file| file.attributes());
     attributes(py, classic, || group.as_hdf5().map(|group| group.attributes()))
 }
 
-/// The attributes of a node of NetCDF-3, or those that `read` reads.
+/// Returns the given attributes of a NetCDF-3 node, or else those from `read`.
 fn attributes(
     py: Python<'_>,
     classic: Option<&[netcdf::Attribute]>,
@@ -306,7 +315,8 @@ impl AttributeHandle {
         }
     }
 
-    /// Elements per axis; ``None``: it has no value. In NetCDF-3 one number has no axis.
+    /// Elements per axis. ``None``: the attribute has no value. In NetCDF-3 a single number has no
+    /// axis.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         match &self.0 {
@@ -321,7 +331,7 @@ impl AttributeHandle {
         }
     }
 
-    /// The text that it is, in NetCDF-3.
+    /// The text of a NetCDF-3 attribute.
     #[getter]
     fn text(&self) -> Option<String> {
         match &self.0 {
@@ -330,7 +340,7 @@ impl AttributeHandle {
         }
     }
 
-    /// The type of elements in HDF5.
+    /// The element type in HDF5.
     #[getter]
     fn element(&self, py: Python<'_>) -> PyResult<Option<ElementHandle>> {
         let InFile::Hdf5(attribute) = &self.0 else { return Ok(None) };
@@ -339,7 +349,7 @@ impl AttributeHandle {
         Ok(Some(ElementHandle { file, element, path: None, attribute: name }))
     }
 
-    /// The type of elements in NetCDF-3.
+    /// The element type in NetCDF-3.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArrayDescr>>> {
         match &self.0 {
@@ -348,7 +358,7 @@ impl AttributeHandle {
         }
     }
 
-    /// Its elements in memory.
+    /// The elements in memory.
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u8>>> {
         let values = match &self.0 {
             InFile::Hdf5(attribute) => attribute.values().or_raise(py)?,
@@ -387,13 +397,13 @@ impl DatatypeHandle {
         Ok(ElementHandle { file: self.file.clone(), element, path: None, attribute: None })
     }
 
-    /// Address of its object header.
+    /// Address of the object header.
     #[getter]
     fn address(&self) -> u64 {
         self.datatype.address
     }
 
-    /// A reference to it.
+    /// A reference to the datatype.
     fn _reference<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         references::to_object(py, self.file.clone(), self.datatype.address, None)
     }
@@ -403,7 +413,7 @@ impl DatatypeHandle {
     }
 }
 
-/// A selection as `RegionReference._selection` gives it.
+/// A selection in the form of `RegionReference._selection`.
 pub(crate) fn selection<'py>(py: Python<'py>, selection: &Selection) -> PyResult<Bound<'py, PyTuple>> {
     match selection.clone().regularised() {
         Selection::None => PyTuple::new(py, ["none"]),
@@ -423,7 +433,7 @@ pub(crate) fn selection<'py>(py: Python<'py>, selection: &Selection) -> PyResult
     }
 }
 
-/// What a virtual dataset is made of: its elements, file, path, the source's elements.
+/// The sources of a virtual dataset: elements of the dataset, file, path, elements of the source.
 pub(crate) fn virtual_sources<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyList>> {
     let Some(dataset) = array.as_hdf5() else { return Ok(PyList::empty(py)) };
     let sources = py.detach(|| dataset.virtual_sources()).or_raise(py)?;
@@ -434,7 +444,7 @@ pub(crate) fn virtual_sources<'py>(py: Python<'py>, array: &Array) -> PyResult<B
     PyList::new(py, made.collect::<PyResult<Vec<_>>>()?)
 }
 
-/// Where a link leads: its kind, an address (of a hard link), a path, a file.
+/// The target of a link: its kind, an address (of a hard link), a path, a file.
 #[derive(IntoPyObject)]
 pub(crate) struct Link(&'static str, u64, String, String);
 
@@ -455,7 +465,7 @@ impl From<LinkTarget> for Link {
     }
 }
 
-/// Columns of a chunk index: number, offset in the file, bytes, filters left out.
+/// Columns of a chunk index: number, offset in the file, bytes, skipped filters.
 pub(crate) type ChunkColumns<'py> = (
     Bound<'py, PyArray1<u64>>,
     Bound<'py, PyArray1<u64>>,
@@ -463,7 +473,7 @@ pub(crate) type ChunkColumns<'py> = (
     Bound<'py, PyArray1<u32>>,
 );
 
-/// Where the chunks of a dataset are. `None`: it has no chunks.
+/// The chunk index of a dataset. `None`: the dataset is not chunked.
 pub(crate) fn chunk_columns<'py>(py: Python<'py>, array: &Array) -> PyResult<Option<ChunkColumns<'py>>> {
     let Some(dataset) = array.as_hdf5() else { return Ok(None) };
     let index = py.detach(|| dataset.chunk_index()).or_raise(py)?;
@@ -478,7 +488,7 @@ pub(crate) fn chunk_columns<'py>(py: Python<'py>, array: &Array) -> PyResult<Opt
     )))
 }
 
-/// Bytes of the file of a dataset as they are stored; `offset` counts from the first of the file.
+/// Reads bytes of a dataset's file as stored. `offset` counts from the start of the file.
 pub(crate) fn stored_bytes<'py>(
     py: Python<'py>,
     array: &Array,
@@ -504,7 +514,7 @@ pub(crate) fn stored_bytes<'py>(
     Ok(PyBytes::new(py, &py.detach(read).or_raise(py)?))
 }
 
-/// What the object header of a dataset says, apart from shape and type.
+/// The metadata of a dataset or NetCDF-3 variable, apart from shape and type.
 pub(crate) fn facts<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyDict>> {
     let facts = PyDict::new(py);
     if let Some(variable) = array.as_netcdf3() {

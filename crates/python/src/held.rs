@@ -1,4 +1,4 @@
-//! Objects of Python in structures that are dropped without the GIL.
+//! Python objects in structures that are dropped without the GIL.
 
 use crate::attach::try_attach;
 use pyo3::prelude::*;
@@ -7,8 +7,10 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 
-/// Something of Python's that is given back with the GIL. Without it, PyO3 would note that in a
-/// list behind a lock, and a process that is forked meanwhile would wait for this lock forever.
+/// A Python object that is released with the GIL.
+///
+/// Without the GIL, PyO3 would note the release in a list behind a lock. If another thread forked
+/// at that moment, the child would wait for this lock forever.
 #[derive(Debug)]
 pub(crate) struct Held<T: Send>(ManuallyDrop<T>);
 
@@ -29,8 +31,8 @@ impl<T: Send> Deref for Held<T> {
 impl<T: Send> Drop for Held<T> {
     fn drop(&mut self) {
         let held = &mut self.0;
-        // Where the interpreter is ending, it stays.
-        // SAFETY: dropped once, here, and not used after.
+        // If the interpreter is ending, the object is not released.
+        // SAFETY: dropped once, here, and not used afterwards.
         try_attach(|_| unsafe { ManuallyDrop::drop(held) });
     }
 }

@@ -1,5 +1,5 @@
-//! Python's indices as the engine's. Those of integers, slices and `...` are taken apart here;
-//! lists and masks in [`crate::fancy`].
+//! Converts Python's indices to the engine's. Integers, slices and `...` are handled here, lists
+//! and masks in [`crate::fancy`].
 
 use crate::errors;
 use crate::fancy::{self, Meaning};
@@ -11,10 +11,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyEllipsis, PyInt, PySlice, PyString, PyTuple};
 use pyo3::{PyTypeInfo, ffi};
 
-/// Most indices have few items; this much room is on the stack.
+/// Number of index items with room on the stack. Most indices have fewer.
 const INLINE: usize = 8;
 
-/// The selection that `array[key]` means.
+/// Returns the selection of `array[key]`.
 pub(crate) fn selection(key: &Bound<'_, PyAny>, layout: &ArrayLayout) -> PyResult<Selection> {
     let mut few = [Index::Ellipsis; INLINE];
     let mut many = Vec::new();
@@ -38,7 +38,7 @@ pub(crate) fn selection(key: &Bound<'_, PyAny>, layout: &ArrayLayout) -> PyResul
             &many[..]
         }
         Err(_) => match key.cast::<PyTuple>() {
-            // A subclass (a named tuple).
+            // A subclass of tuple, such as a named tuple.
             Ok(tuple) => return selection(tuple.to_list().to_tuple().as_any(), layout),
             Err(_) => match basic(key)? {
                 Some(index) => {
@@ -52,8 +52,7 @@ pub(crate) fn selection(key: &Bound<'_, PyAny>, layout: &ArrayLayout) -> PyResul
     Selection::new(layout.name(), layout.shape(), indices).map_err(|error| errors::array(key.py(), &error))
 }
 
-/// An item of an index that names one element, a range, or `...`. `None`: it may be a list or a
-/// mask.
+/// Converts an item that is one element, a range, or `...`. `None`: it may be a list or a mask.
 pub(crate) fn basic(item: &Bound<'_, PyAny>) -> PyResult<Option<Index<'static>>> {
     if let Ok(slice) = item.cast::<PySlice>() {
         return unpack(slice).map(Some);
@@ -70,11 +69,12 @@ pub(crate) fn basic(item: &Bound<'_, PyAny>) -> PyResult<Option<Index<'static>>>
     if item.is_none() || item.is_instance_of::<PyBool>() || item.is_instance_of::<PyString>() {
         return Err(refuse(item));
     }
-    // NumPy's Booleans are integers for Python up to NumPy 2.2, with a warning.
+    // Up to NumPy 2.2, NumPy's Booleans can be used as Python integers, with a warning.
     if item.get_type().name().is_ok_and(|name| name == "bool" || name == "bool_") {
         return Ok(None);
     }
-    // Everything that is an integer for Python: NumPy's, 0-dimensional arrays of them.
+    // Everything that can be used as a Python integer: NumPy's integers, and their 0-dimensional
+    // arrays.
     if item.hasattr("__index__")? {
         match item.call_method0("__index__") {
             Ok(number) => return integer(&number).map(Some),
@@ -87,7 +87,7 @@ pub(crate) fn basic(item: &Bound<'_, PyAny>) -> PyResult<Option<Index<'static>>>
     if list { Ok(None) } else { Err(refuse(item)) }
 }
 
-/// One element. No axis is so long that a number beyond 64 bits would be on it.
+/// Converts an index of one element. A number over 64 bits is out of bounds for every axis.
 fn integer(number: &Bound<'_, PyAny>) -> PyResult<Index<'static>> {
     match number.extract::<i64>() {
         Ok(at) => Ok(Index::At(at)),
@@ -100,8 +100,8 @@ fn integer(number: &Bound<'_, PyAny>) -> PyResult<Index<'static>> {
     }
 }
 
-/// `start:stop:step`, with Python's own clamping of huge bounds. Absent bounds become the largest
-/// and smallest numbers, which mean the same.
+/// Converts `start:stop:step`. Python clamps huge bounds. Absent bounds become the largest and
+/// smallest numbers, which mean the same.
 fn unpack(slice: &Bound<'_, PySlice>) -> PyResult<Index<'static>> {
     let (mut start, mut stop, mut step) = (0, 0, 0);
     // SAFETY: `slice` is a live slice object, the pointers are to locals, and the GIL is held.
@@ -111,7 +111,7 @@ fn unpack(slice: &Bound<'_, PySlice>) -> PyResult<Index<'static>> {
     Ok(Index::Slice { start: Some(start as i64), stop: Some(stop as i64), step: step as i64 })
 }
 
-/// Says what to use instead.
+/// Returns an error that says what to use instead.
 fn refuse(item: &Bound<'_, PyAny>) -> PyErr {
     let py = item.py();
     let kind = item.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
@@ -125,7 +125,7 @@ fn refuse(item: &Bound<'_, PyAny>) -> PyErr {
     errors::exception(py, "UnsupportedSelectionError", message)
 }
 
-/// Whether an index of an HDF5 dataset is, or holds, the name of a member; or is a reference.
+/// Returns `true` for an index of an HDF5 dataset that names a member, or is a reference.
 pub(crate) fn names_something(key: &Bound<'_, PyAny>) -> bool {
     if let Ok(tuple) = key.cast::<PyTuple>() {
         return tuple.iter_borrowed().any(|part| part.is_instance_of::<PyString>());
@@ -133,7 +133,7 @@ pub(crate) fn names_something(key: &Bound<'_, PyAny>) -> bool {
     key.is_instance_of::<PyString>() || key.is_instance_of::<RegionReference>()
 }
 
-/// Whether an index is, or holds, a `hyperslab.h5.MultiBlockSlice`.
+/// Returns `true` if an index is or contains a `hyperslab.h5.MultiBlockSlice`.
 pub(crate) fn has_blocks(key: &Bound<'_, PyAny>) -> bool {
     let is = |part: &Bound<'_, PyAny>| part.get_type().name().is_ok_and(|name| name == "MultiBlockSlice");
     match key.cast::<PyTuple>() {
@@ -142,7 +142,7 @@ pub(crate) fn has_blocks(key: &Bound<'_, PyAny>) -> bool {
     }
 }
 
-/// Whether an index is, or holds, `np.newaxis`.
+/// Returns `true` if an index is or contains `np.newaxis`.
 pub(crate) fn has_newaxis(key: &Bound<'_, PyAny>) -> bool {
     match key.cast::<PyTuple>() {
         Ok(tuple) => tuple.iter_borrowed().any(|part| part.is_none()),

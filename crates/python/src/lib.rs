@@ -1,15 +1,14 @@
-//! The Python extension module `hyperslab._native`: the engine behind the Python package, which
-//! gives it its shape and documentation.
+//! The Python extension module `hyperslab._native`: the engine of the Python package.
 //!
-//! What is here is what has to be fast or unsafe: indexing, results that own Rust memory, values
-//! from NumPy's memory. Everything else is Python. The GIL is released around every call that works
-//! or waits.
+//! The package gives it structure and documentation. This module has the parts that must be fast or
+//! unsafe: indexing, results that own Rust memory, and values from NumPy's memory. Everything else
+//! is Python. The GIL is released around every call that works or waits.
 //!
-//! The module says that it needs the GIL (`gil_used`). What is `unsafe` here relies on it in two
-//! places: references are read out of arrays of objects, and Arrow's capsules are read while nobody
-//! may release them. Neither is locked by anything else. (A wheel of the stable ABI is not loaded
-//! by a free-threaded Python anyway.) Nothing relies on the GIL to keep the contents of NumPy's
-//! memory as they are: NumPy itself changes arrays without it.
+//! The module declares that it needs the GIL (`gil_used`). Its `unsafe` code relies on the GIL in
+//! two places. It reads references out of arrays of objects, and it reads Arrow's capsules while
+//! nobody may release them. No other lock protects these. (A free-threaded Python does not load a
+//! wheel of the stable ABI anyway.) Nothing relies on the GIL to keep the contents of NumPy's
+//! memory: NumPy itself changes arrays without it.
 
 mod advise;
 mod array;
@@ -140,7 +139,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        // Before there are threads of ours.
+        // Must run before any of our threads start.
         hyperslab::store::fork::prepare();
         crate::once::make_early(module.py());
         crate::user_codecs::look_in_python();
@@ -150,7 +149,8 @@ mod _native {
     }
 }
 
-/// Runs the command line with these arguments, the program's name first; returns the exit code.
+/// Runs the command line with these arguments, starting with the program's name. Returns the exit
+/// code.
 #[pyfunction]
 fn run_cli(py: Python<'_>, args: Vec<OsString>) -> i32 {
     py.detach(|| hyperslab_cli::run(args))

@@ -1,10 +1,12 @@
-//! A Python mapping as a store: keys are text, values are bytes. The caller's own object holds them.
+//! A Python mapping as a store. Keys are text, values are bytes, and the caller's object holds
+//! them.
 //!
-//! Each request takes the GIL, so requests do not run side by side; bytes are copied out of what the
-//! mapping returned without it. A listing goes through all keys.
+//! Each request takes the GIL, so requests do not run in parallel. Bytes of the mapping's results
+//! are copied without the GIL. A listing goes through all keys.
 //!
-//! A mapping with a method `ranges(key, [(offset, length), …])` reads parts of objects, and tells
-//! their sizes (`size_of(key)`): a list of bytes, an integer, or `KeyError`. Others read whole objects.
+//! A mapping with a method `ranges(key, [(offset, length), …])` reads parts of objects, and
+//! `size_of(key)` returns their sizes. The results are a list of bytes, an integer, or `KeyError`.
+//! Other mappings read whole objects.
 
 use crate::attach::try_attach;
 use crate::held::Held;
@@ -19,13 +21,13 @@ use std::io;
 
 type Result<T, E = StoreError> = std::result::Result<T, E>;
 
-/// The objects of a mapping.
+/// A mapping used as a store.
 #[derive(Debug)]
 pub(crate) struct MappingStore {
     mapping: Held<Py<PyAny>>,
-    /// Says where its objects are: mappings of the same URL hold the same objects.
+    /// Identifies the place of the objects. Mappings with the same URL hold the same objects.
     url: String,
-    /// Whether it reads parts of objects.
+    /// `true` if the mapping reads parts of objects.
     ranged: bool,
     /// [`Store::consolidates`].
     consolidates: bool,
@@ -34,7 +36,7 @@ pub(crate) struct MappingStore {
 }
 
 impl MappingStore {
-    /// Without a URL the mapping is told from others by its address.
+    /// Without a URL, the address identifies the mapping.
     pub(crate) fn new(mapping: &Bound<'_, PyAny>, url: Option<String>) -> Self {
         let url = url.unwrap_or_else(|| format!("memory://mapping-{:x}", mapping.as_ptr().addr()));
         let ranged = mapping.hasattr("ranges").unwrap_or(false);
@@ -42,12 +44,12 @@ impl MappingStore {
         MappingStore { mapping, url, ranged, consolidates: true, checks_chunks: false }
     }
 
-    /// The same with what its store says of itself.
+    /// Sets the properties that the mapping's store declares.
     pub(crate) fn that(self, consolidates: bool, checks_chunks: bool) -> Self {
         MappingStore { consolidates, checks_chunks, ..self }
     }
 
-    /// Asks the mapping. What it raises becomes the source of the error.
+    /// Calls the mapping. An exception becomes the source of the error.
     fn ask<T>(
         &self,
         operation: Operation,
@@ -62,7 +64,7 @@ impl MappingStore {
             .map_err(|source| StoreError::Io { operation, key: key.to_owned(), url: self.url(), source })
     }
 
-    /// The bytes under a key.
+    /// Reads the bytes under a key.
     fn get(&self, key: Key<'_>) -> Result<Option<Held<PyBackedBytes>>> {
         self.ask(Operation::Read, key.as_str(), |mapping| match mapping.get_item(key.as_str()) {
             Ok(found) => bytes_of(&found).map(|bytes| Some(Held::new(bytes))),
@@ -71,7 +73,7 @@ impl MappingStore {
         })
     }
 
-    /// The bytes under a key, if there are as many as there must be.
+    /// Reads the bytes under a key. Fails if their number is not `size`.
     fn get_sized(&self, key: Key<'_>, size: Option<u64>) -> Result<Option<Held<PyBackedBytes>>> {
         let Some(bytes) = self.get(key)? else { return Ok(None) };
         match size {
@@ -85,7 +87,7 @@ impl MappingStore {
         }
     }
 
-    /// Reads parts of an object of a ranged mapping; false: there is none.
+    /// Reads parts of an object of a ranged mapping. `false`: the object does not exist.
     fn get_ranges(&self, key: &str, ranges: &mut [RangeRead<'_>]) -> Result<bool> {
         let wanted: Vec<(u64, usize)> = ranges.iter().map(|range| (range.offset, range.buf.len())).collect();
         let found =
@@ -115,7 +117,7 @@ impl MappingStore {
         Ok(true)
     }
 
-    /// Bytes of an object of a ranged mapping.
+    /// Returns the size of an object of a ranged mapping.
     fn size_of(&self, key: &str) -> Result<Option<u64>> {
         self.ask(Operation::Read, key, |mapping| match mapping.call_method1("size_of", (key,)) {
             Ok(found) => found.extract().map(Some),
@@ -141,8 +143,8 @@ impl MappingStore {
     }
 }
 
-/// What a mapping returned, as bytes: `bytes`, what gives its memory (`bytearray`, NumPy arrays), or
-/// a buffer of zarr-python.
+/// Converts a mapping's result to bytes: `bytes`, objects with a buffer (`bytearray`, NumPy
+/// arrays), or a buffer of zarr-python.
 fn bytes_of(found: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
     if let Ok(bytes) = found.extract::<PyBackedBytes>() {
         return Ok(bytes);
@@ -155,7 +157,7 @@ fn bytes_of(found: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
     Ok(memory.call_method0("tobytes")?.extract::<PyBackedBytes>()?)
 }
 
-/// An object as it was when it was opened.
+/// An object with its contents at the time of opening.
 #[derive(Debug)]
 struct OpenBytes<'s> {
     store: &'s MappingStore,
@@ -173,7 +175,7 @@ impl Opened for OpenBytes<'_> {
     }
 }
 
-/// An object of a ranged mapping. Parts are read when they are asked for.
+/// An object of a ranged mapping. Parts are read on demand.
 #[derive(Debug)]
 struct OpenRanges<'s> {
     store: &'s MappingStore,
@@ -277,12 +279,12 @@ impl Store for MappingStore {
         Ok(children.into_iter().collect())
     }
 
-    /// Keys that no object here can have are left out: they are something else of the mapping's.
+    /// Skips keys that are not valid object keys. They have another use in the mapping.
     fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
         let start = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
         let name = prefix.map_or("", |prefix| prefix.as_str());
         let mut keys = self.ask(Operation::List, name, |mapping| {
-            // In one step, so that other threads may change a dictionary meanwhile.
+            // Copy the keys in one step, because other threads may change a dictionary.
             let list = mapping.py().get_type::<PyList>().call1((mapping,))?;
             let mut found = Vec::new();
             for key in list.try_iter()? {

@@ -23,11 +23,11 @@ pub(crate) fn read<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (py, base) = (this.py(), this.get());
     if base.array(py)?.optional().is_some() {
-        // They are masked anyway.
+        // Optional elements are always read as a masked array.
         return base.values(py, selection, out, threads, verify);
     }
     let found = match out {
-        // Memory of the caller, whom nobody keeps from changing it, is for NumPy to compare.
+        // Others may change the caller's memory, so let NumPy compare.
         Some(_) => None,
         None => compared(py, base, selection, threads, verify)?,
     };
@@ -40,7 +40,7 @@ pub(crate) fn read<'py>(
 
 type Pair<'py> = (Bound<'py, PyUntypedArray>, Bound<'py, PyUntypedArray>);
 
-/// Values, and what is missing of them; `None`: NumPy has to compare, and nothing was read.
+/// Returns values and mask. `None`: NumPy must compare, and nothing was read.
 fn compared<'py>(
     py: Python<'py>,
     base: &ArrayBase,
@@ -64,8 +64,9 @@ fn compared<'py>(
     Ok(Some((values, over(mask, &dtype::<bool>(py), &shape, reading.fortran)?)))
 }
 
-/// What is to be written: of a masked array its data, with the fill value where it is masked. Of
-/// elements that may be missing, the values and which of them are there.
+/// Returns the values to write. Masked elements become the fill value.
+///
+/// If elements of the array may be missing, returns values and validity.
 pub(crate) fn filled<'py>(
     array: &Array,
     dtype: &Bound<'py, PyArrayDescr>,

@@ -10,22 +10,24 @@ use hyperslab::{DataFile, Json};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
-/// The meaning of the datasets of a file to programs that know variables.
+/// The meaning of a file's datasets for programs that use variables.
 #[pyclass(frozen, module = "hyperslab._native")]
 pub(crate) struct FileMeaning {
     file: DataFile,
     inner: hyperslab::FileMeaning,
 }
 
-/// The text of the attributes of an array of Zarr that users have written, and `_FillValue`, as programs
-/// see them that know variables.
+/// Returns the user's attributes of a Zarr array as JSON text, including `_FillValue`.
+///
+/// They are as programs that use variables see them.
 #[pyfunction]
 pub(crate) fn user_attributes(py: Python<'_>, array: &ArrayBase) -> PyResult<String> {
     let array = array.array(py)?;
     Ok(array.as_zarr().map_or_else(Json::object, hyperslab::user_attributes).to_text(None))
 }
 
-/// The text of the attributes for an array of Zarr with named axes whose elements come from this one.
+/// Returns the attributes for a copy of this array, as JSON text. The copy is a Zarr array with
+/// named axes.
 #[pyfunction]
 pub(crate) fn carried_attributes(py: Python<'_>, array: &ArrayHandle, zarr_format: u32) -> PyResult<String> {
     let format = crate::create::format(Some(zarr_format))?.unwrap_or(Format::V3);
@@ -34,13 +36,15 @@ pub(crate) fn carried_attributes(py: Python<'_>, array: &ArrayHandle, zarr_forma
     Ok(found.to_text(None))
 }
 
-/// A variable: names of its axes, its shape, its attributes, and attributes that say how it was stored.
+/// A variable: names of its axes, shape, attributes, and attributes that tell how it was stored.
 type Variable<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>, Vec<AttributeHandle>, Vec<AttributeHandle>);
 
 #[pymethods]
 impl FileMeaning {
-    /// Describes the file that a group is in. With `all`, every dataset is a variable, as for netCDF-C.
-    /// Without, datasets are variables if netCDF wrote the file or it has dimension scales.
+    /// Describes the file of a group.
+    ///
+    /// With `all`, every dataset is a variable, as in netCDF-C. Otherwise, datasets are variables
+    /// if netCDF wrote the file or it has dimension scales.
     #[new]
     fn new(py: Python<'_>, group: &GroupBase, all: bool) -> PyResult<Self> {
         let group = group.group(py)?;
@@ -55,7 +59,7 @@ impl FileMeaning {
         Ok(FileMeaning { file, inner })
     }
 
-    /// The array as a variable; ``None``: a dataset that only stands for a dimension.
+    /// The array as a variable. ``None``: the dataset only represents a dimension.
     fn variable<'py>(&self, py: Python<'py>, array: &ArrayBase) -> PyResult<Option<Variable<'py>>> {
         let array = array.array(py)?;
         let Some(found) = py.detach(|| self.inner.variable(&array)).or_raise(py)? else { return Ok(None) };
@@ -68,7 +72,7 @@ impl FileMeaning {
         Ok(Some((names, shape, attributes, encoding)))
     }
 
-    /// The value of elements of a variable behind the end of its array: one element, or text in UTF-8.
+    /// The value of a variable's elements beyond the end of its array: one element, or UTF-8 text.
     /// ``None``: the array has all elements.
     fn rest<'py>(&self, py: Python<'py>, array: &ArrayBase) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let array = array.array(py)?;
@@ -79,7 +83,7 @@ impl FileMeaning {
         Ok(py.detach(read).or_raise(py)?.map(|value| PyBytes::new(py, &value)))
     }
 
-    /// Returns `true` if elements within the array's end that were never written have another value.
+    /// Returns `true` if elements that were never written, within the array, have another value.
     /// Always `false` for text.
     fn fills_differ(&self, py: Python<'_>, array: &ArrayBase) -> PyResult<bool> {
         let array = array.array(py)?;
@@ -103,18 +107,18 @@ impl FileMeaning {
         py.detach(|| self.inner.unlimited(&self.file, path)).or_raise(py)
     }
 
-    /// The name of a variable, from the name of its dataset.
+    /// The name of a variable for the name of its dataset.
     fn variable_name(&self, dataset: &str) -> String {
         self.inner.variable_path(dataset)
     }
 
-    /// The names that the dataset of a variable may have, the one that comes first if both are there.
+    /// The possible dataset names of a variable. If both exist, the first one is used.
     fn dataset_names(&self, variable: &str) -> Vec<String> {
         self.inner.dataset_names(variable)
     }
 
-    /// The ``zarr.json`` of an array with chunks of this shape. `codecs`: the text of a list of codecs
-    /// of Zarr v3 that follow the one from elements to bytes.
+    /// The ``zarr.json`` of an array with chunks of this shape. `codecs` is a JSON list of Zarr v3
+    /// codecs that come after the array→bytes codec.
     fn document(
         &self,
         py: Python<'_>,

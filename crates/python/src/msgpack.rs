@@ -1,7 +1,7 @@
-//! Values of MessagePack as Python's objects, and back, as the package msgpack has them
-//! (<https://github.com/msgpack/msgpack/blob/master/spec.md>).
+//! Converts MessagePack values to Python objects and back, like the package msgpack.
 //!
-//! Extensions (also times) are classes of that package. It is imported for nothing else.
+//! Format: <https://github.com/msgpack/msgpack/blob/master/spec.md>. Extensions (including times)
+//! are classes of that package. It is only imported for these.
 
 use crate::errors;
 use crate::once::interned;
@@ -12,17 +12,17 @@ use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple,
 };
 
-/// The deepest nesting, that of the package msgpack, which packs nothing deeper.
+/// The deepest nesting. The package msgpack has the same limit for packing.
 const MOST_DEPTH: usize = 511;
 
-/// What the metadata of `msgpack2` says.
+/// The settings in the metadata of `msgpack2`.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
     /// Text is read as `bytes`.
     pub(crate) raw: bool,
     /// Floats are written with 32 bits.
     pub(crate) use_single_float: bool,
-    /// `bytes` are written as such, and not as text.
+    /// `bytes` are written as bytes, not as text.
     pub(crate) use_bin_type: bool,
 }
 
@@ -33,7 +33,7 @@ fn check_depth(depth: usize) -> PyResult<()> {
     }
 }
 
-/// The object of a value.
+/// Unpacks a value to an object.
 pub(crate) fn unpack<'py>(py: Python<'py>, bytes: &[u8], settings: Settings) -> PyResult<Bound<'py, PyAny>> {
     let mut reader = Reader { left: bytes, settings };
     let object = reader.object(py, 0)?;
@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
         taken.try_into().map_err(|_| PyValueError::new_err("a value of MessagePack ends too early"))
     }
 
-    /// A length of `bytes` bytes.
+    /// Reads a length of `bytes` bytes.
     fn len(&mut self, bytes: usize) -> PyResult<usize> {
         Ok(self.take(bytes)?.iter().fold(0, |len, byte| len << 8 | usize::from(*byte)))
     }
@@ -144,14 +144,14 @@ impl<'a> Reader<'a> {
         Ok(map.into_any())
     }
 
-    /// What has been taken since `start`.
+    /// Unpacks an extension: the bytes taken since `start`.
     fn extension<'py>(&self, py: Python<'py>, start: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         let value = start.get(..start.len() - self.left.len()).unwrap_or_default();
         package(py)?.call_method1(interned!(py, "unpackb"), (PyBytes::new(py, value),))
     }
 }
 
-/// The package msgpack.
+/// Imports the package msgpack.
 fn package(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     py.import("msgpack").map_err(|error| {
         let message = "an element holds an extension of MessagePack, whose classes are those of the package \
@@ -162,7 +162,7 @@ fn package(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     })
 }
 
-/// Adds the value of an object.
+/// Packs an object and appends its bytes.
 pub(crate) fn pack(object: &Bound<'_, PyAny>, settings: Settings, to: &mut Vec<u8>) -> PyResult<()> {
     pack_at(object, settings, to, 0)
 }
@@ -216,7 +216,7 @@ fn pack_at(object: &Bound<'_, PyAny>, settings: Settings, to: &mut Vec<u8>, dept
     Ok(())
 }
 
-/// Whether it is an `ExtType` or a `Timestamp`.
+/// Returns `true` for an `ExtType` or a `Timestamp`.
 fn is_of_package(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     let module = object.get_type().getattr(interned!(object.py(), "__module__"))?;
     Ok(module
@@ -255,8 +255,9 @@ fn pack_integer(object: &Bound<'_, PyAny>, to: &mut Vec<u8>) -> PyResult<()> {
     Ok(())
 }
 
-/// The header of something of a length, as short as can be: up to `short` in the first byte, then in
-/// one byte (not of all kinds), two, four.
+/// Writes the shortest header with a length.
+///
+/// The length is in the first byte up to `short`, else in one byte (only some types), two or four.
 fn sized(len: usize, short: usize, firsts: (u8, Option<u8>, u8, u8), to: &mut Vec<u8>) -> PyResult<()> {
     let len = u32::try_from(len)
         .map_err(|_| PyValueError::new_err(format!("{len} items or bytes have no form in MessagePack")))?;
@@ -272,7 +273,7 @@ fn sized(len: usize, short: usize, firsts: (u8, Option<u8>, u8, u8), to: &mut Ve
 }
 
 fn pack_text(bytes: &[u8], use_bin_type: bool, to: &mut Vec<u8>) -> PyResult<()> {
-    // Without a type for bytes there is none for short text either.
+    // If there is no type for bytes, there is none for short text either.
     sized(bytes.len(), 31, (0xa0, use_bin_type.then_some(0xd9), 0xda, 0xdb), to)?;
     to.extend_from_slice(bytes);
     Ok(())

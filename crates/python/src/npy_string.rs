@@ -1,8 +1,8 @@
-//! NumPy's strings of any length (`StringDType`), made and read through its C API.
+//! Makes and reads NumPy's variable-length strings (`StringDType`) through NumPy's C API.
 //!
-//! An element is 16 opaque bytes, which only the allocator of the array's own data type can read or
-//! write (<https://numpy.org/doc/stable/reference/c-api/strings.html>). The allocator is locked
-//! while we have it. No Python code may run meanwhile: it might ask for the same lock.
+//! An element is 16 opaque bytes. Only the allocator of the array's data type can read or write it
+//! (<https://numpy.org/doc/stable/reference/c-api/strings.html>). The allocator is locked while we
+//! hold it. No Python code may run during that time, because it might ask for the same lock.
 
 use crate::errors::{self, Raise};
 use crate::once;
@@ -38,7 +38,7 @@ type PackNull = unsafe extern "C" fn(*mut npy_string_allocator, *mut npy_packed_
 type Acquire = unsafe extern "C" fn(*const PyArray_StringDTypeObject) -> *mut npy_string_allocator;
 type Release = unsafe extern "C" fn(*mut npy_string_allocator);
 
-/// What is used of NumPy's table of functions.
+/// The functions that we use from NumPy's table.
 struct Api {
     load: Load,
     pack: Pack,
@@ -47,7 +47,7 @@ struct Api {
     release: Release,
 }
 
-/// Looked up once. Errors for a NumPy that has no such strings.
+/// Looks the functions up once. Fails if NumPy has no such strings.
 fn api(py: Python<'_>) -> PyResult<&'static Api> {
     static API: PyOnceLock<Api> = PyOnceLock::new();
     once::get_or_try_make(&API, py, || {
@@ -60,10 +60,10 @@ fn api(py: Python<'_>) -> PyResult<&'static Api> {
         }
         let capsule = py.import("numpy._core.multiarray")?.getattr("_ARRAY_API")?.cast_into::<PyCapsule>()?;
         let table: NonNull<*const c_void> = capsule.pointer_checked(None)?.cast();
-        // NumPy's modules are never unloaded; but the capsule must not be the last reference to the
+        // NumPy's modules are never unloaded. But the capsule must not be the last reference to the
         // table.
         std::mem::forget(capsule);
-        // SAFETY: NumPy 2 has functions of these signatures at these numbers of its table
+        // SAFETY: NumPy 2 has functions with these signatures at these places of its table
         // (numpy/__multiarray_api.h), and keeps them there.
         unsafe {
             let entry = |number: usize| *table.as_ptr().add(number);
@@ -86,7 +86,7 @@ struct Allocator<'a> {
 }
 
 impl<'a> Allocator<'a> {
-    /// `array` is of `StringDType`.
+    /// `array` must be of `StringDType`.
     fn of(array: &'a Bound<'a, PyUntypedArray>) -> PyResult<Self> {
         let (api, dtype) = (api(array.py())?, array.dtype());
         if !is_strings(&dtype) {
@@ -105,19 +105,20 @@ impl<'a> Allocator<'a> {
 
 impl Drop for Allocator<'_> {
     fn drop(&mut self) {
-        // SAFETY: acquired by `of`, and released once.
+        // SAFETY: `of` acquired the allocator, and it is released once.
         unsafe { (self.api.release)(self.allocator) }
     }
 }
 
-/// Whether it is `StringDType`.
+/// Returns `true` for `StringDType`.
 pub(crate) fn is_strings(dtype: &Bound<'_, PyArrayDescr>) -> bool {
     dtype.kind() == b'T' && dtype.itemsize() == SIZE
 }
 
-/// A new array of strings of this type (`StringDType`), in C order. `text` gives the UTF-8 of each
-/// element, which the caller has checked to be that (NumPy's functions rely on it); `None`: null.
-/// Where the type knows no null, that is the empty string.
+/// Makes a new array of strings of this type (`StringDType`), in C order.
+///
+/// `text` returns the text of each element, which must be valid UTF-8: NumPy's functions rely on
+/// it. `None` is null, or the empty string if the type has no null.
 pub(crate) fn new_strings<'py, 'a>(
     dtype: &Bound<'py, PyArrayDescr>,
     shape: &[u64],
@@ -133,8 +134,8 @@ pub(crate) fn new_strings<'py, 'a>(
     for index in 0..count {
         let found = text(index);
         // SAFETY: the array is new, in C order, and has `count` elements of SIZE bytes. Its own
-        // allocator packs them; that the array is filled with zeros makes them valid (empty)
-        // strings until then. The text is read before this returns.
+        // allocator packs them. Until then they are valid (empty) strings, because the array is
+        // filled with zeros. The text is read before the call returns.
         let status = unsafe {
             let place = first.add(index * SIZE).cast();
             match found {
@@ -154,11 +155,10 @@ pub(crate) fn new_strings<'py, 'a>(
     Ok(array)
 }
 
-/// Gives `each` the bytes of every string of an array, in the order of `places` (addresses of its
-/// elements); `None`: null.
+/// Calls `each` with the bytes of each string at `places`, the addresses of elements. `None`: null.
 ///
 /// # Safety
-/// `places` are elements of `array`, and `each` calls nothing of Python's. (NumPy changes strings
+/// `places` must be elements of `array`, and `each` must not call Python. (NumPy changes strings
 /// only under the lock of their allocator, which is held.)
 pub(crate) unsafe fn for_each_string(
     array: &Bound<'_, PyUntypedArray>,
@@ -169,8 +169,8 @@ pub(crate) unsafe fn for_each_string(
     let mut failed = false;
     for place in places {
         let mut text = npy_static_string { size: 0, buf: null() };
-        // SAFETY: `place` is an element of the array, whose allocator this is; the text stays where
-        // it is while the allocator is locked.
+        // SAFETY: `place` is an element of the array, and this is the array's allocator. The text
+        // does not move while the allocator is locked.
         unsafe {
             match (allocator.api.load)(allocator.allocator, place.cast(), &mut text) {
                 0 if text.size == 0 => each(Some(&[])),
@@ -191,8 +191,8 @@ pub(crate) unsafe fn for_each_string(
     }
 }
 
-/// The strings of an array packed for an array of text, by all threads. `None`: the array is not in
-/// C order, or has a null.
+/// Packs the strings of an array for an array of text, on all threads. `None`: the array is not in
+/// C order, or contains a null.
 pub(crate) fn packed(strings: &Bound<'_, PyUntypedArray>, array: &Array) -> PyResult<Option<Packed>> {
     let (py, count) = (strings.py(), strings.len());
     if !strings.is_c_contiguous() || count == 0 {
@@ -216,13 +216,13 @@ struct Strings<'a> {
     count: usize,
 }
 
-// SAFETY: strings are only looked at, which changes nothing in the allocator. NumPy changes strings
-// only under the lock of their allocator, which is held. No function of Python's is called.
+// SAFETY: strings are only read, which changes nothing in the allocator. NumPy changes strings only
+// under the lock of their allocator, which is held. No Python function is called.
 unsafe impl Sync for Strings<'_> {}
 
-/// Why strings are not packed.
+/// The reason why strings were not packed.
 enum Failed {
-    /// One is null or cannot be loaded.
+    /// A string is null or cannot be loaded.
     NotPlain,
     Refused(ArrayError),
 }
@@ -234,14 +234,14 @@ impl From<ArrayError> for Failed {
 }
 
 impl Strings<'_> {
-    /// Gives the strings of a range to `piece`.
+    /// Passes the strings of a range to `piece`.
     fn take(&self, range: Range<usize>, piece: &mut PackedPiece<'_>) -> Result<(), Failed> {
         let Allocator { api, allocator, .. } = &self.allocator;
         for index in range.start..range.end.min(self.count) {
             let mut text = npy_static_string { size: 0, buf: null() };
-            // SAFETY: an element of the array, whose allocator this is; the text stays where it is
-            // while the allocator is locked, and is copied now. Short ones are in the front of the
-            // element itself.
+            // SAFETY: `place` is an element of the array, and this is the array's allocator. The
+            // text does not move while the allocator is locked, and it is copied now. A short text
+            // is at the start of the element itself.
             unsafe {
                 let place = self.first.add(index * SIZE);
                 match (api.load)(*allocator, place.cast(), &mut text) {

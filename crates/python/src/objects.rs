@@ -1,4 +1,4 @@
-//! Python's objects as elements: what is in an array of `json2` or `msgpack2`, and what Python has.
+//! Converts between the elements of `json2` or `msgpack2` arrays and Python objects.
 
 use crate::cells::{Cells, new_objects};
 use crate::errors;
@@ -15,12 +15,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use std::sync::Arc;
 
-/// Objects that are made of JSON in one call, or the other way round.
+/// Number of objects that are converted from or to JSON in one call.
 const BATCH: usize = 1 << 14;
 
-/// Makes objects of the bytes of elements, and the other way round.
+/// Converts the bytes of elements to objects, and objects to bytes.
 pub(crate) enum Objects {
-    /// Text of JSON, without white space: methods of Python's `json`.
+    /// JSON text without white space: methods of Python's `json`.
     Json {
         decode: Py<PyAny>,
         encode: Py<PyAny>,
@@ -29,12 +29,12 @@ pub(crate) enum Objects {
 }
 
 impl Objects {
-    /// Of an array whose elements are that.
+    /// Returns the converter for an array of this kind.
     pub(crate) fn of(py: Python<'_>, array: &Array, kind: VlenKind) -> PyResult<Self> {
         Self::of_filter(py, kind, array.as_zarr().and_then(|array| array.object_codec()))
     }
 
-    /// Of the filter that an array has; what it does not say is as numcodecs has it.
+    /// Returns the converter for an array's filter. Missing settings have numcodecs' defaults.
     fn of_filter(py: Python<'_>, kind: VlenKind, filter: Option<&Json>) -> PyResult<Self> {
         let setting = |name: &str, otherwise: bool| match filter.and_then(|filter| filter.get(name)) {
             Some(Json::Bool(value)) => *value,
@@ -69,7 +69,7 @@ impl Objects {
         })
     }
 
-    /// The object of an element.
+    /// Converts an element to an object.
     pub(crate) fn object<'py>(&self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         match self {
             Objects::Json { decode, .. } => {
@@ -81,8 +81,8 @@ impl Objects {
         }
     }
 
-    /// An array of the objects of elements. Of JSON many are made at once: a call of Python's `json`
-    /// takes longer than a short text.
+    /// Converts elements to an array of objects. Many JSON texts are parsed in one call, because a
+    /// call of Python's `json` takes longer than a short text.
     pub(crate) fn array<'py>(
         &self,
         cells: Cells<'_>,
@@ -108,7 +108,7 @@ impl Objects {
         })
     }
 
-    /// Adds the bytes of an object.
+    /// Appends the bytes of an object.
     fn add(&self, object: &Bound<'_, PyAny>, to: &mut Vec<u8>) -> PyResult<()> {
         match self {
             Objects::Json { encode, .. } => {
@@ -120,7 +120,7 @@ impl Objects {
         }
     }
 
-    /// Adds the bytes of many objects, and where each ends.
+    /// Appends the bytes of many objects, and the end of each.
     fn add_all(
         &self,
         objects: &[Bound<'_, PyAny>],
@@ -132,7 +132,7 @@ impl Objects {
             if matches!(self, Objects::Json { .. }) && self.add_list(batch, offsets, to)? {
                 continue;
             }
-            // One of them may have no JSON. Alone it is found.
+            // One of the objects may have no JSON. Converting them one by one finds it.
             offsets.truncate(count);
             to.truncate(size);
             for object in batch {
@@ -143,8 +143,9 @@ impl Objects {
         Ok(())
     }
 
-    /// Adds the JSON of many objects, which is made in one call. False: that does not work. Errors
-    /// only with what nobody may keep, as `KeyboardInterrupt`.
+    /// Appends the JSON of many objects, made in one call. `false`: that does not work.
+    ///
+    /// Fails only with exceptions that must not be caught, such as `KeyboardInterrupt`.
     fn add_list(
         &self,
         objects: &[Bound<'_, PyAny>],
@@ -168,8 +169,8 @@ impl Objects {
         Ok(split && offsets.len() == count)
     }
 
-    /// Values for a selection of an array, as the engine has them. Of lists as many levels are axes
-    /// as the selection has.
+    /// Converts values for a selection to the engine's form. The outer levels of lists are axes, as
+    /// many as the selection has.
     pub(crate) fn values(
         &self,
         value: &Bound<'_, PyAny>,
@@ -201,8 +202,8 @@ impl Objects {
     }
 }
 
-/// The bytes of one object, as elements are stored by a codec: `json2` or `msgpack2`, with its
-/// metadata as JSON text.
+/// Returns the bytes of an object as an element. `codec` is the metadata of `json2` or `msgpack2`,
+/// as JSON text.
 #[pyfunction]
 pub(crate) fn object_bytes<'py>(object: &Bound<'py, PyAny>, codec: &str) -> PyResult<Bound<'py, PyBytes>> {
     let py = object.py();

@@ -1,4 +1,4 @@
-//! Values that are made once, without a lock while they are made.
+//! Values that are made once, without holding a lock while they are made.
 
 use numpy::{PyArrayDescr, PyArrayMethods, PyUntypedArray};
 use pyo3::PyTypeInfo;
@@ -9,12 +9,12 @@ use pyo3::types::{
     PyMemoryView, PyModule, PySequence, PySlice, PyString, PyTuple, PyType,
 };
 
-/// The value, made now if there is none. Threads that race make one each, and the first one's
-/// stays.
+/// Returns the value, and makes it now if there is none. If several threads make it, the first
+/// value stays.
 ///
-/// `PyOnceLock::get_or_try_init` holds a lock while Python code makes the value: a child that
-/// another thread forks meanwhile would wait for it for ever. Setting a value takes no time and is
-/// done with the GIL, which the forking thread has.
+/// `PyOnceLock::get_or_try_init` holds a lock while Python code makes the value. If another thread
+/// forks meanwhile, the child waits for that lock forever. Setting a value takes no time and is
+/// done with the GIL, which the forking thread holds.
 pub(crate) fn get_or_try_make<'c, T>(
     cell: &'c PyOnceLock<T>,
     py: Python<'_>,
@@ -28,9 +28,10 @@ pub(crate) fn get_or_try_make<'c, T>(
     cell.get(py).ok_or_else(|| pyo3::exceptions::PyRuntimeError::new_err("a value that was set is gone"))
 }
 
-/// A text as a Python string that is made once: `interned!(py, "name")`. As `pyo3::intern!`, which
-/// holds a lock while it waits for the GIL: a child that is forked by the thread that has the GIL
-/// would wait for that lock for ever.
+/// A text as a Python string that is made once: `interned!(py, "name")`.
+///
+/// `pyo3::intern!` holds a lock while it waits for the GIL. If the thread with the GIL forks, the
+/// child waits for that lock forever.
 macro_rules! interned {
     ($py:expr, $text:expr) => {{
         static TEXT: pyo3::sync::PyOnceLock<pyo3::Py<pyo3::types::PyString>> = pyo3::sync::PyOnceLock::new();
@@ -39,8 +40,10 @@ macro_rules! interned {
 }
 pub(crate) use interned;
 
-/// A structure of the items of a Python dictionary. `FromPyObject` is not derived: that makes the
-/// names of items under a lock, as `pyo3::intern!`.
+/// A structure of the items of a Python dictionary.
+///
+/// `FromPyObject` is not derived, because the derived code makes the names of items under a lock,
+/// like `pyo3::intern!`.
 macro_rules! items {
     ($(#[$doc:meta])* $vis:vis struct $name:ident { $($(#[$about:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$doc])*
@@ -83,11 +86,12 @@ pub(crate) fn interned_in<'py>(
     made
 }
 
-/// Makes what PyO3 and rust-numpy make when it is first needed, under such locks: while the module
-/// is imported, before other threads use it.
+/// Initializes lazy values of PyO3 and rust-numpy, which they make under such locks.
+///
+/// Runs while the module is imported, before other threads use it.
 pub(crate) fn make_early(py: Python<'_>) {
     let empty = numpy::PyArray1::<u8>::zeros(py, 0, false);
-    // Errors would come again where it is needed.
+    // Ignore errors. They come again on first use.
     drop(empty.try_readonly());
     macro_rules! make {
         ($($type:ident)*) => {

@@ -1,5 +1,12 @@
+<<<<<<< HEAD
 //! Elements that may be missing: masked arrays in Python. What the engine moves are structures of a
 //! value and a Boolean, which `hyperslab._elements.optional` takes apart and puts together.
+=======
+//! Elements that may be missing. In Python they are masked arrays.
+//!
+//! The engine moves structures of a value and a Boolean. `hyperslab._elements.optional` converts between the
+//! two.
+>>>>>>> words
 
 use crate::once::interned;
 use hyperslab::array::Selection;
@@ -17,27 +24,27 @@ fn call<'py>(
     py.import(interned!(py, "hyperslab._elements.optional"))?.call_method1(name, args)
 }
 
-/// NumPy's description of what the engine moves, by that of the values.
+/// Returns the NumPy type of the engine's structures for the type of the values.
 pub(crate) fn memory_type<'py>(value: &Bound<'py, PyArrayDescr>) -> PyResult<Bound<'py, PyArrayDescr>> {
     Ok(call(value.py(), interned!(value.py(), "memory_dtype"), (value,))?.cast_into::<PyArrayDescr>()?)
 }
 
-/// The type that arrays show: that of the values, which says that elements may be missing.
+/// Returns the type that arrays show: the type of the values, marked as possibly missing.
 pub(crate) fn type_of<'py>(value: &Bound<'py, PyArrayDescr>) -> PyResult<Bound<'py, PyArrayDescr>> {
     Ok(call(value.py(), interned!(value.py(), "optional_dtype"), (value,))?.cast_into::<PyArrayDescr>()?)
 }
 
-/// What was read, as a masked array.
+/// Converts elements that were read to a masked array.
 pub(crate) fn shown<'py>(found: &Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyAny>> {
     call(found.py(), interned!(found.py(), "shown"), (found,))
 }
 
-/// What was read, which has no axes: the value, or `numpy.ma.masked`.
+/// Converts an element that was read without axes to its value, or to `numpy.ma.masked`.
 pub(crate) fn shown_one<'py>(found: &Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyAny>> {
     call(found.py(), interned!(found.py(), "shown_one"), (found,))
 }
 
-/// What is to be written, as what the engine moves.
+/// Converts values to the engine's structures for writing.
 pub(crate) fn packed<'py>(
     value: &Bound<'py, PyAny>,
     memory: &Bound<'py, PyArrayDescr>,
@@ -45,7 +52,7 @@ pub(crate) fn packed<'py>(
     call(value.py(), interned!(value.py(), "packed"), (value, memory))
 }
 
-/// Reads into a masked array of the caller.
+/// Reads into the caller's masked array.
 pub(crate) fn read_out<'py>(
     out: &Bound<'py, PyAny>,
     memory: &Bound<'py, PyArrayDescr>,

@@ -1,4 +1,4 @@
-//! Results: NumPy arrays over memory of the engine, or the caller's own.
+//! Results: NumPy arrays over the engine's memory, or over the caller's.
 
 use crate::engine;
 use crate::errors;
@@ -18,17 +18,19 @@ use pyo3::prelude::*;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
-/// Keeps the memory of a result alive: the base of its NumPy array, and so of every view of it.
-/// When the last of them goes, the pages go back to the engine's recycler, and not before.
+/// Keeps the memory of a result alive. It is the base of the NumPy array, and so of every view of
+/// it.
+///
+/// The pages go back to the engine's recycler when the last of these is dropped.
 #[pyclass(frozen, name = "Memory", module = "hyperslab._native")]
 pub(crate) struct Owner(#[allow(dead_code, reason = "held for its destructor")] pub(crate) Memory);
 
-/// Options of a read that Python can give.
+/// Options of a read that Python can set.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Reading<'c> {
     pub(crate) threads: Option<usize>,
     pub(crate) verify: Option<bool>,
-    /// Whether new arrays have their first axis fastest.
+    /// `true`: new arrays are in Fortran order.
     pub(crate) fortran: bool,
     pub(crate) cache: Option<&'c ChunkCache>,
 }
@@ -48,8 +50,8 @@ impl<'c> Reading<'c> {
     }
 }
 
-/// Results below this size are in memory that NumPy allocates: neither zeroed nor owned by an
-/// object of its own. Larger ones are in pages that the engine recycles.
+/// Results below this size in bytes are in memory that NumPy allocates. It is not zeroed and needs
+/// no extra owner object. Larger results are in pages that the engine recycles.
 pub(crate) const NUMPYS_BELOW: u64 = 64 << 10;
 
 /// Reads a selection into a new array.
@@ -69,9 +71,9 @@ pub(crate) fn read_new<'py>(
     // SAFETY: null: NumPy allocates.
     let array = unsafe { new_array(dtype, &shape, null_mut(), reading.fortran) }?;
     let strides = dense(&shape, layout.dtype().size(), reading.fortran);
-    // SAFETY: the memory is that of a new array of this shape and order, as large as the elements
-    // that the engine writes to it, and nobody else knows it. It is read only when all of it has
-    // been written.
+    // SAFETY: the memory belongs to a new array of this shape and order. It is exactly as large as
+    // the elements that the engine writes, and nobody else refers to it. It is read only after all
+    // of it has been written.
     let mut target = unsafe { Target::from_raw(data_of(&array), &shape, &strides) };
     engine::run(py, |stop| read_into(layout, selection, &mut target, reading.options(stop)))?;
     Ok(array)
@@ -86,11 +88,11 @@ fn dense(shape: &[u64], element: usize, fortran: bool) -> Strides {
     c_strides(&reversed, element).into_iter().rev().collect()
 }
 
-/// A new array of this shape, in C order or Fortran's, writeable.
+/// Makes a new writeable array of this shape, in C or Fortran order.
 ///
 /// # Safety
-/// `data` is null, then NumPy allocates; or it has room for the elements, aligned for any type, and
-/// the caller makes the array own it.
+/// `data` is null, and NumPy allocates. Or it has room for the elements, is aligned for any type,
+/// and the caller makes the array own it.
 pub(crate) unsafe fn new_array<'py>(
     dtype: &Bound<'py, PyArrayDescr>,
     shape: &[u64],
@@ -100,8 +102,8 @@ pub(crate) unsafe fn new_array<'py>(
     let py = dtype.py();
     let order = if fortran { NPY_ARRAY_F_CONTIGUOUS } else { 0 };
     let mut dims: Strides = shape.iter().map(|n| *n as npy_intp).collect();
-    // SAFETY: `dims` has as many numbers as is said; the rest is up to the caller. NewFromDescr
-    // takes the reference to the descriptor, also when it fails.
+    // SAFETY: `dims` has as many numbers as passed. The caller is responsible for the rest.
+    // NewFromDescr takes the reference to the descriptor, even if it fails.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
@@ -118,7 +120,7 @@ pub(crate) unsafe fn new_array<'py>(
     }
 }
 
-/// A NumPy array over `memory`.
+/// Makes a NumPy array over `memory`.
 pub(crate) fn over<'py>(
     mut memory: Memory,
     dtype: &Bound<'py, PyArrayDescr>,
@@ -128,10 +130,10 @@ pub(crate) fn over<'py>(
     let py = dtype.py();
     let data = memory.as_mut_slice().as_mut_ptr();
     let owner = Bound::new(py, Owner(memory))?;
-    // SAFETY: `data` has room for the elements (the engine made it so), is aligned for any type,
-    // and moving the Memory into its Python object does not move the block. The array holds `owner`
-    // as its base, so the block outlives it and all views. SetBaseObject takes the reference to the
-    // owner, also when it fails.
+    // SAFETY: `data` has room for the elements (the engine allocated it for them) and is aligned
+    // for any type. Moving the Memory into its Python object does not move the block. The array
+    // holds `owner` as its base, so the block outlives the array and all its views. SetBaseObject
+    // takes the reference to the owner, even if it fails.
     unsafe {
         let array = new_array(dtype, shape, data, fortran)?;
         if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), owner.into_ptr()) < 0 {
@@ -144,7 +146,7 @@ pub(crate) fn over<'py>(
 /// Room for one element on the stack, aligned for any type.
 type Element = [u128; 4];
 
-/// What `array[key]` gives: a NumPy scalar where the result has no axes, else an array.
+/// Returns the result of `array[key]`: a NumPy scalar if it has no axes, else an array.
 pub(crate) fn read_item<'py>(
     layout: &ArrayLayout,
     dtype: &Bound<'py, PyArrayDescr>,
@@ -155,19 +157,19 @@ pub(crate) fn read_item<'py>(
     if !selection.is_scalar() {
         return Ok(read_new(layout, dtype, selection, reading)?.into_any());
     }
-    // An element that is long, or raw bytes (whose scalar wants an array to refer to), goes by way
-    // of an array.
+    // A long element goes through an array. Raw bytes do too, because their scalar refers to an
+    // array.
     if size > size_of::<Element>() || layout.dtype().kind() == Kind::Raw {
         return scalar_of(layout, read_new(layout, dtype, selection, reading)?);
     }
     let py = dtype.py();
     let mut element: Element = [0; 4];
     let base = element.as_mut_ptr().cast::<u8>();
-    // SAFETY: `element` has room for `size` bytes, and nobody else knows it.
+    // SAFETY: `element` has room for `size` bytes, and nobody else refers to it.
     let mut target = unsafe { Target::from_raw(base, &[], &[]) };
     engine::run(py, |stop| read_into(layout, selection, &mut target, reading.options(stop)))?;
-    // SAFETY: `base` leads to one element of the descriptor's type, which is copied; the descriptor
-    // stays the caller's.
+    // SAFETY: `base` points to one element of the descriptor's type, which is copied. The
+    // descriptor still belongs to the caller.
     let scalar = unsafe {
         let scalar = PY_ARRAY_API.PyArray_Scalar(py, base.cast(), dtype.as_dtype_ptr(), null_mut());
         Bound::from_owned_ptr_or_err(py, scalar)
@@ -175,7 +177,7 @@ pub(crate) fn read_item<'py>(
     scalar.map_err(|error| no_scalar(layout, py, error))
 }
 
-/// The scalar of an array without axes; any other array as it is.
+/// Returns the scalar of an array without axes. Returns any other array unchanged.
 pub(crate) fn scalar_of<'py>(
     layout: &ArrayLayout,
     array: Bound<'py, PyUntypedArray>,
@@ -184,8 +186,8 @@ pub(crate) fn scalar_of<'py>(
         return Ok(array.into_any());
     }
     let py = array.py();
-    // SAFETY: PyArray_Return takes over the reference to a 0-dimensional array and returns a new
-    // one to its scalar, or null with an exception.
+    // SAFETY: PyArray_Return takes the reference to a 0-dimensional array. It returns a new
+    // reference to its scalar, or null with an exception.
     let scalar = unsafe {
         let scalar = PY_ARRAY_API.PyArray_Return(py, array.into_ptr().cast());
         Bound::from_owned_ptr_or_err(py, scalar)
@@ -193,7 +195,7 @@ pub(crate) fn scalar_of<'py>(
     scalar.map_err(|error| no_scalar(layout, py, error))
 }
 
-/// NumPy makes no scalar of text with a stored number beyond the last character.
+/// NumPy makes no scalar of text with a code beyond the last Unicode character.
 #[cold]
 fn no_scalar(layout: &ArrayLayout, py: Python<'_>, error: PyErr) -> PyErr {
     match error.is_instance_of::<PySystemError>(py) {
@@ -218,7 +220,7 @@ pub(crate) fn read_out(
     let array = as_array(out)?;
     let shape = selection.shape();
     if !array.dtype().is_equiv_to(dtype) {
-        // NumPy's type strings: other than names they tell byte orders apart.
+        // Use NumPy's type strings. Unlike names, they include the byte order.
         let (found, wanted) = (array.dtype().getattr("str")?, dtype.getattr("str")?);
         let message = format!("out has elements of type {found}, the array has {wanted}");
         return Err(errors::exception(py, "ArrayShapeError", message));
@@ -232,20 +234,20 @@ pub(crate) fn read_out(
     }
     let strides = array.strides();
     if overlaps(array.shape(), strides, dtype.itemsize()) {
-        // Elements that share bytes cannot be written by several threads at once; NumPy's own
-        // assignment gives the meaning.
+        // Several threads cannot write elements that share bytes. NumPy's own assignment defines
+        // the result.
         let read = read_new(layout, dtype, selection, reading)?;
         return array.set_item(pyo3::types::PyEllipsis::get(py), read);
     }
-    // SAFETY: NumPy vouches that every element of an array lies in its memory; no two overlap, as
-    // checked; `array` is held until the end. Another thread may change it meanwhile, as while any
-    // NumPy function that releases the GIL works: then the elements are unspecified
+    // SAFETY: NumPy guarantees that every element of an array is within its memory. No two elements
+    // overlap, as checked. `array` is held until the end. Another thread may change it meanwhile,
+    // as with any NumPy function that releases the GIL. Then the elements are unspecified
     // (`Target::from_raw`).
     let mut target = unsafe { Target::from_raw(data_of(&array), &shape, strides) };
     engine::run(py, |stop| read_into(layout, selection, &mut target, reading.options(stop)))
 }
 
-/// The caller's memory as a NumPy array: itself, or a view of a buffer.
+/// Returns the caller's memory as a NumPy array: itself, or a view of a buffer.
 fn as_array<'py>(out: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
     if let Ok(array) = out.cast::<PyUntypedArray>() {
         return Ok(array.clone());
@@ -258,7 +260,7 @@ fn as_array<'py>(out: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>
     Ok(py.import("numpy")?.call_method1("asarray", (view,))?.cast_into::<PyUntypedArray>()?)
 }
 
-/// Whether elements may share bytes. Errs on the safe side: axes that interleave count as
+/// Returns `true` if elements may share bytes. Errs on the safe side: interleaved axes count as
 /// overlapping.
 fn overlaps(shape: &[usize], strides: &[isize], element: usize) -> bool {
     if shape.contains(&0) {
@@ -279,16 +281,18 @@ fn overlaps(shape: &[usize], strides: &[isize], element: usize) -> bool {
     false
 }
 
-/// Whether an array may be written to. Asks the array itself: an attribute of a derived class is
-/// code that runs, and could give the array another shape between its check and its use.
+/// Returns `true` if an array is writeable.
+///
+/// Reads the array's own flags. An attribute of a derived class would run code, which could change
+/// the array's shape between its check and its use.
 pub(crate) fn is_writeable(array: &Bound<'_, PyUntypedArray>) -> bool {
-    // SAFETY: a live array.
+    // SAFETY: the array is alive.
     unsafe { (*array.as_array_ptr()).fields.flags & NPY_ARRAY_WRITEABLE != 0 }
 }
 
-/// Where an array's first element is.
+/// Address of an array's first element.
 pub(crate) fn data_of(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
-    // SAFETY: of the type of elements only the type of the pointer depends; nothing is read through
+    // SAFETY: only the type of the pointer depends on the element type, and nothing is read through
     // it here.
     unsafe { array.cast_unchecked::<PyArrayDyn<u8>>() }.data()
 }

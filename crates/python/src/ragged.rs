@@ -1,4 +1,4 @@
-//! `hyperslab.Ragged`: what it is made of, and what its methods need Rust for.
+//! `hyperslab.Ragged`: its parts, and the native code of its methods.
 
 use crate::cells::{self, Cells, Views};
 use crate::frozen::{self, FrozenArray, Validity};
@@ -15,19 +15,19 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
 
-/// What elements of variable length are.
+/// The type of variable-length elements.
 pub(crate) enum Form {
-    /// Text in UTF-8. (Of HDF5: in whatever encoding.)
+    /// UTF-8 text. (In HDF5: any encoding.)
     Text,
     Bytes,
     /// Arrays of items of this type.
     Items(Py<PyArrayDescr>),
-    /// Python's objects. (No ragged array holds them.)
+    /// Python objects. (No ragged array holds them.)
     Objects(Objects),
 }
 
 impl Form {
-    /// As `hyperslab.Ragged` calls it.
+    /// Name of the form in `hyperslab.Ragged`.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Form::Text => "text",
@@ -46,7 +46,7 @@ impl Form {
     }
 }
 
-/// The class.
+/// Returns the class `hyperslab.Ragged`.
 pub(crate) fn ragged_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let class = once::get_or_try_make(&CLASS, py, || {
@@ -55,7 +55,7 @@ pub(crate) fn ragged_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     Ok(class.bind(py))
 }
 
-/// One of these parts.
+/// Makes a `Ragged` of these parts.
 pub(crate) fn made<'py>(
     form: &Form,
     shape: &[u64],
@@ -70,7 +70,7 @@ pub(crate) fn made<'py>(
     ragged_class(py)?.call_method1(interned!(py, "_made"), (form.name(), shape, offsets, values, validity))
 }
 
-/// What was read as an object of Python's, without a copy.
+/// Converts elements that were read to a `Ragged`, without a copy.
 pub(crate) fn to_python<'py>(py: Python<'py>, ragged: Ragged, form: &Form) -> PyResult<Bound<'py, PyAny>> {
     let item = form.item(py);
     let count = ragged.offsets.last().map_or(0, |last| *last as u64);
@@ -80,26 +80,27 @@ pub(crate) fn to_python<'py>(py: Python<'py>, ragged: Ragged, form: &Form) -> Py
         return Err(PyTypeError::new_err(format!("{count} items of type {item} are not what was read")));
     }
     let values = match form {
-        // Arrays of numbers may be changed in place; nothing relies on what they hold.
+        // Arrays of numbers may be changed in place. Nothing relies on their contents.
         Form::Items(_) => over(ragged.values, &item, &[count], false)?,
         Form::Text | Form::Bytes | Form::Objects(_) => frozen::memory(ragged.values, &item, count as usize)?,
     };
     made(form, &ragged.shape, ragged.offsets, values, ragged.validity)
 }
 
-/// The parts of one. Nobody changes them any more, but for the items of arrays.
+/// The parts of a `Ragged`. Nobody changes them any more, except for the items of arrays.
 pub(crate) struct Parts<'py> {
     pub(crate) kind: String,
     pub(crate) shape: Vec<u64>,
     pub(crate) offsets: FrozenArray<'py, i64>,
-    /// A NumPy array, of text and bytes a frozen one of bytes; or another ragged one.
+    /// A NumPy array (for text and bytes a frozen one), or another `Ragged`.
     pub(crate) values: Bound<'py, PyAny>,
     pub(crate) validity: Option<Validity<'py>>,
 }
 
 impl<'py> Parts<'py> {
-    /// Of any object: somebody may have changed its attributes. Here the parts are checked against
-    /// each other, offsets by [`Cells`].
+    /// Takes any object, because somebody may have changed its attributes.
+    ///
+    /// Checks the number of offsets. [`Cells`] checks the offsets themselves.
     pub(crate) fn of(ragged: &Bound<'py, PyAny>) -> PyResult<Self> {
         let py = ragged.py();
         let kind: String = ragged.getattr(interned!(py, "_kind"))?.extract()?;
@@ -118,12 +119,12 @@ impl<'py> Parts<'py> {
         Ok(Parts { kind, shape, offsets, values, validity })
     }
 
-    /// The values as bytes that nobody changes.
+    /// Returns the values as bytes that nobody changes.
     pub(crate) fn bytes(&self) -> PyResult<FrozenArray<'py, u8>> {
         FrozenArray::of(bytes_of(&self.values)?.as_any())
     }
 
-    /// Lends `work` the elements, of items of one byte. `nulls`: those that are null stay so.
+    /// Calls `work` with the elements, as items of one byte. `nulls`: null elements stay null.
     fn with_cells<R>(&self, nulls: bool, work: impl FnOnce(Cells<'_>) -> PyResult<R>) -> PyResult<R> {
         let (bytes, validity) = (self.bytes()?, self.validity.as_ref().filter(|_| nulls));
         let validity = validity.map(Validity::as_slice);
@@ -131,7 +132,7 @@ impl<'py> Parts<'py> {
     }
 }
 
-/// The bytes of an array of one axis.
+/// Returns the bytes of an array of one axis.
 pub(crate) fn bytes_of<'py>(values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<u8>>> {
     let py = values.py();
     let array =
@@ -143,7 +144,7 @@ pub(crate) fn bytes_of<'py>(values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, P
     Ok(array.call_method1(interned!(py, "view"), (interned!(py, "u1"),))?.cast_into::<PyArray1<u8>>()?)
 }
 
-/// As strings of NumPy's, of this type.
+/// Converts to NumPy strings of this type.
 #[pyfunction]
 pub(crate) fn ragged_strings<'py>(
     ragged: &Bound<'py, PyAny>,
@@ -153,7 +154,7 @@ pub(crate) fn ragged_strings<'py>(
     parts.with_cells(true, |cells| cells::strings(cells.check_text(ragged.py())?, dtype, &parts.shape))
 }
 
-/// As objects: `str` in an encoding, else `bytes`; what is null is `None`.
+/// Converts to objects: `str` if there is an encoding, else `bytes`. Null becomes `None`.
 #[pyfunction]
 #[pyo3(signature = (ragged, dtype, encoding=None, errors="strict"))]
 pub(crate) fn ragged_objects<'py>(
@@ -166,7 +167,7 @@ pub(crate) fn ragged_objects<'py>(
     parts.with_cells(true, |cells| cells::decoded(cells, encoding, errors, dtype, &parts.shape))
 }
 
-/// As bytes of fixed length, or as text of fixed length.
+/// Converts to bytes or text of fixed length.
 #[pyfunction]
 #[pyo3(signature = (ragged, wide, len=None))]
 pub(crate) fn ragged_fixed<'py>(
@@ -178,7 +179,7 @@ pub(crate) fn ragged_fixed<'py>(
     parts.with_cells(false, |cells| cells::fixed(ragged.py(), cells, wide, len, &parts.shape))
 }
 
-/// As objects that are views of the values, an array that may be written to.
+/// Converts to objects that are views of the values, a writeable array.
 #[pyfunction]
 pub(crate) fn ragged_views<'py>(
     ragged: &Bound<'py, PyAny>,
@@ -194,14 +195,15 @@ pub(crate) fn ragged_views<'py>(
     )
 }
 
-/// Errors unless all elements are text in UTF-8.
+/// Fails unless all elements are valid UTF-8.
 #[pyfunction]
 pub(crate) fn ragged_check_text(ragged: &Bound<'_, PyAny>) -> PyResult<()> {
     Parts::of(ragged)?.with_cells(false, |cells| cells.check_text(ragged.py()).map(|_| ()))
 }
 
-/// The elements at these places: offsets, and the bytes of the values. `size`: of an item.
-/// `lasting`: nobody may change the bytes.
+/// Returns the elements at these places: offsets, and the bytes of the values.
+///
+/// `size` is the size of an item in bytes. `lasting`: nobody may change the bytes.
 #[pyfunction]
 #[allow(clippy::type_complexity)]
 pub(crate) fn ragged_take<'py>(

@@ -11,8 +11,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-/// A reference to an object of an HDF5 file; false where it leads nowhere. ``file[reference]`` is
-/// the object.
+/// A reference to an object of an HDF5 file. It is false if it leads nowhere. ``file[reference]``
+/// is the object.
 #[pyclass(frozen, subclass, module = "hyperslab")]
 pub(crate) struct Reference {
     pub(crate) file: hdf5::File,
@@ -25,21 +25,21 @@ impl Reference {
         self.target.is_some()
     }
 
-    /// The path of the object from the root; ``None``: it leads nowhere, into another file, or no
-    /// link leads to it.
+    /// The path of the object from the root. ``None``: the reference leads nowhere or into another
+    /// file, or no link leads to the object.
     #[getter]
     fn name(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let Some(target) = &self.target else { return Ok(None) };
         py.detach(|| target.path(&self.file)).or_raise(py)
     }
 
-    /// The other file that it leads into, as it is called there.
+    /// Name of the other file that the reference leads into, as stored.
     #[getter]
     fn filename(&self) -> Option<&str> {
         self.target.as_ref()?.file.as_deref()
     }
 
-    /// The attribute that it leads to.
+    /// The attribute that the reference leads to.
     #[getter]
     fn attribute(&self) -> Option<&str> {
         match &self.target.as_ref()?.part {
@@ -89,15 +89,15 @@ impl Reference {
     }
 }
 
-/// A reference to elements of a dataset of an HDF5 file. ``file[reference]`` is the dataset,
-/// ``dataset[reference]`` the elements.
+/// A reference to elements of an HDF5 dataset.
+/// ``file[reference]`` is the dataset, ``dataset[reference]`` the elements.
 #[pyclass(frozen, extends = Reference, module = "hyperslab")]
 pub(crate) struct RegionReference;
 
 #[pymethods]
 impl RegionReference {
     /// The elements: ``("none",)``, ``("all",)``, ``("slabs", [(start, stride, count, block), …])``
-    /// with one for each axis, ``("points", [[…], …])``, or ``("blocks", [(first, last), …])``.
+    /// with one slab per axis, ``("points", [[…], …])``, or ``("blocks", [(first, last), …])``.
     fn _selection<'py>(this: PyRef<'_, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         match this.as_super().target.as_ref().map(|target| &target.part) {
             None | Some(Part::Attribute(_)) => selection(py, &Selection::None),
@@ -107,7 +107,7 @@ impl RegionReference {
     }
 }
 
-/// A reference to a dataset, or to some of its elements.
+/// Returns a reference to a dataset, or to some of its elements.
 pub(crate) fn to_array<'py>(
     py: Python<'py>,
     array: &Array,
@@ -117,7 +117,7 @@ pub(crate) fn to_array<'py>(
     to_object(py, dataset.file().clone(), dataset.address(), region)
 }
 
-/// A reference to a group.
+/// Returns a reference to a group.
 pub(crate) fn to_group<'py>(py: Python<'py>, group: &Group) -> PyResult<Bound<'py, PyAny>> {
     let Some(group) = group.as_hdf5() else { return Err(no_references(py)) };
     to_object(py, group.file().clone(), group.address(), None)
@@ -127,7 +127,7 @@ fn no_references(py: Python<'_>) -> PyErr {
     errors::exception(py, "UnsupportedError", "there are no references in NetCDF-3")
 }
 
-/// A reference to the object at an address, or to some elements of it.
+/// Returns a reference to the object at an address, or to some elements of it.
 pub(crate) fn to_object(
     py: Python<'_>,
     file: hdf5::File,
@@ -143,8 +143,10 @@ pub(crate) fn to_object(
     Ok(Bound::new(py, PyClassInitializer::from(reference).add_subclass(RegionReference))?.into_any())
 }
 
-/// A region as Python gives it: `slabs` (start, stride, count and block of each axis), else `points`
-/// or `blocks` (first and last element). Without any of these, no elements.
+/// Returns a selection for a region from Python.
+///
+/// Uses `slabs` (start, stride, count and block of each axis), else `points`, else `blocks` (first
+/// and last element). If all are empty, it has no elements.
 pub(crate) fn region_of(
     rank: usize,
     slabs: Vec<(u64, u64, u64, u64)>,

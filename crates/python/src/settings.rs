@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 static READ_MISSING: AtomicBool = AtomicBool::new(true);
 
-/// Whether missing chunks are read as fill values, where the array says nothing else.
+/// True: missing chunks are read as fill value, unless the array says otherwise.
 pub(crate) fn read_missing_chunks() -> bool {
     READ_MISSING.load(Relaxed)
 }
@@ -18,7 +18,7 @@ pub(crate) fn set_read_missing_chunks(on: bool) {
     READ_MISSING.store(on, Relaxed);
 }
 
-/// Functions that pass a value on to the engine, without the GIL: giving pages back takes long.
+/// Functions that pass a value to the engine without the GIL, because freeing pages takes long.
 macro_rules! setters {
     ($($(#[$doc:meta])* $name:ident($value:ident: $type:ty);)*) => {
         $(
@@ -31,36 +31,36 @@ macro_rules! setters {
     };
 }
 setters! {
-    /// Threads for one request; 0: one per core.
+    /// Sets the number of threads for one request. 0: one per core.
     set_threads(count: usize);
-    /// The most bytes kept for results to come.
+    /// Sets the largest number of bytes kept for later results.
     set_recycler_bound(bytes: usize);
-    /// Whether checksums are verified.
+    /// Turns verification of checksums on or off.
     set_verify_checksums(on: bool);
-    /// Whether chunks of nothing but fill value are stored.
+    /// Turns storing of chunks that hold only the fill value on or off.
     set_write_empty_chunks(on: bool);
-    /// Whether local stores opened from now on lock files against other processes.
+    /// Turns file locks against other processes on or off, for local stores opened from now on.
     set_file_locks(on: bool);
-    /// How many inner chunks of shards are decoded at a time.
+    /// Sets the largest number of inner chunks of shards that are decoded at a time.
     set_decodes_in_flight(count: usize);
-    /// Whether only the wanted ranges of shards are read.
+    /// Turns reading of only the wanted ranges of shards on or off.
     set_partial_reads(on: bool);
-    /// Whether chunks are decoded only as far as they are wanted.
+    /// Turns decoding of only the wanted part of chunks on or off.
     set_partial_decode(on: bool);
-    /// The most bytes of indexes of shards that are kept.
+    /// Sets the largest number of bytes of cached shard indexes.
     set_shard_index_bound(bytes: usize);
-    /// Bytes to which any chunk of elements of variable length may decode, however few are stored.
+    /// Sets the bytes to which any chunk of variable-length elements may decode, however small.
     set_vlen_chunk_bound(bytes: usize);
 }
 
-/// Which other files a file may lead to.
+/// Sets the policy for other files that a file refers to.
 #[pyfunction]
 pub(crate) fn set_external_files(policy: &str) -> PyResult<()> {
     settings::set_external_files(policy.parse().map_err(PyValueError::new_err)?);
     Ok(())
 }
 
-/// Bytes waiting to be used again.
+/// Number of bytes that wait for reuse.
 #[pyfunction]
 pub(crate) fn recycled_bytes() -> usize {
     hyperslab::array::recycled_bytes()

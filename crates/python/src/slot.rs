@@ -1,4 +1,4 @@
-//! A node that is opened when it is first needed, and shared by all its Python objects.
+//! A node that is opened on first use and shared by all its Python objects.
 
 use crate::engine;
 use crate::errors::{self, Failed, OrRaise};
@@ -11,25 +11,25 @@ use pyo3::prelude::*;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Where nodes are opened from.
+/// The place to open nodes from.
 #[derive(Clone)]
 pub(crate) enum Origin {
-    /// A hierarchy of Zarr.
+    /// A Zarr hierarchy.
     Store(Arc<dyn Store>),
     /// An open file.
     File(DataFile),
 }
 
-/// Something that is stored at a path.
+/// A node that is stored at a path.
 pub(crate) trait SlotNode: Clone + Send + Sync {
-    /// What messages call it.
+    /// Kind of the node in messages.
     const KIND: &str;
 
     fn open(origin: &Origin, path: &str, format: Option<Format>) -> Result<Self, Error>;
 
     fn attributes(&self) -> Result<Cow<'_, Json>, Error>;
 
-    /// Changes the attributes as they are stored now.
+    /// Changes the stored attributes.
     fn change_attributes<R>(
         &mut self,
         ask: Option<Ask<'_>>,
@@ -37,26 +37,29 @@ pub(crate) trait SlotNode: Clone + Send + Sync {
     ) -> Result<R, Error>;
 }
 
-/// An unpickled object opens its node on first use, so that sending many costs nothing. Changes (a
-/// resize) replace the node whole: reads under way go on with the one that they began with.
+/// A node that is opened on first use.
+///
+/// An unpickled object opens its node on first use, so sending many objects costs nothing. A change
+/// (such as a resize) replaces the whole node. Reads that have already begun continue with the old
+/// node.
 pub(crate) struct Slot<T> {
     origin: Origin,
     path: String,
     format: Option<Format>,
     /// Gated.
     node: RwLock<Option<Arc<T>>>,
-    /// The number of a turn: changes are made, and shown, one after the other.
+    /// Number of a turn. Changes are made and published one after the other.
     changing: u64,
 }
 
 impl<T: SlotNode> Slot<T> {
-    /// An open node.
+    /// Holds an open node.
     pub(crate) fn open(origin: Origin, path: String, format: Option<Format>, node: T) -> Arc<Self> {
         let node = RwLock::new(Some(Arc::new(node)));
         Arc::new(Slot { origin, path, format, node, changing: turns::number() })
     }
 
-    /// A node to be opened later.
+    /// Describes a node that is opened later.
     pub(crate) fn deferred(origin: Origin, path: String, format: Option<Format>) -> Arc<Self> {
         Arc::new(Slot { origin, path, format, node: RwLock::new(None), changing: turns::number() })
     }
@@ -65,7 +68,7 @@ impl<T: SlotNode> Slot<T> {
         &self.path
     }
 
-    /// The open file that it is in; `None`: it is of Zarr.
+    /// The open file that contains the node. `None`: it is a Zarr node.
     pub(crate) fn file(&self) -> Option<&DataFile> {
         match &self.origin {
             Origin::Store(_) => None,
@@ -73,7 +76,7 @@ impl<T: SlotNode> Slot<T> {
         }
     }
 
-    /// Refuses changes of what was opened for reading.
+    /// Refuses changes of a node that was opened for reading.
     pub(crate) fn writable(&self, py: Python<'_>, read_only: bool) -> PyResult<()> {
         if !read_only {
             return Ok(());
@@ -92,7 +95,7 @@ impl<T: SlotNode> Slot<T> {
         self.node.read().clone()
     }
 
-    /// Refuses what is in a file that was closed.
+    /// Fails if the node is in a file that was closed.
     fn check_open(&self) -> Result<(), Error> {
         self.file().map_or(Ok(()), DataFile::check_open)
     }
@@ -103,15 +106,15 @@ impl<T: SlotNode> Slot<T> {
             Some(node) => Ok(node),
             None => {
                 let opened = Arc::new(T::open(&self.origin, &self.path, self.format)?);
-                // Where another thread was faster, its node stays: it may have been changed since.
-                // If not used, `opened` is freed after the lock.
+                // If another thread was faster, its node stays, because it may have been changed
+                // since. An unused `opened` is freed after the lock.
                 let mut node = self.node.write();
                 Ok(node.get_or_insert_with(|| opened.clone()).clone())
             }
         }
     }
 
-    /// The node, opened now if it is not yet.
+    /// Returns the node. Opens it on first use.
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Arc<T>> {
         self.check_open().or_raise(py)?;
         match self.current() {
@@ -120,9 +123,10 @@ impl<T: SlotNode> Slot<T> {
         }
     }
 
-    /// Changes the node, without the GIL. After an error, the node is what `change` made of it.
-    /// `change` gets a function that says whether to stop, and calls it while it waits for others.
-    /// A signal handler gets an error if its own thread is already changing the node.
+    /// Changes the node without the GIL. After an error, the node stays as `change` left it.
+    ///
+    /// `change` gets a function that returns `true` if it must stop, and calls it while it waits
+    /// for others. A signal handler gets an error if its own thread is already changing the node.
     pub(crate) fn change<R: Send>(
         &self,
         py: Python<'_>,
@@ -134,7 +138,7 @@ impl<T: SlotNode> Slot<T> {
             let mut node = T::clone(&*self.get_or_open()?);
             let result = change(&mut node, ask);
             let old = self.node.write().replace(Arc::new(node));
-            // Freed when the lock is free.
+            // Free it after the lock is released.
             drop(old);
             result
         };

@@ -1,4 +1,4 @@
-//! What `hyperslab.statistics` is made of: what is known of a part of an array, and joining that.
+//! The native part of `hyperslab.statistics`: statistics of a part of an array, and joining them.
 
 use crate::engine::Signals;
 use crate::errors;
@@ -14,7 +14,8 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::Range;
 
-/// Tells a Python function how many bytes are done, and stops when that raises or a signal comes.
+/// Reports the number of processed bytes to a Python function. Stops if that raises or a signal
+/// comes.
 struct Teller {
     told: Option<Py<PyAny>>,
     signals: Signals,
@@ -38,8 +39,9 @@ fn ranges(region: Option<Vec<(u64, u64)>>) -> Option<Vec<Range<u64>>> {
     region.map(|axes| axes.into_iter().map(|(start, stop)| start..stop).collect())
 }
 
-/// The type that stored numbers of an array are read as, and whether floats are computed from them;
-/// `None`: its elements are no numbers.
+/// Returns the type that stored numbers are read as, and true if they are scaled to floats.
+///
+/// `None`: the elements are not numbers.
 #[pyfunction]
 pub(crate) fn statistics_types(
     py: Python<'_>,
@@ -51,8 +53,9 @@ pub(crate) fn statistics_types(
     Ok(types.map(|types| (types.stored.numpy(), types.scaled)))
 }
 
-/// The packing of an array as its attributes tell it: the type that stored numbers are read as, and
-/// the elements that are missing.
+/// Returns the packing of an array from its attributes.
+///
+/// This is the type that stored numbers are read as, and the values of missing elements.
 #[pyfunction]
 pub(crate) fn packing(py: Python<'_>, array: &ArrayHandle) -> PyResult<(String, Vec<Cow<'static, [u8]>>)> {
     let array = array.slot.get(py)?;
@@ -61,7 +64,7 @@ pub(crate) fn packing(py: Python<'_>, array: &ArrayHandle) -> PyResult<(String, 
     Ok((stored, found.missing.into_iter().map(Cow::Owned).collect()))
 }
 
-/// How many blocks a region of an array has.
+/// Returns the number of blocks in a region of an array.
 #[pyfunction]
 pub(crate) fn statistics_blocks(
     py: Python<'_>,
@@ -72,7 +75,8 @@ pub(crate) fn statistics_blocks(
     block_count(&array, ranges(region).as_deref()).map_err(|error| errors::any(py, &error))
 }
 
-/// What is known of the elements of some blocks. `progress` is called with the bytes that are done.
+/// Returns statistics of the elements in some blocks. Calls `progress` with the number of processed
+/// bytes.
 #[pyfunction]
 #[pyo3(signature = (array, region, missing, raw, edges, blocks=None, threads=None, progress=None))]
 #[allow(clippy::too_many_arguments)]
@@ -111,7 +115,7 @@ pub(crate) fn statistics_part<'py>(
 }
 
 items! {
-    /// A part, as `told` tells it.
+    /// A part in the form of `told`.
     pub(crate) struct Told {
         count: u64,
         missing: u64,
@@ -134,7 +138,7 @@ fn told<'py>(py: Python<'py>, part: &Part) -> PyResult<Bound<'py, PyDict>> {
     )
 }
 
-/// What is known of the elements of all parts.
+/// Returns statistics of the elements in all parts.
 #[pyfunction]
 pub(crate) fn statistics_joined<'py>(py: Python<'py>, parts: Vec<Told>) -> PyResult<Bound<'py, PyDict>> {
     let mut all = Part::default();

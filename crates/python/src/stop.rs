@@ -1,7 +1,7 @@
-//! Stopping the engine's work on another thread: what cancels an `await`.
+//! Stops the engine's work on another thread. A cancelled `await` uses this.
 //!
-//! Ctrl-C reaches only Python's main thread. A call on another thread looks at a flag of its own
-//! where the main thread would look at signals, so it stops just as soon.
+//! Ctrl-C reaches only Python's main thread. A call on another thread checks its own flag at the
+//! places where the main thread checks for signals, so it stops just as fast.
 
 use pyo3::exceptions::PyInterruptedError;
 use pyo3::prelude::*;
@@ -13,17 +13,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 type Flag = Arc<AtomicBool>;
 
 thread_local! {
-    /// The flag of the call that this thread is in the middle of.
+    /// The flag of the current call on this thread.
     static FLAG: RefCell<Option<Flag>> = const { RefCell::new(None) };
 }
 
-/// Puts `flag` in the place of the thread's flag, which it returns.
+/// Sets the thread's flag and returns the old one.
 fn replace(flag: Option<Flag>) -> Option<Flag> {
-    // While the thread ends there is no flag any more.
+    // A thread that ends no longer has a flag.
     FLAG.try_with(|now| now.replace(flag)).unwrap_or_default()
 }
 
-/// The error that ends the call of this thread, once another thread has called [`Stopper::stop`].
+/// Returns the error that ends the current call, if another thread has called [`Stopper::stop`].
 pub(crate) fn asked() -> Option<PyErr> {
     let is_set = |flag: &RefCell<Option<Flag>>| {
         flag.borrow().as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
@@ -31,7 +31,7 @@ pub(crate) fn asked() -> Option<PyErr> {
     FLAG.try_with(is_set).unwrap_or(false).then(|| PyInterruptedError::new_err("the call was cancelled"))
 }
 
-/// Puts the former flag back, also when the call panics.
+/// Restores the old flag, even if the call panics.
 struct Former(Option<Flag>);
 
 impl Drop for Former {
@@ -52,18 +52,18 @@ impl Stopper {
         Stopper::default()
     }
 
-    /// From now on, `InterruptedError` ends the engine's work in `run`.
+    /// From now on, the engine's work in `run` ends with `InterruptedError`.
     fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether `stop` was called.
+    /// True if `stop` was called.
     #[getter]
     fn is_stopped(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// ``call(*args)``, which `stop` stops.
+    /// Runs ``call(*args)``. `stop` stops it.
     #[pyo3(signature = (call, *args))]
     fn run<'py>(&self, call: &Bound<'py, PyAny>, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         let _former = Former(replace(Some(self.0.clone())));

@@ -1,4 +1,4 @@
-//! Stores, held by the Python class `Store` and those derived from it.
+//! Stores, held by the Python class `Store` and its subclasses.
 
 use crate::copy::Source as Node;
 use crate::errors::{self, OrRaise};
@@ -17,16 +17,16 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The largest object that is handed to Python as a whole.
+/// Largest object in bytes that Python gets as a whole.
 const LARGEST: usize = 1 << 30;
 
 /// A store.
 #[pyclass(frozen, module = "hyperslab._native")]
 pub(crate) struct StoreHandle {
     pub(crate) store: Arc<dyn Store>,
-    /// The file, if that is all the store has.
+    /// The file, if the store is a single file.
     file: Option<DataFile>,
-    /// The location that led here, if something in it is secret.
+    /// The location from which the store was opened, if it contains a secret.
     secret: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl StoreHandle {
         StoreHandle { store: file.store().clone(), file: Some(file), secret: None }
     }
 
-    /// Where nodes are opened from.
+    /// The place to open nodes from.
     pub(crate) fn origin(&self) -> Origin {
         match &self.file {
             None => Origin::Store(self.store.clone()),
@@ -56,7 +56,7 @@ impl StoreHandle {
     }
 }
 
-/// The store that a path or URL leads into. A path that is not UTF-8 is no URL.
+/// Returns the store at a path or URL. A path that is not UTF-8 is not a URL.
 fn reached(location: &Bound<'_, PyAny>, options: StoreOptions<'_>) -> PyResult<Reached> {
     let py = location.py();
     let found = match location.extract::<String>() {
@@ -71,8 +71,9 @@ fn reached(location: &Bound<'_, PyAny>, options: StoreOptions<'_>) -> PyResult<R
 
 #[pymethods]
 impl StoreHandle {
-    /// The store that a path or URL leads into, and the path there. A file of HDF5 or NetCDF is a
-    /// store of its own. `storage`: credentials and settings of a server.
+    /// The store at a path or URL, and the path in it.
+    ///
+    /// An HDF5 or NetCDF file is a separate store. `storage`: credentials and settings of a server.
     #[staticmethod]
     #[pyo3(signature = (location, fsync, storage=Vec::new()))]
     fn reach(
@@ -92,21 +93,20 @@ impl StoreHandle {
         Ok((handle, path))
     }
 
-    /// Whether the location that led here names a user or has a signature.
+    /// True if the location of the store contains a user or a signature.
     #[getter]
     fn has_secret_url(&self) -> bool {
         self.secret.is_some()
     }
 
-    /// The URL with what is secret in it: a user, a signature.
+    /// The URL with its secrets: a user, a signature.
     #[getter]
     fn secret_url(&self) -> String {
         let url = self.url();
         self.secret.as_ref().map_or_else(|| url.clone(), |given| remote::with_secret_of(&url, given))
     }
 
-    /// The file of HDF5 or NetCDF that a path in this store leads to or into, and the path in that
-    /// file.
+    /// The HDF5 or NetCDF file at or above a path in this store, and the path in that file.
     fn file_at(&self, py: Python<'_>, path: &str) -> PyResult<Option<(Self, String)>> {
         if self.file.is_some() {
             return Ok(None);
@@ -132,7 +132,7 @@ impl StoreHandle {
         Ok(Self::of(Arc::new(store)))
     }
 
-    /// Refuses a name that ends as those of files do, unless there is such a directory.
+    /// Refuses a name with a file's extension, unless a directory has that name.
     fn refuse_file_name(&self, py: Python<'_>) -> PyResult<()> {
         let refused = self.store.local_path(None).map_or(Ok(()), |root| stores::refuse_file_name(&root));
         refused.map_err(|error| errors::invalid(py, error.to_string()))
@@ -187,7 +187,7 @@ impl StoreHandle {
         stores::archive_path(&self.store.url()).ok().flatten()
     }
 
-    /// Whether the store takes changes.
+    /// True if the store accepts changes.
     #[getter]
     fn is_writable(&self) -> bool {
         self.store.is_writable()
@@ -199,7 +199,7 @@ impl StoreHandle {
         Self::of(Arc::new(MemoryStore::new()))
     }
 
-    /// The objects of a Python mapping. Mappings with one URL are one store.
+    /// The objects of a Python mapping. Mappings with the same URL are the same store.
     #[staticmethod]
     #[pyo3(signature = (mapping, url=None, consolidates=true, checks_chunks=false))]
     fn mapping(
@@ -211,7 +211,7 @@ impl StoreHandle {
         Self::of(Arc::new(MappingStore::new(mapping, url).that(consolidates, checks_chunks)))
     }
 
-    /// Whether it is the very file that a node was found in.
+    /// True if the store is the file in which a node was found.
     fn is_file_of(&self, node: Node<'_>) -> bool {
         let found = match &node {
             Node::Array(handle) => handle.slot.file(),
@@ -220,12 +220,12 @@ impl StoreHandle {
         self.file.as_ref().zip(found).is_some_and(|(file, found)| file.is(found))
     }
 
-    /// Shows other processes all that was written.
+    /// Makes all writes visible to other processes.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, |store| store.flush())
     }
 
-    /// Closes what the store holds open, a file or an archive: what is in it cannot be read any more.
+    /// Closes the store's open file or archive. Its contents cannot be read afterwards.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| match &self.file {
             Some(file) => {
@@ -241,13 +241,13 @@ impl StoreHandle {
         .or_raise(py)
     }
 
-    /// Whether it was not closed.
+    /// True if the store was not closed.
     #[getter]
     fn is_open(&self) -> bool {
         self.file.as_ref().map_or_else(|| self.store.is_open(), DataFile::is_open)
     }
 
-    /// Errors where it was closed.
+    /// Raises an error if the store was closed.
     fn check_open(&self, py: Python<'_>) -> PyResult<()> {
         let checked = self.file.as_ref().map_or(Ok(()), DataFile::check_open);
         checked.or_raise(py)
@@ -266,20 +266,20 @@ impl StoreHandle {
         self.file.as_ref().map(|file| file.format().to_string())
     }
 
-    /// Whether it is one file of HDF5 or NetCDF.
+    /// True if the store is a single HDF5 or NetCDF file.
     #[getter]
     fn is_file(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Where it is.
+    /// The URL of the store.
     #[getter]
     pub(crate) fn url(&self) -> String {
         self.file.as_ref().map_or_else(|| self.store.url(), DataFile::url)
     }
 
-    /// Whether it is a directory on a local disk. Opening an array asks: `root` would make a path object
-    /// each time.
+    /// True if the store is a directory on a local disk. Opening an array asks this, because `root`
+    /// would make a path object each time.
     #[getter]
     fn is_local(&self) -> bool {
         self.file.is_none() && self.store.local_path(None).is_some()
@@ -291,26 +291,26 @@ impl StoreHandle {
         self.store.local_path(None).filter(|_| self.file.is_none())
     }
 
-    /// Whether both reach the same objects.
+    /// True if both stores reach the same objects.
     fn same(&self, other: &StoreHandle) -> bool {
         Arc::ptr_eq(&self.store, &other.store)
             || self.file.is_some() == other.file.is_some()
                 && self.url() == other.url()
-                // Buckets of different servers may have one URL.
+                // Buckets of different servers may have the same URL.
                 && Key::new("x").is_ok_and(|key| self.store.lock_id(key) == other.store.lock_id(key))
     }
 
-    /// Whether it is on a server.
+    /// True if the store is on a server.
     fn is_far(&self, py: Python<'_>) -> PyResult<bool> {
         self.run(py, |store| Ok(store.cost().is_far()))
     }
 
-    /// The paths of a few nodes below a path that is no node itself, as a user would write them.
+    /// The paths of a few nodes below a path that is not a node, as a user would write them.
     fn nodes_below(&self, py: Python<'_>, path: &str) -> Vec<String> {
         py.detach(|| stores::nodes_below_path(&self.store, path))
     }
 
-    /// Whether nothing is stored below a path.
+    /// True if nothing is stored below a path.
     fn is_empty(&self, py: Python<'_>, path: &str) -> PyResult<bool> {
         self.run(py, |store| {
             let prefix = if path.is_empty() { None } else { Some(Key::new(path)?) };
@@ -330,8 +330,8 @@ impl StoreHandle {
         Ok(found.then(|| PyBytes::new(py, &bytes)))
     }
 
-    /// Bytes of an object, from one place to before another (`None`: to the end), as far as there are
-    /// any; with a negative start, so many at the end.
+    /// Bytes of an object from `start` up to `stop`, which is excluded (`None`: to the end).
+    /// Clamped to the object. A negative `start` counts from the end.
     fn part<'py>(
         &self,
         py: Python<'py>,
@@ -355,12 +355,12 @@ impl StoreHandle {
         Ok(found.then(|| PyBytes::new(py, &bytes)))
     }
 
-    /// Bytes of an object; `None` where there is none.
+    /// Size of an object in bytes. `None`: it does not exist.
     fn size(&self, py: Python<'_>, key: &str) -> PyResult<Option<u64>> {
         self.run(py, |store| store.size(Key::new(key)?))
     }
 
-    /// What lies directly below a prefix: names, and whether more lies below each.
+    /// The entries directly below a prefix: names, and true if more is stored below the name.
     fn list_dir(&self, py: Python<'_>, prefix: &str) -> PyResult<Vec<(String, bool)>> {
         let found = self.run(py, |store| {
             store.list_dir(if prefix.is_empty() { None } else { Some(Key::new(prefix)?) })
@@ -368,7 +368,7 @@ impl StoreHandle {
         Ok(found.into_iter().map(|entry| (entry.name, entry.is_prefix)).collect())
     }
 
-    /// The same store for the tasks of a run of a planned copy, which others may end: see
+    /// The same store for tasks of a planned copy. Others may end the run: see
     /// `hyperslab::copy::fenced`.
     fn fenced(
         &self,
@@ -386,13 +386,14 @@ impl StoreHandle {
         self.run(py, |store| store.write(Key::new(key)?, &[value]))
     }
 
-    /// Creates an object; `false` where there is one already, which stays.
+    /// Creates an object. `False`: it exists already, and is not changed.
     fn set_new(&self, py: Python<'_>, key: &str, value: &[u8]) -> PyResult<bool> {
         self.run(py, |store| store.write_new(Key::new(key)?, &[value]))
     }
 
-    /// Replaces an object if it holds `old` (`None`: if there is none); `false`: it does not. On a
-    /// server without conditions, after a look.
+    /// Replaces an object if it holds `old` (`None`: if it does not exist). `False`: it does not.
+    ///
+    /// On a server without conditional writes, compares first and then replaces.
     fn swap(&self, py: Python<'_>, key: &str, old: Option<&[u8]>, new: &[u8]) -> PyResult<bool> {
         self.run(py, |store| {
             let key = Key::new(key)?;
@@ -412,7 +413,8 @@ impl StoreHandle {
                 }
             };
             match swapped {
-                // The settings refuse to replace objects there after a look: that is for chunks.
+                // The settings refuse unconditional replacement on this server. That only concerns
+                // chunks.
                 Err(error) if error.io_kind() == Some(ErrorKind::Unsupported) => {
                     store.write(key, &[new]).map(|()| true)
                 }
@@ -427,38 +429,38 @@ impl StoreHandle {
     }
 }
 
-/// Completes all zip archives, before the process ends: Python does not drop everything.
+/// Completes all zip archives before the process ends. Python does not drop every object.
 #[pyfunction]
 pub(crate) fn finish_archives(py: Python<'_>) -> PyResult<()> {
     py.detach(ZipStore::flush_all).or_raise(py)
 }
 
-/// What has to be known before a file is opened.
+/// Prepares for opening a file.
 fn prepare_files() {
-    // The environment is read while no other Python thread can change it.
+    // Read the environment now, while no other Python thread can change it.
     settings::external_prefixes();
     hyperslab::hdf5::ask_with(crate::engine::ask_in_file);
 }
 
-/// Whether a path or URL is of a scheme that takes storage options.
+/// True if a path or URL has a scheme that takes storage options.
 #[pyfunction]
 pub(crate) fn takes_storage_options(location: &str) -> bool {
     stores::takes_options(location)
 }
 
-/// Whether nobody may see the value of a storage option.
+/// True if the value of a storage option must be kept secret.
 #[pyfunction]
 pub(crate) fn is_secret_option(name: &str) -> bool {
     remote::is_secret(name)
 }
 
-/// A path or URL, fit to be shown: without a user, a password, a signature.
+/// Returns a path or URL for display: without user, password or signature.
 #[pyfunction]
 pub(crate) fn shown(location: &str) -> String {
     if stores::takes_options(location) { remote::shown(location) } else { location.to_owned() }
 }
 
-/// Connects what remote stores ask and tell while they wait to Python: Ctrl-C, warnings.
+/// Connects callbacks of remote stores to Python: Ctrl-C while they wait, and warnings.
 pub(crate) fn prepare_remote() {
     hyperslab::store::waiting::ask_with(crate::engine::ask_in_file);
     remote::on_unconditional(|url| {
@@ -471,7 +473,7 @@ pub(crate) fn prepare_remote() {
     remote::on_cache_failure(warn);
 }
 
-/// A `RuntimeWarning`.
+/// Issues a `RuntimeWarning`.
 fn warn(text: &str) {
     Python::attach(|py| {
         let Ok(text) = CString::new(text) else { return };

@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, TryLockError};
 /// The rows of an array along one axis, read ahead. Made by `Array.stream`.
 #[pyclass(frozen, module = "hyperslab")]
 pub(crate) struct Stream {
-    /// Never waited for.
+    /// No thread ever waits for this lock.
     rows: Mutex<Rows>,
-    /// In which process the stream was made.
+    /// The process in which the stream was made.
     generation: u64,
     layout: Arc<ArrayLayout>,
     dtype: Py<PyArrayDescr>,
@@ -71,7 +71,7 @@ impl Stream {
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<(u64, Bound<'py, PyAny>)>> {
         let next = self.with(|rows| {
             if rows.is_ready() {
-                // Sooner done than the GIL is released.
+                // This takes less time than releasing the GIL.
                 return rows.next_row(None).transpose().or_raise(py);
             }
             engine::run(py, |stop| rows.next_row(Some(stop)).transpose())
@@ -81,13 +81,13 @@ impl Stream {
         Ok(Some((row.index, scalar_of(&self.layout, array)?)))
     }
 
-    /// How many rows are still to come.
+    /// Number of rows to come.
     fn __length_hint__(&self) -> PyResult<u64> {
         self.with(|rows| Ok(rows.remaining()))
     }
 
-    /// Stop reading ahead; there are no further rows. (A stream that is not used any more does so
-    /// by itself.)
+    /// Stop reading ahead. There are no further rows. (A stream that is no longer used stops
+    /// automatically.)
     fn close(&self) -> PyResult<()> {
         self.with(|rows| {
             rows.close();
@@ -97,7 +97,8 @@ impl Stream {
 }
 
 impl Stream {
-    /// Waiting for another thread that is at the stream would be waiting with the GIL.
+    /// Calls `work` with the rows. Fails at once if another thread uses the stream, instead of
+    /// waiting with the GIL.
     fn with<T>(&self, work: impl FnOnce(&mut Rows) -> PyResult<T>) -> PyResult<T> {
         match self.rows.try_lock() {
             Ok(mut rows) => work(&mut rows),
@@ -114,7 +115,7 @@ impl Stream {
     }
 }
 
-/// A bound as a slice has it: negative ones count from the end, others are clamped.
+/// Converts a bound like a slice: a negative bound counts from the end, others are clamped.
 fn bound(given: Option<i64>, absent: u64, len: u64) -> u64 {
     match given {
         None => absent,

@@ -1,5 +1,7 @@
-//! Text of Python's `str` objects, as the engine has it: in one pass, from arrays of objects and flat
-//! lists. What else there may be among the objects (null, bytes, lists), [`crate::vlen_input`] takes.
+//! Converts Python's `str` objects to the engine's text in one pass.
+//!
+//! It takes arrays of objects and flat lists. [`crate::vlen_input`] handles other objects (null,
+//! bytes, lists).
 
 use crate::errors;
 use crate::vlen_input::Places;
@@ -8,11 +10,11 @@ use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
-/// Elements after which memory for all is reserved, as if the others were as long.
+/// After this many elements, memory for all is reserved, assuming that the others are as long.
 const SAMPLE: usize = 1 << 10;
 
-/// The texts of an array of objects, or of a list. `None`: it is something else, or an element is no
-/// `str`.
+/// Returns the texts of an array of objects or of a list. `None`: it is neither, or an element is
+/// not a `str`.
 pub(crate) fn ragged(values: &Bound<'_, PyAny>) -> PyResult<Option<Ragged>> {
     let py = values.py();
     if let Ok(list) = values.cast::<PyList>() {
@@ -31,8 +33,9 @@ pub(crate) fn ragged(values: &Bound<'_, PyAny>) -> PyResult<Option<Ragged>> {
     }
     let mut texts = Texts::new(py, array.len())?;
     for place in Places::of(array) {
-        // SAFETY: the place of an element of objects: a pointer, which is null or a reference that
-        // the array holds. `push` runs no code of Python's, so the array keeps it until then.
+        // SAFETY: `place` is the place of an element of objects: a pointer that is null or a
+        // reference held by the array. `push` runs no Python code, so the array keeps the reference
+        // until then.
         let object = unsafe {
             Borrowed::from_ptr_or_opt(py, place.cast::<*mut pyo3::ffi::PyObject>().read_unaligned())
         };
@@ -45,23 +48,23 @@ pub(crate) fn ragged(values: &Bound<'_, PyAny>) -> PyResult<Option<Ragged>> {
     Ok(Some(texts.finish(&shape)))
 }
 
-/// Texts, one behind the other.
+/// Texts, one after the other.
 struct Texts<'py> {
     py: Python<'py>,
     found: Ragged,
     count: usize,
-    /// Bytes of the texts; the memory may be longer.
+    /// Bytes of the texts. The memory may be longer.
     end: usize,
 }
 
 impl<'py> Texts<'py> {
-    /// For `count` of them.
+    /// Makes room for `count` texts.
     fn new(py: Python<'py>, count: usize) -> PyResult<Self> {
         let found = Ragged::growing(count).ok_or_else(|| no_memory(py, count, 0))?;
         Ok(Texts { py, found, count, end: 0 })
     }
 
-    /// Adds a text; `false`: it is none. Runs no code of Python's, unless it fails.
+    /// Adds a text. `false`: it is not text. Runs no Python code unless it fails.
     #[inline]
     fn push(&mut self, object: &Bound<'py, PyAny>) -> PyResult<bool> {
         let Ok(text) = object.cast::<PyString>() else { return Ok(false) };
@@ -78,7 +81,7 @@ impl<'py> Texts<'py> {
         Ok(true)
     }
 
-    /// Makes room for `least` bytes, and for more that may come.
+    /// Makes room for `least` bytes, and for texts to come.
     #[cold]
     fn grow(&mut self, least: usize) -> PyResult<()> {
         let there = self.found.count().max(1);
@@ -97,7 +100,7 @@ impl<'py> Texts<'py> {
     }
 
     fn finish(mut self, shape: &[u64]) -> Ragged {
-        // Never longer than it is.
+        // Only shrinks.
         self.found.values.resize(self.end);
         Ragged { shape: shape.into(), ..self.found }
     }

@@ -1,7 +1,11 @@
+<<<<<<< HEAD
 //! Codecs that are written in Python: `hyperslab._codecs.user` finds them, and is called here.
+=======
+//! Codecs written in Python. `hyperslab._codecs.user` finds them, and this module calls them.
+>>>>>>> words
 //!
-//! A codec takes the GIL for each chunk; nothing else in the chain holds it. What Python gets is a
-//! copy of the bytes, so it may keep it.
+//! A codec takes the GIL for each chunk. Nothing else in the chain holds it. Python gets a copy of
+//! the bytes, so it may keep them.
 
 use crate::attach::try_attach;
 use crate::elements::numpy_type;
@@ -25,7 +29,7 @@ pub(crate) fn look_in_python() {
     registry::set_finder(Finder { find, makes_bytes });
 }
 
-/// Whether nobody can register a codec of this name.
+/// True if no codec may be registered under this name.
 #[pyfunction]
 pub(crate) fn is_reserved_codec(name: &str, v2: bool) -> bool {
     registry::is_reserved(name, v2)
@@ -46,7 +50,7 @@ impl Raised {
         Raised { text, error: Held::new(error) }
     }
 
-    /// The exception, with a note that says where it was raised.
+    /// Returns the exception, with a note that says where it was raised.
     pub(crate) fn exception(&self, py: Python<'_>, note: &str) -> PyErr {
         let error = self.error.clone_ref(py);
         let _ = error.value(py).call_method1("add_note", (note,));
@@ -68,14 +72,14 @@ impl fmt::Display for Raised {
 
 impl std::error::Error for Raised {}
 
-/// Runs Python code for a codec. What it raises becomes the source of the error.
+/// Runs Python code for a codec. An exception becomes the source of the error.
 fn ask<T>(codec: &'static str, question: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T> {
     let asked = try_attach(|py| question(py).map_err(|error| Raised::new(py, error).into()));
     let asked = asked.unwrap_or_else(|| Err(ENDING.into()));
     asked.map_err(|source| CodecError::Foreign { codec, source })
 }
 
-/// A name that lives for ever. There are as many as codecs that were found.
+/// Returns a name that lives forever. There is one per codec that was found.
 fn kept(name: &str) -> &'static str {
     /// Gated.
     static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
@@ -114,7 +118,7 @@ fn find(name: &str, config: Config<'_>, array: &Context<'_>) -> Option<Result<An
         if found.is_none() { Ok(None) } else { made(&found, name, array).map(Some) }
     });
     match asked {
-        // Without an interpreter there are no such codecs.
+        // Without an interpreter there are no Python codecs.
         None | Some(Ok(None)) => None,
         Some(Ok(Some(codec))) => Some(Ok(codec)),
         Some(Err(error)) => Some(Err(refused(kept(name), error))),
@@ -122,8 +126,9 @@ fn find(name: &str, config: Config<'_>, array: &Context<'_>) -> Option<Result<An
 }
 
 thread_local! {
-    /// What Python raised when a codec was last refused on this thread, and what messages say of
-    /// it: metadata that cannot be read has an error of another kind, which this is the cause of.
+    /// The exception of the last codec that was refused on this thread, and its text in messages.
+    ///
+    /// If metadata cannot be read, the error is of another kind. This exception is then its cause.
     static REFUSED: RefCell<Option<(String, Held<PyErr>)>> = const { RefCell::new(None) };
 }
 
@@ -141,7 +146,7 @@ fn refused(codec: &'static str, error: PyErr) -> CodecError {
     }
 }
 
-/// What Python raised when it refused the codec that an error with this message is about.
+/// Takes the exception of a refused codec, if an error with this message is about that codec.
 pub(crate) fn cause(py: Python<'_>, message: &str) -> Option<PyErr> {
     REFUSED.with(|refused| {
         let mut refused = refused.borrow_mut();
@@ -150,7 +155,11 @@ pub(crate) fn cause(py: Python<'_>, message: &str) -> Option<PyErr> {
     })
 }
 
+<<<<<<< HEAD
 /// The codec of an object of `hyperslab._codecs.user`.
+=======
+/// Makes a codec from an object of `hyperslab._codecs.user`.
+>>>>>>> words
 fn made(found: &Bound<'_, PyAny>, name: &str, array: &Context<'_>) -> PyResult<AnyCodec> {
     let codec = PythonCodec::new(found, kept(name), array)?;
     Ok(match found.getattr("kind")?.extract::<String>()?.as_str() {
@@ -160,17 +169,17 @@ fn made(found: &Bound<'_, PyAny>, name: &str, array: &Context<'_>) -> PyResult<A
     })
 }
 
-/// A codec that is written in Python.
+/// A codec written in Python.
 struct PythonCodec {
     name: &'static str,
     codec: Held<Py<PyAny>>,
     v2: Option<Value>,
     v3: Option<Value>,
-    /// Of codecs from array to array: the array that they make.
+    /// For array→array codecs: the array that they produce.
     encoded: Option<Context<'static>>,
-    /// Of codecs that also take bytes: the same codec for these.
+    /// For codecs that also take bytes: the same codec for bytes.
     of_bytes: Option<Arc<PythonCodec>>,
-    /// All that decoding depends on.
+    /// Everything that decoding depends on.
     identity: String,
 }
 
@@ -204,7 +213,7 @@ impl PythonCodec {
             true => None,
             false => Some(PythonCodec::new(&of_bytes, name, array)?),
         };
-        // Two classes may have had the same name.
+        // Different classes may have had the same name.
         let class = found.getattr("class_id")?.extract::<usize>()?;
         let settings = v3.as_ref().or(v2.as_ref());
         let identity = format!("{name} {class:x} {settings:?} of {:?} {:?}", array.dtype, array.shape);
@@ -212,10 +221,10 @@ impl PythonCodec {
         Ok(Arc::new(PythonCodec { name, codec, v2, v3, encoded, of_bytes, identity }))
     }
 
-    /// Calls a method with bytes, and hands on the bytes that it returns.
+    /// Calls a method with bytes and passes the returned bytes to `take`.
     fn call<T>(&self, method: &str, src: &[u8], take: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         ask(self.name, |py| {
-            // Unlike `PyBytes::new`, it raises where there is no memory.
+            // Unlike `PyBytes::new`, this raises an exception if there is no memory.
             let given = PyBytes::new_with(py, src.len(), |to| {
                 to.copy_from_slice(src);
                 Ok(())
@@ -267,7 +276,7 @@ impl Codec for PythonCodec {
         })
     }
 
-    /// Nobody knows. Numbers as text take up to 25 times their bytes.
+    /// A guess, since the size is unknown. Numbers as text take up to 25 times their bytes.
     fn max_encoded(&self, decoded: usize) -> usize {
         const HEADERS: usize = 1 << 20;
         match &self.encoded {

@@ -1,4 +1,4 @@
-//! Values to be written: anything that NumPy makes an array of, broadcast to the selection.
+//! Values to write: everything that NumPy can convert to an array, broadcast to the selection.
 
 use crate::engine;
 use crate::errors;
@@ -7,7 +7,7 @@ use hyperslab::array::{ArrayLayout, Selection, Source, Strides, WriteOptions, wr
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-/// Options of a write that Python can give.
+/// Options of a write that Python can set.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Writing {
     pub(crate) threads: Option<usize>,
@@ -21,8 +21,7 @@ impl Writing {
     }
 }
 
-/// Writes `value` to a selection, with NumPy's rules: conversion as in an assignment, and
-/// broadcasting.
+/// Writes `value` to a selection with NumPy's rules for conversion and broadcasting in assignments.
 pub(crate) fn assign(
     layout: &ArrayLayout,
     dtype: &Bound<'_, PyArrayDescr>,
@@ -35,7 +34,7 @@ pub(crate) fn assign(
     })
 }
 
-/// Lends `work` the elements of `value`, converted and broadcast to the selection's shape.
+/// Calls `work` with the elements of `value`, converted and broadcast to the selection's shape.
 pub(crate) fn with_source<T>(
     dtype: &Bound<'_, PyArrayDescr>,
     selection: &Selection,
@@ -44,14 +43,14 @@ pub(crate) fn with_source<T>(
 ) -> PyResult<T> {
     let shape = selection.shape();
     let (array, strides) = broadcast_to(dtype, &shape, value)?;
-    // SAFETY: NumPy vouches that every element of an array lies in its memory; broadcasting repeats
-    // elements and names no others. `array` is held until the end. Another thread may change it
-    // meanwhile: then unspecified values are stored, in chunks that decode (`Source::from_raw`).
+    // SAFETY: NumPy guarantees that every element of an array is within its memory. Broadcasting
+    // only repeats elements. `array` is held until the end. If another thread changes it meanwhile,
+    // unspecified values are stored, in chunks that decode (`Source::from_raw`).
     let source = unsafe { Source::from_raw(data_of(&array), &shape, &strides) };
     work(&source)
 }
 
-/// The value as an array of this type, and the strides with which its elements fill `shape`.
+/// Returns the value as an array of this type, and strides that broadcast it to `shape`.
 pub(crate) fn broadcast_to<'py>(
     dtype: &Bound<'py, PyArrayDescr>,
     shape: &[u64],
@@ -69,8 +68,8 @@ pub(crate) fn broadcast_to<'py>(
     Ok((array, strides))
 }
 
-/// The value as an array of exactly this type. An array that has it is taken as it is, whatever its
-/// strides.
+/// Returns the value as an array of exactly this type. An array of this type is used as it is, with
+/// any strides.
 fn converted<'py>(
     value: &Bound<'py, PyAny>,
     dtype: &Bound<'py, PyArrayDescr>,
@@ -83,9 +82,11 @@ fn converted<'py>(
     Ok(value.py().import("numpy")?.call_method1("asarray", (value, dtype))?.cast_into::<PyUntypedArray>()?)
 }
 
-/// Strides with which values of `from` fill `to`: axes are matched from the last; axes of length 1
-/// repeat; further axes in front must have length 1, as in an assignment of NumPy. `None` where
-/// they do not fit.
+/// Returns the strides that broadcast values of shape `from` to shape `to`. `None`: they do not
+/// fit.
+///
+/// As in NumPy's assignments, axes are matched from the last, and axes of length 1 repeat. Surplus
+/// axes in front must have length 1.
 fn broadcast(from: &[usize], strides: &[isize], to: &[u64]) -> Option<Strides> {
     let surplus = from.len().saturating_sub(to.len());
     if from[..surplus].iter().any(|len| *len != 1) {
@@ -106,7 +107,7 @@ fn broadcast(from: &[usize], strides: &[isize], to: &[u64]) -> Option<Strides> {
     Some(result)
 }
 
-/// A shape as NumPy's messages have it: `(3,)`, `(2,4)`.
+/// Formats a shape as in NumPy's messages: `(3,)`, `(2,4)`.
 fn tuple(shape: impl ExactSizeIterator<Item = u64>) -> String {
     let trailing = if shape.len() == 1 { "," } else { "" };
     format!("({}{trailing})", shape.map(|n| n.to_string()).collect::<Vec<_>>().join(","))

@@ -1,4 +1,4 @@
-//! Arrays whose elements are of variable length: reading and writing them.
+//! Arrays of variable-length elements: reading and writing.
 
 use crate::cells::{self, Cells, Views, Wanted};
 use crate::engine;
@@ -23,7 +23,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyEllipsis};
 use std::sync::Arc;
 
-/// What elements of a Zarr array are, and the type that NumPy has for them.
+/// Returns NumPy's type for the elements of a Zarr array, and their form.
 pub(crate) fn types(py: Python<'_>, array: &Array, kind: VlenKind) -> PyResult<(Py<PyArrayDescr>, Form)> {
     let numpy = py.import("numpy")?;
     if matches!(kind, VlenKind::Text) {
@@ -52,8 +52,10 @@ pub(crate) fn types(py: Python<'_>, array: &Array, kind: VlenKind) -> PyResult<(
     Ok((dtype.cast_into::<PyArrayDescr>()?.unbind(), form))
 }
 
-/// What elements of HDF5 are that the engine resolves; `None`: others. (What sequences hold must be
-/// values as it is.)
+/// Returns the form of HDF5 elements that the engine resolves. `None`: other elements.
+///
+/// The items of sequences must be values already: sequences of Python objects are not supported
+/// here.
 pub(crate) fn form(py: Python<'_>, element: &Element) -> PyResult<Option<Form>> {
     Ok(match &element.kind {
         ElementKind::VlenString { .. } => Some(Form::Text),
@@ -69,8 +71,8 @@ pub(crate) fn form(py: Python<'_>, element: &Element) -> PyResult<Option<Form>> 
     })
 }
 
-/// Reads a selection. Sequences of HDF5 are never null: its library stores empty ones as if they
-/// were.
+/// Reads a selection. HDF5 sequences are never null, because the HDF5 library stores empty ones
+/// like null.
 pub(crate) fn read(
     py: Python<'_>,
     array: &Array,
@@ -87,24 +89,25 @@ pub(crate) fn read(
     Ok(found)
 }
 
-/// What becomes of elements that were read.
+/// The form of the result.
 pub(crate) enum Shown<'a, 'py> {
-    /// As `array[selection]`: an array, or one value.
+    /// The form of `array[selection]`: an array, or one value.
     Item,
-    /// An array in any case.
+    /// Always an array.
     Array,
-    /// Text, decoded.
+    /// Decoded text.
     Text { encoding: &'a str, errors: &'a str },
-    /// Strings of NumPy's, of this type.
+    /// NumPy strings of this type.
     Strings(&'a Bound<'py, PyArrayDescr>),
 }
 
-/// A single array below this size is copied to memory of NumPy's: that takes no longer than making
-/// it own ours.
+/// A single array below this size in bytes is copied to NumPy's memory. That takes no longer than
+/// making it own our memory.
 const SMALL: usize = 16 << 10;
 
-/// Makes NumPy's values of elements. `dtype`: that of an array of them. What is null is empty.
-/// `scalar`: there is one, and no axis.
+/// Converts elements to NumPy's values. Null elements become empty.
+///
+/// `dtype` is the type of an array of the values. `scalar`: there is one element and no axis.
 pub(crate) fn shown<'py>(
     found: Ragged,
     form: &Form,
@@ -115,7 +118,7 @@ pub(crate) fn shown<'py>(
     let py = dtype.py();
     let (shape, scalar) = (found.shape, scalar && !matches!(shown, Shown::Array));
     if let Form::Items(item) = form {
-        // New memory for structures NumPy goes through member by member.
+        // NumPy initializes new memory for structures member by member, so use views for these.
         if scalar && found.values.len() < SMALL && !item.bind(py).has_fields() {
             return Ok(cells::copied(found.values.as_slice(), item.bind(py))?.into_any());
         }
@@ -155,7 +158,7 @@ pub(crate) fn shown<'py>(
     Ok(cells::objects(cells, wanted, objects, &shape)?.into_any())
 }
 
-/// Copies what was read to the caller's array, of objects or strings.
+/// Copies elements to the caller's array of objects or strings.
 pub(crate) fn assign_out<'py>(out: &Bound<'py, PyAny>, found: Bound<'py, PyAny>) -> PyResult<()> {
     let py = out.py();
     let refuse = |message: String| Err(errors::exception(py, "ArrayShapeError", message));
@@ -192,7 +195,7 @@ pub(crate) fn write(
         let values = objects.values(value, selection, array)?;
         return engine::run(py, |stop| array.write_ragged(selection, &values, writing.options(stop)));
     }
-    // An empty list is an element without items.
+    // An empty list is one element without items.
     let empty = matches!(form, Form::Items(_)) && is_list(value) && value.len()? == 0;
     let none = if empty { Some(PyArray1::<u8>::zeros(py, 0, false).into_any()) } else { None };
     let value = none.as_ref().unwrap_or(value);
@@ -212,7 +215,7 @@ pub(crate) fn write(
     engine::run(py, |stop| array.write_ragged(selection, &ragged, writing.options(stop)))
 }
 
-/// A `hyperslab.Ragged` as the engine has it: offsets from 0, and values of its own.
+/// Converts a `hyperslab.Ragged` to the engine's form: offsets from 0, values copied.
 fn to_engine(ragged: &Bound<'_, PyAny>, array: &Array) -> PyResult<Arc<Ragged>> {
     let py = ragged.py();
     let parts = Parts::of(ragged)?;
@@ -229,7 +232,7 @@ fn to_engine(ragged: &Bound<'_, PyAny>, array: &Array) -> PyResult<Arc<Ragged>> 
         let message = format!("array '{}': no memory for {} bytes of values", array.name(), all.len());
         errors::exception(py, "OutOfMemoryError", message)
     };
-    // Of its own: numbers may change while they are written.
+    // Copy the values, because numbers may change while they are written.
     let mut values = Memory::dirty(all.len()).ok_or_else(no_memory)?;
     values.as_mut_slice().copy_from_slice(all);
     let validity = parts.validity.as_ref().map(Validity::as_slice);

@@ -1,9 +1,10 @@
-//! Values of variable length that Python gives, as ragged arrays: lists, arrays of objects, of
-//! NumPy's strings, of text and bytes of fixed length, of numbers (the last axis is the element),
-//! Arrow's arrays, ragged arrays themselves, single values.
+//! Converts variable-length values from Python to ragged arrays.
 //!
-//! Text and bytes are copied once, from where Python has them to the end of the values. Numbers are
-//! converted by NumPy, all at once.
+//! It takes lists, single values, ragged arrays, Arrow arrays and NumPy arrays. NumPy arrays may
+//! hold objects, strings, text or bytes of fixed length, or numbers (the last axis is the element).
+//!
+//! Text and bytes are copied once, from Python's memory to the end of the values. NumPy converts
+//! all numbers at once.
 
 use crate::arrow_input::{self, Kind};
 use crate::errors;
@@ -17,9 +18,9 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyMemoryView, PyString, PyTuple};
 
-/// Elements, one behind the other.
+/// Builds a sequence of elements.
 pub(crate) struct Builder {
-    /// In bytes.
+    /// Offsets in bytes.
     offsets: Vec<i64>,
     bytes: Vec<u8>,
     validity: Option<Vec<bool>>,
@@ -41,7 +42,7 @@ impl Builder {
         }
     }
 
-    /// Adds one that is null.
+    /// Adds a null element.
     pub(crate) fn push_null(&mut self) {
         let before = self.len();
         self.validity.get_or_insert_with(|| vec![true; before]).push(false);
@@ -52,7 +53,7 @@ impl Builder {
         self.offsets.len() - 1
     }
 
-    /// What has been added, as `hyperslab.Ragged`.
+    /// Returns the elements as a `hyperslab.Ragged`.
     fn finish<'py>(self, py: Python<'py>, shape: &[u64], form: &Form) -> PyResult<Bound<'py, PyAny>> {
         let Builder { mut offsets, bytes, validity } = self;
         let Form::Items(item) = form else {
@@ -65,8 +66,9 @@ impl Builder {
     }
 }
 
-/// As `hyperslab.Ragged`: text, bytes, or items of a type (`None` for items: what NumPy makes of
-/// them). What is not said is found out.
+/// Converts values to a `hyperslab.Ragged` of text, bytes, or items of a type.
+///
+/// A missing `kind` or `item` is chosen from the values. NumPy chooses the type of items.
 #[pyfunction]
 #[pyo3(signature = (values, kind=None, item=None))]
 pub(crate) fn ragged_of<'py>(
@@ -83,18 +85,18 @@ pub(crate) fn ragged_of<'py>(
     of(values, &target)
 }
 
-/// What values are to become.
+/// The wanted form of values.
 pub(crate) enum Wanted<'py> {
-    /// Whatever they are.
+    /// The form that fits the values.
     Any,
     Text,
     Bytes,
-    /// Arrays of items of this type; `None`: of whatever type.
+    /// Arrays of items of this type. `None`: of any type.
     Items(Option<Bound<'py, PyArrayDescr>>),
 }
 
 impl<'py> Wanted<'py> {
-    /// Of an array that they are written to.
+    /// Returns the form that values must have for an array.
     pub(crate) fn of(form: &Form, py: Python<'py>) -> Self {
         match form {
             Form::Text => Wanted::Text,
@@ -113,7 +115,7 @@ impl<'py> Wanted<'py> {
         }
     }
 
-    /// Whether values of a kind may become this.
+    /// Fails if values of this form may not become the wanted form.
     fn check(&self, found: &Form) -> PyResult<()> {
         match (self, found) {
             (Wanted::Any, _)
@@ -129,7 +131,7 @@ impl<'py> Wanted<'py> {
     }
 }
 
-/// Values as `hyperslab.Ragged`.
+/// Converts values to a `hyperslab.Ragged`.
 pub(crate) fn of<'py>(values: &Bound<'py, PyAny>, target: &Wanted<'py>) -> PyResult<Bound<'py, PyAny>> {
     let py = values.py();
     if let Ok(array) = values.cast::<PyUntypedArray>() {
@@ -218,8 +220,8 @@ fn of_array<'py>(array: &Bound<'py, PyUntypedArray>, target: &Wanted<'py>) -> Py
         b'T' if is_strings(&dtype) => {
             target.check(&Form::Text)?;
             let mut builder = Builder::new(array.len());
-            // SAFETY: these are the places of its elements; NumPy changes strings only under the
-            // lock of their allocator, which is held; the builder calls nothing of Python's.
+            // SAFETY: the places belong to the array's elements. NumPy changes strings only under
+            // the lock of their allocator, which is held. The builder does not call Python.
             unsafe {
                 for_each_string(array, Places::of(array), |text| match text {
                     Some(text) => builder.push(text),
@@ -242,15 +244,15 @@ fn of_array<'py>(array: &Bound<'py, PyUntypedArray>, target: &Wanted<'py>) -> Py
     }
 }
 
-/// The elements of an array of objects, in C order.
+/// Returns the elements of an array of objects, in C order.
 pub(crate) fn objects_of<'py>(array: &Bound<'py, PyUntypedArray>) -> Vec<Bound<'py, PyAny>> {
     let py = array.py();
     if array.dtype().kind() != b'O' {
         return Vec::new();
     }
     let objects = Places::of(array).map(|place| {
-        // SAFETY: the place of an element of objects: a pointer, which is null or a reference that
-        // the array holds.
+        // SAFETY: `place` is the place of an element of objects: a pointer that is null or a
+        // reference held by the array.
         unsafe {
             Bound::from_borrowed_ptr_or_opt(py, place.cast::<*mut pyo3::ffi::PyObject>().read_unaligned())
         }
@@ -259,7 +261,7 @@ pub(crate) fn objects_of<'py>(array: &Bound<'py, PyUntypedArray>) -> Vec<Bound<'
     objects.collect()
 }
 
-/// Text of fixed length.
+/// Converts text of fixed length.
 fn of_characters<'py>(
     array: &Bound<'py, PyUntypedArray>,
     shape: &[u64],
@@ -288,13 +290,13 @@ fn of_characters<'py>(
                 end = text.len();
             }
         }
-        // NUL at the end is padding.
+        // Trailing NULs are padding.
         builder.push(&text.as_bytes()[..end]);
     }
     builder.finish(py, shape, &Form::Text)
 }
 
-/// Bytes of fixed length; also as text, if they are that.
+/// Converts bytes of fixed length, also to text if they are valid UTF-8.
 fn of_fixed<'py>(
     array: &Bound<'py, PyUntypedArray>,
     shape: &[u64],
@@ -308,8 +310,8 @@ fn of_fixed<'py>(
     let (len, mut builder) = (array.dtype().itemsize(), Builder::new(array.len()));
     let mut element = vec![0; len];
     for (index, place) in Places::of(array).enumerate() {
-        // SAFETY: elements have `len` bytes. They are copied first: another thread may change
-        // them.
+        // SAFETY: elements have `len` bytes. They are copied first, because another thread may
+        // change them.
         unsafe { place.copy_to_nonoverlapping(element.as_mut_ptr(), len) };
         let bytes = element.as_slice();
         let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -323,7 +325,7 @@ fn of_fixed<'py>(
     builder.finish(array.py(), shape, &form)
 }
 
-/// Numbers: each row along the last axis is an element.
+/// Converts numbers. Each row along the last axis is an element.
 fn of_rows<'py>(
     array: &Bound<'py, PyUntypedArray>,
     shape: &[u64],
@@ -338,7 +340,7 @@ fn of_rows<'py>(
         Wanted::Items(Some(item)) => item.clone(),
         _ => array.dtype(),
     };
-    // A copy: what is made of values does not change with them.
+    // Copy, so that later changes of the values do not matter.
     let flat = numpy
         .call_method1(interned!(py, "array"), (array, &item))?
         .call_method1(interned!(py, "reshape"), (-1,))?;
@@ -347,10 +349,10 @@ fn of_rows<'py>(
     made(&Form::Items(item.unbind()), shape, offsets, flat.cast_into::<PyUntypedArray>()?, None)
 }
 
-/// Nested lists.
+/// Converts nested lists.
 fn of_list<'py>(list: &Bound<'py, PyAny>, target: &Wanted<'py>) -> PyResult<Bound<'py, PyAny>> {
     let (levels, leaf) = nesting(list)?;
-    // Of numbers the innermost level is the element.
+    // For numbers, the innermost level is the element.
     let levels = match (target, leaf) {
         (Wanted::Text | Wanted::Bytes, _) | (_, Leaf::Null) | (Wanted::Any, Leaf::Text) => levels,
         (_, Leaf::Nothing) if levels == 1 => levels,
@@ -363,7 +365,7 @@ fn of_list<'py>(list: &Bound<'py, PyAny>, target: &Wanted<'py>) -> PyResult<Boun
     of_objects(list.py(), &shape, &leaves, target)
 }
 
-/// What is in the innermost of nested lists.
+/// The contents of the innermost lists.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Leaf {
     Nothing,
@@ -373,8 +375,9 @@ enum Leaf {
     Other,
 }
 
-/// How many levels of lists and arrays there are, and what is in the innermost. The first that
-/// holds more than null tells.
+/// Returns the number of levels of lists and arrays, and the contents of the innermost.
+///
+/// The first item that is more than null decides.
 fn nesting(object: &Bound<'_, PyAny>) -> PyResult<(usize, Leaf)> {
     if let Ok(array) = object.cast::<PyUntypedArray>() {
         let text = matches!(array.dtype().kind(), b'O' | b'T' | b'U' | b'S');
@@ -395,12 +398,13 @@ fn nesting(object: &Bound<'_, PyAny>) -> PyResult<(usize, Leaf)> {
     Ok((found.0 + 1, found.1))
 }
 
-/// Whether it is a list or a tuple.
+/// Returns `true` for a list or a tuple.
 pub(crate) fn is_list(object: &Bound<'_, PyAny>) -> bool {
     object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>()
 }
 
-/// What is `levels` deep in lists, in C order; the lists of a level must be of equal length.
+/// Collects the items `levels` deep in lists, in C order. Lists of one level must have equal
+/// lengths.
 fn flatten<'py>(
     object: &Bound<'py, PyAny>,
     levels: usize,
@@ -429,7 +433,8 @@ fn flatten<'py>(
     Ok(())
 }
 
-/// Objects in C order: text, bytes, or what NumPy makes arrays of; `None` is null.
+/// Converts objects in C order: text, bytes, or objects that NumPy can convert to arrays. `None` is
+/// null.
 fn of_objects<'py>(
     py: Python<'py>,
     shape: &[u64],
@@ -471,7 +476,7 @@ fn of_objects<'py>(
     builder.finish(py, shape, &form)
 }
 
-/// Arrays and lists of numbers: NumPy converts the items of all of them together.
+/// Converts arrays and lists of numbers. NumPy converts all items together.
 fn of_arrays<'py>(
     py: Python<'py>,
     shape: &[u64],
@@ -540,7 +545,7 @@ fn of_arrays<'py>(
     made(&Form::Items(values.dtype().unbind()), shape, offsets, values, validity)
 }
 
-/// The places of an array's elements, in C order.
+/// Iterates over the addresses of an array's elements in C order.
 pub(crate) struct Places {
     first: *const u8,
     shape: Vec<usize>,

@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Writes to an array that return before they are done. Made by `Array.writer`.
+/// Writes to an array in the background. Made by `Array.writer`.
 #[pyclass(frozen, module = "hyperslab")]
 pub(crate) struct Writer {
     behind: Behind,
@@ -50,10 +50,11 @@ impl Writer {
             let message = format!("array '/{}': the writer is closed", self.slot.path());
             return Err(errors::invalid(py, message));
         }
-        // As it is now: it may have grown.
+        // Use the current array. It may have grown.
         let array = self.slot.get(py)?;
         let selection = selection(key, array.layout())?;
-        // Not behind: other writes of such an array are not queued, so none is overtaken.
+        // Write now. Other writes to an array of variable-length elements are not queued either, so
+        // this overtakes none.
         if let Some(kind) = array.vlen() {
             let (dtype, form) = vlen::types(py, &array, kind)?;
             let value = &masked::filled(&array, dtype.bind(py), value)?;
@@ -72,12 +73,12 @@ impl Writer {
     /// Raises
     /// ------
     /// StoreError, ChunkError
-    ///     The first thing that went wrong since the last call, naming the chunk. Everything else that was written is stored.
+    ///     The first error since the last call. It names the chunk. All other writes are stored.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         engine::run(py, |stop| self.behind.flush(Some(stop)))
     }
 
-    /// `flush`, and take no more.
+    /// `flush`, and accept no more writes.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.closed.store(true, Ordering::Relaxed);
         self.flush(py)
@@ -87,8 +88,8 @@ impl Writer {
         writer
     }
 
-    /// Finishes what is queued. An exception of the block goes on; an error of a write is then
-    /// noted on it.
+    /// Finishes all queued writes. If the block raised an exception, an error of a write is added
+    /// to it as a note.
     fn __exit__(
         &self,
         py: Python<'_>,
@@ -109,12 +110,12 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Nobody is there to catch it; Python prints it. Without an interpreter the writer behind
-        // finishes by itself.
+        // Nobody can catch the error, so Python prints it. Without an interpreter, the background
+        // writer finishes on its own.
         Python::try_attach(|py| {
             let flush = |stop: &dyn Fn() -> bool| match self.behind.flush(Some(stop)) {
-                // In the middle of a write to the same chunk: nothing is lost, threads of the pool
-                // store it.
+                // Another write to the same chunk is in progress. Nothing is lost: threads of the
+                // pool store it.
                 Err(ArrayError::Store { source, .. }) if matches!(*source, StoreError::Busy { .. }) => Ok(()),
                 outcome => outcome,
             };
@@ -125,8 +126,10 @@ impl Drop for Writer {
     }
 }
 
-/// Waits until all that was given to writers is stored: before the process ends. Writers that were
-/// dropped in the middle of another write left it to threads.
+/// Waits until all writes of writers are stored. Called before the process ends.
+///
+/// Writers that were dropped in the middle of another write left their writes to the pool's
+/// threads.
 #[pyfunction]
 pub(crate) fn finish_writers(py: Python<'_>) -> PyResult<()> {
     engine::run(py, |stop| settle_all(Some(stop)))

@@ -1,8 +1,8 @@
-//! One server as seen from one process, and the requests to it.
+//! Connections of one process to a server, and requests.
 //!
-//! Connections belong to the threads of a process, so a forked child makes its client anew, from
-//! the configuration. Every request waits for one of [`Settings::in_all`] permits, has a
-//! deadline, and returns a [`Failure`] that is fit to be told.
+//! Connections belong to the threads of a process, so a forked child creates its own client from
+//! the configuration. Every request waits for one of [`Settings::in_all`] permits, has a deadline,
+//! and returns a [`Failure`] that can be shown to users.
 
 use crate::failure::{Cause, Failure, failure};
 use crate::marks::Marks;
@@ -25,34 +25,36 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OnceCell, Semaphore};
 
-/// What a server can do.
+/// Capabilities of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Abilities {
-    /// Whether it gives the last bytes of an object whose size is not known.
+    /// True if the server returns the last bytes of an object of unknown size.
     pub(crate) suffixes: bool,
-    /// Whether equal entity tags mean equal bytes however fast an object changes. Plain web servers
-    /// make them of a time in seconds.
+    /// True if equal entity tags mean equal bytes, however fast an object changes.
+    ///
+    /// Plain web servers derive tags from a time in seconds.
     pub(crate) exact_tags: bool,
-    /// Whether it compares the number of a version instead of its tag.
+    /// True if the server compares version numbers instead of tags.
     pub(crate) numbered: bool,
-    /// Whether it lists objects.
+    /// True if the server lists objects.
     pub(crate) lists: bool,
-    /// Whether objects can be written in parts.
+    /// True if objects can be written in parts.
     pub(crate) parts: bool,
-    /// True: a content encoding belongs to the object, and its bytes come as they are stored. A web
-    /// server encodes its answers.
+    /// True if a content encoding belongs to the object, so that its stored bytes are sent.
+    ///
+    /// If not, the server encodes its responses, as web servers do.
     pub(crate) stores_encoded: bool,
-    /// Whether requests are signed by nobody.
+    /// True if requests are unsigned.
     pub(crate) anonymous: bool,
 }
 
-/// Makes the connections to a server.
+/// Connects to a server.
 pub(crate) trait Connect: Send + Sync + fmt::Debug {
-    /// A new client; what is wrong, without secrets, if there can be none.
+    /// Creates a client. On failure, returns the reason without secrets.
     fn connect(&self) -> BoxFuture<'_, Result<Connected, Box<Cause>>>;
 }
 
-/// What a server says about contents of an object.
+/// The server's description of an object's contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contents {
     pub(crate) size: u64,
@@ -60,7 +62,7 @@ pub(crate) struct Contents {
     pub(crate) number: Option<String>,
     /// Nanoseconds since 1970.
     pub(crate) modified: i64,
-    /// Which replacements led to them.
+    /// The replacements that led to these contents.
     pub(crate) marks: Option<Marks>,
 }
 
@@ -75,7 +77,7 @@ impl Contents {
         }
     }
 
-    /// Whether both are the same contents, as far as the server tells.
+    /// Returns whether both are the same contents, as far as the server tells.
     pub(crate) fn is(&self, other: &Contents) -> bool {
         self.size == other.size
             && match (&self.tag, &other.tag) {
@@ -84,7 +86,7 @@ impl Contents {
             }
     }
 
-    /// The tag, if a server compares it byte by byte. (Weak tags are for pages, not for data.)
+    /// The tag, if the server compares it byte by byte. (Weak tags are for pages, not for data.)
     pub(crate) fn strong(&self) -> Option<&str> {
         self.tag.as_deref().filter(|tag| !tag.starts_with("W/"))
     }
@@ -94,14 +96,14 @@ impl Contents {
 #[derive(Clone, Debug)]
 pub(crate) struct Fetched {
     pub(crate) contents: Contents,
-    /// Which bytes.
+    /// Their position in the object.
     pub(crate) range: Range<u64>,
-    /// As they came, in order.
+    /// In order, as they arrived.
     pub(crate) pieces: Vec<Bytes>,
 }
 
 impl Fetched {
-    /// A range that lies within one of the pieces.
+    /// A range, if it is within one of the pieces.
     pub(crate) fn in_one_piece(&self, wanted: &Range<u64>) -> Option<Bytes> {
         let mut at = self.range.start;
         for piece in &self.pieces {
@@ -117,7 +119,7 @@ impl Fetched {
         None
     }
 
-    /// Copies the part of `buf`, which begins at `offset` of the object, that is here.
+    /// Copies the bytes available here into `buf`, which begins at `offset` of the object.
     pub(crate) fn copy_to(&self, offset: u64, buf: &mut [u8]) {
         let end = offset.saturating_add(buf.len() as u64);
         let mut at = self.range.start;
@@ -138,46 +140,46 @@ impl Fetched {
     }
 }
 
-/// Which bytes are wanted.
+/// The bytes to request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     All,
-    /// All, if these are at most so many.
+    /// The whole object, if it has at most this many bytes.
     AtMost(u64),
     Bounded(Range<u64>),
     Suffix(u64),
 }
 
-/// Which contents of an object are wanted.
+/// The contents of an object to request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Which<'c> {
     Any,
-    /// These: others are [`Failure::Condition`].
+    /// Only these. Others are [`Failure::Condition`].
     Only(&'c Contents),
-    /// Others: these are [`Failure::Unchanged`].
+    /// Any except these, which are [`Failure::Unchanged`].
     Unless(&'c Contents),
 }
 
-/// The name of the compression that the body of an answer has.
+/// The compression of a response body.
 fn compression(attributes: &Attributes) -> Option<&str> {
     const NAMES: [&str; 7] = ["gzip", "x-gzip", "deflate", "compress", "br", "zstd", "dcb"];
     let names = attributes.get(&Attribute::ContentEncoding)?.as_ref();
     names.split(',').map(str::trim).find(|name| NAMES.iter().any(|known| name.eq_ignore_ascii_case(known)))
 }
 
-/// The connections to a server.
+/// Connections to a server.
 pub(crate) struct Connected {
     pub(crate) store: Arc<dyn ObjectStore>,
-    /// The same, for servers that list in pages.
+    /// The same client, for servers that list in pages.
     pub(crate) pages: Option<Arc<dyn PaginatedListStore>>,
 }
 
-/// A client of one process.
+/// The client of one process.
 pub(crate) struct Client {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) pages: Option<Arc<dyn PaginatedListStore>>,
     permits: Semaphore,
-    /// For the bodies of large answers.
+    /// For the bodies of large responses.
     bodies: Semaphore,
     pub(crate) settings: Settings,
     pub(crate) abilities: Abilities,
@@ -190,22 +192,23 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Bodies longer than this take turns.
+/// Longer bodies wait for one of the [`BODIES_PER_CORE`] permits.
 const LONG_BODY: u64 = 1 << 20;
 
-/// So many long bodies come at a time, for each core: as many as it can decode, at some 50 MB/s each.
-/// If all came at once, the first would be there as late as the last, and cores idle until then.
+/// At most eight responses over 1 MiB are downloaded per core at once. A core decodes that many, at
+/// about 50 MB/s each. If all arrived together, cores would idle until the end.
 const BODIES_PER_CORE: usize = 8;
 
-/// Memory for a body that is asked for before any of it has come. A server may promise anything.
+/// Most memory to reserve before any of a body has arrived. A server may promise anything.
 const RESERVED: u64 = 64 << 20;
 
-/// How often at most a body that was cut short is asked for from its start.
+/// How often to request a truncated body again from its start.
 const AGAIN: usize = 3;
 
 impl Client {
-    /// Makes a request: waits for a permit, watches the deadline, and says what an error means.
-    /// `bytes`: how many it moves.
+    /// Makes a request: waits for a permit, watches the deadline, and interprets errors.
+    ///
+    /// `bytes` is the number of bytes it transfers.
     pub(crate) async fn request<T>(
         &self,
         bytes: u64,
@@ -214,7 +217,7 @@ impl Client {
         self.counted(bytes, work).await.0
     }
 
-    /// As [`Client::request`], and how often something was sent.
+    /// Like [`Client::request`], and returns how many requests were sent.
     pub(crate) async fn counted<T>(
         &self,
         bytes: u64,
@@ -224,7 +227,7 @@ impl Client {
         self.watched(bytes, work).await
     }
 
-    /// A request, or a step of one, for which there is a permit.
+    /// Runs a request, or a step of one, that already has a permit.
     async fn watched<T>(
         &self,
         bytes: u64,
@@ -240,8 +243,9 @@ impl Client {
         }
     }
 
-    /// Does work of several requests from the start again, if the body of an answer was cut short:
-    /// the layer below tries again only until an answer begins. For work that may be done twice.
+    /// Repeats work of several requests from the start if the body of a response is truncated.
+    ///
+    /// The layer below retries only until a response begins. For work that may be done twice.
     pub(crate) async fn again<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         work: impl Fn() -> F,
@@ -257,7 +261,7 @@ impl Client {
         work().await
     }
 
-    /// What the server says about an object.
+    /// Requests the server's description of an object.
     pub(crate) async fn head(&self, path: &Path) -> Result<Contents, Failure> {
         let begun = Instant::now();
         let options = GetOptions { head: true, ..GetOptions::default() };
@@ -267,7 +271,7 @@ impl Client {
         Ok(Contents::new(&result))
     }
 
-    /// Refuses an answer whose bytes differ from the bytes of the object.
+    /// Fails if the bytes of a response differ from the bytes of the object.
     fn check_encoding(&self, attributes: &Attributes) -> Result<(), Failure> {
         match compression(attributes) {
             Some(name) if !self.abilities.stores_encoded => {
@@ -280,7 +284,7 @@ impl Client {
         }
     }
 
-    /// Bytes of an object. A range is cut where the object ends.
+    /// Requests bytes of an object. A range is cut at the object's end.
     pub(crate) async fn get(
         &self,
         path: &Path,
@@ -311,7 +315,7 @@ impl Client {
                         Err(Failure::BeyondEnd) => {}
                         result => return result,
                     }
-                    // No byte of the range is there: the object is as short as that, or was.
+                    // The object contains no byte of the range now, or did not when asked.
                     let contents = self.head(path).await?;
                     if matches!(which, Which::Only(of) if !of.is(&contents)) {
                         break;
@@ -338,7 +342,7 @@ impl Client {
         self.get_once(path, &Wanted::Bounded(range), Which::Only(contents)).await
     }
 
-    /// A range of a server that only gives whole objects.
+    /// Gets a range from a server that returns only whole objects.
     async fn get_cut(&self, path: &Path, wanted: Wanted, which: Which<'_>) -> Result<Fetched, Failure> {
         let mut all = self.get_once(path, &Wanted::All, which).await?;
         let size = all.contents.size;
@@ -396,7 +400,7 @@ impl Client {
             };
             let answer = match body.await {
                 Ok(answer) => answer,
-                // A body without a version of its own is not resumed by the layer below.
+                // The layer below does not resume a body without a version.
                 Err(failure) if again < most && failure.is_transient() => {
                     again += 1;
                     tokio::time::sleep(Duration::from_millis(50 << again)).await;
@@ -408,7 +412,7 @@ impl Client {
                 Ok(fetched) => return Ok(fetched),
                 Err(wrong) => wrong,
             };
-            // Changed on the way, and nobody noticed.
+            // The contents changed in transit, and nobody noticed.
             again += 1;
             if again > most {
                 let mut why = format!("the server sent {wrong} bytes than it said");
@@ -420,8 +424,10 @@ impl Client {
         }
     }
 
-    /// The body of an answer, and which range it is. `Err`: it has "fewer" or "more" bytes than it
-    /// should have.
+    /// Reads the body of a response, and returns its range.
+    ///
+    /// The inner `Err` is "fewer" or "more": the number of bytes differs from what the server
+    /// announced.
     async fn body(
         &self,
         result: GetResult,
@@ -437,8 +443,8 @@ impl Client {
                 first = piece;
                 continue;
             }
-            // Copied while it is in a cache of the processor, to memory in one piece. The transport
-            // uses its own memory again.
+            // Copied to contiguous memory while it is in the CPU cache. The transport then reuses
+            // its own memory.
             if all.is_empty() {
                 let len = first.len() as u64 + piece.len() as u64 + left;
                 all.reserve_exact(usize::try_from(len.min(RESERVED)).unwrap_or_default());
@@ -452,18 +458,18 @@ impl Client {
     }
 }
 
-/// The client of this process, made on first use.
+/// The client of this process, created on first use.
 pub(crate) struct PerProcess {
     connect: Box<dyn Connect>,
     settings: Settings,
     abilities: Abilities,
     pub(crate) meter: Arc<Meter>,
-    /// Gated; held to find the cell, not to fill it. Of a parent it is never dropped: its connections
-    /// could take locks of threads that this process does not have.
+    /// Gated: held to find the cell, not to fill it. A parent's client is never dropped, because
+    /// its connections could take locks held by threads that do not exist in this process.
     client: Mutex<Option<(u64, ManuallyDrop<Cell>)>>,
 }
 
-/// The client, once there is one. Tasks that come at the same time wait for the first.
+/// The client, once it exists. Concurrent tasks wait for the first one to create it.
 type Cell = Arc<OnceCell<Arc<Client>>>;
 
 impl fmt::Debug for PerProcess {
@@ -515,7 +521,7 @@ impl PerProcess {
             Some((of, cell)) if *of == generation => Arc::clone(cell),
             _ => {
                 let cell = Cell::default();
-                // What was there, of a parent, is not dropped.
+                // The previous client belongs to a parent and is not dropped.
                 *slot = Some((generation, ManuallyDrop::new(cell.clone())));
                 cell
             }

@@ -1,4 +1,4 @@
-//! From a location and options to a store, and from there to clients.
+//! Creates stores from locations and options, and clients for stores.
 
 use crate::client::{Abilities, Connect, Connected};
 use crate::credentials::{self, Web};
@@ -27,10 +27,10 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The regions of buckets that were found out. Gated.
+/// Known regions of buckets. Gated.
 static REGIONS: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
 
-/// All that a client is made of.
+/// Everything needed to create a client.
 pub(crate) struct Server {
     location: Location,
     options: Options,
@@ -44,8 +44,9 @@ impl fmt::Debug for Server {
 }
 
 impl RemoteStore {
-    /// The store that a URL leads into; nothing is asked yet. `options`: storage options, by the
-    /// names of fsspec, obstore or `object_store`.
+    /// Opens the store at a URL, without any request.
+    ///
+    /// `options` are storage options, with the names of fsspec, obstore or `object_store`.
     pub fn open(url: &str, options: &[(String, String)]) -> Result<RemoteStore, OptionsError> {
         Self::open_in(url, options, &Environment::of_process())
     }
@@ -88,7 +89,7 @@ impl RemoteStore {
     }
 }
 
-/// What tells a bucket from those of other servers.
+/// Identifies a bucket, together with its server.
 fn identity(location: &Location, options: &Options) -> String {
     let or = |name: &str| options.get(name).unwrap_or_default().trim_end_matches('/').to_owned();
     let bucket = &location.bucket;
@@ -130,7 +131,7 @@ fn prepare_s3(options: &mut Options) -> Result<(), OptionsError> {
     {
         options.default_to("allow_invalid_certificates", "true");
     }
-    // `use_ssl` says what an endpoint without a scheme means.
+    // `use_ssl` completes an endpoint without a scheme.
     let ssl = options.get("use_ssl").map_or(Ok(true), |value| flag("use_ssl", value))?;
     if let Some(endpoint) = options.get("aws_endpoint").map(str::to_owned) {
         let endpoint = match (endpoint.contains("://"), ssl) {
@@ -154,7 +155,7 @@ fn prepare_s3(options: &mut Options) -> Result<(), OptionsError> {
     Ok(())
 }
 
-/// `token` of gcsfs: `anon`, a file, the text of one, or a token as it is sent.
+/// Handles `token` of gcsfs: `anon`, a file, the text of one, or a token to send as it is.
 fn prepare_google(options: &mut Options) -> Result<(), OptionsError> {
     if let Some(token) = options.values.remove("token") {
         match token.as_str() {
@@ -183,7 +184,7 @@ fn prepare_azure(location: &Location, options: &mut Options) -> Result<(), Optio
         options.default_to("azure_storage_account_name", account);
     }
     if let Some(text) = options.get("connection_string").map(str::to_owned) {
-        // Values may contain '=' (keys are padded).
+        // Values may contain '=', because keys are padded.
         let parts: BTreeMap<String, &str> = text
             .split(';')
             .filter_map(|part| part.split_once('='))
@@ -212,7 +213,7 @@ fn prepare_azure(location: &Location, options: &mut Options) -> Result<(), Optio
     Ok(())
 }
 
-/// A user of a web server, in the URL or beside it.
+/// Adds the user of a web server, from the options or the URL.
 fn prepare_http(location: &Location, options: &mut Options) {
     let given = options
         .get("username")
@@ -229,7 +230,7 @@ fn in_pages<S: ObjectStore + PaginatedListStore>(store: S) -> Connected {
     Connected { store: store.clone(), pages: Some(store) }
 }
 
-/// How `object_store` retries.
+/// The retry configuration of `object_store`.
 fn retries(settings: &Settings) -> RetryConfig {
     let backoff = BackoffConfig {
         init_backoff: Duration::from_millis(50),
@@ -240,7 +241,7 @@ fn retries(settings: &Settings) -> RetryConfig {
 }
 
 impl Server {
-    /// The text of an error about the options. None of their values.
+    /// An error about the options, without their values.
     fn refused(error: &object_store::Error) -> Box<Cause> {
         Cause::new(ErrorKind::InvalidInput, format!("the storage options make no client: {}", leaf(error)))
     }
@@ -249,8 +250,8 @@ impl Server {
         let bucket = &self.location.bucket;
         let mut builder =
             AmazonS3Builder::new().with_bucket_name(bucket).with_retry(retries).with_allow_http(true);
-        // TLS keeps bodies whole, so they are not signed, as AWS's own clients do by default: the SHA-256
-        // of all that is written would take most of a network thread's time.
+        // TLS protects bodies, so they are not signed, which is also the default of AWS's own
+        // clients. The SHA-256 of everything written would take most of a network thread's time.
         let endpoint = self.options.get("aws_endpoint");
         builder = builder.with_unsigned_payload(endpoint.is_none_or(|url| url.starts_with("https:")));
         for (name, value) in &self.options.values {
@@ -262,7 +263,7 @@ impl Server {
             builder = builder.with_region(region(&service, bucket).await?);
         }
         if let Some(source) = &self.options.credentials {
-            // Nothing that is meant for the store goes to who gives credentials.
+            // Headers meant for the store must not reach the provider of credentials.
             let transport = Transport {
                 headers: Vec::new(),
                 insecure: false,
@@ -328,12 +329,12 @@ impl Connect for Server {
     }
 }
 
-/// The region of a bucket of AWS, which the server tells anybody.
+/// The region of an AWS bucket, which the server tells anybody.
 async fn region(service: &Service, bucket: &str) -> Result<String, Box<Cause>> {
     if let Some(region) = REGIONS.lock().get(bucket) {
         return Ok(region.clone());
     }
-    // The certificate covers one level of names only.
+    // The certificate covers only one level of names.
     let url = match bucket.contains('.') {
         true => format!("https://s3.amazonaws.com/{bucket}"),
         false => format!("https://{bucket}.s3.amazonaws.com"),

@@ -1,10 +1,10 @@
-//! What the environment and files in the home directory say about credentials and servers.
+//! Credentials and servers from environment variables and files in the home directory.
 //!
-//! What the user passes wins, then the environment, then the profile of AWS; if the user names a
-//! profile, it wins over the environment. Key, secret and token of AWS come from one place together:
-//! a token of another key would make every signature wrong. Where a profile does not hold keys, but
-//! says who gives some, they are asked for later ([`crate::credentials`]). What is found nowhere,
-//! `object_store` asks the machine's cloud for.
+//! Options from the user take precedence, then the environment, then the AWS profile. A profile
+//! that the user names takes precedence over the environment. AWS's key, secret and token always
+//! come from one place: with a token of another key, every signature would be wrong. Instead of
+//! keys, a profile may name a source of credentials, which is asked later ([`crate::credentials`]).
+//! If nothing is found, `object_store` asks the machine's cloud.
 
 use crate::credentials::{Source, source};
 use crate::location::Provider;
@@ -13,18 +13,18 @@ use crate::profile::{self, Profile};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Longest file of profiles that is read.
+/// Longest profile file to read.
 const MOST: u64 = 1 << 20;
 
 const KEY: &str = "aws_access_key_id";
 const SECRET: &str = "aws_secret_access_key";
 const TOKEN: &str = "aws_session_token";
 
-/// The variables of the environment.
+/// Environment variables.
 pub(crate) struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// Those of this process.
+    /// The variables of this process.
     pub(crate) fn of_process() -> Self {
         let text = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
@@ -40,7 +40,7 @@ impl Environment {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Fills in what the user has not passed.
+    /// Fills in options that the user has not passed.
     pub(crate) fn fill(&self, provider: Provider, options: &mut Options) -> Result<(), OptionsError> {
         match provider {
             Provider::S3 => self.fill_s3(options),
@@ -69,7 +69,7 @@ impl Environment {
         }
     }
 
-    /// Variables that are named as options of `object_store`.
+    /// Adds variables named like `object_store` options.
     fn fill_native(&self, provider: Provider, starts: &[&str], options: &mut Options) {
         for (variable, value) in &self.0 {
             if starts.iter().any(|start| variable.starts_with(start))
@@ -111,7 +111,7 @@ impl Environment {
         if named.is_some() {
             from_profile(options);
         }
-        // The one for S3 is meant more than the one for all services.
+        // The endpoint for S3 is more specific than the one for all services.
         if let Some(endpoint) = self.get("AWS_ENDPOINT_URL_S3") {
             options.default_to("aws_endpoint", endpoint);
         }
@@ -126,7 +126,7 @@ impl Environment {
         Ok(())
     }
 
-    /// Finds credentials, where the user has passed none.
+    /// Finds credentials if the user has passed none.
     fn fill_credentials(
         &self,
         options: &mut Options,
@@ -141,7 +141,8 @@ impl Environment {
                 .collect();
         let has_key = of_environment.iter().any(|(name, _)| *name == KEY);
         let found = if has_key && !named { None } else { source(self, chosen, profile, named)? };
-        // A role of the platform comes before what else a profile says, but not before a role of it.
+        // A role from the platform takes precedence over keys in a profile, but not over a role in
+        // one.
         let platform =
             self.get("AWS_WEB_IDENTITY_TOKEN_FILE").is_some() && self.get("AWS_ROLE_ARN").is_some();
         match found {
@@ -158,12 +159,12 @@ impl Environment {
         Ok(())
     }
 
-    /// A profile. Where somebody named it, it must exist.
+    /// Reads a profile. With `must`, it has to exist.
     pub(crate) fn profile(&self, name: &str, must: bool) -> Result<Profile, OptionsError> {
         let (mut profile, mut found) = (Profile::new(), false);
         let files =
             [self.file("AWS_CONFIG_FILE", "config"), self.file("AWS_SHARED_CREDENTIALS_FILE", "credentials")];
-        // The file of credentials wins: it is read last.
+        // The credentials file takes precedence, so it is read last.
         for path in files.into_iter().flatten() {
             if let Some(text) = read(&path) {
                 found |= profile::read(&text, &profile::sections(name), &mut profile);
@@ -177,20 +178,20 @@ impl Environment {
         Ok(profile)
     }
 
-    /// A session of SSO, if there is one of this name.
+    /// Reads an SSO session, if there is one with this name.
     pub(crate) fn session(&self, name: &str) -> Option<Profile> {
         let (text, mut session) = (read(&self.file("AWS_CONFIG_FILE", "config")?)?, Profile::new());
         profile::read(&text, &[format!("sso-session {name}")], &mut session).then_some(session)
     }
 
-    /// The file that a variable names, or one of this name in the home directory.
+    /// The file named by a variable, or the one with this name in `~/.aws`.
     fn file(&self, variable: &str, name: &str) -> Option<PathBuf> {
         let home = || Some(PathBuf::from(self.get("HOME")?).join(".aws").join(name));
         self.get(variable).map(PathBuf::from).or_else(home)
     }
 }
 
-/// The text of a small file; `None`: there is none that can be read.
+/// The text of a small file. `None` if it cannot be read.
 fn read(path: &Path) -> Option<String> {
     let found = std::fs::metadata(path).ok()?;
     (found.is_file() && found.len() <= MOST).then(|| std::fs::read_to_string(path).ok()).flatten()

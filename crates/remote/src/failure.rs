@@ -1,9 +1,9 @@
-//! What went wrong with a request, and how it is told.
+//! Failures of requests, and their messages.
 //!
-//! Texts of lower layers contain URLs with signatures, and bodies of answers whatever a server
-//! likes. So nothing of them is passed on as it is: a message is put together from the status, the
-//! code and message of an error document, and the innermost cause of a failed connection. At the
-//! end, every secret that the store knows is struck out ([`Secrets`]).
+//! Texts from lower layers contain URLs with signatures, and a response body may contain anything.
+//! They are therefore never passed on unchanged. A message is assembled from the status, the code
+//! and message of an error document, and the innermost cause of a failed connection. At the end,
+//! every secret known to the store is removed ([`Secrets`]).
 
 use crate::credentials::Refused;
 use crate::pages::Endless;
@@ -12,27 +12,27 @@ use object_store::client::{HttpError, HttpErrorKind};
 use std::error::Error;
 use std::io::{self, ErrorKind};
 
-/// Why there is no result.
+/// Why a request has no result.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
     /// There is no such object.
     Missing,
-    /// It is not the version that was asked for; or there is an object where none was expected.
+    /// The object has another version than requested, or exists although it should not.
     Condition,
-    /// It is the version that is known.
+    /// The object still has the known version.
     Unchanged,
-    /// The range begins behind the end.
+    /// The range begins past the end.
     BeyondEnd,
-    /// The server answers with all of an object where a range was asked for.
+    /// The server returns the whole object for a range request.
     NoRanges,
-    /// The server, or the protocol, cannot do this.
+    /// The server or the protocol does not support this.
     Unsupported(Box<Cause>),
     /// Anything else.
     Other(Box<Cause>),
 }
 
 impl Failure {
-    /// Whether a connection ended in a way that says nothing about the next one.
+    /// Returns whether a connection ended in a way that says nothing about the next one.
     pub(crate) fn is_transient(&self) -> bool {
         let ended = [
             ErrorKind::ConnectionReset,
@@ -43,7 +43,7 @@ impl Failure {
         matches!(self, Failure::Other(cause) if cause.status.is_none() && ended.contains(&cause.kind))
     }
 
-    /// True: the server may have done the request although it answers so, or not at all.
+    /// Returns whether the server may have carried out the request despite the error.
     pub(crate) fn may_be_done(&self) -> bool {
         let refused = |status| (400..500).contains(&status) && status != 408;
         match self {
@@ -54,14 +54,14 @@ impl Failure {
         }
     }
 
-    /// Whether nobody knows what became of the request.
+    /// Returns whether the outcome of the request is unknown.
     pub(crate) fn is_unanswered(&self) -> bool {
         let late = matches!(self, Failure::Other(cause) if cause.kind == ErrorKind::TimedOut && cause.status.is_none());
         late || self.is_transient()
     }
 }
 
-/// What is known of a failure. Without secrets of lower layers.
+/// Details of a failure, without secrets of lower layers.
 #[derive(Clone, Debug)]
 pub(crate) struct Cause {
     pub(crate) kind: ErrorKind,
@@ -77,26 +77,26 @@ impl Cause {
     }
 }
 
-/// The first element of this name in a document.
+/// The text of the first element with this name in a document.
 pub(crate) fn whole_element<'b>(body: &'b str, name: &str) -> Option<&'b str> {
     let (_, rest) = body.split_once(&format!("<{name}>"))?;
     let (text, _) = rest.split_once("</")?;
     (!text.is_empty()).then_some(text)
 }
 
-/// Text of an element of an error document of S3, Azure or Google.
+/// The text of an element in an error document of S3, Azure or Google, made safe for a message.
 pub(crate) fn element(body: &str, name: &str) -> Option<String> {
     let text: String = whole_element(body, name)?.chars().filter(|c| !c.is_control()).take(300).collect();
     (!text.is_empty()).then_some(text)
 }
 
-/// The innermost cause. Its text has no URL.
+/// The innermost cause, without the query of any URL.
 pub(crate) fn leaf(error: &(dyn Error + 'static)) -> String {
     let mut inner = error;
     while let Some(source) = inner.source() {
         inner = source;
     }
-    // URLs in texts may have a signature.
+    // URLs in texts may contain a signature.
     let text = inner.to_string();
     let words = text.split_whitespace().map(|word| match word.find("://") {
         Some(_) => word.split(['?', '#']).next().unwrap_or_default(),
@@ -105,7 +105,7 @@ pub(crate) fn leaf(error: &(dyn Error + 'static)) -> String {
     words.take(60).collect::<Vec<_>>().join(" ")
 }
 
-/// An error of some type in the chain of causes.
+/// Finds an error of a type in the chain of causes.
 fn find<'e, E: Error + 'static>(mut error: &'e (dyn Error + 'static)) -> Option<&'e E> {
     loop {
         if let Some(found) = error.downcast_ref::<E>() {
@@ -115,7 +115,7 @@ fn find<'e, E: Error + 'static>(mut error: &'e (dyn Error + 'static)) -> Option<
     }
 }
 
-/// What is wrong with a connection, by the innermost causes.
+/// Describes a failed connection by its innermost causes.
 fn connection(error: &(dyn Error + 'static), trace: &Trace) -> (ErrorKind, String, Option<String>) {
     if trace.no_metadata {
         return (
@@ -153,7 +153,7 @@ pub(crate) const NO_CREDENTIALS: &str = "Set the environment variables of the pr
      and AWS_SECRET_ACCESS_KEY), name a profile, or pass the credentials in storage_options. For public data pass \
      storage_options={\"anon\": True}";
 
-/// What to do about a status.
+/// Advice about a status.
 fn advice(status: u16, code: Option<&str>, trace: &Trace, anonymous: bool) -> Option<String> {
     let region = trace.region.as_ref();
     match (status, code) {
@@ -186,9 +186,9 @@ fn advice(status: u16, code: Option<&str>, trace: &Trace, anonymous: bool) -> Op
     }
 }
 
-/// What an error of `object_store` means. `anonymous`: requests are not signed.
+/// Interprets an error of `object_store`. `anonymous` means that requests are not signed.
 pub(crate) fn failure(error: &object_store::Error, trace: &Trace, anonymous: bool) -> Failure {
-    // What the trace knows is the answer of who gives credentials.
+    // In this case, the trace shows the response of the provider of credentials.
     if let Some(Refused(cause)) = find::<Refused>(error) {
         return Failure::Other(cause.clone());
     }
@@ -237,7 +237,7 @@ pub(crate) fn failure(error: &object_store::Error, trace: &Trace, anonymous: boo
         object_store::Error::Precondition { .. } | object_store::Error::AlreadyExists { .. } => {
             Failure::Condition
         }
-        // A web server that does not know ranges answers with everything.
+        // A web server that does not support ranges returns everything.
         object_store::Error::NotSupported { .. } if trace.status == Some(200) => Failure::NoRanges,
         object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. } => {
             Failure::Unsupported(Cause::new(ErrorKind::Unsupported, "the protocol has no such request"))
@@ -246,11 +246,11 @@ pub(crate) fn failure(error: &object_store::Error, trace: &Trace, anonymous: boo
             // The type of this cause is private.
             let text = leaf(error);
             if text.starts_with("Server returned") {
-                // An answer that begins as a success, and is none.
+                // A response that begins as a success but contains an error.
                 let code = element(&text, "Code").unwrap_or_default();
                 return Failure::Other(Cause::new(ErrorKind::Other, format!("the server failed: {code}")));
             }
-            // A body that was cut short cannot be read on where the server knows no ranges.
+            // A truncated body cannot be resumed if the server does not support ranges.
             if text.starts_with("Range request not supported") {
                 let why = "the server sent fewer bytes than it said";
                 return Failure::Other(Cause::new(ErrorKind::UnexpectedEof, why));
@@ -258,11 +258,11 @@ pub(crate) fn failure(error: &object_store::Error, trace: &Trace, anonymous: boo
             if text.starts_with("Received non-partial response") {
                 return Failure::NoRanges;
             }
-            // How some servers answer for an object without bytes.
+            // How some servers respond for an object without bytes.
             if text.contains("\"bytes 0--1/0\"") {
                 return Failure::BeyondEnd;
             }
-            // Memory in the place of a server, in tests.
+            // In tests, memory takes the place of a server.
             if text.contains("range started at") || text.contains("but object was only") {
                 return Failure::BeyondEnd;
             }
@@ -289,12 +289,12 @@ impl std::fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// Of these. Short ones could be parts of ordinary words: they are no secrets.
+    /// Collects secrets. Skips short ones, which could be parts of ordinary words.
     pub(crate) fn new(secrets: impl IntoIterator<Item = String>) -> Self {
         Secrets(secrets.into_iter().filter(|secret| secret.len() >= 4).collect())
     }
 
-    /// The text without them.
+    /// The text with all secrets replaced.
     pub(crate) fn strike(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "…"))
     }

@@ -1,11 +1,11 @@
-//! An object that stays open, in blocks: for files of HDF5 and NetCDF.
+//! An object that stays open, read in blocks: for HDF5 and NetCDF files.
 //!
-//! Their metadata are many small structures, most of them near each other, many near the start. So
-//! the first read brings up to 1 MiB. Small reads bring blocks of 64 KiB, which are kept. Where they
-//! follow each other, they bring more and more blocks at once, up to 1 MiB. Long reads (chunks of
-//! data) and what was announced go past the blocks.
+//! Their metadata consist of many small structures, most of them close together and many near the
+//! start. The first read therefore brings up to 1 MiB. Small reads bring blocks of 64 KiB, which
+//! are kept. Consecutive small reads bring more and more blocks at once, up to 1 MiB. Long reads
+//! (chunks of data) and announced ranges bypass the blocks.
 //!
-//! All reads are of the contents that the object had when it was opened: when somebody replaces it,
+//! All reads see the contents from when the object was opened. If somebody replaces the object,
 //! they fail with [`StoreError::Changed`].
 
 use crate::client::Wanted;
@@ -21,24 +21,26 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Bytes of a block. One comes in about the time of a request to the nearest server.
+/// Bytes of a block. It arrives in about the time of a request to the nearest server.
 const BLOCK: u64 = 64 << 10;
 
-/// Most bytes of the first read. It brings what comes in half the time of a request, since most files
-/// have the metadata of their root group there, and many all metadata: of 11 files of 100 variables,
-/// 512 KiB instead of 64 KiB saved 4 a round, 1 MiB no more. (The ends of these files saved none.)
+/// Most bytes of the first read, which brings as much as arrives in half the time of a request.
+///
+/// Most files have the metadata of their root group there, and many have all metadata. For 4 of 11
+/// files with 100 variables, 512 KiB instead of 64 KiB saved a round trip; 1 MiB saved no more.
+/// Reading the ends of these files saved none.
 const MOST_FIRST: u64 = 1 << 20;
 
-/// Bytes at the end of a zip archive that come when it is opened: the directory of some 3000 members.
+/// Bytes fetched at the end of a zip archive when it is opened: a directory of about 3000 members.
 const DIRECTORY: u64 = 256 << 10;
 
-/// Most blocks that are fetched for one small read.
+/// Most blocks to fetch for one small read.
 const MOST_AHEAD: u64 = 16;
 
-/// Longer reads are data: they go past the blocks.
+/// Longer reads are data and bypass the blocks.
 const SMALL: u64 = 2 * BLOCK;
 
-/// Blocks that are kept: 16 MiB.
+/// Number of blocks to keep: 16 MiB.
 const KEPT: usize = 256;
 
 /// The blocks of an object.
@@ -46,15 +48,15 @@ const KEPT: usize = 256;
 struct Blocks {
     /// By number.
     here: BTreeMap<u64, Arc<[u8]>>,
-    /// In the order in which they came.
+    /// In order of arrival.
     order: VecDeque<u64>,
-    /// The block behind the last one that was fetched.
+    /// The block after the last one fetched.
     next: u64,
-    /// How many blocks the next fetch brings if it follows the last one.
+    /// Number of blocks for the next fetch, if it directly follows the last one.
     ahead: u64,
 }
 
-/// A store of one object that is open.
+/// A store of one open object.
 #[derive(Debug)]
 struct HeldStore {
     store: RemoteStore,
@@ -65,7 +67,7 @@ struct HeldStore {
     closed: AtomicBool,
 }
 
-/// Opens an object of `store` to stay open.
+/// Opens an object of `store` and keeps it open.
 pub(crate) fn hold(store: &RemoteStore, key: Key<'_>) -> Result<Option<HeldObject>> {
     let held = HeldStore::open_object(store, key)?;
     Ok(held.map(|held| (Arc::new(held) as Arc<dyn Store>, key.as_str().to_owned())))
@@ -108,14 +110,14 @@ impl HeldStore {
         Ok(())
     }
 
-    /// Whether blocks have all of a range.
+    /// Returns whether the blocks contain all of a range.
     fn has_blocks(&self, offset: u64, len: u64) -> bool {
         let blocks = self.blocks.lock();
         let last = offset.saturating_add(len.saturating_sub(1)) / BLOCK;
         len <= SMALL && (offset / BLOCK..=last).all(|n| blocks.here.contains_key(&n))
     }
 
-    /// Fetches the blocks that are missing.
+    /// Fetches the missing blocks.
     fn bring(&self, ranges: &[RangeRead<'_>]) -> Result<()> {
         let size = self.opened.size();
         let mut wanted: Vec<u64> = Vec::new();
@@ -164,7 +166,7 @@ impl HeldStore {
         Ok(())
     }
 
-    /// Copies a range out of blocks. Where another thread has pushed them out, it is read.
+    /// Copies a range from blocks. Reads it if another thread has displaced the blocks.
     fn copy(&self, range: &mut RangeRead<'_>) -> Result<()> {
         let RangeRead { offset, buf } = range;
         let end = *offset + buf.len() as u64;
@@ -187,7 +189,7 @@ impl HeldStore {
     }
 }
 
-/// The object, for the time of several reads. What was announced goes with it.
+/// The object during several reads. Announced ranges are dropped with it.
 #[derive(Debug)]
 struct HeldOpened<'s> {
     held: &'s HeldStore,
@@ -345,7 +347,7 @@ mod tests {
         });
     }
 
-    /// The members of an archive on a server.
+    /// Puts an archive with these members on a server.
     fn archive(members: &[(&str, &[u8])]) -> ZipStore {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.zip");
@@ -373,7 +375,7 @@ mod tests {
         let store = archive(&members);
         let nexts =
             [Next::All, Next::Start(100), Next::End(1 << 40), Next::Part(50, 9), Next::Part(u64::MAX, 9)];
-        // The second time it is known where the data begin.
+        // The second time, the positions of the data are known.
         for shift in 0..2 {
             let keys = names.iter().map(|name| Key::new(name).unwrap()).chain([Key::new("none").unwrap()]);
             let wanted: Vec<_> = keys

@@ -1,27 +1,27 @@
 //! Object stores: S3, Google Cloud Storage, Azure Blob Storage, and plain HTTP.
 //!
-//! [`RemoteStore`] implements [`Store`](hyperslab_store::Store) for callers that know nothing of
+//! [`RemoteStore`] implements [`Store`](hyperslab_store::Store) for callers that know nothing about
 //! networks: its methods block. Inside, requests are tasks on a private runtime, many at a time.
 //!
 //! | file | concept |
 //! |---|---|
 //! | `store` | the methods of `Store`, reading |
-//! | `opened` | an open object: what of it has come |
+//! | `opened` | an open object, and the bytes received of it |
 //! | `held` | an object that stays open, in blocks |
 //! | `write`, `list` | the methods that change and list |
-//! | `marks` | which replacements led to what is there |
+//! | `marks` | which replacements led to the current contents |
 //! | `refusals` | replacements that a server refuses again and again |
 //! | `pages` | listings, page by page |
 //! | `ranges` | which requests bring which ranges |
-//! | `cache` | what was read, kept in memory or on disk |
+//! | `cache` | bytes that were read, kept in memory or on disk |
 //! | `client` | one server: permits, deadlines, retries of bodies |
-//! | `transport` | HTTP, and what it notes for errors |
+//! | `transport` | HTTP, and its notes for error messages |
 //! | `connect` | from a URL and options to clients |
-//! | `location`, `options`, `environment`, `profile` | URLs, storage options, where credentials are |
-//! | `credentials` | those of AWS that have to be asked for, and that expire |
-//! | `failure` | what went wrong, fit to be told |
-//! | `runtime` | tasks, and the wait for them |
-//! | `meter` | what requests cost |
+//! | `location`, `options`, `environment`, `profile` | URLs, storage options, credentials |
+//! | `credentials` | AWS credentials that have to be requested and that expire |
+//! | `failure` | failures, in a form for users |
+//! | `runtime` | tasks, and waiting for them |
+//! | `meter` | costs of requests |
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]

@@ -1,7 +1,7 @@
 //! Listings.
 //!
-//! A bucket has names, not directories. Some software marks directories by empty objects whose names
-//! end in a slash; these are not listed. Nor are names that no key can have.
+//! A bucket has names, not directories. Some software marks directories with empty objects whose
+//! names end in a slash; these are not listed. Names that cannot be keys are not listed either.
 
 use crate::client::Client;
 use crate::failure::Failure;
@@ -11,15 +11,15 @@ use futures_util::StreamExt;
 use hyperslab_store::{EachListed, Entry, Key, Operation, StoreError};
 use object_store::path::Path;
 
-/// A listing that is under way: names, and the sizes of those that are objects.
+/// A running listing: names, with sizes for objects.
 type Listing = Running<Result<Vec<(Path, Option<u64>)>, Failure>>;
 
-/// Listings that are begun together; further ones wait for these, and their memory.
+/// Listings that are started together. Further ones wait for these and for their memory.
 const LISTINGS: usize = 1024;
 
 impl RemoteStore {
-    /// The keys below a prefix, sorted, with the sizes of the objects. `None`: there are more than
-    /// `most`.
+    /// The keys below a prefix, sorted, with the sizes of the objects. `None` if there are more
+    /// than `most`.
     pub(crate) fn keys(
         &self,
         prefix: Option<Key<'_>>,
@@ -43,7 +43,7 @@ impl RemoteStore {
         self.entries(prefix, &self.start_listing(prefix)?)
     }
 
-    /// The direct children of several prefixes, which are listed at the same time.
+    /// The direct children of several prefixes, listed concurrently.
     pub(crate) fn children_of_all(&self, prefixes: &[Option<Key<'_>>], each: EachListed<'_>) {
         for (page, prefixes) in prefixes.chunks(LISTINGS).enumerate() {
             let listings: Vec<_> = prefixes.iter().map(|prefix| self.start_listing(*prefix)).collect();
@@ -53,7 +53,7 @@ impl RemoteStore {
         }
     }
 
-    /// Begins to list what is directly below a prefix.
+    /// Begins to list the direct children of a prefix.
     fn start_listing(&self, prefix: Option<Key<'_>>) -> Result<Listing, StoreError> {
         /// Long listings take many requests.
         const LISTING: u64 = 1 << 30;
@@ -66,7 +66,7 @@ impl RemoteStore {
         }))
     }
 
-    /// What a listing found.
+    /// The entries that a listing found.
     fn entries(&self, prefix: Option<Key<'_>>, listing: &Listing) -> Result<Vec<Entry>, StoreError> {
         let name = prefix.map_or("", |prefix| prefix.as_str());
         let below = self.prefix_path(prefix)?.map_or_else(String::new, |path| path.as_ref().to_owned());
@@ -84,7 +84,7 @@ impl RemoteStore {
             .collect();
         entries.sort_unstable();
         entries.dedup();
-        // An empty object beside a prefix of its name marks the directory.
+        // An empty object next to a prefix with the same name marks the directory.
         let prefixes: Vec<String> = entries
             .iter()
             .filter(|(entry, _)| entry.is_prefix)
@@ -113,7 +113,7 @@ impl RemoteStore {
     }
 }
 
-/// The part of a name behind the prefix `below` (`""`: all of it).
+/// The part of a name after the prefix `below`. All of it if `below` is empty.
 fn behind<'n>(below: &str, path: &'n Path) -> Option<&'n str> {
     let name = path.as_ref();
     let name = match below {
@@ -123,8 +123,8 @@ fn behind<'n>(below: &str, path: &'n Path) -> Option<&'n str> {
     Key::new(name).is_ok().then_some(name)
 }
 
-/// The keys below a prefix, and their sizes; the keys begin behind `root`. `None`: there are more
-/// than `most`.
+/// The keys below a prefix, relative to `root`, and their sizes. `None` if there are more than
+/// `most`.
 async fn below(
     client: &Client,
     root: &str,
@@ -148,7 +148,7 @@ async fn below(
     Ok(Some(keys))
 }
 
-/// Keys without the marks of directories: empty objects above others.
+/// The keys without directory marks, which are empty objects above others.
 fn without_marks(keys: Vec<(String, u64)>) -> Vec<(String, u64)> {
     let names: Vec<&str> = keys.iter().map(|(name, _)| name.as_str()).collect();
     let is_mark = |name: &str| {

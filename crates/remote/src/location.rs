@@ -2,22 +2,22 @@
 //!
 //! | URL | means |
 //! |---|---|
-//! | `s3://BUCKET/PREFIX`, `s3a://…` | S3 and what speaks its protocol |
+//! | `s3://BUCKET/PREFIX`, `s3a://…` | S3 and compatible servers |
 //! | `gs://BUCKET/PREFIX`, `gcs://…` | Google Cloud Storage |
 //! | `az://CONTAINER/PREFIX`, `abfs[s]://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX` | Azure |
 //! | `http[s]://HOST/PREFIX` | a web server |
 //!
-//! Names in buckets are taken as they are written (as fsspec does); paths of web servers have
-//! percent-escapes. What names or passes somebody (`user:password@`, a signature behind `?`) is
-//! kept apart: a URL that is shown never has it.
+//! Names in buckets are taken literally (as in fsspec). Paths on web servers have percent-escapes.
+//! Credentials in a URL (`user:password@`, a signature after `?`) are kept separately: a URL that
+//! is shown never contains them.
 
 use crate::options::OptionsError;
 use url::Url;
 
-/// Whose protocol.
+/// A storage protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
-    /// S3 and what speaks its protocol.
+    /// S3 and compatible servers.
     S3,
     /// Google Cloud Storage.
     Google,
@@ -27,7 +27,7 @@ pub enum Provider {
     Http,
 }
 
-/// The schemes of URLs, and whose they are.
+/// The schemes of URLs and their protocols.
 pub const SCHEMES: [(&str, Provider); 9] = [
     ("s3", Provider::S3),
     ("s3a", Provider::S3),
@@ -40,21 +40,21 @@ pub const SCHEMES: [(&str, Provider); 9] = [
     ("https", Provider::Http),
 ];
 
-/// Where a URL leads.
+/// The parts of a URL.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) provider: Provider,
-    /// The bucket; of a web server, its URL without a path, a query, a user.
+    /// The bucket. For a web server, its URL without path, query and user.
     pub(crate) bucket: String,
-    /// Of Azure, if the URL names it.
+    /// The Azure account, if the URL names it.
     pub(crate) account: Option<String>,
-    /// Without slashes at its ends.
+    /// Without leading and trailing slashes.
     pub(crate) prefix: String,
-    /// The URL for people.
+    /// The URL to show to users.
     pub(crate) url: String,
-    /// Secret. What a web server gets behind `?`.
+    /// Secret. The query of a web server's URL.
     pub(crate) query: Option<String>,
-    /// Secret. A user of a web server, and the password.
+    /// Secret. User and password of a web server.
     pub(crate) user: Option<(String, String)>,
 }
 
@@ -119,7 +119,7 @@ impl Location {
     }
 }
 
-/// A location, fit to be shown: without a user, a password, a signature.
+/// A location to show to users: without user, password and signature.
 pub fn shown(location: &str) -> String {
     let (chain, location) = unchained(location);
     if !chain.is_empty() {
@@ -136,20 +136,20 @@ pub fn shown(location: &str) -> String {
     format!("{scheme}://{host}{path}")
 }
 
-/// Whether a location names a user or has a signature.
+/// Returns whether a location contains a user or a signature.
 pub fn has_secret(location: &str) -> bool {
     let location = unchained(location).1;
     Location::parse(location).is_ok_and(|found| found.user.is_some() || found.query.is_some())
 }
 
-/// What stands before the location of an archive (`zip://PATH::`), and the location.
+/// Splits off what precedes the location of an archive (`zip://PATH::`).
 fn unchained(location: &str) -> (&str, &str) {
     let is_chain = location.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("zip://"));
     let end = location.find("::").filter(|_| is_chain).map_or(0, |at| at + 2);
     location.split_at_checked(end).unwrap_or(("", location))
 }
 
-/// A URL with the user and the signature of another.
+/// Adds the user and the signature of another URL.
 pub fn with_secret_of(url: &str, other: &str) -> String {
     let (chain, url) = unchained(url);
     let other = unchained(other).1;

@@ -1,14 +1,15 @@
-//! Marks in the metadata of objects: they tell which replacements led to the present contents.
+//! Marks in the metadata of objects, which tell which replacements led to the current contents.
 //!
-//! A conditional replacement gives the object a mark that only its writer knows, before the marks
-//! that the object had when he read it. The marks go in a header, so the bytes stay as they are. A
-//! writer whose answer was lost looks at the object:
+//! A conditional replacement gives the object a mark that only its writer knows, in front of the
+//! marks that the object had when the writer read it. The marks are in a header, so the bytes are
+//! unaffected. A writer whose response was lost looks at the object:
 //!
-//! 1. His mark is among those of the object: his replacement was done. Others may have replaced
-//!    the object since.
-//! 2. His mark is not there, but the mark of the contents that he read is: it was not done.
-//! 3. Both are missing: others without marks have replaced the object, or more than [`MOST`] have,
-//!    or the server keeps no metadata. Then nobody knows.
+//! 1. If the writer's mark is among the object's marks, its replacement was done. Others may have
+//!    replaced the object since.
+//! 2. If the writer's mark is missing, but the mark of the contents that it read is there, its
+//!    replacement was not done.
+//! 3. If both are missing, the outcome is unknown. Others have replaced the object without marks or
+//!    more than [`MOST`] times, or the server keeps no metadata.
 
 use crate::client::Contents;
 use hyperslab_store::Mark;
@@ -19,23 +20,23 @@ use std::sync::Arc;
 /// The name in the metadata: `x-amz-meta-hyperslab`, `x-goog-meta-hyperslab`, `x-ms-meta-hyperslab`.
 const NAME: Attribute = Attribute::Metadata(Cow::Borrowed("hyperslab"));
 
-/// Marks that an object keeps. S3 takes 2 KB of metadata in all; these are 1 KB. A hundred writers
-/// replace an object that often in some seconds.
+/// Marks that an object keeps: 1 KB of the 2 KB of metadata that S3 allows. A hundred writers
+/// replace an object this often in a few seconds.
 const MOST: usize = 128;
 
-/// Marks of an object, latest first, one behind the other.
+/// The concatenated marks of an object, latest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Marks(Arc<str>);
 
 impl Marks {
-    /// The marks in a text. `None`: it is something else, of somebody else.
+    /// Parses marks. `None` if the text is something else, from other software.
     pub(crate) fn parse(text: &str) -> Option<Marks> {
         let len = text.len();
         let fits = len > 0 && len.is_multiple_of(Mark::LEN) && len <= MOST * Mark::LEN;
         (fits && text.bytes().all(Mark::has_letter)).then(|| Marks(text.into()))
     }
 
-    /// The marks that came with an answer.
+    /// The marks in the metadata of a response.
     pub(crate) fn found(attributes: &Attributes) -> Option<Marks> {
         attributes.get(&NAME).and_then(|text| Marks::parse(text.as_ref()))
     }
@@ -49,17 +50,17 @@ impl Marks {
     }
 }
 
-/// The history of an object as its writer read it.
+/// The history of an object when its writer read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct History(String);
 
 impl History {
-    /// Of no object.
+    /// The history of a missing object.
     pub(crate) fn none() -> Self {
         History(Mark::of(u64::MAX).as_str().to_owned())
     }
 
-    /// Of contents without marks: begins with what stands for them.
+    /// The history of contents without marks: a mark derived from tag and number stands for them.
     fn plain(tag: Option<&str>, number: Option<&str>) -> Self {
         let mut hash = ring::digest::Context::new(&ring::digest::SHA256);
         for text in [tag, number] {
@@ -71,12 +72,12 @@ impl History {
         History(Mark::of(number).as_str().to_owned())
     }
 
-    /// Of contents with this tag, number and marks.
+    /// The history of contents with this tag, number and marks.
     pub(crate) fn of(tag: Option<&str>, number: Option<&str>, marks: Option<&str>) -> Self {
         marks.map_or_else(|| History::plain(tag, number), |marks| History(marks.to_owned()))
     }
 
-    /// The metadata of contents that replace these.
+    /// The metadata of contents that replace the ones in this history.
     pub(crate) fn with(&self, mark: Mark) -> Attributes {
         let before = self.0.get(..(MOST - 1) * Mark::LEN).unwrap_or(&self.0);
         let mut attributes = Attributes::new();
@@ -89,12 +90,12 @@ impl History {
         self.0.get(..Mark::LEN).unwrap_or_default()
     }
 
-    /// Tells whether the replacement of these contents with this mark was done, by the contents now.
+    /// Tells from the current contents whether the replacement with this mark was done.
     pub(crate) fn fate(&self, mark: Mark, now: &Contents) -> Fate {
         match &now.marks {
             Some(marks) if marks.has(mark.as_str()) => Fate::Done,
             Some(marks) if marks.has(self.last()) => Fate::NotDone,
-            // The contents had no marks when they were read, and are unchanged.
+            // The contents had no marks when they were read, and have not changed.
             None if *self == History::plain(now.strong(), now.number.as_deref()) => Fate::NotDone,
             _ => Fate::Unknown,
         }
@@ -106,9 +107,9 @@ impl History {
 pub(crate) enum Fate {
     /// It was done. Others may have replaced the object since.
     Done,
-    /// It was not.
+    /// It was not done.
     NotDone,
-    /// The object does not tell.
+    /// Unknown: the object does not tell.
     Unknown,
 }
 
@@ -141,13 +142,13 @@ mod tests {
             (read(&contents("a", None)), Some(contents("a", None))),
             (read(&contents("a", Some("abcdefgh"))), Some(contents("a", Some("abcdefgh")))),
         ] {
-            // Nothing has happened; mine; mine, and theirs behind it; theirs in its place.
+            // Nothing happened; mine was done; mine, then theirs; theirs instead.
             assert!(was.is_none_or(|was| base.fate(mine, &was) == Fate::NotDone));
             let done = after(&base, mine, "b");
             assert_eq!(base.fate(mine, &done), Fate::Done);
             assert_eq!(base.fate(mine, &after(&read(&done), theirs, "c")), Fate::Done);
             assert_eq!(base.fate(mine, &after(&base, theirs, "b")), Fate::NotDone);
-            // Somebody without marks, and then others.
+            // Another writer without marks, then others.
             let plain = contents("p", None);
             assert_eq!(base.fate(mine, &plain), Fate::Unknown);
             assert_eq!(base.fate(mine, &after(&read(&plain), theirs, "d")), Fate::Unknown);

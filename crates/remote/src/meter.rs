@@ -1,32 +1,32 @@
-//! What requests to a server cost, measured as they are made.
+//! Costs of requests to a server, measured while they are made.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Before anything was measured: S3 from a machine in the same region answers after about 20 ms,
-/// and one connection gives about 50 MB/s.
+/// Defaults before any measurement: S3 answers a machine in the same region after about 20 ms, and
+/// one connection delivers about 50 MB/s.
 const LATENCY: u64 = 20_000;
 const SPEED: u64 = 50;
 
-/// Shorter bodies come with the head of the answer: they tell nothing about the speed.
+/// Shorter bodies arrive together with the head of the response and say nothing about the speed.
 const TELLING: u64 = 256 << 10;
 
-/// Bounds of the bytes that are worth a request. Below the lowest, a request to a server on this very
-/// machine costs more than reading on; above the highest, memory would.
+/// Bounds for the bytes that are worth a request. Below the lower one, a request to a server on the
+/// same machine costs more than reading on. Above the upper one, memory would.
 const LEAST: u64 = 16 << 10;
 const MOST: u64 = 8 << 20;
 
 /// Latency and speed, as running averages.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    /// Microseconds from a request to its answer.
+    /// Microseconds from request to response.
     latency: AtomicU64,
     /// Bytes per microsecond.
     speed: AtomicU64,
     fixed: Option<u64>,
 }
 
-/// The average with a new value, of which the new value is an eighth.
+/// The running average after a new value, which has weight 1/8.
 fn average(old: u64, new: u64) -> u64 {
     (old.saturating_mul(7).saturating_add(new)) / 8
 }
@@ -36,13 +36,13 @@ impl Meter {
         Meter { latency: AtomicU64::new(LATENCY), speed: AtomicU64::new(SPEED), fixed }
     }
 
-    /// An answer began after this time. (Races lose a value: it is an estimate.)
+    /// Records the time until a response began. (Races lose a value, but this is an estimate.)
     pub(crate) fn answered(&self, after: Duration) {
         let new = u64::try_from(after.as_micros()).unwrap_or(u64::MAX).clamp(1, 10_000_000);
         self.latency.store(average(self.latency.load(Relaxed), new), Relaxed);
     }
 
-    /// A body of `bytes` came in this time.
+    /// Records the transfer time of a body of `bytes`.
     pub(crate) fn moved(&self, bytes: u64, time: Duration) {
         if bytes >= TELLING {
             let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
@@ -51,7 +51,7 @@ impl Meter {
         }
     }
 
-    /// Bytes that come in the time of one request.
+    /// Bytes that arrive in the time of one request.
     pub(crate) fn request(&self) -> u64 {
         let measured = self.latency.load(Relaxed).saturating_mul(self.speed.load(Relaxed));
         self.fixed.unwrap_or(measured.clamp(LEAST, MOST))

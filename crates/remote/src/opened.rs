@@ -1,4 +1,4 @@
-//! An object that is open: the contents that it had then, and what of them has come.
+//! An open object: its contents at the time of opening, and the bytes received so far.
 
 use crate::client::{Contents, Fetched, Wanted};
 use crate::failure::Failure;
@@ -14,17 +14,17 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes that may be announced and not yet read, per object: sizes come from indexes, which may
-/// lie. What is beyond is fetched when it is read.
+/// Most bytes per object that are announced but not yet read. Sizes come from indexes, which may be
+/// wrong. Ranges beyond the limit are fetched when they are read.
 const ANNOUNCED: u64 = 1 << 30;
 
-/// A range that was asked for.
+/// A requested range.
 struct Piece {
     range: Range<u64>,
     fetching: Fetching,
-    /// Bytes that nobody has read yet.
+    /// Wanted bytes that have not been read yet.
     unread: AtomicU64,
-    /// Whether it is kept after it was read: it came when the object was opened.
+    /// True if the piece is kept after reading, because it arrived with the opening.
     kept: bool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct RemoteOpened {
     key: String,
     path: Path,
     contents: Contents,
-    /// Gated. In no order.
+    /// Gated. Unordered.
     pieces: Mutex<Vec<Arc<Piece>>>,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Debug for RemoteOpened {
 }
 
 impl RemoteOpened {
-    /// `fetching` is done.
+    /// Creates an open object. `fetching` must be done.
     pub(crate) fn new(
         store: RemoteStore,
         key: &str,
@@ -62,7 +62,7 @@ impl RemoteOpened {
         RemoteOpened { store, key: key.to_owned(), path, contents, pieces }
     }
 
-    /// The same contents, with what came when they were opened.
+    /// The same contents, with the bytes that arrived with the opening.
     pub(crate) fn again(&self) -> RemoteOpened {
         let pieces = self.pieces().into_iter().filter(|piece| piece.kept).collect();
         let (store, contents) = (self.store.clone(), self.contents.clone());
@@ -75,8 +75,9 @@ impl RemoteOpened {
         }
     }
 
-    /// Starts requests for what of `wanted` is not among `pieces`; about `most` of them at most, if
-    /// joining near ranges makes them so few.
+    /// Starts requests for parts of `wanted` that `pieces` do not contain.
+    ///
+    /// Makes at most about `most` requests, if joining nearby ranges suffices for that.
     fn start(
         &self,
         wanted: impl Iterator<Item = Range<u64>>,
@@ -93,7 +94,7 @@ impl RemoteOpened {
         let start = |range: Range<u64>| {
             let of = Some(self.contents.clone());
             let fetching = self.store.fetch(self.path.clone(), Wanted::Bounded(range.clone()), of);
-            // What lies between is nobody's.
+            // The bytes between the wanted ranges do not count.
             let wanted = missing.iter().map(|wanted| ranges::overlap(wanted, &range));
             let unread = AtomicU64::new(wanted.fold(0, u64::saturating_add).min(range.end - range.start));
             Arc::new(Piece { range, fetching, unread, kept: false })
@@ -101,19 +102,20 @@ impl RemoteOpened {
         requests.into_iter().map(start).collect()
     }
 
-    /// Whether these are the contents that were opened.
+    /// Returns whether these are the contents that were opened.
     pub(crate) fn is(&self, now: &Contents) -> bool {
         self.contents.is(now)
     }
 
-    /// Whether all of a range has come, or is on its way.
+    /// Returns whether all of a range has arrived or is in flight.
     pub(crate) fn has(&self, offset: u64, len: u64) -> bool {
         let have: Vec<Range<u64>> = self.pieces().iter().map(|piece| piece.range.clone()).collect();
         ranges::missing(offset..offset.saturating_add(len), &have).is_empty()
     }
 
-    /// Notes how many bytes of pieces were read. Their memory goes as soon as everything announced
-    /// was read once.
+    /// Notes how many bytes of pieces were read.
+    ///
+    /// The memory of a piece is freed as soon as everything announced in it has been read once.
     fn was_read(&self, pieces: &[(&Arc<Piece>, u64)]) {
         for (piece, read) in pieces {
             let _ = piece.unread.fetch_update(Relaxed, Relaxed, |unread| Some(unread.saturating_sub(*read)));
@@ -125,7 +127,7 @@ impl RemoteOpened {
         drop(done);
     }
 
-    /// The pieces that can still be waited for: those of a parent never come.
+    /// The pieces that can still be waited for. A parent's pieces never arrive.
     fn pieces(&self) -> Vec<Arc<Piece>> {
         let mut pieces = self.pieces.lock();
         pieces.retain(|piece| !piece.fetching.is_of_parent());
@@ -139,7 +141,7 @@ impl Opened for RemoteOpened {
         let mut pieces = self.pieces();
         let range_of = |range: &RangeRead<'_>| range.offset..range.offset + range.buf.len() as u64;
         pieces.extend(self.start(ranges.iter().map(range_of), &pieces, usize::MAX));
-        // Threads that read at the same time may have asked for the same twice.
+        // Concurrent readers may have requested the same range twice.
         pieces.sort_by_key(|piece| (piece.range.start, std::cmp::Reverse(piece.range.end)));
         let mut end = 0;
         pieces.retain(|piece| {
@@ -190,7 +192,7 @@ impl Opened for RemoteOpened {
             Ok(fetched) if self.is(&fetched.contents) && fetched.range == piece.range => {
                 fetched.in_one_piece(&wanted)
             }
-            // What is wrong is told where it is read.
+            // The read reports any failure.
             _ => None,
         };
         if lent.is_some() {
@@ -208,7 +210,7 @@ impl Opened for RemoteOpened {
     }
 
     fn vouched(&self) -> Option<Stamp> {
-        // All that was read was of these contents, or an error.
+        // Every read returned bytes of these contents, or an error.
         self.stamp()
     }
 
@@ -219,7 +221,7 @@ impl Opened for RemoteOpened {
     }
 }
 
-/// The error of an object that is not what was opened.
+/// The error for an object that has changed since it was opened.
 pub(crate) fn changed(store: &RemoteStore, key: &str) -> StoreError {
     store.error(Operation::Read, key, &Failure::Condition)
 }
@@ -230,8 +232,8 @@ mod tests {
     use crate::testing::in_memory;
     use hyperslab_store::{Key, Opened, RangeRead, Store};
 
-    /// Near ranges are one request if there shall be few, and what came goes once it was read, also
-    /// where nobody wanted what lies between.
+    /// Nearby ranges become one request if few are allowed. Bytes are dropped once read, even if
+    /// nobody reads the bytes in between.
     #[test]
     fn what_was_announced_goes_when_it_was_read() {
         let store = in_memory();
@@ -239,7 +241,7 @@ mod tests {
         let bytes: Vec<u8> = (0..70_000u32).map(|n| (n % 251) as u8).collect();
         store.write(key, &[&bytes]).unwrap();
         let ranges = [(5, 10), (20_000, 7), (40_000, 3), (60_000, 1)];
-        // No request of this store is longer than 50 000 bytes.
+        // This store makes no request longer than 50 000 bytes.
         for (requests, pieces) in [(1, 2), (64, 4)] {
             let opened = store.open_next(key, None, Wanted::Bounded(0..1)).unwrap().unwrap();
             opened.announce(&ranges, requests);

@@ -1,9 +1,9 @@
 //! Storage options: names and values that users pass beside a URL.
 //!
-//! The same thing has many names: those of fsspec's file systems (s3fs, gcsfs, adlfs), those of
-//! obstore, which are those of `object_store`, with and without the prefix of the provider. All are
-//! understood; a nested mapping comes with dots (`client_kwargs.region_name`). An unknown name is an
-//! error that tells the nearest ones.
+//! Each option has many names: those in fsspec's file systems (s3fs, gcsfs, adlfs), and those in
+//! obstore, which are the names of `object_store` with and without the provider's prefix. All are
+//! understood. A nested mapping arrives with dots (`client_kwargs.region_name`). An unknown name is
+//! an error that lists the nearest names.
 
 use crate::cache::{Check, Keep};
 use crate::credentials::Source;
@@ -18,7 +18,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why a store cannot be made. Its text has no secrets.
+/// Why a store cannot be created. The text contains no secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionsError(String);
 
@@ -36,7 +36,7 @@ impl fmt::Display for OptionsError {
 
 impl std::error::Error for OptionsError {}
 
-/// Names of s3fs.
+/// Names in s3fs.
 const S3: [(&str, &str); 13] = [
     ("key", "aws_access_key_id"),
     ("username", "aws_access_key_id"),
@@ -53,7 +53,7 @@ const S3: [(&str, &str); 13] = [
     ("config_kwargs.s3.addressing_style", "addressing_style"),
 ];
 
-/// Names of gcsfs.
+/// Names in gcsfs.
 const GOOGLE: [(&str, &str); 5] = [
     ("anon", "google_skip_signature"),
     ("endpoint_url", "google_base_url"),
@@ -62,7 +62,7 @@ const GOOGLE: [(&str, &str); 5] = [
     ("application_credentials", "google_application_credentials"),
 ];
 
-/// Names of adlfs.
+/// Names in adlfs.
 const AZURE: [(&str, &str); 6] = [
     ("anon", "azure_skip_signature"),
     ("account_key", "azure_storage_account_key"),
@@ -72,7 +72,7 @@ const AZURE: [(&str, &str); 6] = [
     ("key", "azure_storage_account_key"),
 ];
 
-/// What is understood for every provider, beside [`OWN`].
+/// Options for every provider, besides [`OWN`].
 const SHARED: [&str; 14] = [
     "allow_http",
     "allow_invalid_certificates",
@@ -90,7 +90,7 @@ const SHARED: [&str; 14] = [
     "unconditional",
 ];
 
-/// What this crate does itself, by provider.
+/// Options that this crate handles itself, by provider.
 const OWN: [(Provider, &[&str]); 4] = [
     (Provider::S3, &["profile", "use_ssl", "verify", "addressing_style"]),
     (Provider::Google, &["token", "project", "requester_pays"]),
@@ -98,7 +98,7 @@ const OWN: [(Provider, &[&str]); 4] = [
     (Provider::Http, &["username", "password"]),
 ];
 
-/// Settings of fsspec's caches and loops, which mean nothing here.
+/// Settings of fsspec's caches and loops, which have no meaning here.
 const IGNORED: [&str; 13] = [
     "asynchronous",
     "use_listings_cache",
@@ -115,10 +115,10 @@ const IGNORED: [&str; 13] = [
     "version_aware",
 ];
 
-/// Bytes in a cache on disk, where nobody says how many.
+/// Default size of a cache on disk, in bytes.
 const FOLDER: u64 = 10 << 30;
 
-/// Names whose values nobody may see.
+/// Parts of the names of options with secret values.
 const SECRET: [&str; 18] = [
     "secret",
     "password",
@@ -140,25 +140,25 @@ const SECRET: [&str; 18] = [
     "auth",
 ];
 
-/// Whether the value of an option must not be shown or stored.
+/// Returns whether the value of an option must not be shown or stored.
 pub fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let file = name.ends_with("_file")
         || name.ends_with("_path")
         || name.ends_with("_url") && !name.contains("proxy");
-    // Of nested options (`remote_options.key`).
+    // The last part of a nested option (`remote_options.key`).
     let last = name.rsplit('.').next().unwrap_or_default();
     let own = matches!(last, "key" | "username" | "aws_access_key_id" | "access_key_id");
     !file && (own || SECRET.iter().any(|part| name.contains(part)))
 }
 
-/// Options by their one name, and how requests are made.
+/// Options by their canonical names, and settings for requests.
 #[derive(Clone, Default)]
 pub(crate) struct Options {
     pub(crate) values: BTreeMap<String, String>,
     /// Sent with each request. Secret.
     pub(crate) headers: Vec<(String, String)>,
-    /// Where credentials of AWS come from, if they are not among the values.
+    /// Source of AWS credentials, if they are not among the values.
     pub(crate) credentials: Option<Source>,
     pub(crate) settings: Settings,
 }
@@ -169,7 +169,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// `true` as Python, JSON and the environment write it.
+/// Parses a flag as Python, JSON and the environment write it.
 pub(crate) fn flag(name: &str, value: &str) -> Result<bool, OptionsError> {
     match value.to_ascii_lowercase().as_str() {
         "true" | "1" | "yes" | "on" => Ok(true),
@@ -184,7 +184,7 @@ fn number(name: &str, value: &str) -> Result<u64, OptionsError> {
     value.parse().map_err(wrong)
 }
 
-/// Seconds: `30`, `0.5`, `30s`.
+/// Parses a time in seconds: `30`, `0.5`, `30s`.
 fn seconds(name: &str, value: &str) -> Result<Duration, OptionsError> {
     let number = value.trim().trim_end_matches('s').trim().parse::<f64>().ok();
     let time =
@@ -192,7 +192,7 @@ fn seconds(name: &str, value: &str) -> Result<Duration, OptionsError> {
     time.ok_or_else(|| OptionsError::new(format!("storage option '{name}': expected a time in seconds")))
 }
 
-/// Bytes: `1000`, `2 GiB`. `None`: the text begins like no size.
+/// Parses a size in bytes: `1000`, `2 GiB`. `None` if the text is not like a size.
 fn size(text: &str) -> Option<Result<u64, ()>> {
     let text = text.trim();
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
@@ -212,7 +212,7 @@ fn size(text: &str) -> Option<Result<u64, ()>> {
     (!number.is_empty()).then(|| number.parse().map_err(|_| ()).and_then(long))
 }
 
-/// Where the cache is: a size, in memory, or a folder of at most `limit` bytes.
+/// Parses the location of the cache: a size in memory, or a folder of at most `limit` bytes.
 fn keep(text: &str, limit: Option<u64>) -> Result<Option<Keep>, OptionsError> {
     let wrong = |why: String| Err(OptionsError::new(format!("storage option 'cache': {why}")));
     if matches!(text.to_ascii_lowercase().as_str(), "" | "none" | "false") {
@@ -236,7 +236,7 @@ fn keep(text: &str, limit: Option<u64>) -> Result<Option<Keep>, OptionsError> {
     }
 }
 
-/// The one name of an option of `object_store`, if it has one of this name.
+/// The canonical name of an `object_store` option, if there is one with this name.
 pub(crate) fn native(provider: Provider, name: &str) -> Option<String> {
     match provider {
         Provider::S3 => match name.parse().ok()? {
@@ -258,7 +258,7 @@ pub(crate) fn native(provider: Provider, name: &str) -> Option<String> {
     }
 }
 
-/// Of the settings of connections, those that have a meaning here.
+/// Connection settings that have a meaning here.
 fn client(key: ClientConfigKey) -> Option<String> {
     let name = match key {
         ClientConfigKey::AllowHttp => "allow_http",
@@ -271,7 +271,7 @@ fn client(key: ClientConfigKey) -> Option<String> {
 }
 
 impl Options {
-    /// Understands options for a provider.
+    /// Parses the options for a provider.
     pub(crate) fn new(provider: Provider, given: &[(String, String)]) -> Result<Options, OptionsError> {
         let mut options = Options::default();
         let (mut cache, mut cache_size) = (String::new(), None);
@@ -300,7 +300,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Takes an option that says how requests are made.
+    /// Handles an option for requests. Returns `false` if it is not one.
     fn setting(&mut self, given: &str, name: &str, value: &str) -> Result<bool, OptionsError> {
         let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let settings = &mut self.settings;
@@ -352,21 +352,21 @@ impl Options {
         self.get(name).map_or(Ok(false), |value| flag(name, value))
     }
 
-    /// Sets what nothing closer to the user has set.
+    /// Sets an option unless the user, or something that takes precedence, has set it.
     pub(crate) fn default_to(&mut self, name: &str, value: &str) {
         if self.get(name).is_none() {
             self.values.insert(name.to_owned(), value.to_owned());
         }
     }
 
-    /// The values that nobody may see.
+    /// The values that must be kept secret.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = String> {
         let values = self.values.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.clone());
         values.chain(self.headers.iter().map(|(_, value)| value.clone()))
     }
 }
 
-/// The names of other software for a provider.
+/// Names of other software for a provider's options.
 fn aliases(provider: Provider) -> &'static [(&'static str, &'static str)] {
     match provider {
         Provider::S3 => &S3,
@@ -380,7 +380,7 @@ fn own(provider: Provider) -> &'static [&'static str] {
     OWN.iter().find(|(of, _)| *of == provider).map_or(&[], |(_, names)| names)
 }
 
-/// The name under which an option is kept.
+/// The canonical name of an option.
 fn one_name(provider: Provider, name: &str) -> Option<String> {
     if SHARED.contains(&name) || own(provider).contains(&name) {
         return Some(name.to_owned());
@@ -389,7 +389,7 @@ fn one_name(provider: Provider, name: &str) -> Option<String> {
     alias.map(|(_, name)| (*name).to_owned()).or_else(|| native(provider, name))
 }
 
-/// The error of a name that nobody knows.
+/// The error for an unknown name.
 fn unknown(provider: Provider, name: &str) -> OptionsError {
     let native: &[&str] = match provider {
         Provider::S3 => {
@@ -409,12 +409,12 @@ fn unknown(provider: Provider, name: &str) -> OptionsError {
     all.sort_by_key(|other| (distance(&lower, other), *other));
     all.dedup();
     let near: Vec<&str> = all.into_iter().take(4).collect();
-    // Who mistakes a value for a name may have written a secret.
+    // Users who mistake a value for a name may have passed a secret.
     let shown: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
     OptionsError::new(format!("unknown storage option '{shown}'; the nearest are {}", near.join(", ")))
 }
 
-/// How many letters have to change.
+/// The edit distance.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -1,7 +1,7 @@
 //! Listings, page by page.
 //!
-//! A server gives a token with each page but the last, for the next one. A server that gives a token
-//! a second time would be listed for ever, and so would one that gives empty pages without end.
+//! With each page except the last, a server returns a token for the next one. A server that repeats
+//! a token would be listed forever, and so would one that returns empty pages without end.
 
 use crate::client::Client;
 use futures_util::stream::{self, BoxStream};
@@ -13,18 +13,18 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
-/// Empty pages that may follow each other. Servers give some where many objects were deleted.
+/// Most consecutive empty pages. Servers return some after many deletions.
 const EMPTY: u32 = 10_000;
 
-/// Characters of a token that an error tells.
+/// Most characters of a token in an error message.
 const TOLD: usize = 80;
 
-/// A listing that would never end.
+/// Why a listing would never end.
 #[derive(Clone, Debug)]
 pub(crate) enum Endless {
-    /// A token came twice.
+    /// A token was repeated.
     Token(String),
-    /// [`EMPTY`] pages were empty.
+    /// [`EMPTY`] consecutive pages were empty.
     Empty,
 }
 
@@ -54,19 +54,19 @@ fn endless(why: Endless) -> object_store::Error {
     object_store::Error::Generic { store: "listing", source: Box::new(why) }
 }
 
-/// The pages of a listing so far.
+/// The state of a listing.
 struct Pages {
     prefix: Option<String>,
-    /// `None`: there is no further page.
+    /// `None` if there is no further page.
     next: Option<Option<String>>,
-    /// Hashes of the tokens that came. A page has up to 1000 objects.
+    /// Hashes of the tokens received. A page has up to 1000 objects.
     tokens: HashSet<u64>,
     hasher: RandomState,
     empty: u32,
 }
 
 impl Pages {
-    /// Takes the token of a page.
+    /// Records the token of a page.
     fn turn(&mut self, token: Option<String>, is_empty: bool) -> Result<(), Endless> {
         self.empty = if is_empty { self.empty + 1 } else { 0 };
         self.next = token.filter(|token| !token.is_empty()).map(Some);
@@ -79,7 +79,8 @@ impl Pages {
 }
 
 impl Client {
-    /// The pages of what lies below a prefix, or directly below it. `None`: the server has no pages.
+    /// The pages of everything below a prefix, or directly below it. `None` if the server has no
+    /// pages.
     fn pages(
         &self,
         prefix: Option<&Path>,

@@ -1,15 +1,15 @@
-//! Profiles of AWS: `~/.aws/config` and `~/.aws/credentials`.
+//! AWS profiles: `~/.aws/config` and `~/.aws/credentials`.
 //!
-//! Both are lists of `name = value` in sections: `[NAME]`, in `config` `[profile NAME]`. An indented
-//! line belongs to the setting above it (`s3 =`, then `  addressing_style = path`). Spec:
-//! <https://docs.aws.amazon.com/cli/latest/userguide/cli-configure-files.html>
+//! Both files are lists of `name = value` in sections: `[NAME]`, or `[profile NAME]` in `config`.
+//! An indented line belongs to the setting above it (`s3 =`, then `  addressing_style = path`).
+//! Spec: <https://docs.aws.amazon.com/cli/latest/userguide/cli-configure-files.html>
 
 use std::collections::BTreeMap;
 
-/// Settings of one profile. Those of a nested list are named `s3.addressing_style`.
+/// Settings of one profile. Nested settings have names like `s3.addressing_style`.
 pub(crate) type Profile = BTreeMap<String, String>;
 
-/// Adds to `profile` what a file says in the sections of these names.
+/// Adds the settings in a file's sections with these names to `profile`.
 pub(crate) fn read(text: &str, sections: &[String], profile: &mut Profile) -> bool {
     let (mut inside, mut found, mut above) = (false, false, String::new());
     for line in text.lines() {
@@ -18,7 +18,7 @@ pub(crate) fn read(text: &str, sections: &[String], profile: &mut Profile) -> bo
             continue;
         }
         if let Some(rest) = bare.strip_prefix('[') {
-            // Names with spaces stand in quotes.
+            // Names with spaces are quoted.
             let name = rest.split(']').next().unwrap_or_default().replace(['"', '\''], "");
             inside = sections.contains(&name.split_whitespace().collect::<Vec<_>>().join(" "));
             found |= inside;
@@ -27,7 +27,7 @@ pub(crate) fn read(text: &str, sections: &[String], profile: &mut Profile) -> bo
         }
         let Some((name, value)) = bare.split_once('=').filter(|_| inside) else { continue };
         let name = name.trim().to_ascii_lowercase();
-        // A comment behind a value begins with a space.
+        // A comment after a value begins with a space.
         let value =
             value.split(" #").next().unwrap_or_default().split(" ;").next().unwrap_or_default().trim();
         if line.starts_with([' ', '\t']) && !above.is_empty() {
@@ -42,7 +42,7 @@ pub(crate) fn read(text: &str, sections: &[String], profile: &mut Profile) -> bo
     found
 }
 
-/// The sections of a profile: in `credentials`, in `config`.
+/// The names of a profile's sections: in `credentials`, in `config`.
 pub(crate) fn sections(name: &str) -> Vec<String> {
     vec![name.to_owned(), format!("profile {name}")]
 }

@@ -2,16 +2,17 @@
 
 use std::ops::Range;
 
-/// The requests that bring all of `wanted`, in order and without overlaps: ranges that lie closer
-/// than `gap` are one request, and none is longer than `largest`, so that several connections share
-/// a long one. Empty ranges need none.
+/// The requests that bring all of `wanted`, in order and without overlaps.
+///
+/// Ranges with a gap below `gap` become one request. No request is longer than `largest`, so that
+/// several connections share a long range. Empty ranges need no request.
 pub(crate) fn requests(wanted: impl Iterator<Item = Range<u64>>, gap: u64, largest: u64) -> Vec<Range<u64>> {
     let mut sorted: Vec<Range<u64>> = wanted.filter(|range| !range.is_empty()).collect();
     sorted.sort_unstable_by_key(|range| range.start);
     let mut joined: Vec<Range<u64>> = Vec::new();
     for range in sorted {
         match joined.last_mut() {
-            // What joining adds at the end of a long request costs a request of its own anyway.
+            // Bytes added at the end of a long request would cost a request of their own anyway.
             Some(last) if range.start <= last.end || (range.start - last.end < gap) => {
                 last.end = last.end.max(range.end);
             }
@@ -21,9 +22,10 @@ pub(crate) fn requests(wanted: impl Iterator<Item = Range<u64>>, gap: u64, large
     joined.into_iter().flat_map(|range| split(range, largest.max(1))).collect()
 }
 
-/// How far apart ranges may lie to be one request, where so many requests (`at_once`) take the time
-/// of one: a sixty-fourth of what is read in that time (`most`); more, up to `most`, if there are more
-/// ranges than that.
+/// The gap below which ranges are joined into one request.
+///
+/// `at_once` concurrent requests take the time of one, in which `most` bytes arrive. The gap is
+/// `most / 64`. If there are more than `at_once` ranges, it is larger, up to `most`.
 pub(crate) fn gap(wanted: &[Range<u64>], at_once: usize, most: u64) -> u64 {
     let least = most / 64;
     if wanted.len() <= at_once {
@@ -37,24 +39,25 @@ pub(crate) fn gap(wanted: &[Range<u64>], at_once: usize, most: u64) -> u64 {
         before.push(range.start.saturating_sub(end));
         end = range.end.max(end);
     }
-    // The smallest gaps are joined, so that `at_once` requests are left. None is before the first.
+    // The smallest gaps are joined, so that `at_once` requests are left. There is no gap before the
+    // first range.
     let mut gaps = before.split_off(before.len().min(1));
     gaps.sort_unstable();
     let last = gaps.len().checked_sub(at_once).and_then(|last| gaps.get(last));
     last.map_or(least, |gap| gap.saturating_add(1)).clamp(least, most)
 }
 
-/// Whether all of `inner` is in `outer`.
+/// Returns whether all of `inner` is in `outer`.
 pub(crate) fn contains(outer: &Range<u64>, inner: &Range<u64>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
-/// Bytes that are in both.
+/// Number of bytes in both.
 pub(crate) fn overlap(one: &Range<u64>, other: &Range<u64>) -> u64 {
     one.end.min(other.end).saturating_sub(one.start.max(other.start))
 }
 
-/// Equal parts of a range, of at most `largest` bytes.
+/// Splits a range into equal parts of at most `largest` bytes.
 fn split(range: Range<u64>, largest: u64) -> impl Iterator<Item = Range<u64>> {
     let len = range.end - range.start;
     let parts = len.div_ceil(largest).max(1);
@@ -66,7 +69,7 @@ fn split(range: Range<u64>, largest: u64) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-/// The parts of `range` that are not in `have` (in any order).
+/// The parts of `range` that are not in `have`, which may be unordered.
 pub(crate) fn missing(range: Range<u64>, have: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut have: Vec<&Range<u64>> =
         have.iter().filter(|have| have.start < range.end && range.start < have.end).collect();
@@ -92,7 +95,7 @@ mod tests {
     #[test]
     fn as_many_requests_as_go_together() {
         let wanted = [0..10, 30..40, 100..110, 1000..1010, 35..45];
-        // Each by itself, but for what is much nearer than a request is long.
+        // Separate, except for ranges much closer together than the length of a request.
         assert_eq!(gap(&wanted, 5, 1280), 20);
         assert_eq!(requests(wanted.iter().cloned(), gap(&wanted, 5, 1280), 999).len(), 4);
         for (at_once, most, expected) in [(3, 320, 3), (2, 320, 2), (1, 2000, 1), (1, 320, 2)] {

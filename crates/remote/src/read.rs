@@ -1,4 +1,4 @@
-//! Reading ranges of objects: what several requests bring is of one version, or read anew.
+//! Reads ranges of objects. Results of several requests are of one version, or are read again.
 
 use crate::client::{Contents, Fetched, Wanted};
 use crate::failure::Failure;
@@ -9,13 +9,14 @@ use hyperslab_store::{Key, Operation, RangeRead, Result, StoreError};
 use object_store::path::Path;
 use std::ops::Range;
 
-/// Looks at what a request for a range brought, before it is used.
+/// Checks the result of a range request before it is used.
 type Check<'c> = &'c mut dyn FnMut(&Range<u64>, &Fetched) -> Result<(), Failure>;
 
 impl RemoteStore {
-    /// Waits for requests, and copies what they bring to the ranges of the caller. `check` looks at
-    /// what each brought before that. Starts and ends of the requests ascend. What no range needs is
-    /// not waited for.
+    /// Waits for requests, and copies their results into the caller's ranges.
+    ///
+    /// `check` sees each result before that. Starts and ends of the requests must ascend. Requests
+    /// that no range needs are not waited for.
     pub(crate) fn gather(
         &self,
         key: &str,
@@ -43,7 +44,7 @@ impl RemoteStore {
         Ok(Ok(()))
     }
 
-    /// Errors where a range ends behind the end of an object of this size.
+    /// Fails if a range ends past the end of an object of this size.
     pub(crate) fn check_ranges(&self, key: &str, size: u64, ranges: &[RangeRead<'_>]) -> Result<()> {
         for RangeRead { offset, buf } in ranges.iter().filter(|range| !range.buf.is_empty()) {
             let len = buf.len() as u64;
@@ -54,8 +55,9 @@ impl RemoteStore {
         Ok(())
     }
 
-    /// One try of [`Store::read_ranges`]: all requests at once. `Ok(None)`: the object was replaced
-    /// between two of them.
+    /// Tries [`Store::read_ranges`] once, with concurrent requests.
+    ///
+    /// Returns `Ok(None)` if the object was replaced between two of them.
     pub(crate) fn read_once(
         &self,
         key: Key<'_>,
@@ -70,7 +72,7 @@ impl RemoteStore {
         if requests.is_empty() {
             let Some(contents) = self.head(key, Operation::Read)? else { return Ok(Some(None)) };
             self.check_size(key.as_str(), size, contents.size)?;
-            // A range that begins behind all that can be is empty by now.
+            // A range that begins past any possible end is empty here.
             self.check_ranges(key.as_str(), contents.size, ranges)?;
             return Ok(Some(Some(contents)));
         }
@@ -98,14 +100,14 @@ impl RemoteStore {
                 Ok(Some(first))
             }
             Err(Failure::Condition) => Ok(None),
-            // Deleted between two requests: start again, and find it missing.
+            // Deleted between two requests: start again and find it missing.
             Err(Failure::Missing) if first.is_some() => Ok(None),
             Err(Failure::Missing) => Ok(Some(None)),
             Err(failure) => Err(self.error(Operation::Read, key.as_str(), &failure)),
         }
     }
 
-    /// Opens what is fetched.
+    /// Waits for `fetching`, and returns the open object.
     pub(crate) fn opened(
         &self,
         key: Key<'_>,
@@ -126,7 +128,7 @@ impl RemoteStore {
         Ok(Some(RemoteOpened::new(self.clone(), key.as_str(), path, contents, fetching)))
     }
 
-    /// As [`Store::open`], with what is read next.
+    /// Like [`Store::open`], and fetches the range to be read next.
     pub(crate) fn open_next(
         &self,
         key: Key<'_>,
@@ -139,8 +141,9 @@ impl RemoteStore {
     }
 }
 
-/// For each piece, the numbers of the ranges that need some of it. Starts and ends of the pieces
-/// ascend.
+/// For each piece, the indices of the ranges that need part of it.
+///
+/// Starts and ends of the pieces must ascend.
 pub(crate) fn takers<'p>(
     pieces: impl Iterator<Item = &'p Range<u64>>,
     ranges: &[RangeRead<'_>],

@@ -1,9 +1,10 @@
 //! Replacements that a server refuses again and again.
 //!
-//! A writer whose condition is not met reads the object again and tries again. That ends once it is
-//! faster than all others, if the server's answers agree with each other. A server that contradicts
-//! itself about the version of an object would keep the writer for ever. A cache before the server
-//! may give old contents, or the version is another in each answer.
+//! A writer whose condition fails reads the object again and retries. That ends once the writer is
+//! faster than all others, provided that the server's responses are consistent. A server that
+//! contradicts itself about the version of an object would keep the writer busy forever. For
+//! example, a cache in front of the server may return old contents, or the version differs in each
+//! response.
 
 use crate::client::Contents;
 use hyperslab_store::fork::Mutex;
@@ -12,46 +13,46 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How often the version that was read is refused. With the pauses it takes about 6 s: some caches
-/// are as old as that.
+/// How often the version that was read may be refused. With the pauses this takes about 6 s: some
+/// caches lag behind that much.
 const SAME: u32 = 12;
 
-/// How often any version is refused. A writer among a hundred has lost that often to all others
+/// How often any versions may be refused. One of a hundred writers loses this often to the others
 /// with a probability below 10⁻⁴⁰.
 const ANY: u32 = 10_000;
 
-/// Objects that are remembered. Few are changed at the same time.
+/// Number of objects to remember. Few change at the same time.
 const OBJECTS: usize = 256;
 
-/// The number of a version of an object. `None`: there is no object.
+/// A hash of an object's version. `None` everywhere stands for a missing object.
 pub(crate) fn version(tag: Option<&str>, number: Option<&str>, marks: Option<&str>) -> u64 {
     let mut hash = DefaultHasher::new();
     (tag, number, marks).hash(&mut hash);
     hash.finish()
 }
 
-/// Refusals of one object since it was last replaced.
+/// Refusals for one object since it was last replaced.
 #[derive(Debug, Default)]
 struct Refused {
-    /// The version that was refused last.
+    /// The last refused version.
     version: u64,
-    /// True: the server has said since that the object has this version.
+    /// True if the server has since reported that the object has this version.
     seen: bool,
     same: u32,
     all: u32,
 }
 
-/// Refusals of a store.
+/// Refusals in one store.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
-    /// Whether there are any: most stores never have one.
+    /// True if there are any. Most stores never have one.
     any: AtomicBool,
     /// Gated. By path.
     objects: Mutex<BTreeMap<String, Refused>>,
 }
 
 impl Refusals {
-    /// Notes what the server says is there.
+    /// Notes the contents that the server reports.
     pub(crate) fn saw(&self, path: &str, contents: Option<&Contents>) {
         if !self.any.load(Relaxed) {
             return;
@@ -65,7 +66,8 @@ impl Refusals {
         }
     }
 
-    /// Notes that a version was refused. `Err`: the server contradicts itself; how often it did.
+    /// Notes a refused version. If the server contradicts itself, fails with the number of
+    /// refusals.
     pub(crate) fn refused(&self, path: &str, version: u64) -> Result<(), u32> {
         self.any.store(true, Relaxed);
         let mut objects = self.objects.lock();
@@ -91,8 +93,7 @@ impl Refusals {
         }
     }
 
-    /// How long to wait before an object is replaced: a version that was just refused may come from a
-    /// cache.
+    /// The pause before replacing an object. A version that was just refused may come from a cache.
     pub(crate) fn pause(&self, path: &str) -> Duration {
         if !self.any.load(Relaxed) {
             return Duration::ZERO;
@@ -119,7 +120,7 @@ mod tests {
             assert_eq!(refusals.refused("x", a), if n < SAME { Ok(()) } else { Err(SAME) }, "{n}");
             refusals.saw("x", Some(&contents("a")));
         }
-        // Also of an object that is said to be missing, and there.
+        // The same for an object that is reported missing although creating it is refused.
         let none = version(None, None, None);
         let found = (0..=SAME).find_map(|_| {
             let over = refusals.refused("y", none).err();
@@ -127,14 +128,14 @@ mod tests {
             over
         });
         assert_eq!(found, Some(SAME));
-        // Others were faster: the version is another each time. Nobody was faster ANY times.
+        // Others were faster, and the version differs each time. `ANY` refusals are too many.
         let over = (0..).find(|n| {
             let over = refusals.refused("z", u64::from(*n)).is_err();
             refusals.saw("z", Some(&contents("b")));
             over
         });
         assert_eq!(over, Some(ANY - 1));
-        // Threads that create one object at the same time do not look again.
+        // Threads that create the same object at the same time do not look again.
         assert!((0..100).all(|_| refusals.refused("w", none).is_ok()));
         refusals.met("w");
         assert!(refusals.pause("w").is_zero());

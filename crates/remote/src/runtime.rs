@@ -1,10 +1,10 @@
-//! The private threads that talk to servers, and the wait for what they do.
+//! The private threads that talk to servers, and waiting for their results.
 //!
-//! 1. Requests are tasks of one runtime of two threads, made on first use. A forked child has no
-//!    such threads; it makes its own runtime and leaves its parent's alone.
-//! 2. A task owns all its memory. The thread that waits copies what came: it may give up at any
-//!    moment without harm.
-//! 3. The waiting thread looks every 25 ms whether to stop ([`waiting`]). Then it drops the
+//! 1. Requests are tasks on one runtime with two threads, created on first use. A forked child does
+//!    not have these threads; it creates its own runtime and leaves its parent's alone.
+//! 2. A task owns all its memory. The waiting thread copies the result, so it may give up at any
+//!    time without harm.
+//! 3. The waiting thread checks every 25 ms whether to stop ([`waiting`]). If so, it drops the
 //!    [`Running`], which ends the task.
 
 use hyperslab_store::fork::{self, Mutex};
@@ -18,23 +18,23 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
-/// Threads of the runtime. They decrypt and copy bodies; one saturates about 1 GB/s.
+/// Threads of the runtime, which decrypt and copy bodies. One handles about 1 GB/s.
 const THREADS: usize = 2;
 
-/// Threads that wait for disks (the cache) and for names of hosts, at most.
+/// Maximum number of threads that wait for disks (the cache) and for host names.
 const WAITERS: usize = 16;
 
-/// The runtime of this process, and which process that is. Gated.
+/// The runtime of this process, with the process's generation. Gated.
 static RUNTIME: Mutex<Option<(u64, &'static Runtime)>> = Mutex::new(None);
 
-/// The runtime of this process. `Err`: the system gives no threads.
+/// The runtime of this process. Fails if the system provides no threads.
 fn runtime() -> std::io::Result<&'static Runtime> {
     let generation = fork::generation();
     let found = || RUNTIME.lock().filter(|(of, _)| *of == generation).map(|(_, runtime)| runtime);
     if let Some(runtime) = found() {
         return Ok(runtime);
     }
-    // Not under the lock: it starts threads.
+    // Without the lock, because this starts threads.
     let new = Builder::new_multi_thread()
         .worker_threads(THREADS)
         .max_blocking_threads(WAITERS)
@@ -56,18 +56,18 @@ fn runtime() -> std::io::Result<&'static Runtime> {
     }
 }
 
-/// Why a task gave no result.
+/// Why a task has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// The waiting thread was told to stop.
+    /// The waiting thread was asked to stop.
     Stopped,
-    /// The task belongs to the parent of this process, or panicked, or there are no threads.
+    /// The task belongs to this process's parent, or panicked, or there are no threads.
     Dead,
 }
 
-/// What a task and those who wait for it share.
+/// State shared by a task and the threads waiting for it.
 struct Slot<T> {
-    /// `None`: the task ended without a result.
+    /// Holds `None` if the task ended without a result.
     done: fork::Lazy<Option<T>>,
     /// Gated.
     waiting: Mutex<Vec<Thread>>,
@@ -92,10 +92,10 @@ impl<T> Drop for Ending<T> {
     }
 }
 
-/// A task that is under way, or done. Dropping it ends it.
+/// A running or finished task. Dropping this ends the task.
 pub(crate) struct Running<T> {
     slot: Arc<Slot<T>>,
-    /// `None`: it was never started.
+    /// `None` if the task was never started.
     task: ManuallyDrop<Option<AbortHandle>>,
     generation: u64,
 }
@@ -115,7 +115,7 @@ impl<T: Send + Sync + 'static> Running<T> {
         Running { slot, task: ManuallyDrop::new(task), generation: fork::generation() }
     }
 
-    /// The result, once there is one.
+    /// Waits for the result.
     pub(crate) fn wait(&self) -> Result<&T, Lost> {
         let mut asked = Instant::now();
         loop {
@@ -126,7 +126,7 @@ impl<T: Send + Sync + 'static> Running<T> {
                 return Err(Lost::Dead);
             }
             self.park(waiting::EVERY);
-            // Whoever is woken all the time by others asks no more often.
+            // A thread that others wake all the time must not ask more often.
             if asked.elapsed() >= waiting::EVERY {
                 asked = Instant::now();
                 if waiting::is_over() {
@@ -136,8 +136,10 @@ impl<T: Send + Sync + 'static> Running<T> {
         }
     }
 
-    /// Waits for the result at most about so long. Returns whether [`Running::wait`] returns at once.
-    /// Does not ask whether to stop.
+    /// Waits for the result for about `most`. Returns whether [`Running::wait`] would return at
+    /// once.
+    ///
+    /// Does not check whether to stop.
     pub(crate) fn wait_at_most(&self, most: Duration) -> bool {
         let end = Instant::now() + most;
         while !self.is_over() {
@@ -149,7 +151,8 @@ impl<T: Send + Sync + 'static> Running<T> {
         true
     }
 
-    /// Sleeps until it ends or so long, or less: threads may be woken by others.
+    /// Sleeps until the task ends, for at most `most`. May wake up early, because others wake
+    /// threads too.
     fn park(&self, most: Duration) {
         {
             let (me, mut waiting) = (thread::current(), self.slot.waiting.lock());
@@ -157,18 +160,18 @@ impl<T: Send + Sync + 'static> Running<T> {
                 waiting.push(me);
             }
         }
-        // It may have ended before this thread was on the list.
+        // The task may have ended before this thread was on the list.
         if self.slot.done.get().is_none() {
             thread::park_timeout(most);
         }
     }
 
-    /// Whether there is a result, or will never be one.
+    /// Returns whether there is a result, or will never be one.
     pub(crate) fn is_over(&self) -> bool {
         self.slot.done.get().is_some() || self.is_of_parent()
     }
 
-    /// Whether it will never end: its threads are in another process.
+    /// Returns whether the task will never end, because its threads are in another process.
     pub(crate) fn is_of_parent(&self) -> bool {
         self.generation != fork::generation() && self.slot.done.get().is_none()
     }
@@ -177,12 +180,12 @@ impl<T: Send + Sync + 'static> Running<T> {
 impl<T> Drop for Running<T> {
     fn drop(&mut self) {
         // A child leaves the parent's tasks alone: ending one may take a lock that a thread of the
-        // parent had.
+        // parent held.
         if self.generation == fork::generation() {
             if let Some(task) = self.task.as_ref() {
                 task.abort();
             }
-            // SAFETY: dropped here only, and not used afterwards.
+            // SAFETY: dropped only here, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.task) };
         }
     }

@@ -1,50 +1,54 @@
-//! How requests are made: sizes, times, how many.
+//! Settings for requests: sizes, times, numbers.
 
 use crate::cache::{Check, Keep};
 use std::time::Duration;
 
-/// What happens to a change of a part of an object on a server that cannot replace an object under
-/// a condition.
+/// Policy for changing part of an object on a server without conditional replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Unconditional {
-    /// It is made, after a look whether the object is still the same. A writer on another machine
-    /// may be undone. The hook of [`on_unconditional`](crate::on_unconditional) is told once per
-    /// store.
+    /// Make the change after checking that the object is still the same.
+    ///
+    /// The change of a writer on another machine may be lost. The hook of
+    /// [`on_unconditional`](crate::on_unconditional) is called once per store.
     #[default]
     Warn,
-    /// It is an error.
+    /// Fail.
     Refuse,
 }
 
-/// How requests are made.
+/// Settings for requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Requests of one call under way at a time: what they bring is in memory before it is decoded.
+    /// Concurrent requests of one call. Their results are in memory before they are decoded.
     pub concurrency: usize,
-    /// Requests under way at a time, of all calls to one store.
+    /// Concurrent requests of all calls to one store.
     pub in_all: usize,
-    /// Ranges of an object that lie closer than this, in bytes, are one request. `None`: as far
-    /// apart as is read in the time of one request, as measured.
+    /// Ranges of an object with a gap below this many bytes are one request.
+    ///
+    /// `None`: as many bytes as arrive in the time of one request, as measured.
     pub gap: Option<u64>,
-    /// A longer range is read by several requests at once, of at most so many bytes each. One
-    /// connection to S3 gives some 80 MB/s: 8 MiB keep it busy for 100 ms, several round trips.
+    /// A longer range is read by several concurrent requests of at most this many bytes each.
+    ///
+    /// One connection to S3 delivers about 80 MB/s, so 8 MiB keep it busy for 100 ms, several round
+    /// trips.
     pub largest: u64,
-    /// Objects of more bytes are written in parts of so many, several at a time. S3 wants at least
-    /// 5 MiB per part, and at most 10 000 parts.
+    /// Larger objects are written in parts of this many bytes, several at a time.
+    ///
+    /// S3 requires at least 5 MiB per part, and at most 10 000 parts.
     pub part: u64,
-    /// The time for one request in all, with its retries; for long bodies, more ([`Settings::slow`]).
+    /// Total time for one request with its retries. Longer for long bodies ([`Settings::slow`]).
     pub deadline: Duration,
-    /// The time for one attempt until its answer begins, and between two pieces of the answer.
+    /// Time for one attempt until its response begins, and between two pieces of the response.
     pub attempt: Duration,
-    /// Attempts after the first.
+    /// Retries after the first attempt.
     pub retries: usize,
-    /// Bytes per second that are slow but acceptable: the deadline grows with the body.
+    /// Lowest acceptable speed in bytes per second. The deadline grows with the body accordingly.
     pub slow: u64,
-    /// For servers without conditional requests.
+    /// Policy for servers without conditional requests.
     pub unconditional: Unconditional,
-    /// Where what was read is kept. `None`: nowhere.
+    /// Location of the cache. `None`: no cache.
     pub cache: Option<Keep>,
-    /// When the server is asked whether what is kept is still right.
+    /// When to ask the server whether cached contents are still current.
     pub cache_check: Check,
 }
 
@@ -52,8 +56,9 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             concurrency: 64,
-            // A third of the connections that a process may have by default (1024 open files). 1000 reads
-            // of one small chunk each, awaited together, 30 ms away: 509 ms with 64, 175 with 256.
+            // A third of the connections that a process may have by default (1024 open files).
+            // Measured: 1000 concurrent reads of one small chunk each, 30 ms away, take 509 ms with
+            // 64 and 175 ms with 256.
             in_all: 340,
             gap: None,
             largest: 8 << 20,
@@ -70,7 +75,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The time for a request with a body of so many bytes.
+    /// The deadline of a request with a body of `bytes`.
     pub(crate) fn deadline_of(&self, bytes: u64) -> Duration {
         self.deadline.saturating_add(Duration::from_secs(bytes / self.slow.max(1)))
     }

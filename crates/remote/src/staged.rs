@@ -1,8 +1,9 @@
-//! New contents of a prefix. A server renames nothing, so they are written to their place, and what
-//! makes them readable, Zarr's documents, comes last.
+//! New contents of a prefix. A server cannot rename, so the contents are written directly to their
+//! final keys. Zarr's documents, which make them readable, are written last.
 //!
-//! Where something else is in the place, up to [`GATHERED`] parts are kept in memory, so that the
-//! old contents stay until the new ones are complete. With more the old contents go first.
+//! If the prefix is not empty, up to [`GATHERED`] parts are kept in memory, so that the old
+//! contents stay until the new ones are complete. If there is more, the old contents are deleted
+//! first.
 
 use crate::store::RemoteStore;
 use bytes::Bytes;
@@ -18,13 +19,13 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Bytes that are kept in memory while the old contents stay, as multiples of a part: 64 MiB.
+/// Bytes kept in memory while the old contents stay, in multiples of a part: 64 MiB.
 const GATHERED: u64 = 4;
 
-/// Objects without which nothing of a hierarchy opens.
+/// Objects without which a hierarchy cannot be opened.
 const DOCUMENTS: [&str; 5] = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"];
 
-/// The name of a turn, never of an object.
+/// Name of a turn, never of an object.
 const BEGINNING: &str = ".begin.zarr.json";
 
 /// New contents under construction.
@@ -34,17 +35,17 @@ pub(crate) struct Staging {
     committed: bool,
 }
 
-/// The new contents, as their writer sees them.
+/// The new contents as their writer sees them.
 #[derive(Debug)]
 struct New {
     target: RemoteStore,
     prefix: Option<String>,
-    /// Documents, and what else has not been sent yet.
+    /// Documents and other objects that have not been sent yet.
     held: MemoryStore,
     bytes: AtomicU64,
-    /// Whether objects other than documents go straight to the server.
+    /// True if objects other than documents go straight to the server.
     direct: AtomicBool,
-    /// Of the keys of objects that were sent, hashes: the server need not be asked for others.
+    /// Hashes of the keys of sent objects. The server need not be asked for others.
     sent: Mutex<HashSet<u64>>,
 }
 
@@ -62,12 +63,12 @@ impl Staging {
         Ok(Staging { new: Arc::new(new), committed: false })
     }
 
-    /// Sends what is held. `false`: something else is there.
+    /// Sends everything held. With `only_new`, returns `false` if the prefix is not empty.
     fn finish(&mut self, only_new: bool) -> Result<bool> {
         let new = &self.new;
         if !new.direct.load(Acquire) {
             if only_new {
-                // It was there when this began.
+                // The prefix was not empty at the start.
                 return Ok(false);
             }
             new.remove_old()?;
@@ -79,7 +80,7 @@ impl Staging {
             new.send(others)?;
             let (key, bytes) = (new.key(last)?, new.taken(last)?);
             if !new.target.write_new(Key::new(&key)?, &[&bytes])? {
-                // What is there belongs to somebody else now.
+                // The contents there belong to somebody else now.
                 self.committed = true;
                 return Ok(false);
             }
@@ -115,8 +116,8 @@ impl Drop for Staging {
         if self.committed || !new.direct.load(Acquire) || new.bytes.load(Relaxed) == 0 {
             return;
         }
-        // Nobody reads what has no documents, but it takes room. Where there are some, somebody else
-        // has made them.
+        // Nobody reads contents without documents, but they take up space. If there are documents,
+        // somebody else has written them.
         let prefix = new.prefix.as_deref().map(Key::new).transpose();
         let entries = prefix.and_then(|prefix| Ok((prefix, new.target.list_dir(prefix)?)));
         if let Ok((prefix, entries)) = entries
@@ -160,13 +161,14 @@ impl New {
         self.direct.load(Acquire)
     }
 
-    /// Whether an object may be on the server.
+    /// Returns whether an object may be on the server.
     fn is_sent(&self, key: Key<'_>) -> bool {
         self.is_direct() && self.sent.lock().contains(&hash(key))
     }
 
-    /// Whether an object of so many bytes goes straight to the server. What is held goes there
-    /// first, once it is too much.
+    /// Returns whether an object of `len` bytes goes straight to the server.
+    ///
+    /// Once too much is held, sends the held objects first.
     fn goes_on(&self, key: Key<'_>, len: u64) -> Result<bool> {
         if is_document(key.as_str()) {
             return Ok(false);
@@ -190,8 +192,7 @@ impl New {
         Ok(true)
     }
 
-    /// Removes what is in the place: documents first, so that nothing of the rest is read as an
-    /// array.
+    /// Removes the old contents. Documents go first, so that the rest is not read as an array.
     fn remove_old(&self) -> Result<()> {
         let prefix = self.prefix.as_deref().map(Key::new).transpose()?;
         let entries = self.target.list_dir(prefix)?;
@@ -210,7 +211,7 @@ impl New {
         Ok(bytes)
     }
 
-    /// Sends objects that are held, many at once.
+    /// Sends held objects, many at once.
     fn send(&self, keys: &[String]) -> Result<()> {
         let objects = keys.iter().map(|key| {
             let name = self.key(key)?;

@@ -1,18 +1,18 @@
-//! Writing by a writer that others may end ([`Store::write_while`](hyperslab_store::Store::write_while)).
+//! Writes by a writer that others may end: [`write_while`](hyperslab_store::Store::write_while).
 //!
-//! 1. Ask what the object is now.
-//! 2. Ask whether the writer was ended. If not, nobody else has written to the object since it was:
-//!    what step 1 found may be replaced.
-//! 3. Replace what step 1 found, under the condition that it is still there. A writer that was
-//!    suspended between the steps replaces nothing that came since.
-//! 4. Refused: start again.
+//! 1. Ask the server for the current version of the object.
+//! 2. Check whether the writer was ended. If not, no successor has written to the object yet, and
+//!    the version from step 1 may be replaced.
+//! 3. Replace the version from step 1, on condition that it is still there. A writer that was
+//!    suspended between the steps replaces nothing newer.
+//! 4. If the server refuses, start again.
 //!
-//! Most objects are new. The condition that there is none needs no step 1, so it is tried first,
+//! Most objects are new. The condition that no object exists needs no step 1, so it is tried first
 //! until an object turns out to exist.
 //!
-//! **Long objects** are written in parts, whose last step takes no condition. The second question
-//! comes right before the last step. A writer that is suspended exactly between the two is not stopped.
-//! On a server that knows no conditions, that holds for every object.
+//! **Long objects** are written in parts, and the last step takes no condition. The check of step 2
+//! comes directly before the last step. A writer that is suspended exactly between the two is not
+//! stopped. On a server without conditions, that applies to every object.
 
 use crate::client::Contents;
 use crate::failure::Failure;
@@ -24,13 +24,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// How often a write is refused before it fails. One other task at most writes the object, so more than
-/// a few times mean that the server contradicts itself. With the pauses it takes about 6 s: some caches
-/// are as old as that.
+/// How often a write may be refused before it fails. At most one other task writes the object, so
+/// more than a few refusals mean that the server contradicts itself. With the pauses this takes
+/// about 6 s: some caches lag behind that much.
 const ATTEMPTS: u32 = 12;
 
 impl RemoteStore {
-    /// Writes in any case, unless `still` answers with an error.
+    /// Writes unconditionally, unless `still` fails.
     pub(crate) fn put_while(&self, key: Key<'_>, bytes: Bytes, still: Still<'_>) -> Result<()> {
         if self.abilities().parts && bytes.len() as u64 > self.settings().part {
             return self.put_parts_while(key, bytes, still);
@@ -38,7 +38,7 @@ impl RemoteStore {
         if self.0.unconditional.load(Relaxed) {
             return self.put_looked(key, bytes, still);
         }
-        // If the last object existed, the next one mostly does.
+        // If the last object existed, the next one usually does too.
         let replacing = &self.0.replacing;
         for attempt in 0..ATTEMPTS {
             if attempt > 1 {
@@ -64,7 +64,8 @@ impl RemoteStore {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
                 Err(Failure::Unsupported(_)) => {
-                    // It takes the server seconds to say so: requests that fail are made again.
+                    // Remember this: the server takes seconds to say so, because failed requests
+                    // are retried.
                     self.0.unconditional.store(true, Relaxed);
                     return self.put_looked(key, bytes, still);
                 }
@@ -74,19 +75,19 @@ impl RemoteStore {
         Err(self.contradiction(key, ATTEMPTS))
     }
 
-    /// Writes where the server knows no conditions: right after the question.
+    /// Writes directly after the check, for servers without conditions.
     fn put_looked(&self, key: Key<'_>, bytes: Bytes, still: Still<'_>) -> Result<()> {
         still(Look::New)?;
         self.put(key, bytes)
     }
 
-    /// The condition that these contents are there. `None`: the server told no version.
+    /// The condition that these contents are there. `None` if the server reported no version.
     fn condition_of(&self, contents: &Contents) -> Option<Condition> {
         let (tag, number) = (contents.strong(), contents.number.as_deref());
         self.condition_that(tag, number, contents.marks.as_ref().map(|marks| marks.as_str()))
     }
 
-    /// Writes a long object in parts, which become an object after the question.
+    /// Writes a long object in parts, which become an object after the check.
     fn put_parts_while(&self, key: Key<'_>, bytes: Bytes, still: Still<'_>) -> Result<()> {
         still(Look::Recent)?;
         let fail = |failure: Failure| self.error(Operation::Write, key.as_str(), &failure);
@@ -124,7 +125,7 @@ mod tests {
         store.read_all(key, &mut bytes, usize::MAX).unwrap().then_some(bytes)
     }
 
-    /// Long ones are written in parts.
+    /// Long objects are written in parts.
     const LENGTHS: [usize; 2] = [5, 150_000];
 
     #[test]
@@ -152,7 +153,7 @@ mod tests {
         assert_eq!(store.list(None).unwrap(), [""; 0]);
     }
 
-    /// Somebody writes between the question and the write: the writer was suspended there.
+    /// Somebody writes between the check and the write, where the writer was suspended.
     #[test]
     fn what_others_have_written_since_stays() {
         for was_there in [false, true] {
@@ -175,7 +176,7 @@ mod tests {
             let found = store.write_while(key, &mut b"late".to_vec(), &suspended);
             assert!(matches!(found, Err(StoreError::Superseded { .. })), "{was_there}");
             assert_eq!(read(&store, key).unwrap(), b"user", "{was_there}");
-            // The first try takes the object for a new one. It is refused before anybody is asked again.
+            // The first attempt assumes a new object. It is refused before `still` is called again.
             assert_eq!(asked.lock().unwrap().as_slice(), [Look::Recent, Look::New]);
         }
     }

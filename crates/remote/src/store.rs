@@ -1,4 +1,4 @@
-//! The store: keys of a bucket, or of a part of one.
+//! The store: the keys of a bucket or of part of one.
 
 use crate::cache::Cache;
 use crate::client::{Abilities, Client, Connect, Contents, Fetched, PerProcess, Wanted, Which};
@@ -20,15 +20,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How often an object is read anew that others replace meanwhile.
+/// How often to read an object again if others replace it during the read.
 const CHANGES: usize = 5;
 
-/// What comes with an object that is opened, where nobody says what is read next. It costs little
-/// more than asking for the size, and most metadata is shorter.
+/// Bytes fetched when an object is opened, if the next range is unknown. They cost little more than
+/// asking for the size, and most metadata is shorter.
 const OPENING: u64 = 64 << 10;
 
-/// A web server's time of change counts seconds. What was changed earlier than this before now has
-/// another time than what is written from now on, also where clocks differ a little.
+/// A web server's modification time counts seconds. Contents older than this have another time than
+/// anything written from now on, even if clocks differ a little.
 const SETTLED: Duration = Duration::from_secs(10);
 
 /// Objects on a server. Cheap to clone.
@@ -36,20 +36,20 @@ const SETTLED: Duration = Duration::from_secs(10);
 pub struct RemoteStore(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
-    /// For people, without secrets.
+    /// The URL to show to users, without secrets.
     pub(crate) url: String,
-    /// The part of the bucket that this is, without slashes at its ends.
+    /// The prefix of this store in the bucket, without leading and trailing slashes.
     pub(crate) prefix: String,
-    /// The bucket, different for different servers.
+    /// The bucket, with its server.
     pub(crate) identity: String,
     pub(crate) process: Arc<PerProcess>,
     pub(crate) secrets: Secrets,
     pub(crate) cache: Option<Arc<Cache>>,
-    /// Whether it was told that changes are made without conditions.
+    /// True if the warning about changes without conditions was given.
     pub(crate) warned: AtomicBool,
-    /// [`RemoteStore::put_while`] found that the last object existed.
+    /// True if the last object of [`RemoteStore::put_while`] existed.
     pub(crate) replacing: AtomicBool,
-    /// The server has said that it knows no conditions.
+    /// True if the server has said that it does not support conditions.
     pub(crate) unconditional: AtomicBool,
     pub(crate) refusals: Arc<Refusals>,
 }
@@ -61,7 +61,7 @@ impl fmt::Debug for RemoteStore {
 }
 
 impl Inner {
-    /// Whether other contents of the object have another tag, also those that are written now.
+    /// Returns whether all other contents have other tags, even contents written now.
     fn is_settled(&self, contents: &Contents) -> bool {
         let age = || {
             let changed = Duration::from_nanos(u64::try_from(contents.modified).ok()?);
@@ -70,8 +70,7 @@ impl Inner {
         self.process.abilities().exact_tags || age().is_some_and(|age| age > SETTLED)
     }
 
-    /// Bytes of an object, from the cache if they are there and the server says that they are still
-    /// those of the object.
+    /// Bytes of an object, from the cache if the server confirms that they are current.
     async fn fetch_cached(
         &self,
         cache: &Arc<Cache>,
@@ -91,7 +90,8 @@ impl Inner {
         let client = self.process.get().await?;
         let mut answer = client.get(path, wanted.clone(), which).await;
         if matches!((&answer, which), (Err(Failure::Condition), Which::Unless(_))) {
-            // It changes just now, or the server says with this status that it has not changed.
+            // The object is changing, or the server uses this status to say that it has not
+            // changed.
             answer = client.get(path, wanted, Which::Any).await;
         }
         match (answer, found) {
@@ -104,7 +104,7 @@ impl Inner {
             }
             (Err(failure), _) => {
                 if matches!(failure, Failure::Condition) {
-                    // Whoever opens the object again shall find what is there now.
+                    // The next open must find the current contents.
                     cache.forget_later(path.as_ref()).await;
                 }
                 Err(failure)
@@ -113,7 +113,7 @@ impl Inner {
     }
 }
 
-/// What a bucket is called, and what must not be told of it.
+/// Names and secrets of a bucket.
 pub(crate) struct Names {
     pub(crate) url: String,
     pub(crate) prefix: String,
@@ -121,7 +121,7 @@ pub(crate) struct Names {
     pub(crate) secrets: Secrets,
 }
 
-/// A request that is under way.
+/// A running request.
 pub(crate) type Fetching = Running<Result<Fetched, Failure>>;
 
 impl RemoteStore {
@@ -151,7 +151,8 @@ impl RemoteStore {
         RemoteStore(Arc::new(inner))
     }
 
-    /// The store that the root of this one is in, and its name there. `None`: the root is a bucket.
+    /// The store that contains this root, and the root's name in it. `None` if the root is a
+    /// bucket.
     fn above(&self) -> Option<(RemoteStore, &str)> {
         let inner = &self.0;
         let (prefix, name) = inner.prefix.rsplit_once('/').unwrap_or(("", &inner.prefix));
@@ -183,7 +184,7 @@ impl RemoteStore {
         .map_err(refused)
     }
 
-    /// The name of a prefix in its bucket; `None`: the bucket.
+    /// The name of a prefix in its bucket. `None` for the bucket itself.
     pub(crate) fn prefix_path(&self, prefix: Option<Key<'_>>) -> Result<Option<Path>> {
         match prefix {
             Some(prefix) => self.path(prefix).map(Some),
@@ -216,7 +217,7 @@ impl RemoteStore {
         })
     }
 
-    /// Makes a request, and waits for what comes of it.
+    /// Makes a request and waits for its result.
     pub(crate) fn run<T, F>(
         &self,
         key: &str,
@@ -229,7 +230,7 @@ impl RemoteStore {
         self.start(work).wait().cloned().map_err(|lost| self.lost(lost, key))
     }
 
-    /// Starts a request for bytes of an object; only of the contents `of`, if these are given.
+    /// Starts a request for bytes of an object. If `of` is given, only of these contents.
     pub(crate) fn fetch(&self, path: Path, wanted: Wanted, of: Option<Contents>) -> Fetching {
         let inner = self.0.clone();
         Running::start(async move {
@@ -243,7 +244,7 @@ impl RemoteStore {
         })
     }
 
-    /// Begins to open an object, if its key is one.
+    /// Begins to open an object. If its key is invalid, [`Begun::finish`] fails.
     pub(crate) fn begin_one<'s>(&'s self, key: Result<String>, next: Next) -> Box<dyn Begun<'s> + 's> {
         let wanted = match next {
             Next::Start(len) => Wanted::Bounded(0..len),
@@ -262,7 +263,7 @@ impl RemoteStore {
         }
     }
 
-    /// Waits for what [`RemoteStore::fetch`] started.
+    /// Waits for a request of [`RemoteStore::fetch`].
     pub(crate) fn fetched<'f>(
         &self,
         fetching: &'f Fetching,
@@ -275,14 +276,14 @@ impl RemoteStore {
         Ok(fetched)
     }
 
-    /// Drops what is kept of an object that was changed, or may have been.
+    /// Drops the cached bytes of an object that was, or may have been, changed.
     pub(crate) fn forget(&self, key: Key<'_>) {
         if let (Some(cache), Ok(path)) = (&self.0.cache, self.path(key)) {
             cache.forget(path.as_ref());
         }
     }
 
-    /// What the server says about an object, or said, where it is not asked again.
+    /// The server's description of an object, from the cache if the server need not be asked.
     fn contents(&self, key: Key<'_>) -> Result<Option<Contents>> {
         let path = self.path(key)?;
         match self.0.cache.as_ref().and_then(|cache| cache.contents(path.as_ref())) {
@@ -301,7 +302,7 @@ impl RemoteStore {
         }
     }
 
-    /// The error for people.
+    /// Converts a failure to an error for users.
     pub(crate) fn error(&self, operation: Operation, key: &str, failure: &Failure) -> StoreError {
         let plain = |kind, why: &str| Refusal::new(operation, key, self.url(), kind, why.into());
         let refusal = match failure {
@@ -343,7 +344,7 @@ impl RemoteStore {
         }
     }
 
-    /// What the server says about an object; `None`: there is none.
+    /// Asks the server about an object. `None` if there is none.
     pub(crate) fn head(&self, key: Key<'_>, operation: Operation) -> Result<Option<Contents>> {
         let path = self.path(key)?;
         match self.run(key.as_str(), move |client| async move { client.head(&path).await })? {
@@ -412,7 +413,7 @@ impl Store for RemoteStore {
     ) -> Result<Stamped> {
         for _ in 0..CHANGES {
             match self.read_once(key, size, ranges)? {
-                // A part of it may have come from the cache.
+                // Part of it may have come from the cache.
                 None => self.forget(key),
                 Some(None) => return Ok((false, None)),
                 Some(Some(contents)) => return Ok((true, self.stamp_of(key.as_str(), &contents))),
@@ -580,7 +581,7 @@ impl Store for RemoteStore {
     }
 
     fn present(&self, prefix: Option<Key<'_>>, most: usize) -> Option<Vec<String>> {
-        /// So few objects are asked for sooner than they are listed: a listing is slower than they.
+        /// For fewer objects than this, separate requests are faster than a listing.
         const FEW: usize = 32;
         if !self.abilities().lists || most < FEW {
             return None;
@@ -604,7 +605,7 @@ impl Store for RemoteStore {
 
     fn hold_root(&self) -> Result<Option<HeldObject>> {
         let Some((above, name)) = self.above() else { return Ok(None) };
-        // What no key can be is no object.
+        // A name that cannot be a key cannot be an object.
         Key::new(name).map_or(Ok(None), |key| crate::held::hold(&above, key))
     }
 

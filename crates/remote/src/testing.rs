@@ -1,4 +1,4 @@
-//! Memory in the place of a server.
+//! Memory in place of a server.
 
 use crate::client::{Abilities, Connect, Connected};
 use crate::failure::{Cause, Secrets};
@@ -19,12 +19,12 @@ impl Connect for Memory {
     }
 }
 
-/// A new, empty store in memory.
+/// Creates an empty store in memory.
 pub(crate) fn in_memory() -> RemoteStore {
     in_memory_with(Settings::default())
 }
 
-/// As [`in_memory`], with settings; its requests are small.
+/// Like [`in_memory`], with settings. Its requests are small.
 pub(crate) fn in_memory_with(settings: Settings) -> RemoteStore {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let number = COUNT.fetch_add(1, Relaxed);

@@ -1,8 +1,8 @@
-//! The HTTP client below `object_store`, and what it notes of each request for errors.
+//! The HTTP client below `object_store`, and its notes on each request for error messages.
 //!
-//! `object_store` keeps the status and the body of a refusal, but not the headers that name the
-//! request or the region, nor how often it tried. The transport sees them all, and notes them in
-//! the task of the request ([`Trace`]).
+//! `object_store` keeps the status and the body of a refusal. It drops the headers that name the
+//! request or the region, and the number of attempts. The transport sees all of them, and notes
+//! them in the task of the request ([`Trace`]).
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -19,21 +19,22 @@ use std::future::Future;
 use std::io;
 use std::time::Duration;
 
-/// What the transport saw of one request of a store, retries included.
+/// Notes of the transport on one request of a store, including retries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace {
-    /// How often something was sent.
+    /// Number of requests sent.
     pub(crate) sent: usize,
-    /// The status of the last answer.
+    /// Status of the last response.
     pub(crate) status: Option<u16>,
-    /// The body of the last answer, if it is a refusal.
+    /// Body of the last response, if it is a refusal.
     pub(crate) body: Option<String>,
-    /// What the server calls the request.
+    /// The server's name for the request.
     pub(crate) request: Option<String>,
-    /// The region that the server says the bucket is in.
+    /// The bucket's region according to the server.
     pub(crate) region: Option<String>,
-    /// Whether the last thing that was asked is the service that gives a cloud machine its
-    /// credentials, and it did not answer.
+    /// True if the last request went to a metadata host of a cloud and was not answered.
+    ///
+    /// That service gives cloud machines their credentials.
     pub(crate) no_metadata: bool,
 }
 
@@ -41,7 +42,7 @@ tokio::task_local! {
     static TRACE: RefCell<Trace>;
 }
 
-/// Runs a request, and tells what the transport saw.
+/// Runs a request, and returns the transport's notes.
 pub(crate) async fn traced<T>(work: impl Future<Output = T>) -> (T, Trace) {
     TRACE
         .scope(RefCell::default(), async {
@@ -55,19 +56,20 @@ fn note(change: impl FnOnce(&mut Trace)) {
     let _ = TRACE.try_with(|trace| change(&mut trace.borrow_mut()));
 }
 
-/// Headers in which servers name a request.
+/// Headers with a server's name for a request.
 const REQUEST_IDS: [&str; 4] =
     ["x-amz-request-id", "x-ms-request-id", "x-guploader-uploadid", "x-request-id"];
 
-/// Text of a header that is fit for a message.
+/// The text of a header, if it is safe for a message.
 fn plain(headers: &HeaderMap, name: &str) -> Option<String> {
     let text = headers.get(name)?.to_str().ok()?;
     let short = text.len() <= 128 && text.bytes().all(|b| b.is_ascii_graphic());
     (short && !text.is_empty()).then(|| text.to_owned())
 }
 
-/// Hosts that give machines of a cloud their credentials. Elsewhere they do not exist, and a
-/// connection to them would be tried for long.
+/// Returns whether a host gives cloud machines their credentials.
+///
+/// Outside of a cloud these hosts do not exist, and connection attempts would take long.
 fn is_metadata_host(host: &str) -> bool {
     matches!(
         host,
@@ -75,22 +77,22 @@ fn is_metadata_host(host: &str) -> bool {
     )
 }
 
-/// How long a connection may take. A machine of a cloud answers such requests at once.
+/// Time limit for connecting. Cloud machines get an answer from metadata hosts at once.
 const CONNECT: Duration = Duration::from_secs(10);
 const CONNECT_METADATA: Duration = Duration::from_secs(1);
 
-/// What connections depend on.
+/// Settings of connections.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Transport {
-    /// The time until an answer begins, and between two pieces of it.
+    /// Time until a response begins, and between two pieces of it.
     pub(crate) attempt: Duration,
-    /// Sent with each request, by name. Secret.
+    /// Names and values sent with each request. Secret.
     pub(crate) headers: Vec<(String, String)>,
-    /// Whether a server's certificate may be anybody's.
+    /// True if any server certificate is accepted.
     pub(crate) insecure: bool,
-    /// Whether redirects are followed.
+    /// True if redirects are followed.
     pub(crate) redirects: bool,
-    /// The proxy. Secret: it may have a password.
+    /// The proxy. Secret, because it may contain a password.
     pub(crate) proxy: Option<String>,
 }
 
@@ -100,11 +102,11 @@ impl fmt::Debug for Transport {
     }
 }
 
-/// Connections of the most common kind are shared by all stores of a process. Gated.
+/// Connections with the most common settings, shared by all stores of a process. Gated.
 static SHARED: Mutex<Option<(u64, Transport, Service)>> = Mutex::new(None);
 
 impl Transport {
-    /// A client. Reads the certificates of the system, which takes some milliseconds.
+    /// Creates a client. Reads the system's certificates, which takes a few milliseconds.
     pub(crate) fn client(&self) -> Result<Service, String> {
         let generation = fork::generation();
         if let Some((of, transport, service)) = &*SHARED.lock()
@@ -123,7 +125,7 @@ impl Transport {
         if self.headers.is_empty() {
             let former = SHARED.lock().replace((generation, self.clone(), service.clone()));
             match former {
-                // Of the parent: ending it could take locks of its threads.
+                // The parent's service: ending it could take locks of the parent's threads.
                 Some(former) if former.0 != generation => std::mem::forget(former),
                 former => drop(former),
             }
@@ -132,10 +134,11 @@ impl Transport {
     }
 
     fn build(&self, connect: Duration, what: For) -> Result<reqwest::Client, String> {
-        // The first in the process stays: another library of the program may have chosen.
+        // The first provider in the process stays: another library of the program may have chosen
+        // one.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut headers = HeaderMap::new();
-        // Ranges count bytes as they are stored.
+        // Ranges refer to stored bytes.
         headers.insert(ACCEPT_ENCODING, http::HeaderValue::from_static("identity"));
         for (name, value) in &self.headers {
             let name = http::HeaderName::try_from(name.as_str());
@@ -155,14 +158,15 @@ impl Transport {
             .connect_timeout(connect)
             .redirect(redirects)
             .default_headers(headers)
-            // Several connections move more bytes than one with several streams.
+            // Several connections transfer more bytes than one with several streams.
             .http1_only()
             .tcp_nodelay(true)
             .no_gzip()
             .tls_danger_accept_invalid_certs(self.insecure);
         builder = match what {
             For::Data => builder.read_timeout(self.attempt),
-            // The answer begins when all is sent. The wait for it has a bound of its own.
+            // The response begins only when everything is sent. Waiting for it has a separate
+            // limit.
             For::Uploads => builder,
             For::Metadata => builder.read_timeout(self.attempt).no_proxy(),
         };
@@ -174,10 +178,10 @@ impl Transport {
     }
 }
 
-/// Documents about errors have some 100 bytes.
+/// Error documents have a few hundred bytes.
 const REFUSAL: usize = 16 << 10;
 
-/// The beginning of a body, as text; what came of it before an error.
+/// The beginning of a body as text, up to any error.
 async fn refusal(body: HttpResponseBody) -> String {
     let (mut stream, mut text) = (body.bytes_stream(), Vec::new());
     while let Some(Ok(piece)) = stream.next().await {
@@ -189,7 +193,7 @@ async fn refusal(body: HttpResponseBody) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// The numbers of a header `Content-Range`: the first byte, the last one, all bytes of the object.
+/// Parses `Content-Range`: first byte, last byte, size of the object.
 fn content_range(headers: &HeaderMap) -> Option<(u64, u64, u64)> {
     let text = headers.get(CONTENT_RANGE)?.to_str().ok()?.trim().strip_prefix("bytes ")?;
     let (range, size) = text.split_once('/')?;
@@ -197,17 +201,18 @@ fn content_range(headers: &HeaderMap) -> Option<(u64, u64, u64)> {
     Some((first.parse().ok()?, last.parse().ok()?, size.parse().ok()?))
 }
 
-/// What is wrong with the head of an answer to a read, whose body would be taken for other bytes.
-/// `ranged`: a range was asked for.
+/// Finds a contradiction in the head of a read response, whose body would pass for other bytes.
+///
+/// `ranged` means that a range was requested.
 fn contradiction(status: u16, headers: &HeaderMap, ranged: bool) -> Option<String> {
     match status {
         206 if !ranged => {
             Some("the server was asked for all of an object, and sent a part of it (HTTP status 206)".into())
         }
         206 => {
-            // Without these numbers the layer above refuses the answer.
+            // Without these numbers, the layer above refuses the response.
             let (first, last, size) = content_range(headers)?;
-            // Some servers say so of the range behind the last byte.
+            // Some servers return this for a range after the last byte.
             let is_behind = first == size && last.checked_add(1) == Some(size);
             if (first > last && !is_behind) || last >= size {
                 return Some(format!("the server sent bytes {first} to {last} of an object of {size} bytes"));
@@ -221,14 +226,14 @@ fn contradiction(status: u16, headers: &HeaderMap, ranged: bool) -> Option<Strin
                 format!("the server sent {sent} bytes{encoding} and called them bytes {first} to {last}")
             })
         }
-        // 203: through a proxy that says so. 207: of many objects.
+        // 203: through a proxy that says so. 207: for many objects.
         200 | 203 | 207 => None,
         201..=299 => Some(format!("HTTP status {status} is no answer to a read")),
         _ => None,
     }
 }
 
-/// What a client of its own is for.
+/// Purpose of a client.
 #[derive(Clone, Copy)]
 enum For {
     Data,
@@ -239,14 +244,14 @@ enum For {
 /// Requests with more bytes than this are uploads.
 const UPLOAD: usize = 64 << 10;
 
-/// Bytes per second of an upload that are slow but acceptable.
+/// Lowest acceptable upload speed in bytes per second.
 const SLOW: u64 = 256 << 10;
 
-/// Sends requests, and notes what came back.
+/// Sends requests and notes the responses.
 #[derive(Clone)]
 pub(crate) struct Service {
     data: reqwest::Client,
-    /// Requests that send much.
+    /// For requests that send many bytes.
     uploads: reqwest::Client,
     metadata: reqwest::Client,
     attempt: Duration,
@@ -301,7 +306,7 @@ impl HttpService for Service {
                 }
                 Ok(response)
             }
-            // Where there is no such host it is no use to try again.
+            // If the host does not exist, retrying is useless.
             Err(error) if metadata => Err(HttpError::new(HttpErrorKind::Unknown, error)),
             Err(error) => Err(error),
         }

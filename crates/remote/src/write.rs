@@ -1,14 +1,14 @@
-//! Writing, replacing under conditions, deleting.
+//! Writes, conditional replacements, deletions.
 //!
-//! An object is written by one request, or, if it is long, in parts at the same time, which become
+//! An object is written by one request. A long object is written in concurrent parts, which become
 //! an object in one step at the end. A server replaces an object under a condition (`If-Match`,
-//! `If-None-Match`), so writers on different machines undo nobody's change: the caller reads again
-//! and tries again.
+//! `If-None-Match`), so writers on different machines do not undo each other's changes: the caller
+//! reads again and retries.
 //!
-//! An answer that is lost on the way is asked for again. The second attempt may then find the
-//! object that the first one made, and its condition is not met. So the object carries the mark of
+//! If a response is lost, the request is repeated. The second attempt may then find the object
+//! written by the first one, so that its condition fails. Therefore the object carries the mark of
 //! its writer ([`marks`](crate::marks)): after several attempts, the object tells whether one of
-//! them was done. Equal bytes tell nothing: another writer may store the same.
+//! them succeeded. Equal bytes prove nothing, because another writer may store the same.
 
 use crate::cache::Cache;
 use crate::client::{Client, Contents, Wanted, Which};
@@ -33,25 +33,27 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Called with the URL of a store that cannot replace objects under a condition.
+/// Called with the URL of a store that cannot replace objects conditionally.
 static UNCONDITIONAL: Lazy<fn(&str)> = Lazy::new();
 
-/// Sets what is called, once per store, before an object is first replaced without the condition
-/// that no other writer was faster. Only the first call counts.
+/// Sets the function to call before a store first replaces an object without a condition.
+///
+/// Without the condition, another writer may have been faster. The function is called once per
+/// store. Only the first call of `on_unconditional` counts.
 pub fn on_unconditional(tell: fn(&str)) {
     UNCONDITIONAL.put(tell);
 }
 
-/// Parts of an object under way at a time: as many as keep a fast connection busy.
+/// Concurrent parts of an object: enough to keep a fast connection busy.
 const PARTS: usize = 8;
 
-/// How often a server is asked again that is busy with another writer of the object.
+/// Number of retries while the server is busy with another writer of the object.
 const BUSY: u32 = 5;
 
-/// Bytes up to which a copy costs less than new memory for the next object.
+/// Up to this size, a copy costs less than new memory for the next object.
 const COPIED: usize = 64 << 10;
 
-/// What must be there.
+/// The required current state of the object.
 #[derive(Clone, Debug)]
 pub(crate) enum Condition {
     Absent,
@@ -66,7 +68,7 @@ impl Condition {
         }
     }
 
-    /// What was there when the writer looked.
+    /// The history of the object when the writer looked at it.
     fn history(&self) -> History {
         match self {
             Condition::Absent => History::none(),
@@ -76,7 +78,7 @@ impl Condition {
 }
 
 impl RemoteStore {
-    /// The bytes, in memory that a task can own.
+    /// The bytes in memory that a task can own.
     pub(crate) fn payload(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<Bytes> {
         let mut bytes = Vec::new();
         let no_room = |_| StoreError::io(self, Operation::Write, key.as_str(), ErrorKind::OutOfMemory);
@@ -93,7 +95,7 @@ impl RemoteStore {
         }
     }
 
-    /// Writes in any case.
+    /// Writes unconditionally.
     pub(crate) fn put(&self, key: Key<'_>, bytes: Bytes) -> Result<()> {
         let path = self.path(key)?;
         let done = self.run(key.as_str(), move |client| async move {
@@ -107,7 +109,7 @@ impl RemoteStore {
         done.map_err(|failure| self.error(Operation::Write, key.as_str(), &failure))
     }
 
-    /// Writes many objects at once, in any case.
+    /// Writes many objects at once, unconditionally.
     pub(crate) fn put_many(&self, objects: Vec<(Path, Bytes)>) -> Result<()> {
         let Some((first, _)) = objects.first() else { return Ok(()) };
         let name = first.to_string();
@@ -127,7 +129,7 @@ impl RemoteStore {
         done.map_err(|failure| self.error(Operation::Write, &name, &failure))
     }
 
-    /// [`RemoteStore::put_over`], given up once `ask` answers `true`.
+    /// Like [`RemoteStore::put_over`]. Gives up once `ask` returns `true`.
     pub(crate) fn put_asking(
         &self,
         key: Key<'_>,
@@ -143,7 +145,7 @@ impl RemoteStore {
         }
     }
 
-    /// Writes if what is there is as expected. The contents get this mark.
+    /// Writes if the current state is as expected. The contents get this mark.
     pub(crate) fn put_over(
         &self,
         key: Key<'_>,
@@ -166,7 +168,7 @@ impl RemoteStore {
             }
             put_if(&client, &path, copy, &condition, mark).await
         })?;
-        // Also where somebody was faster: what is kept is old then.
+        // Even if somebody was faster: then the cached bytes are outdated.
         self.forget(key);
         match done {
             Ok(true) => {
@@ -182,7 +184,7 @@ impl RemoteStore {
         }
     }
 
-    /// The error about a server that always refuses what it says is there.
+    /// The error for a server that keeps refusing the version that it reports.
     pub(crate) fn contradiction(&self, key: Key<'_>, often: u32) -> StoreError {
         let why = format!(
             "the server says what version the object has, and refuses to replace that version: {often} times in a \
@@ -195,15 +197,17 @@ impl RemoteStore {
         self.error(Operation::Write, key.as_str(), &Failure::Other(cause))
     }
 
-    /// The condition that an open object is still there, and the number of its version. `None`: the
-    /// server told no version.
+    /// The condition that an open object is still there, and the hash of its version.
+    ///
+    /// The condition is `None` if the server reported no version.
     fn condition(&self, opened: &dyn Opened) -> (Option<Condition>, u64) {
         let Some(Version { tag, number, marks }) = opened.version() else { return (None, 0) };
         (self.condition_that(tag, number, marks), refusals::version(tag, number, marks))
     }
 
-    /// The condition that an object has this tag, or this number, whichever the server compares. `None`:
-    /// the server did not tell it.
+    /// The condition that an object has this tag or this number, whichever the server compares.
+    ///
+    /// `None` if the server did not report it.
     pub(crate) fn condition_that(
         &self,
         tag: Option<&str>,
@@ -216,7 +220,7 @@ impl RemoteStore {
         known.map(|_| Condition::Same(version, History::of(tag, number, marks)))
     }
 
-    /// Writes where the server knows no conditions: after a look.
+    /// Writes after checking the object, for servers without conditions.
     fn put_looking(&self, key: Key<'_>, expected: Expected<'_>, bytes: Bytes) -> Result<bool> {
         self.unconditional(key)?;
         if !self.is_there(key, expected)? {
@@ -225,7 +229,7 @@ impl RemoteStore {
         self.put(key, bytes).map(|()| true)
     }
 
-    /// Tells that an object is changed without a condition, or refuses to.
+    /// Warns that an object is changed without a condition, or refuses to.
     fn unconditional(&self, key: Key<'_>) -> Result<()> {
         if self.settings().unconditional == Unconditional::Refuse {
             let mut cause = Cause::new(
@@ -244,7 +248,7 @@ impl RemoteStore {
         Ok(())
     }
 
-    /// Whether what is there is as expected now.
+    /// Returns whether the current state is as expected.
     fn is_there(&self, key: Key<'_>, expected: Expected<'_>) -> Result<bool> {
         let now = self.head(key, Operation::Write)?;
         Ok(match (expected, now) {
@@ -258,7 +262,8 @@ impl RemoteStore {
         })
     }
 
-    /// Deletes an object; `false`: there is none. Servers do not tell that, so they are asked.
+    /// Deletes an object. `false` if there is none; servers do not report that, so this checks
+    /// first.
     pub(crate) fn remove(&self, key: Key<'_>) -> Result<bool> {
         if self.head(key, Operation::Delete)?.is_none() {
             return Ok(false);
@@ -275,8 +280,9 @@ impl RemoteStore {
         }
     }
 
-    /// Deletes an object if it is as expected now. No condition goes with the request: another
-    /// writer may be faster between the two.
+    /// Deletes an object if its current state is as expected.
+    ///
+    /// The request has no condition: another writer may come between check and deletion.
     pub(crate) fn delete_if(&self, key: Key<'_>, expected: Expected<'_>) -> Result<bool> {
         if !self.is_there(key, expected)? {
             return Ok(false);
@@ -287,7 +293,7 @@ impl RemoteStore {
         Ok(true)
     }
 
-    /// Deletes objects, many with one request where the server does that.
+    /// Deletes objects, many with one request if the server can.
     pub(crate) fn remove_all(&self, keys: &[Key<'_>]) -> Result<()> {
         let paths = keys.iter().map(|key| self.path(*key)).collect::<Result<Vec<_>>>()?;
         let Some(first) = keys.first() else { return Ok(()) };
@@ -310,7 +316,7 @@ impl RemoteStore {
     }
 }
 
-/// Drops what a cache keeps of an object that was changed.
+/// Drops the cached bytes of a changed object.
 async fn forget_in(cache: Option<&Arc<Cache>>, path: &Path) {
     if let Some(cache) = cache {
         cache.forget_later(path.as_ref()).await;
@@ -344,7 +350,7 @@ async fn delete_stream(
     }
 }
 
-/// One request. Also says how often something was sent.
+/// Writes with one request. Also returns how many requests were sent.
 async fn put_whole(
     client: &Client,
     path: &Path,
@@ -357,8 +363,9 @@ async fn put_whole(
     (result.map(|_| ()), sent)
 }
 
-/// Whether another writer's request for the object is under way: the server wants to be asked again.
-/// Waits a little, the longer the more often it has said so.
+/// Returns whether the server asks for a retry, because another writer's request is in progress.
+///
+/// Pauses before the retry, longer each time.
 async fn is_busy(failure: &Failure, busy: &mut u32) -> bool {
     let again = matches!(failure, Failure::Other(cause) if cause.status == Some(409)) && *busy < BUSY;
     if again {
@@ -368,7 +375,7 @@ async fn is_busy(failure: &Failure, busy: &mut u32) -> bool {
     again
 }
 
-/// Writes in any case, by one request.
+/// Writes unconditionally, with one request.
 async fn put_any(client: &Client, path: &Path, bytes: Bytes) -> Result<(), Failure> {
     let mut busy = 0;
     loop {
@@ -379,8 +386,9 @@ async fn put_any(client: &Client, path: &Path, bytes: Bytes) -> Result<(), Failu
     }
 }
 
-/// Writes under a condition. `false`: it is not met. What nobody answered is sent again: the
-/// condition sees to it that it is done once.
+/// Writes under a condition. `false` if the condition fails.
+///
+/// Repeats requests without a response. The condition ensures that the write happens once.
 pub(crate) async fn put_if(
     client: &Client,
     path: &Path,
@@ -390,7 +398,7 @@ pub(crate) async fn put_if(
 ) -> Result<bool, Failure> {
     let end = Instant::now() + client.settings.deadline_of(bytes.len() as u64);
     let history = condition.history();
-    // `in_doubt`: an attempt may have been done although there was no answer that says so.
+    // `in_doubt`: an attempt may have succeeded without a response that says so.
     let (mut busy, mut lost, mut in_doubt) = (0, 0, false);
     loop {
         let (mode, attributes) = (condition.mode(), history.with(mark));
@@ -399,12 +407,12 @@ pub(crate) async fn put_if(
         in_doubt |= sent > 1;
         match result {
             Ok(()) => return Ok(true),
-            // Nothing is missing where nothing is expected, except the bucket.
+            // No object is expected, so only the bucket can be missing.
             Err(Failure::Missing) if matches!(condition, Condition::Absent) => return Err(Failure::Missing),
             Err(Failure::Condition | Failure::Missing) if !in_doubt => return Ok(false),
             Err(Failure::Condition | Failure::Missing) => match client.head(path).await {
                 Ok(now) => return Ok(history.fate(mark, &now) == Fate::Done),
-                // Whoever made the object has deleted it.
+                // The object's creator has deleted it again.
                 Err(Failure::Missing) if matches!(condition, Condition::Absent) && busy < BUSY => busy += 1,
                 Err(Failure::Missing) => return Ok(false),
                 Err(failure) => return Err(unknown(failure)),
@@ -429,7 +437,7 @@ pub(crate) async fn put_if(
     }
 }
 
-/// The failure of a write of which nobody knows whether it was done.
+/// The failure of a write with an unknown outcome.
 fn unknown(failure: Failure) -> Failure {
     match failure {
         Failure::Other(mut cause) => {
@@ -440,7 +448,7 @@ fn unknown(failure: Failure) -> Failure {
     }
 }
 
-/// Whether an object has exactly these bytes.
+/// Returns whether an object has exactly these bytes.
 async fn is_stored(client: &Client, path: &Path, bytes: &Bytes) -> Result<bool, Failure> {
     let there = match client.get(path, Wanted::AtMost(bytes.len() as u64), Which::Any).await {
         Err(Failure::Missing) => return Ok(false),
@@ -457,7 +465,7 @@ async fn is_stored(client: &Client, path: &Path, bytes: &Bytes) -> Result<bool, 
         && at == bytes.len())
 }
 
-/// An upload that is given up when it is dropped before its end, so that the server keeps no parts.
+/// An upload that is aborted when it is dropped before its end, so that the server keeps no parts.
 struct Upload {
     client: Arc<Client>,
     upload: Option<Box<dyn MultipartUpload>>,
@@ -474,19 +482,19 @@ impl Drop for Upload {
     }
 }
 
-/// Whether an object is what an upload with this mark has made of it.
+/// Returns whether an object is the result of an upload with this mark.
 async fn is_uploaded(client: &Client, path: &Path, bytes: &Bytes, mark: Mark) -> Result<bool, Failure> {
     let now = client.head(path).await?;
     match (History::none().fate(mark, &now), now.marks) {
         (Fate::Done, _) => Ok(true),
-        // The server keeps no marks, or somebody else has replaced the object. What is there is to
-        // have these bytes, whoever wrote it.
+        // The server keeps no marks, or somebody else has replaced the object. The upload counts as
+        // done if the object has these bytes, no matter who wrote it.
         (_, None) => is_stored(client, path, bytes).await,
         _ => Ok(false),
     }
 }
 
-/// An object whose parts the server has. Dropped, it is given up.
+/// An object whose parts are on the server. Dropping this aborts the upload.
 pub(crate) struct Parts {
     path: Path,
     bytes: Bytes,
@@ -526,12 +534,13 @@ pub(crate) async fn begin_parts(client: &Arc<Client>, path: Path, bytes: Bytes) 
 }
 
 impl Parts {
-    /// Makes an object of them.
+    /// Combines the parts into an object.
     pub(crate) async fn complete(mut self, client: &Client) -> Result<(), Failure> {
         if let Some(pending) = &mut self.upload.upload {
             match client.request(0, pending.complete()).await {
                 Ok(_) => {}
-                // The answer to an earlier attempt may be lost: the upload is over.
+                // The response to an earlier attempt may have been lost, so the upload may be
+                // complete.
                 Err(failure) => {
                     let done = is_uploaded(client, &self.path, &self.bytes, self.mark).await;
                     if !done.unwrap_or(false) {

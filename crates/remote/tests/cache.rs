@@ -1,4 +1,4 @@
-//! What is kept of remote objects: how many requests and bytes it saves, and what may go wrong.
+//! The cache of remote objects: saved requests and bytes, and failures.
 
 mod server;
 
@@ -43,7 +43,7 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 13) as u8).collect()
 }
 
-/// How many requests there were, and how many of them had a condition that was met.
+/// The number of requests, and how many of them were conditional.
 fn asked(server: &Server) -> (usize, usize) {
     let seen = server.take();
     let conditional = |seen: &&Seen| seen.headers.contains_key("if-none-match");
@@ -69,7 +69,7 @@ fn what_was_read_is_asked_for_and_not_sent_again() {
     server.put("/b/p/x", &bytes);
     server.put("/b/p/y", b"small");
     for (n, requests) in [(0, (3, 0)), (1, (3, 3)), (2, (3, 3))] {
-        // As another process would: another store, another way to the same bucket.
+        // Like another process: another store, reaching the same bucket in another way.
         let (url, at) = if n == 1 { ("s3://b", "p/") } else { ("s3a://b/p", "") };
         let store = open(&server, url, directory.path(), &[]);
         assert_eq!(get(&store, &format!("{at}y")).unwrap(), b"small");
@@ -81,11 +81,11 @@ fn what_was_read_is_asked_for_and_not_sent_again() {
         assert_eq!(two[0], bytes[100_000..101_000]);
         assert_eq!(two[1], bytes[299_800..]);
         assert_eq!(asked(&server), requests, "{n}");
-        // A part of it.
+        // Part of that range.
         assert_eq!(read(&store, &format!("{at}x"), 100_100, 20).unwrap(), bytes[100_100..100_120]);
         assert_eq!(asked(&server), (1, 1));
     }
-    // An object that is open was asked for when it was opened.
+    // An open object was confirmed when it was opened.
     for n in 0..2 {
         let store = open(&server, "s3://b/p", directory.path(), &[]);
         store.open_all(&[Opening { key: key("x"), next: Next::End(500) }], &mut |_, opened| {
@@ -98,7 +98,7 @@ fn what_was_read_is_asked_for_and_not_sent_again() {
         });
         assert_eq!(asked(&server), if n == 0 { (2, 0) } else { (1, 1) });
     }
-    // So is a file that stays open.
+    // A file that stays open was confirmed then too.
     for n in 0..2 {
         let store = open(&server, "s3://b/p", directory.path(), &[]);
         let (held, name) = store.hold(key("x")).unwrap().unwrap();
@@ -127,7 +127,7 @@ fn changed_objects_are_read_anew() {
             assert_eq!(read(&store, "x", 500, 9).unwrap(), [round; 9]);
             server.take();
         }
-        // A change while it is read: never a mixture.
+        // The object changes during a read: never a mixture.
         let mut late = [vec![0; 10], vec![0; 10]];
         server.put("/b/long", &[1; 100_000]);
         read(&store, "long", 0, 10).unwrap();
@@ -136,12 +136,12 @@ fn changed_objects_are_read_anew() {
         let ranges = &mut [RangeRead { offset: 0, buf: one }, RangeRead { offset: 90_000, buf: other }];
         store.read_ranges(key("long"), None, ranges).unwrap();
         assert_eq!(late, [vec![2; 10], vec![2; 10]]);
-        // What this store writes itself.
+        // Changes by this store itself.
         store.write(key("x"), &[b"new"]).unwrap();
         assert_eq!(get(&store, "x").unwrap(), b"new");
         assert!(store.delete(key("x")).unwrap());
         assert_eq!(get(&store, "x"), None);
-        // Without a tag nothing is kept.
+        // Without a tag, nothing is kept.
         server.state.no_tags.store(true, std::sync::atomic::Ordering::SeqCst);
         server.put("/b/untold", b"1");
         assert_eq!(get(&store, "untold").unwrap(), b"1");
@@ -181,7 +181,7 @@ fn a_change_that_was_not_expected_is_found() {
     let ranges = &mut [RangeRead { offset: 0, buf: one }, RangeRead { offset: 90_000, buf: other }];
     store.read_ranges(key("x"), None, ranges).unwrap();
     assert_eq!(two, [vec![2; 10], vec![2; 10]], "one version");
-    // Opened as it was, read where it is not kept.
+    // Opened from the cache, then read outside of the kept range.
     server.put("/b/x", &[3; 100_000]);
     let opened = store.open(key("x"), None).unwrap().unwrap();
     let mut buf = [0; 10];
@@ -222,11 +222,11 @@ fn damaged_and_lost_files_are_read_again() {
         assert_eq!(get(&store, "x").unwrap(), bytes);
         assert_eq!(asked(&server), (1, 1));
     }
-    // What the server refuses is not given, whatever is kept.
+    // A read that the server refuses fails, even if the bytes are kept.
     server.fail(0, 100, Fault::Status(403));
     assert!(store.read_all(key("x"), &mut Vec::new(), usize::MAX).is_err());
     server.heal();
-    // A body that was cut short is not kept as a whole one.
+    // A truncated body is not kept as a complete one.
     server.put("/b/y", &bytes);
     server.fail(0, 1, Fault::Truncate);
     assert_eq!(get(&store, "y").unwrap(), bytes);
@@ -241,7 +241,7 @@ fn a_cache_that_cannot_be_written_fails_no_read() {
     let (server, directory) = (Server::start(), tempfile::tempdir().unwrap());
     server.put("/b/x", b"bytes");
     server.put("/b/y", b"other");
-    // In the place of the folder is a file. (Permissions mean nothing to the administrator.)
+    // There is a file in place of the folder. (Permissions would not stop the administrator.)
     let folder = directory.path().join("no-folder");
     fs::write(&folder, "a file").unwrap();
     let store = open(&server, "s3://b", &folder, &[]);
@@ -266,7 +266,7 @@ fn secrets_are_not_in_the_folder_and_its_size_is_bounded() {
         let sizes: u64 = files(&folder).iter().map(|file| fs::metadata(file).unwrap().len()).sum();
         assert!(sizes <= 1 << 20, "{sizes}");
     }
-    // Larger than a quarter of the limit: not kept.
+    // Larger than a quarter of the limit, so it is not kept.
     server.put("/b/large", &pattern(300_000));
     get(&store, "large").unwrap();
     server.take();

@@ -1,4 +1,4 @@
-//! Replacements whose answer is lost, and servers whose answers contradict each other.
+//! Replacements with a lost response, and servers with contradictory responses.
 
 mod server;
 
@@ -29,29 +29,30 @@ fn get(store: &dyn Store) -> Vec<u8> {
     buf
 }
 
-/// Replaces the object that is there now.
+/// Replaces the current object.
 fn swap(store: &dyn Store, bytes: &[u8]) -> Result<bool, StoreError> {
     let was = store.open(key("x"), None)?;
     store.swap(key("x"), was.as_deref().map_or(Expected::Absent, Expected::Same), &[bytes], None)
 }
 
-/// The step of another writer.
+/// The action of another writer in between.
 #[derive(Clone, Copy, Debug)]
 enum Other {
     Nothing,
-    /// Replaces the object by bytes.
+    /// Replaces the object with these bytes.
     Swaps(&'static [u8]),
-    /// Writes bytes without a mark.
+    /// Writes these bytes without a mark.
     Writes(&'static [u8]),
     Deletes,
 }
 
-/// Two writers put the same bytes, and the answer to one is lost: each knows what became of his.
+/// Two writers put equal bytes, and one response is lost. Each writer learns what became of its
+/// own.
 #[test]
 fn lost_answers_are_told_apart() {
     const LOST: [Fault; 3] = [Fault::Lost, Fault::Late(500), Fault::Late(503)];
     const UNDONE: [Fault; 3] = [Fault::Reset, Fault::Status(500), Fault::Status(409)];
-    // Is the request done? The next step of another writer; the answer; the object at the end.
+    // Fields: whether the request is done, the other writer's step, the result, the final object.
     let cases: [(bool, Other, bool, Option<&[u8]>); 9] = [
         (true, Other::Nothing, true, Some(b"1")),
         (true, Other::Swaps(b"1"), true, Some(b"1")),
@@ -59,7 +60,7 @@ fn lost_answers_are_told_apart() {
         (false, Other::Nothing, true, Some(b"1")),
         (false, Other::Swaps(b"1"), false, Some(b"1")),
         (false, Other::Swaps(b"2"), false, Some(b"2")),
-        // Nobody knows: not taken for one's own, also if the bytes are the same.
+        // Unknown: not taken for one's own, even if the bytes are equal.
         (true, Other::Writes(b"1"), false, Some(b"1")),
         (false, Other::Writes(b"1"), false, Some(b"1")),
         (false, Other::Deletes, false, None),
@@ -83,7 +84,7 @@ fn lost_answers_are_told_apart() {
                     Other::Writes(bytes) => theirs.write(key("x"), &[bytes]).unwrap(),
                     Other::Deletes => assert!(theirs.delete(key("x")).unwrap()),
                 }));
-                // The request that opens comes first.
+                // The request that opens the object comes first.
                 server.fail(1, 1, fault);
                 let case = format!("{before:?} {done} {other:?} {fault:?}");
                 assert_eq!(swap(&mine, b"1").unwrap(), expected, "{case}");
@@ -93,7 +94,7 @@ fn lost_answers_are_told_apart() {
     }
 }
 
-/// Requests of other writers for the object are under way.
+/// Other writers' requests for the object are in progress.
 #[test]
 fn busy_servers_are_asked_again() {
     let server = Server::start();
@@ -109,7 +110,7 @@ fn busy_servers_are_asked_again() {
     assert_eq!(server.get("/b/p/x").unwrap(), b"2");
 }
 
-/// Without another attempt, too.
+/// Applies without retries too.
 #[test]
 fn errors_say_whether_something_was_written() {
     let server = Server::start();
@@ -129,7 +130,7 @@ fn errors_say_whether_something_was_written() {
     let error = swap(&store, b"2").unwrap_err().to_string();
     assert!(error.contains("500") && error.contains("Nobody knows whether"), "{error}");
     server.heal();
-    // The marks of all writers come with the object; marks of others stand behind the last one.
+    // The object carries the marks of all writers; other writers' marks follow the last one.
     let mine = Mark::fresh();
     let was = store.open(key("x"), None).unwrap().unwrap();
     assert!(store.swap_marked(key("x"), Expected::Same(&*was), mine, &[b"3"], None).unwrap());
@@ -141,7 +142,7 @@ fn errors_say_whether_something_was_written() {
     assert_eq!((version.is_of(mine), version.follows(mine)), (Some(false), Some(true)));
 }
 
-/// A server that keeps no metadata: nothing is taken for one's own.
+/// On a server without metadata, nothing is taken for one's own.
 #[test]
 fn servers_without_metadata() {
     let server = Server::start();
@@ -152,7 +153,7 @@ fn servers_without_metadata() {
     assert!(!swap(&store, b"1").unwrap());
     assert!(swap(&store, b"2").unwrap());
     assert_eq!(get(&store), b"2");
-    // A write in any case is done if its bytes are there.
+    // An unconditional write counts as done if its bytes are there.
     let bytes = vec![5; 11 << 20];
     server.fail(4, 1, Fault::Lost);
     store.write(key("y"), &[&bytes]).unwrap();
@@ -173,13 +174,13 @@ fn a_replacement_takes_as_many_requests_as_before() {
     assert_eq!(count(), 2);
     assert!(!store.swap(key("x"), Expected::Same(&*was), &[b"2"], None).unwrap());
     assert_eq!(count(), 1);
-    // One look where the answer was lost.
+    // One more request to look at the object, because the response was lost.
     server.fail(1, 1, Fault::Lost);
     assert!(swap(&store, b"3").unwrap());
     assert_eq!(count(), 4);
 }
 
-/// The server names a version, and always refuses to replace that version.
+/// The server reports a version, and always refuses to replace it.
 #[test]
 fn writers_come_to_an_end() {
     let server = Server::start();
@@ -217,7 +218,7 @@ fn listings_come_to_an_end() {
     assert!(server.take().len() <= 20);
 }
 
-/// Answers whose bytes are not the range that they are called.
+/// Responses whose bytes are not the stated range.
 #[test]
 fn answers_that_contradict_themselves_are_refused() {
     let server = Server::start();
@@ -244,7 +245,7 @@ fn answers_that_contradict_themselves_are_refused() {
             let opened = store.open(key("x"), Some(10_000));
             assert!(opened.is_err() || fault == Fault::Whole, "{fault:?}: {opened:?}");
             server.heal();
-            // Once: the next attempt is right.
+            // One bad response. The next attempt succeeds.
             server.fail(0, 1, fault);
             match read(store) {
                 Ok(found) => assert_eq!(found, bytes[1000..1500]),
@@ -254,7 +255,7 @@ fn answers_that_contradict_themselves_are_refused() {
             assert_eq!(read(store).unwrap(), bytes[1000..1500]);
         }
     }
-    // A web server compresses all that it sends.
+    // A web server that compresses everything it sends.
     server.fail(0, 100, Fault::Compressed(true));
     let mut buf = Vec::new();
     let error = stores[1].read_all(key("x"), &mut buf, 1 << 20).unwrap_err().to_string();

@@ -1,8 +1,8 @@
-//! The contract of stores on real servers: moto (S3), azurite (Azure), fake-gcs-server (Google),
-//! nginx (HTTP).
+//! Runs the contract of stores on real servers: moto (S3), azurite (Azure), fake-gcs-server
+//! (Google), nginx (HTTP).
 //!
-//! `tests/lib/servers.py` starts them, after `scripts/test-servers.sh` has installed them. A test whose
-//! server is not there says so and passes, or fails where `HYPERSLAB_NEED_SERVERS` is set.
+//! `scripts/test-servers.sh` installs the servers, and `tests/lib/servers.py` starts them. A test of a
+//! missing server reports that and passes. If `HYPERSLAB_NEED_SERVERS` is set, it fails.
 
 use hyperslab_remote::RemoteStore;
 use hyperslab_store::contract;
@@ -12,24 +12,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// A server, until it is dropped.
+/// A running server. Dropping this stops it.
 struct Server {
     process: Child,
     url: String,
     options: Vec<(String, String)>,
-    /// Of nginx: what it serves.
+    /// The folder that nginx serves.
     folder: PathBuf,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It serves until its standard input ends.
+        // The server runs until its standard input ends.
         drop(self.process.stdin.take());
         let _ = self.process.wait();
     }
 }
 
-/// Starts a server. `None`: it is not installed.
+/// Starts a server. `None` if it is not installed.
 fn start(name: &str) -> Option<Server> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/lib/servers.py");
     let needed = std::env::var_os("HYPERSLAB_NEED_SERVERS").is_some();
@@ -57,7 +57,7 @@ fn start(name: &str) -> Option<Server> {
     Some(Server { process, url: text(&found["url"]), options, folder: text(&found["folder"]).into() })
 }
 
-/// The whole contract, in a bucket.
+/// Checks the whole contract in a bucket.
 fn check(name: &str, scheme: &str) {
     let Some(server) = start(name) else { return };
     let count = AtomicUsize::new(0);
@@ -82,7 +82,7 @@ fn google() {
     check("fake-gcs-server", "gs");
 }
 
-/// The reading half: files of a web server.
+/// Checks the reading half of the contract on files of a web server.
 #[test]
 fn http() {
     let Some(server) = start("nginx") else { return };

@@ -1,4 +1,4 @@
-//! The store against a server of the S3 protocol: what is asked, what goes wrong.
+//! The store with a server of the S3 protocol: requests and failures.
 
 mod server;
 
@@ -79,7 +79,7 @@ fn fifty_objects_are_opened_in_one_round() {
     assert_eq!(seen.len(), 50);
     assert!(seen.iter().all(|seen| seen.method == "GET" && seen.range.as_deref() == Some("bytes=-100")));
     assert_eq!(seen.iter().map(|seen| seen.at_once).max(), Some(50), "all under way together");
-    // What came is not asked for again.
+    // Bytes that have arrived are not requested again.
     for object in &opened {
         let mut buf = [0; 100];
         object.read_ranges(&mut [RangeRead { offset: 9_900, buf: &mut buf }]).unwrap();
@@ -106,7 +106,7 @@ fn fifty_objects_are_opened_in_one_round() {
 fn bodies_are_lent_as_they_came() {
     let server = Server::start();
     let store = open(&server);
-    // Many reads of the socket each.
+    // Long enough for many reads of the socket.
     let bytes = pattern(3 << 20);
     let names = ["a", "b", "none"];
     names[..2].iter().for_each(|name| server.put(&format!("/b/p/{name}"), &bytes));
@@ -129,7 +129,7 @@ fn bodies_are_lent_as_they_came() {
         );
     }
     assert_eq!((count, server.take().len()), (2, 3));
-    // What is announced is waited for, and nothing else is asked for.
+    // An announced range is waited for, without another request.
     let opened = store.begin(&[Opening { key: key("a"), next: Next::Start(10) }]).remove(0).finish();
     let opened = opened.unwrap().unwrap();
     assert_eq!(lent(&*opened, 2_000_100, 5), None);
@@ -138,7 +138,7 @@ fn bodies_are_lent_as_they_came() {
     assert!(lent(&*opened, 2_000_000, 500_000).unwrap() == bytes[2_000_000..2_500_000]);
     assert_eq!(lent(&*opened, 2_000_100, 5), None, "memory goes once all was read");
     assert_eq!(server.take().len(), 2);
-    // Of another version nothing is lent, and reading says why.
+    // After a change, nothing is lent, and a read reports the change.
     server.put("/b/p/a", &pattern(4 << 20));
     opened.announce(&[(2_600_000, 500)], 1);
     assert_eq!(lent(&*opened, 2_600_000, 500), None);
@@ -188,7 +188,7 @@ fn what_is_asked() {
     store.delete_prefix(Some(key("l"))).unwrap();
     assert!(server.take().len() <= 6, "many at a time");
     assert_eq!(store.list(None).unwrap(), ["a/x"]);
-    // A held object: its first bytes come with it, and small reads come in blocks.
+    // A held object: the first bytes arrive with it, and small reads fetch blocks.
     server.take();
     let (held, name) = store.hold(key("a/x")).unwrap().unwrap();
     for n in 0..60 {
@@ -213,18 +213,18 @@ fn parts_of_long_objects() {
     let count = |method: &str| seen.iter().filter(|seen| seen.method == method).count();
     assert_eq!((count("POST"), count("PUT")), (2, 3));
     assert_eq!(server.uploads(), 0);
-    // The answer to the last step is lost.
+    // The response to the last step is lost.
     server.fail(4, 1, Fault::Lost);
     store.write(key("y"), &[&bytes]).unwrap();
     assert!(server.get("/b/p/y").unwrap() == bytes);
-    // A part that fails for good: the upload is given up, and the old object stays.
+    // A part fails for good: the upload is aborted, and the old object stays.
     server.fail(2, 1, Fault::Status(400));
     let failed = store.write(key("x"), &[&vec![7; 12 << 20]]);
     assert!(matches!(failed, Err(StoreError::Server(_))), "{failed:?}");
     server.heal();
     assert!(until(|| server.uploads() == 0), "aborted");
     assert!(server.get("/b/p/x").unwrap() == bytes);
-    // Given up by the user.
+    // Interrupted by the user.
     server.fail(2, 3, Fault::Slow(Duration::from_millis(300)));
     let asked = AtomicUsize::new(0);
     let failed = waiting::with_ask(&|| asked.fetch_add(1, SeqCst) > 2, || {
@@ -236,7 +236,7 @@ fn parts_of_long_objects() {
     assert!(server.get("/b/p/x").unwrap() == bytes);
 }
 
-/// Everything that a store does, with what must come out of it.
+/// Uses everything in a store, and checks the results.
 fn everything(store: &RemoteStore) -> Result<(), StoreError> {
     let bytes = pattern(70_000);
     store.write(key("x"), &[&bytes])?;
@@ -284,8 +284,7 @@ fn one_fault_at_any_request_does_no_harm() {
             server.fail(after, 1, fault);
             match everything(&store) {
                 Ok(()) => {}
-                // What was done twice: an object that was deleted the first time, a body of a
-                // listing that is not asked for again.
+                // Retries must hide the fault, even if the request was done twice.
                 Err(error) => {
                     panic!("{fault:?} at request {after}: {error}")
                 }
@@ -294,7 +293,7 @@ fn one_fault_at_any_request_does_no_harm() {
             store.delete_prefix(None).unwrap();
         }
     }
-    // For ever: an error that says so.
+    // If the fault is permanent, the error says so.
     let store = open_with(&server, &[("max_retries", "1"), ("timeout", "2")]);
     server.put("/b/p/x", b"0123456789");
     for (fault, text) in [
@@ -320,16 +319,16 @@ fn objects_that_change_while_they_are_read() {
     let store = open_with(&server, &[("max_request_size", "4096")]);
     let bytes = pattern(20_000);
     server.put("/b/p/x", &bytes);
-    // Between two requests of one read: read anew.
+    // A change between two requests of one read: the read starts again.
     server.fail(2, 1, Fault::Change);
     let found = read(&store, "x", 0, 20_000).unwrap();
     let newer: Vec<u8> = bytes.iter().map(|byte| byte.wrapping_add(1)).collect();
     assert!(found == newer, "no mixture");
-    // Without end: an error.
+    // Endless changes: an error.
     server.fail(0, usize::MAX, Fault::Change);
     assert!(matches!(read(&store, "x", 0, 20_000), Err(StoreError::Changed { .. })));
     server.heal();
-    // While it is open: an error.
+    // A change while the object is open: an error.
     let opened = store.open(key("x"), Some(20_000)).unwrap().unwrap();
     server.put("/b/p/x", &bytes);
     let mut buf = vec![0; 10_000];
@@ -337,10 +336,10 @@ fn objects_that_change_while_they_are_read() {
     assert!(matches!(late, Err(StoreError::Changed { .. })), "{late:?}");
 }
 
-/// Too short for the range, but not any more when the server is asked how long it is.
+/// The object is too short for the range, but has grown when the server is asked for its length.
 #[test]
 fn objects_that_grow_while_they_are_read() {
-    // Of its own: requests of a read that was given up may still come, and would be counted.
+    // A new server, because late requests of an abandoned read would be counted.
     let server = Server::start();
     server.put("/b/p/y", b"01234");
     server.fail(1, 1, Fault::Grow);
@@ -429,7 +428,7 @@ fn errors_say_what_to_do_and_no_secret() {
             clean(&format!("{error:?}"));
         }
     }
-    // Nobody is there; and a URL with a signature.
+    // A server that cannot be reached, and a URL with a signature.
     let dead = Server { url: "http://127.0.0.1:9".into(), state: server.state.clone() };
     let error = read(&open_with(&dead, &[("max_retries", "0")]), "x", 0, 5).unwrap_err();
     assert!(error.to_string().contains("refused"), "{error}");
@@ -489,10 +488,10 @@ fn a_forked_child_works() {
     assert_eq!(read(&store, "x", 0, 1000).unwrap(), bytes[..1000]);
     let opened = store.open(key("x"), None).unwrap().unwrap();
     *server.state.latency.lock().unwrap() = Duration::from_millis(50);
-    // On its way while the process forks.
+    // In flight during the fork.
     opened.announce(&[(100_000, 1000)], 64);
     for _ in 0..10 {
-        // SAFETY: the child only runs the code below and leaves by `_exit`.
+        // SAFETY: the child only runs the code below and exits with `_exit`.
         let pid = unsafe { fork() };
         if pid == 0 {
             let mut buf = vec![0; 1000];
@@ -517,8 +516,10 @@ fn a_forked_child_works() {
     }
 }
 
-/// What is staged: small, the old contents stay until the end; large, they go first, and what was
-/// sent goes if nothing comes of it.
+/// Staged contents. If they are small, the old contents stay until the end.
+///
+/// If they are large, the old contents are deleted first. Sent objects are removed if there is no
+/// commit.
 #[test]
 fn staged_objects_are_sent_when_they_are_many() {
     let server = Server::start();
@@ -555,7 +556,7 @@ fn staged_objects_are_sent_when_they_are_many() {
         }
         store.delete_prefix(None).unwrap();
     }
-    // Where nothing is, at once; and somebody else may be faster.
+    // If the prefix is empty, objects are sent at once, and somebody else may be faster.
     let staged = store.stage(Some(key("b"))).unwrap();
     staged.store().write(key("c/0"), &[b"1"]).unwrap();
     staged.store().write(key("zarr.json"), &[b"mine"]).unwrap();

@@ -1,6 +1,6 @@
-//! What every store must do, as a test suite.
+//! The requirements on every store, as a test suite.
 //!
-//! A test of a store is one call:
+//! Testing a store takes one call:
 //!
 //! ```
 //! hyperslab_store::contract::check(|| Box::new(hyperslab_store::MemoryStore::new()));
@@ -21,29 +21,31 @@ use crate::{Key, Opened, RangeRead, Result, Store};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When a check of many rounds has seen enough: servers take some milliseconds for each round.
+/// Time limit for checks of many rounds: on servers each round takes some milliseconds.
 const ENOUGH: Duration = Duration::from_secs(2);
 
-/// Makes a store that has an object of this key and these bytes.
+/// Makes a store that contains an object with this key and these bytes.
 type Make<'m> = &'m dyn Fn(&str, &[u8]) -> Arc<dyn Store>;
 
-/// Checks that a store keeps every promise of [`Store`]. `make` returns a new, empty store each
-/// time.
+/// Checks that a store keeps every promise of [`Store`]. Each call of `make` returns a new, empty
+/// store.
 ///
 /// # Panics
 ///
-/// If it does not; the message and the line say which promise was broken.
+/// If a promise is broken. The message and the line say which.
 pub fn check(make: impl Fn() -> Box<dyn Store>) {
     check_all(&make, false);
 }
 
-/// As [`check`], of a store on a server. It has names, not directories: an object may lie below
-/// another, and no name has control characters. And what is open may be replaced under its reader,
-/// who then gets [`StoreError::Changed`](crate::StoreError::Changed).
+/// Like [`check`], for a store on a server.
+///
+/// A server has names, not directories: an object may lie below another, and no name has control
+/// characters. An open object may be replaced under its reader, who then gets
+/// [`StoreError::Changed`](crate::StoreError::Changed).
 ///
 /// # Panics
 ///
-/// As [`check`].
+/// Like [`check`].
 pub fn check_flat(make: impl Fn() -> Box<dyn Store>) {
     check_all(&make, true);
 }
@@ -51,7 +53,7 @@ pub fn check_flat(make: impl Fn() -> Box<dyn Store>) {
 fn check_all(make: &dyn Fn() -> Box<dyn Store>, flat: bool) {
     reads::missing_objects(&*make());
     for check in [reads::exact_reads, reads::whole_reads, reads::range_reads, reads::range_errors] {
-        // The objects replace each other.
+        // The objects replace each other in the same store.
         let store: Arc<dyn Store> = make().into();
         check(&|name, bytes| {
             put(&*store, name, bytes);
@@ -85,12 +87,14 @@ fn check_all(make: &dyn Fn() -> Box<dyn Store>, flat: bool) {
     concurrency::concurrent_creation_and_deletion(&*make());
 }
 
-/// Checks that a store reads one of its objects right. `make` returns a store that has an object of
-/// this key and these bytes, in whatever way it came there.
+/// Checks that a store reads an object correctly.
+///
+/// `make` returns a store that contains an object with this key and these bytes, no matter how it
+/// got there.
 ///
 /// # Panics
 ///
-/// As [`check`].
+/// Like [`check`].
 pub fn check_reads(make: impl Fn(&str, &[u8]) -> Box<dyn Store>) {
     let make: Make<'_> = &|name, bytes| make(name, bytes).into();
     for check in [reads::exact_reads, reads::whole_reads, reads::range_reads, reads::range_errors] {
@@ -98,12 +102,12 @@ pub fn check_reads(make: impl Fn(&str, &[u8]) -> Box<dyn Store>) {
     }
 }
 
-/// Checks a store of one object that only reads. `make` returns one whose only object has this key
+/// Checks a read-only store of one object. `make` returns a store whose only object has this key
 /// and these bytes.
 ///
 /// # Panics
 ///
-/// As [`check`].
+/// Like [`check`].
 pub fn check_reading(make: impl Fn(&str, &[u8]) -> Box<dyn Store>) {
     reading::one_object(&|name, bytes| make(name, bytes).into());
 }
@@ -125,7 +129,7 @@ fn keys(store: &dyn Store) -> Vec<String> {
     store.list(None).unwrap()
 }
 
-/// Reads one range into memory that held something else.
+/// Reads one range into a buffer with other contents.
 fn range(
     store: &dyn Store,
     name: &str,
@@ -145,7 +149,7 @@ fn bytes_of(opened: &dyn Opened) -> Vec<u8> {
     buf
 }
 
-/// Bytes in which every position is recognisable.
+/// Bytes that differ from position to position.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 13) as u8).collect()
 }

@@ -1,10 +1,10 @@
 //! Descriptors of locked files, which forked children must not keep.
 //!
-//! A forked child has copies of its parent's descriptors. A lock by flock(2) belongs to the open
-//! file and not to the process, so a copy would keep it when the parent is killed. So descriptors
-//! of locked files are listed here, and a child replaces its copies of them by `/dev/null` before
-//! it does anything else. (It does not close them: their numbers stay taken, should the child come
-//! back to the code that had them.)
+//! A forked child has copies of its parent's descriptors. A flock(2) lock belongs to the open file,
+//! not to the process, so a copy in the child would keep the lock when the parent is killed. This
+//! module therefore lists the descriptors of locked files, and a child replaces its copies with
+//! `/dev/null` before it does anything else. The child does not close them: their numbers must stay
+//! taken in case it returns to the code that owned them.
 
 use crate::fork;
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -14,7 +14,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-/// Descriptors in one block of the table.
+/// One block of the descriptor table.
 struct Slots {
     slots: [AtomicI32; SLOTS],
     next: AtomicPtr<Slots>,
@@ -34,10 +34,10 @@ impl Slots {
     }
 }
 
-// Without a lock: a child reads it right after the fork.
+// No lock: a child reads the table right after the fork.
 static FIRST: Slots = Slots::new();
 
-/// Puts a descriptor into the list, and gives its place.
+/// Adds a descriptor to the table and returns its slot.
 fn list(file: RawFd) -> &'static AtomicI32 {
     let mut block = &FIRST;
     loop {
@@ -55,8 +55,8 @@ fn list(file: RawFd) -> &'static AtomicI32 {
                 match block.next.compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire) {
                     // SAFETY: leaked above.
                     Ok(_) => unsafe { &*new },
-                    // SAFETY: leaked by another thread, which was first. Ours is lost; that happens
-                    // once for 64 locks held at a time.
+                    // SAFETY: leaked by another thread, which was faster. Our block is lost, at
+                    // most once per 64 locks held at the same time.
                     Err(other) => unsafe { &*other },
                 }
             }
@@ -64,33 +64,33 @@ fn list(file: RawFd) -> &'static AtomicI32 {
     }
 }
 
-/// A file that is, or will be, locked. Unlocked when it is dropped.
+/// A file that is locked, or will be. Dropping it unlocks it.
 #[derive(Debug)]
 pub(crate) struct Lockable {
     file: OwnedFd,
     place: &'static AtomicI32,
 }
 
-/// How often a file is opened again because of a fork in the same instant.
+/// How often a file is reopened because a fork happened at the same time.
 const MAX_ATTEMPTS: usize = 1000;
 
 impl Lockable {
-    /// Opens a file that no child forked meanwhile has a copy of.
+    /// Opens a file so that no child forked meanwhile has a copy of it.
     pub(crate) fn open(open: impl Fn() -> rustix::io::Result<OwnedFd>) -> rustix::io::Result<Self> {
         for _ in 0..MAX_ATTEMPTS {
             let before = fork::forks();
             let file = retry_on_intr(&open)?;
             let place = list(file.as_raw_fd());
             let opened = Lockable { file, place };
-            // Odd: one is under way.
+            // Odd: a fork is running.
             if before.is_multiple_of(2) && fork::forks() == before {
                 return Ok(opened);
             }
             drop(opened);
             std::thread::yield_now();
         }
-        // Somebody forks without a pause, so a child may have a copy. To unlock explicitly frees
-        // the lock even then.
+        // Someone forks without pause, so a child may have a copy. The explicit unlock in `drop`
+        // frees the lock even then.
         let file = retry_on_intr(&open)?;
         let place = list(file.as_raw_fd());
         Ok(Lockable { file, place })
@@ -105,14 +105,15 @@ impl AsFd for Lockable {
 
 impl Drop for Lockable {
     fn drop(&mut self) {
-        // Unlock explicitly: a child that is forked from here on may have a copy.
+        // Unlock explicitly: a child forked from here on may have a copy.
         let _ = retry_on_intr(|| flock(&self.file, FlockOperation::Unlock));
         self.place.store(FREE, Ordering::Release);
     }
 }
 
-/// Replaces copies of descriptors in a child that has just been forked. Calls only functions that
-/// are safe there.
+/// Replaces the copied descriptors in a child that was just forked.
+///
+/// Calls only functions that are safe there.
 pub(crate) fn forget_in_child() {
     let mut null = None;
     let mut block = Some(&FIRST);
@@ -132,7 +133,7 @@ pub(crate) fn forget_in_child() {
                 Some(null) => {
                     let _ = rustix::io::dup2(null, &mut copy);
                 }
-                // SAFETY: as above. Should the owner's code come back, it closes a number that is
+                // SAFETY: as above. If the owner's code ever resumes, it closes a number that is
                 // free.
                 None => unsafe { rustix::io::close(file) },
             }

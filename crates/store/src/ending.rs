@@ -1,15 +1,15 @@
-//! Waits for other threads while the program ends.
+//! Waiting for other threads while the program ends.
 //!
-//! When an interpreter ends (Python's), it lets none of its other threads go on. One that was in
-//! the middle of foreign code keeps its turns ([`turns`](crate::turns)) and its jobs for ever. The
+//! When an interpreter (Python) ends, it stops all its other threads. A thread stopped in the
+//! middle of foreign code keeps its turns ([`turns`](crate::turns)) and its jobs forever. The
 //! thread that ends the interpreter may wait for them, because objects that are freed late write
 //! what they hold. These waits give up after a while, with an error that names the object.
 
 use crate::fork::Lazy;
 use std::time::{Duration, Instant};
 
-/// How long nothing may happen. Threads of the engine go on as long as they need no interpreter:
-/// they get this time to store one chunk.
+/// How long to wait without progress. Engine threads continue as long as they need no interpreter:
+/// this is their time to store one chunk.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 static IS_ENDING: Lazy<fn() -> bool> = Lazy::new();
@@ -19,15 +19,15 @@ pub fn ends_with(is_ending: fn() -> bool) {
     IS_ENDING.put(is_ending);
 }
 
-/// A wait for another thread of this process. It begins anew when something happens.
+/// A wait for another thread of this process. Start a new one after any progress.
 #[derive(Debug, Default)]
 pub struct Wait {
-    /// When it was first seen that the interpreter is ending.
+    /// When this wait first noticed that the interpreter is ending.
     since: Option<Instant>,
 }
 
 impl Wait {
-    /// Asked now and then while the thread waits: `true` means to give up.
+    /// Called now and then while the thread waits. Returns `true` to give up.
     pub fn is_vain(&mut self) -> bool {
         IS_ENDING.get().is_some_and(|is_ending| is_ending()) && self.has_lasted(Instant::now())
     }

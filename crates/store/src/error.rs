@@ -1,4 +1,4 @@
-//! What can go wrong between a key and its bytes.
+//! Errors of stores.
 
 use crate::turns::Refused;
 use crate::{Key, Store, ZipError};
@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use thiserror::Error;
 
-/// What the store was doing when the operating system refused.
+/// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Opening or reading an object.
@@ -17,7 +17,7 @@ pub enum Operation {
     Delete,
     /// Listing a prefix.
     List,
-    /// Asking for the size of an object.
+    /// Querying the size of an object.
     Size,
     /// Excluding other processes.
     Lock,
@@ -36,7 +36,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// What calls of a store return.
+/// Result of store calls.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// An error of a store. Each variant names the key; `url` is the store's.
@@ -48,23 +48,22 @@ pub enum StoreError {
     InvalidKey {
         /// The key as given.
         key: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: &'static str,
     },
-    /// The operating system refused: no permission, disk full, a file where a directory should be,
-    /// …
+    /// The operating system refused: no permission, disk full, a file in place of a directory, …
     #[error("cannot {operation} '{key}' in {url}: {source}")]
     Io {
-        /// What was tried.
+        /// The failed operation.
         operation: Operation,
-        /// On which key (empty: the root).
+        /// The key (empty: the root).
         key: String,
         /// The store.
         url: String,
         /// The system's reason.
         source: io::Error,
     },
-    /// The object is not as long as its metadata says.
+    /// The object's length differs from what its metadata says.
     #[error(
         "'{key}' in {url} has {found} bytes where {expected} are expected: it is truncated, or was written with other metadata"
     )]
@@ -73,13 +72,13 @@ pub enum StoreError {
         key: String,
         /// The store.
         url: String,
-        /// Bytes that it should have.
+        /// Expected size in bytes.
         expected: u64,
-        /// Bytes that it has (a lower bound: "more than `expected`" where it was not measured
-        /// exactly).
+        /// Actual size in bytes. A lower bound, "more than `expected`", if the size was not
+        /// measured exactly.
         found: u64,
     },
-    /// A range lies beyond the end of the object.
+    /// A range goes past the end of the object.
     #[error("bytes {offset}..{} of '{key}' in {url} are wanted, but it has only {size}", offset.saturating_add(*len))]
     OutOfRange {
         /// The object.
@@ -93,7 +92,7 @@ pub enum StoreError {
         /// Size of the object.
         size: u64,
     },
-    /// This very thread is changing the object: it would wait for itself for ever.
+    /// This thread is already changing the object, and would wait for itself forever.
     #[error(
         "'{key}' in {url} is being changed by this thread, further up its stack. A signal handler or a finalizer cannot change it now: let it set a flag, and change the object when the operation is over"
     )]
@@ -111,7 +110,7 @@ pub enum StoreError {
         /// The store.
         url: String,
     },
-    /// A wait, for another writer of the object or for a network, was given up.
+    /// A wait for another writer of the object, or for a network, was interrupted.
     #[error("interrupted while waiting for '{key}' in {url}")]
     Interrupted {
         /// The object.
@@ -119,7 +118,7 @@ pub enum StoreError {
         /// The store.
         url: String,
     },
-    /// A wait for another thread was given up, because the program is ending.
+    /// A wait for another thread was given up because the program is ending.
     #[error(
         "'{key}' in {url} is left as it is: another thread was stopped in the middle of a change of it, because the program is ending. Join all threads before it ends"
     )]
@@ -129,20 +128,20 @@ pub enum StoreError {
         /// The store.
         url: String,
     },
-    /// A zip archive, or a member of one, is not as it should be.
+    /// A zip archive, or a member of one, is damaged or unsupported.
     #[error("'{key}' in {url} {source}")]
     Zip {
         /// The archive or the member.
         key: String,
-        /// The store that it is in.
+        /// The archive's store.
         url: String,
-        /// What is wrong with it.
+        /// The problem.
         source: ZipError,
     },
     /// A server refused, failed, or could not be reached.
     #[error(transparent)]
     Server(Box<Refusal>),
-    /// Others replaced the object while it was read.
+    /// The object was replaced during a read.
     #[error("'{key}' in {url} was replaced while it was read: read it again")]
     Changed {
         /// The object.
@@ -150,7 +149,7 @@ pub enum StoreError {
         /// The store.
         url: String,
     },
-    /// A file that was closed for want of descriptors is not there any more, or not the same.
+    /// A file that was closed to save descriptors has since been removed or changed.
     #[error("'{key}' in {url} was changed, replaced or removed since it was opened: open it again")]
     Stale {
         /// The object.
@@ -158,35 +157,34 @@ pub enum StoreError {
         /// The store.
         url: String,
     },
-    /// Somebody else does the work of this writer now, or has done it: this one came too late.
+    /// This writer came too late: another one does its work now, or has done it.
     #[error(
         "cannot {operation} '{key}' in {url}: this task was superseded. Another client has redone it, has finished the work, or has given it up. The object stays as it is. End this client"
     )]
     Superseded {
-        /// The change that was tried.
+        /// The attempted change.
         operation: Operation,
         /// The object.
         key: String,
         /// The store.
         url: String,
     },
-    /// What an object refers to cannot be read.
+    /// The target of an object's reference cannot be read.
     #[error(transparent)]
     Reference(Box<BrokenReference>),
-    /// The object is larger than anything valid could be.
+    /// The object is larger than any valid object could be.
     #[error("'{key}' in {url} has more than {limit} bytes, the most that its metadata allows")]
     TooLarge {
         /// The object.
         key: String,
         /// The store.
         url: String,
-        /// The most that was acceptable.
+        /// The largest acceptable size.
         limit: u64,
     },
 }
 
-/// What a server answered instead of what was asked for. Nothing in it is secret: no credentials, no
-/// signatures.
+/// A server's refusal or failure. Contains no secrets: no credentials and no signatures.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "cannot {operation} '{key}' in {url}: {why}{}{}{}",
@@ -196,32 +194,32 @@ pub enum StoreError {
 )]
 #[non_exhaustive]
 pub struct Refusal {
-    /// What was tried.
+    /// The failed operation.
     pub operation: Operation,
-    /// On which key (empty: the root).
+    /// The key (empty: the root).
     pub key: String,
     /// The store.
     pub url: String,
-    /// What kind of error of the system it resembles.
+    /// The system error kind that it resembles.
     pub kind: io::ErrorKind,
-    /// The status of the answer, if there was an answer.
+    /// The HTTP status, if there was an answer.
     pub status: Option<u16>,
-    /// What the server calls the request, for its operators.
+    /// The server's name for the request, for its operators.
     pub request: Option<String>,
     /// What happened.
     pub why: String,
-    /// What to do about it: whole sentences.
+    /// Advice to the user, in whole sentences.
     pub advice: Option<String>,
 }
 
 impl Refusal {
-    /// A failure without an answer of the server.
+    /// A failure without an answer from the server.
     pub fn new(operation: Operation, key: &str, url: String, kind: io::ErrorKind, why: String) -> Self {
         Refusal { operation, key: key.to_owned(), url, kind, status: None, request: None, why, advice: None }
     }
 }
 
-/// An object is a range of another object, or all of it, which cannot be read.
+/// A reference from an object to all or a range of another object, which cannot be read.
 #[derive(Debug, Error)]
 #[error("'{key}' in {url} is {}: {why}", self.told())]
 #[non_exhaustive]
@@ -230,26 +228,26 @@ pub struct BrokenReference {
     pub key: String,
     /// The store.
     pub url: String,
-    /// The other object.
+    /// The referenced object.
     pub target: String,
-    /// Offset and length. `None`: all of it.
+    /// Offset and length. `None`: the whole object.
     pub range: Option<(u64, u64)>,
     /// Why it cannot be read.
     pub why: Unread,
 }
 
 impl BrokenReference {
-    /// With these fields.
+    /// Creates an error from its fields.
     pub fn new(key: String, url: String, target: String, range: Option<(u64, u64)>, why: Unread) -> Self {
         BrokenReference { key, url, target, range, why }
     }
 
-    /// A reference that names no object. `text` is what it says.
+    /// A reference that names no object. `text` is the reference as written.
     pub fn malformed(key: String, url: String, text: String, why: String) -> Self {
         BrokenReference { key, url, target: text, range: None, why: Unread::Malformed(why) }
     }
 
-    /// What the reference says.
+    /// Describes the reference.
     fn told(&self) -> String {
         let target = &self.target;
         match (&self.why, self.range) {
@@ -262,17 +260,17 @@ impl BrokenReference {
     }
 }
 
-/// Why a referenced object is not read.
+/// Why a referenced object cannot be read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Unread {
-    /// It may not be.
+    /// Reading it is not allowed.
     #[error("{0}")]
     Refused(String),
     /// It does not exist.
     #[error("there is no such object")]
     Missing,
-    /// It has so many bytes, and should have more.
+    /// It has only this many bytes, fewer than referenced.
     #[error("it has only {0} bytes: it was changed, or the references were made of another one")]
     Short(u64),
     /// It cannot be reached.
@@ -284,7 +282,7 @@ pub enum Unread {
 }
 
 impl StoreError {
-    /// A change of a store that only reads.
+    /// An attempt to change a read-only store.
     pub fn read_only(store: &(impl Store + ?Sized), operation: Operation, key: Option<Key<'_>>) -> Self {
         let source = io::Error::new(io::ErrorKind::PermissionDenied, "the store is open for reading only");
         StoreError::io(store, operation, key.map_or("", |key| key.as_str()), source)
@@ -319,7 +317,7 @@ impl StoreError {
         StoreError::Superseded { operation, key: key.to_owned(), url: store.url() }
     }
 
-    /// Why there was no turn.
+    /// The error for a refused turn.
     pub fn refused<S: Store + ?Sized>(refused: Refused, store: &S, key: &str) -> Self {
         let (key, url) = (key.to_owned(), store.url());
         match refused {
@@ -329,7 +327,7 @@ impl StoreError {
         }
     }
 
-    /// The operating system's error kind, where there is one, or what a server's answer resembles.
+    /// The kind of the operating system's error, or the kind that a server's answer resembles.
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         match self {
             StoreError::Io { source, .. } => Some(source.kind()),

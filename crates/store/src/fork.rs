@@ -1,39 +1,40 @@
-//! Locks that a forked child never meets held.
+//! Locks that a forked child always finds free.
 //!
 //! A forked child has one thread, the one that forked. A lock that another thread of the parent
-//! held stays locked in the child for ever: its holder does not exist there. So every lock in the
-//! project is one of these:
+//! held would stay locked in the child forever: its holder does not exist there. Every lock in the
+//! project is therefore of one of these kinds:
 //!
-//! * **gated**: the locks of this module, [`Mutex`] and [`RwLock`]. They guard data for the time of
-//!   a few memory accesses, never during I/O, a wait or foreign code. A fork waits until nobody is
-//!   inside any of them (`pthread_atfork`), so the child finds all of them free and all data whole.
+//! * **gated**: the locks of this module, [`Mutex`] and [`RwLock`]. They guard data for a few
+//!   memory accesses, never during I/O, a wait or foreign code. A fork waits until no thread is
+//!   inside any of them (`pthread_atfork`). The child finds all of them free and all data
+//!   consistent.
 //! * **turns** ([`crate::turns`]): held during I/O and long work. A child starts with none taken.
-//! * **per process**: state of the engine that a child makes anew.
-//! * **local**: locks that live on the stack of a request whose threads the child does not have.
+//! * **per process**: engine state that a child creates anew.
+//! * **local**: locks on the stack of a request, whose threads do not exist in the child.
 //!
-//! The gate is one lock of the process that every guard shares and a fork takes alone. Guards may
-//! be nested: a thread passes the gate once, with its first guard.
+//! The gate is one lock per process: guards share it, a fork takes it exclusively. Guards may be
+//! nested: a thread passes the gate once, with its first guard.
 
 use std::cell::{Cell, RefCell};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LockResult, Once, PoisonError};
 
-/// Shared by guards, taken alone by a fork.
+/// Shared by guards, held exclusively by a fork.
 static GATE: std::sync::RwLock<()> = std::sync::RwLock::new(());
 
-/// How many forks led to this process since the program began. Tells a child that it is one.
+/// Number of forks between program start and this process. Tells a child that it is one.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
-/// Counts twice for every fork: when it begins and when it is over. Odd: one is under way.
+/// Incremented when a fork begins and when it is over. Odd: a fork is running.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// Guards that this thread holds.
+    /// Number of guards held by this thread.
     static INSIDE: Cell<usize> = const { Cell::new(0) };
-    /// The gate, from this thread's first guard until its last is gone, in whatever order they go.
+    /// The gate's guard, held from this thread's first [`Guard`] to its last, in any order.
     static PASSED: RefCell<Option<std::sync::RwLockReadGuard<'static, ()>>> = const { RefCell::new(None) };
-    /// What the forking thread holds while it forks.
+    /// The gate's exclusive guard during a fork by this thread.
     static FORKING: RefCell<Option<std::sync::RwLockWriteGuard<'static, ()>>> = const { RefCell::new(None) };
 }
 
@@ -46,12 +47,12 @@ unsafe extern "C" {
 }
 
 extern "C" fn before() {
-    // A thread that forks inside a guard (nobody here does) must not wait for itself.
+    // A thread that forks inside a guard (none of ours does) must not wait for itself.
     if INSIDE.try_with(Cell::get).unwrap_or(1) > 0 {
         return;
     }
     let alone = GATE.write().unwrap_or_else(PoisonError::into_inner);
-    // Behind the gate, where forks come one by one.
+    // Inside the gate, so forks come one by one.
     FORKS.fetch_add(1, Ordering::SeqCst);
     let _ = FORKING.try_with(|forking| *forking.borrow_mut() = Some(alone));
 }
@@ -67,19 +68,19 @@ extern "C" fn after_in_parent() {
 
 extern "C" fn after_in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
-    // The gate opens first: what follows passes it.
+    // The gate opens first, because the next calls pass it.
     after_in_parent();
     crate::turns::forget();
     crate::descriptors::forget_in_child();
 }
 
-/// Makes forks wait for guards. Every guard calls it first. A library that is loaded calls it
-/// early, before threads exist.
+/// Makes forks wait for guards.
+///
+/// Every guard calls this first. A loadable library calls it early, before threads exist.
 pub fn prepare() {
     static ARMED: Once = Once::new();
-    // `Once` is held for the time of one call. A child forked meanwhile, before anything was
-    // guarded, could hang; the extension module arms when it is imported, before there are threads
-    // of ours.
+    // `Once` is held during one call. A child forked meanwhile, before anything was guarded, could
+    // hang. The extension module therefore calls this when it is imported, before we have threads.
     ARMED.call_once(|| {
         // SAFETY: the handlers are functions that live for ever, need no argument, and do not
         // unwind: they only take and release locks.
@@ -87,27 +88,27 @@ pub fn prepare() {
     });
 }
 
-/// Another number in every forked child.
+/// A number that differs in every forked child.
 pub fn generation() -> u64 {
     prepare();
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// A number that changes when a fork begins, to an odd one, and when it is over.
+/// A counter that becomes odd when a fork begins, and even when it is over.
 pub(crate) fn forks() -> u64 {
     prepare();
     FORKS.load(Ordering::SeqCst)
 }
 
-/// A passage through the gate, of a thread that may be inside already.
+/// A passage through the gate. The thread may be inside already.
 #[derive(Debug)]
 struct Pass;
 
 impl Pass {
     fn new() -> Pass {
         prepare();
-        // A thread that ends has no memory of its own any more: its last guards are not counted,
-        // which a fork in this instant could meet.
+        // A thread that is ending has no thread-locals any more, so its last guards are not
+        // counted. A fork at that instant could find them held.
         let _ = INSIDE.try_with(|inside| {
             if inside.replace(inside.get() + 1) == 0 {
                 let _ = PASSED.try_with(|passed| {
@@ -133,7 +134,7 @@ impl Drop for Pass {
 /// Guard of a [`Mutex`] or an [`RwLock`].
 #[derive(Debug)]
 pub struct Guard<G> {
-    // Dropped first: the data is free before the gate opens.
+    // Dropped first, so that the data is free before the gate opens.
     guard: G,
     _pass: Pass,
 }
@@ -141,10 +142,10 @@ pub struct Guard<G> {
 /// Guard of a [`Mutex`].
 pub type MutexGuard<'m, T> = Guard<std::sync::MutexGuard<'m, T>>;
 
-/// Guard of a reader of an [`RwLock`].
+/// Read guard of an [`RwLock`].
 pub type ReadGuard<'m, T> = Guard<std::sync::RwLockReadGuard<'m, T>>;
 
-/// Guard of a writer of an [`RwLock`].
+/// Write guard of an [`RwLock`].
 pub type WriteGuard<'m, T> = Guard<std::sync::RwLockWriteGuard<'m, T>>;
 
 impl<G> Guard<G> {
@@ -168,31 +169,32 @@ impl<G: DerefMut> DerefMut for Guard<G> {
     }
 }
 
-/// A mutex that a fork waits for. Hold it for memory accesses only. A panic inside does not poison
-/// it: what it guards must be whole between any two statements.
+/// A mutex that a fork waits for. Hold it for memory accesses only.
+///
+/// A panic inside does not poison it, so the data must be consistent between any two statements.
 #[derive(Debug, Default)]
 pub struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// A mutex around a value.
+    /// Wraps a value.
     pub const fn new(value: T) -> Self {
         Mutex(std::sync::Mutex::new(value))
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits for its turn.
+    /// Waits for the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         Guard::new(|| self.0.lock())
     }
 }
 
-/// As [`Mutex`], with readers side by side.
+/// Like [`Mutex`], with concurrent readers.
 #[derive(Debug, Default)]
 pub struct RwLock<T: ?Sized>(std::sync::RwLock<T>);
 
 impl<T> RwLock<T> {
-    /// A lock around a value.
+    /// Wraps a value.
     pub const fn new(value: T) -> Self {
         RwLock(std::sync::RwLock::new(value))
     }
@@ -210,9 +212,11 @@ impl<T: ?Sized> RwLock<T> {
     }
 }
 
-/// A value that is made on first use, without a lock: threads that race make it each, and the first
-/// one's stays. For values that are cheap to make twice. (`OnceLock::get_or_init` holds a lock
-/// meanwhile, which a forked child would wait for.)
+/// A value that is made on first use, without a lock.
+///
+/// Racing threads each make it, and the first result stays. For values that are cheap to make
+/// twice. (`OnceLock::get_or_init` holds a lock while it makes the value, and a forked child would
+/// wait for it.)
 #[derive(Debug)]
 pub struct Lazy<T>(std::sync::OnceLock<T>);
 
@@ -224,7 +228,7 @@ impl<T> Default for Lazy<T> {
 
 impl<T: Clone> Clone for Lazy<T> {
     fn clone(&self) -> Self {
-        // Without the lock that cloning a `OnceLock` takes.
+        // Cloning a `OnceLock` would take a lock.
         let clone = Lazy::new();
         if let Some(value) = self.get() {
             clone.put(value.clone());
@@ -234,34 +238,34 @@ impl<T: Clone> Clone for Lazy<T> {
 }
 
 impl<T> Lazy<T> {
-    /// Without a value.
+    /// Creates an empty cell.
     pub const fn new() -> Self {
         Lazy(std::sync::OnceLock::new())
     }
 
-    /// The value, if it has been made.
+    /// The value, if there is one yet.
     pub fn get(&self) -> Option<&T> {
         self.0.get()
     }
 
-    /// Sets the value, unless there is one. Returns the value that stays.
+    /// Sets the value unless there is one. Returns the value in the cell.
     pub fn put(&self, value: T) -> &T {
-        // `OnceLock::set` holds the lock for the time of a move.
+        // `OnceLock::set` holds its lock during one move.
         let _pass = Pass::new();
         let _ = self.0.set(value);
-        // It was set just now or before.
+        // Set just now or before.
         match self.0.get() {
             Some(value) => value,
             None => unreachable!("a cell that was set is set"),
         }
     }
 
-    /// The value, made now if there is none.
+    /// The value. Makes it if there is none.
     pub fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
         self.get().unwrap_or_else(|| self.put(make()))
     }
 
-    /// As [`Lazy::get_or_make`], where making it may fail.
+    /// Like [`Lazy::get_or_make`], with a fallible `make`.
     pub fn get_or_try_make<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         match self.get() {
             Some(value) => Ok(value),
@@ -284,9 +288,10 @@ mod tests {
         fn kill(pid: i32, signal: i32) -> i32;
     }
 
-    /// Forks; the child's answer is `true` if `check` was, `None` if it did not answer in time.
+    /// Forks, and returns the result of `check` in the child. `None` if the child did not answer in
+    /// time.
     fn child(check: impl FnOnce() -> bool) -> Option<bool> {
-        // SAFETY: the child calls nothing but `check` and `_exit`.
+        // SAFETY: the child calls only `check` and `_exit`.
         let pid = unsafe { fork() };
         if pid == 0 {
             let good = check();
@@ -301,7 +306,7 @@ mod tests {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        // SAFETY: as above; the child is still there, since nobody has waited for it.
+        // SAFETY: as above. The child still exists, since it has not been waited for.
         unsafe {
             kill(pid, 9);
             waitpid(pid, &raw mut status, 0);

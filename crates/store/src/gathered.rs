@@ -1,23 +1,23 @@
-//! Objects under construction in memory, for stores that only write whole ones.
+//! Objects under construction in memory, for stores that can only write whole objects.
 
 use crate::{Ask, Expected, Key, Opened, Operation, RangeRead, Replacement, Result, Store, StoreError};
 use std::fmt;
 use std::io;
 
-/// Most bytes that are asked for before it is known that they exist.
+/// Most bytes to allocate before a read proves that they exist.
 const PIECE: u64 = 1 << 20;
 
-/// Why an object is not committed.
+/// The error of committing after a failed step.
 pub(crate) fn given_up() -> io::Error {
     io::Error::other("an earlier step of writing it has failed")
 }
 
-/// A new object in memory, which is written by one call when it is complete.
+/// A new object in memory, written by one call when it is complete.
 pub(crate) struct Gathered<'s, S: ?Sized> {
     store: &'s S,
     key: String,
     bytes: Vec<u8>,
-    /// Whether a step failed.
+    /// True if a step failed.
     failed: bool,
 }
 
@@ -30,7 +30,7 @@ impl<'s, S: Store + ?Sized> Gathered<'s, S> {
         StoreError::io(self.store, Operation::Write, &self.key, source)
     }
 
-    /// Room for `more` bytes at the end.
+    /// Reserves room for `more` bytes at the end.
     fn reserve(&mut self, more: usize) -> Result<()> {
         self.bytes.try_reserve(more).map_err(|_| self.error(io::ErrorKind::OutOfMemory))
     }
@@ -94,7 +94,7 @@ impl<S: Store + ?Sized> Replacement for Gathered<'_, S> {
         })
     }
 
-    /// Copies after all: memory to memory there is nothing cheaper, and what follows is the same.
+    /// Copies the bytes: within memory nothing is cheaper, and the result is the same.
     fn share(&mut self, from: &dyn Opened) -> Result<bool> {
         if !self.bytes.is_empty() {
             return Ok(false);

@@ -1,23 +1,23 @@
-//! Keys: names of objects that cannot leave the store.
+//! Object names that cannot leave the store.
 
 use crate::{Result, StoreError};
 use std::fmt;
 
-/// How the names of files of unfinished writes end; they begin with a dot.
+/// Suffix of the file names of unfinished writes. Their prefix is a dot.
 pub(crate) const TEMPORARY_SUFFIX: &str = ".hyperslab-tmp";
 
 /// A checked object name: one or more components joined by `/`, relative to the root of the store.
 ///
-/// A component is never empty, `.` or `..`, and has no NUL and no backslash (a path separator on
-/// some systems), so that a key taken from hostile metadata cannot name anything outside the root.
-/// Nor has it the form `.….hyperslab-tmp`, which is reserved for the files of unfinished writes:
-/// nobody can read one, and a listing that leaves them out is still complete. Borrowed: checking a
+/// A component is never empty, `.` or `..`, and contains no NUL and no backslash (a path separator
+/// on some systems). A key from hostile metadata therefore cannot name anything outside the root.
+/// Names of the form `.….hyperslab-tmp` are reserved for files of unfinished writes: nobody can
+/// read one, and a listing that omits them is still complete. A key borrows its text, so checking a
 /// key for every chunk allocates nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key<'a>(&'a str);
 
 impl<'a> Key<'a> {
-    /// Checks `name`. Errors with [`StoreError::InvalidKey`], which says what is wrong.
+    /// Checks `name`. Fails with [`StoreError::InvalidKey`], which gives the reason.
     pub fn new(name: &'a str) -> Result<Self> {
         if is_plain(name) {
             return Ok(Key(name));
@@ -36,7 +36,7 @@ impl<'a> Key<'a> {
         Err(StoreError::InvalidKey { key: name.to_owned(), why })
     }
 
-    /// A name that was checked before.
+    /// Wraps a name that was checked before.
     pub(crate) fn unchecked(name: &'a str) -> Self {
         debug_assert!(Key::new(name).is_ok(), "{name:?}");
         Key(name)
@@ -48,8 +48,9 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Whether one pass shows that a name is right: no component is empty or begins with a dot. Names
-/// of chunks are like that, and each of them is checked.
+/// Returns whether a name is obviously valid: no component is empty or begins with a dot.
+///
+/// One pass. Names of chunks pass it, and each of them is checked.
 fn is_plain(name: &str) -> bool {
     let mut at_start = true;
     let ordinary = name.bytes().all(|byte| {

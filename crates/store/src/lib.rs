@@ -1,15 +1,15 @@
 //! Byte ranges of keyed objects.
 //!
-//! A [`Store`] maps keys (`"temperature/c/0/1"`) to whole objects (bytes). It knows nothing of
-//! arrays. The engine asks for exact byte ranges, many at once, into memory that the engine owns;
-//! and it replaces whole objects atomically: a reader sees the old object or the new one, never a
-//! mixture, and a writer that dies leaves the old.
+//! A [`Store`] maps keys (`"temperature/c/0/1"`) to whole objects (bytes). It knows nothing about
+//! arrays. The engine reads exact byte ranges, many at once, into its own memory. It replaces whole
+//! objects atomically: a reader sees the old object or the new one, never a mixture, and a writer
+//! that dies leaves the old one.
 //!
 //! [`LocalStore`] keeps objects as files below a directory, [`MemoryStore`] in memory.
-//! [`FileStore`] reads one file that stays open, [`SegmentStore`] one object that is put together
-//! of parts of others. [`ZipStore`] has the members of a zip archive, which is an object of any
-//! store. [`contract`] is the test suite that every store must pass; those that only
-//! read, the reading half of it.
+//! [`FileStore`] reads one file that stays open. [`SegmentStore`] reads one object assembled from
+//! parts of other objects. [`ZipStore`] serves the members of a zip archive, which is an object in
+//! any other store. [`contract`] is the test suite that every store must pass. Read-only stores
+//! pass its reading half.
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
@@ -51,76 +51,81 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One wanted byte range of an object, and the memory that it goes to (`buf.len()` bytes from
-/// `offset`).
+/// One byte range to read, and the memory for it (`buf.len()` bytes from `offset`).
 #[derive(Debug)]
 pub struct RangeRead<'a> {
     /// Bytes from the start of the object.
     pub offset: u64,
-    /// Where the bytes go; filled completely or an error is returned.
+    /// Receives the bytes. Filled completely unless an error is returned.
     pub buf: &'a mut [u8],
 }
 
-/// An object that is open. Whatever is read from it is of the contents that it had when it was
-/// opened, also when it has been replaced since.
+/// An open object. Reads see the contents at the time of opening, even if the object is replaced
+/// later.
 pub trait Opened: Send + Sync + Debug {
     /// Reads ranges, with the errors of [`Store::read_ranges`].
     fn read_ranges(&self, ranges: &mut [RangeRead<'_>]) -> Result<()>;
 
-    /// Says which ranges, each an offset and a length, [`Opened::read_ranges`] is asked for next. A
-    /// store far away begins to fetch them, and the caller goes on to announce what it needs of
-    /// other objects: all of it takes the time of one request. `requests` is this object's share of
-    /// those that go together: the store joins near ranges until there are so few, unless that takes
-    /// longer than another request. Errors are told when the ranges are read. The default, for stores
-    /// that answer at once, does nothing.
+    /// Announces the next ranges for [`Opened::read_ranges`], each as offset and length.
+    ///
+    /// A remote store starts to fetch the ranges. The caller can then announce ranges of other
+    /// objects, so that all of them together take the time of one request. `requests` is this
+    /// object's share of the concurrent requests. The store joins nearby ranges until it needs no
+    /// more requests than that, unless the longer reads cost more than another request. Errors
+    /// appear when the ranges are read. The default does nothing, for stores that answer at once.
     fn announce(&self, ranges: &[(u64, u64)], requests: usize) {
         let _ = (ranges, requests);
     }
 
-    /// Bytes of the object, as it was when it was opened.
+    /// Size of the object in bytes when it was opened.
     fn size(&self) -> u64;
 
-    /// Which contents these are, to be compared with stamps that came with bytes: as
-    /// [`Store::stamp`], of what was opened. Found out by opening; asking costs nothing.
+    /// The stamp of the opened contents, to compare with stamps that came with bytes.
+    ///
+    /// Like [`Store::stamp`]. Known from opening, so the call costs nothing.
     fn stamp(&self) -> Option<Stamp> {
         None
     }
 
-    /// The stamp under which everything that has been read from this object until now may be kept,
-    /// as with [`Store::read_all_stamped`].
+    /// The stamp under which everything read from this object so far may be kept.
+    ///
+    /// See [`Store::read_all_stamped`].
     fn vouched(&self) -> Option<Stamp> {
         None
     }
 
-    /// The bytes of a range where they lie in memory in one piece: the store has them there anyway,
-    /// or they are on their way, and this waits for them. `None`: [`Opened::read_ranges`] reads them.
+    /// Lends the bytes of a range if they are contiguous in memory.
+    ///
+    /// That is the case if the store holds them anyway, or is already fetching them; then this
+    /// waits for them. Returns `None` if [`Opened::read_ranges`] has to read them.
     fn lend(&self, offset: u64, len: u64) -> Result<Option<Lent>> {
         let _ = (offset, len);
         Ok(None)
     }
 
-    /// What its server calls these contents, for a store that replaces objects by conditional
-    /// requests ([`Store::swap`]). `None`: it has no server, or the server tells no versions.
+    /// The server's version of these contents, for conditional requests ([`Store::swap`]).
+    ///
+    /// Returns `None` if there is no server, or if the server reports no versions.
     fn version(&self) -> Option<Version<'_>> {
         None
     }
 
-    /// The file behind it, for copies inside the kernel.
+    /// The file behind this object, for copies inside the kernel.
     fn file(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 }
 
-/// A new object under construction ([`Store::replace`]), which nobody sees until
-/// [`Replacement::commit`]. Dropped without that, nothing of it is left, and what was there before
-/// stays.
+/// A new object under construction ([`Store::replace`]), invisible until [`Replacement::commit`].
+///
+/// Dropping it without a commit leaves no trace, and the previous object stays.
 ///
 /// After an error, `commit` fails: the object may be incomplete. Drop it.
 pub trait Replacement: Send + Debug {
-    /// Bytes so far.
+    /// Number of bytes so far.
     fn len(&self) -> u64;
 
-    /// Whether there are no bytes so far.
+    /// Returns whether there are no bytes so far.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -128,36 +133,41 @@ pub trait Replacement: Send + Debug {
     /// Appends the concatenation of `parts`.
     fn append(&mut self, parts: &[&[u8]]) -> Result<()>;
 
-    /// Overwrites bytes that are there. [`StoreError::OutOfRange`] where not all of them are.
+    /// Overwrites existing bytes. Fails with [`StoreError::OutOfRange`] if the range goes past the
+    /// end.
     fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Appends a range of an open object, of this store or another; not through the memory of this
-    /// process where the system can do that. [`StoreError::OutOfRange`], which names this object's
-    /// key, if that object is shorter.
+    /// Appends a range of an open object, of this store or another.
+    ///
+    /// Bypasses the memory of this process if the system can. If the source is too short, fails
+    /// with [`StoreError::OutOfRange`], which names this object's key.
     fn copy(&mut self, from: &dyn Opened, offset: u64, len: u64) -> Result<()>;
 
-    /// Makes the object, empty so far, equal to another without copying: until one of them changes,
-    /// both share their bytes. `false`: that cannot be done here, or this one is not empty; nothing
-    /// has changed.
+    /// Makes this object, still empty, equal to another without copying.
+    ///
+    /// Both share their bytes until one of them changes. Returns `false`, without any change, if
+    /// sharing is not possible or this object is not empty.
     fn share(&mut self, from: &dyn Opened) -> Result<bool>;
 
-    /// Puts the object under its key, atomically, with the promises of [`Store::write`].
+    /// Puts the object under its key, atomically, with the guarantees of [`Store::write`].
     fn commit(self: Box<Self>) -> Result<()>;
 
-    /// As [`Replacement::commit`], under a condition; see [`Store::swap`].
+    /// Like [`Replacement::commit`], under a condition. See [`Store::swap`].
     fn commit_over(self: Box<Self>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         let _ = (expected, ask);
         self.commit().map(|()| true)
     }
 }
 
-/// The turn of an object among threads of this process ([`turns`]). [`StoreError::Busy`] where this
-/// thread has it already, [`StoreError::Interrupted`] where `ask` answered `true`.
+/// Takes the object's turn among threads of this process ([`turns`]).
+///
+/// Fails with [`StoreError::Busy`] if this thread already has it, and with
+/// [`StoreError::Interrupted`] if `ask` returns `true`.
 pub fn turn<S: Store + ?Sized>(store: &S, key: Key<'_>, ask: Option<Ask<'_>>) -> Result<turns::Turn> {
     turns::take(store.lock_id(key), ask).map_err(|refused| StoreError::refused(refused, store, key.as_str()))
 }
 
-/// [`StoreError::Interrupted`] where `ask` answers `true`.
+/// Fails with [`StoreError::Interrupted`] if `ask` returns `true`.
 fn check_ask<S: Store + ?Sized>(store: &S, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<()> {
     match ask {
         Some(ask) if ask() => Err(StoreError::Interrupted {
@@ -168,7 +178,7 @@ fn check_ask<S: Store + ?Sized>(store: &S, prefix: Option<Key<'_>>, ask: Option<
     }
 }
 
-/// [`StoreError::WrongSize`] where an object of `found` bytes must have another size.
+/// Fails with [`StoreError::WrongSize`] if `size` is given and differs from `found`.
 fn check_size<S: Store + ?Sized>(store: &S, key: Key<'_>, size: Option<u64>, found: u64) -> Result<()> {
     match size {
         Some(expected) if expected != found => {
@@ -179,21 +189,22 @@ fn check_size<S: Store + ?Sized>(store: &S, key: Key<'_>, size: Option<u64>, fou
     }
 }
 
-/// What reading costs ([`Store::cost`]), in bytes that could be read in the same time.
+/// Costs of reading ([`Store::cost`]), in bytes that could be read in the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// One more request: ranges of an object that lie closer are read as one.
+    /// One more request. Ranges of an object with a smaller gap are read as one.
     pub request: u64,
-    /// One more range of the same request.
+    /// One more range in the same request.
     pub range: u64,
-    /// How many requests of one thread are worth having under way together: so many objects are
-    /// opened by one [`Store::open_all`]. 1: the store answers at once, or makes its caller wait
-    /// for each request.
+    /// Useful number of concurrent requests per thread. One [`Store::open_all`] opens this many
+    /// objects.
+    ///
+    /// 1 if the store answers at once, or makes its caller wait for each request.
     pub at_once: usize,
 }
 
 impl Cost {
-    /// Whether requests are worth making together: the store is on a server.
+    /// Returns whether concurrent requests pay off: the store is on a server.
     pub fn is_far(self) -> bool {
         self.at_once > 1
     }
@@ -202,9 +213,9 @@ impl Cost {
 /// An object that is opened together with others ([`Store::open_all`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'k> {
-    /// Which object.
+    /// The object's key.
     pub key: Key<'k>,
-    /// What of it is read next. A store far away fetches that with the request that opens the
+    /// The part that is read next. A remote store fetches it with the request that opens the
     /// object.
     pub next: Next,
 }
@@ -212,34 +223,35 @@ pub struct Opening<'k> {
 /// A part of an object, before its size is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// So many bytes at its start.
+    /// This many bytes at the start.
     Start(u64),
-    /// So many bytes at its end.
+    /// This many bytes at the end.
     End(u64),
-    /// So many bytes (the second number) from this byte on.
+    /// Offset and length in bytes.
     Part(u64, u64),
-    /// All of it.
+    /// The whole object.
     All,
 }
 
-/// Bytes that a store has in memory ([`Opened::lend`]), for as long as this is kept.
+/// Bytes in the store's memory ([`Opened::lend`]), valid while this is held.
 pub type Lent = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
-/// An object that is being opened ([`Store::begin`]). Dropped, it is not opened.
+/// An object that is being opened ([`Store::begin`]). Drop it to cancel.
 pub trait Begun<'s>: Send {
-    /// Whether [`Begun::finish`] returns at once.
+    /// Returns whether [`Begun::finish`] would return at once.
     fn is_here(&self) -> bool {
         true
     }
 
-    /// Waits until it does, but at most about as long as `most`. Returns whether it does, also where
-    /// it does because there was an error.
+    /// Waits until [`Begun::finish`] would return at once, for about `most` at the longest.
+    ///
+    /// Returns whether it would, including with an error.
     fn wait(&self, most: Duration) -> bool {
         let _ = most;
         true
     }
 
-    /// Waits for the object. Answers as [`Store::open`] does.
+    /// Waits for the object. Returns what [`Store::open`] returns.
     fn finish(self: Box<Self>) -> Result<Option<Box<dyn Opened + 's>>>;
 }
 
@@ -249,11 +261,11 @@ impl<'s, F: FnOnce() -> Result<Option<Box<dyn Opened + 's>>> + Send> Begun<'s> f
     }
 }
 
-/// A [`Begun`] of a store that asks another, with what it makes of the answer.
+/// A [`Begun`] of a store that wraps another, and the conversion of its result.
 pub struct Further<'s, F> {
-    /// That of the other store.
+    /// The wrapped store's [`Begun`].
     pub begun: Box<dyn Begun<'s> + 's>,
-    /// Called with the answer.
+    /// Converts the result.
     pub then: F,
 }
 
@@ -274,37 +286,37 @@ where
     }
 }
 
-/// Takes the outcome of opening one object of several: its number among them, and what
-/// [`Store::open`] answers.
+/// Receives the result of opening one of several objects: its index, and what [`Store::open`]
+/// returns.
 pub type EachOpened<'e, 's> = &'e mut dyn FnMut(usize, Result<Option<Box<dyn Opened + 's>>>);
 
-/// Takes the outcome of listing one prefix of several ([`Store::list_dirs`]).
+/// Receives the index and the listing of one of several prefixes ([`Store::list_dirs`]).
 pub type EachListed<'e> = &'e mut dyn FnMut(usize, Result<Vec<Entry>>);
 
-/// What tells a prefix from all others ([`Store::identity`]).
+/// Distinguishes a prefix from all others ([`Store::identity`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// The device that it is on.
+    /// Its device.
     pub device: u64,
-    /// Its number there (inode), which a later one may get again.
+    /// Its inode number on the device. A later prefix may get the same number.
     pub number: u64,
-    /// When it was created, in seconds and nanoseconds, if the system knows.
+    /// Its creation time in seconds and nanoseconds, if the system knows it.
     pub born: (i64, u32),
 }
 
-/// Answers with an error if others have ended a writer ([`Store::write_while`]).
+/// Fails if others have ended this writer ([`Store::write_while`]).
 pub type Still<'a> = &'a (dyn Fn(Look) -> Result<()> + Sync);
 
-/// How old an answer of [`Still`] may be.
+/// How old the answer of [`Still`] may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Somebody has looked a short time ago, or looks now: for writes that replace nothing.
+    /// A check from a short time ago, or one that is running now. For writes that replace nothing.
     Recent,
-    /// Somebody has begun to look after the question was asked.
+    /// A check that started after the call.
     New,
 }
 
-/// A store of one object that stays open, and the object's key there ([`Store::hold`]).
+/// A store of one object that stays open, and the object's key in it ([`Store::hold`]).
 pub type HeldObject = (Arc<dyn Store>, String);
 
 /// One child of a directory-like prefix.
@@ -312,39 +324,41 @@ pub type HeldObject = (Arc<dyn Store>, String);
 pub struct Entry {
     /// The last component of the key.
     pub name: String,
-    /// Whether other keys lie below it (a directory) or it is an object itself.
+    /// `true` for a directory, which has keys below it; `false` for an object.
     pub is_prefix: bool,
 }
 
-/// Keyed objects. All methods take `&self`; a store is shared by threads.
+/// Keyed objects. All methods take `&self`; threads share a store.
 ///
-/// "Missing" is an answer, not an error: reads return `false` or `None` for an object that does not
-/// exist (also where the key names a directory, or a parent of the key is an object).
+/// A missing object is a result, not an error: reads return `false` or `None`. A key that names a
+/// directory, or that lies below an object, counts as missing too.
 ///
-/// A store that only reads leaves out the methods that write: by default they are refused. A store
-/// of one object names it in [`Store::only`], and leaves out the listings too.
+/// A read-only store leaves out the methods that write; their defaults fail. A store of one object
+/// names it in [`Store::only`] and leaves out the listings too.
 pub trait Store: Send + Sync + Debug {
-    /// The only key of a store that has one object and only reads.
+    /// The only key, if the store is read-only and has one object.
     fn only(&self) -> Option<&str> {
         None
     }
 
-    /// Reads ranges of one object, with one open of it. Returns `false` if there is no such object.
+    /// Reads ranges of one object, opening it once. Returns `false` if there is no such object.
     ///
-    /// `size` is what the caller knows the whole object must measure: [`StoreError::WrongSize`] if
-    /// it does not (an object of another size was written under other metadata; its bytes would be
-    /// wrong values). Ranges may come in any order and may overlap; an empty list or empty ranges
-    /// only ask for existence. A range past the end of the object is [`StoreError::OutOfRange`];
-    /// buffers may then have been partly written.
+    /// `size` is the size that the whole object must have, if the caller knows it. If the size
+    /// differs, this fails with [`StoreError::WrongSize`]: the object was written under other
+    /// metadata, and its bytes would be wrong values. Ranges may come in any order and may overlap.
+    /// An empty list or empty ranges only check for existence. A range past the end of the object
+    /// fails with [`StoreError::OutOfRange`]; buffers may then have been partly written.
     fn read_ranges(&self, key: Key<'_>, size: Option<u64>, ranges: &mut [RangeRead<'_>]) -> Result<bool>;
 
-    /// Opens an object, for several reads of the same contents. `None` if there is no such object.
-    /// `size` as in [`Store::read_ranges`].
+    /// Opens an object for several reads of the same contents. `None` if there is no such object.
+    ///
+    /// `size` is as in [`Store::read_ranges`].
     fn open<'s>(&'s self, key: Key<'_>, size: Option<u64>) -> Result<Option<Box<dyn Opened + 's>>>;
 
-    /// Begins to open several objects, in this order. A store far away sends requests for all of
-    /// them, and joins those of near parts of one object. The default opens each object when its
-    /// [`Begun::finish`] is called.
+    /// Begins to open several objects, in this order.
+    ///
+    /// A remote store sends the requests for all of them, and joins requests for nearby parts of
+    /// one object. The default opens each object when its [`Begun::finish`] is called.
     fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
         let later = |opening: &Opening<'_>| {
             let key = opening.key.as_str().to_owned();
@@ -354,8 +368,9 @@ pub trait Store: Send + Sync + Debug {
         wanted.iter().map(later).collect()
     }
 
-    /// Opens several objects, each as [`Store::open`] does, and gives each outcome to `each`, in this
-    /// order. Of a store far away all are asked for at once ([`Store::begin`]).
+    /// Opens several objects as [`Store::open`] does, and passes the results to `each`, in order.
+    ///
+    /// A remote store requests all of them at once ([`Store::begin`]).
     fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
         if self.cost().is_far() {
             let begun = self.begin(wanted);
@@ -367,8 +382,10 @@ pub trait Store: Send + Sync + Debug {
         }
     }
 
-    /// As [`Store::open`], for the time of `work`, which gets `None` if there is no such object.
-    /// Stores that can do so allocate nothing: it is for the many small changes of chunks.
+    /// Opens an object as [`Store::open`] does and passes it to `work`. `None` if it does not
+    /// exist.
+    ///
+    /// Avoids allocation in stores that can: it serves the many small changes of chunks.
     fn with_open(
         &self,
         key: Key<'_>,
@@ -380,37 +397,42 @@ pub trait Store: Send + Sync + Debug {
         Ok(())
     }
 
-    /// Reads an object that must be exactly `buf.len()` bytes long. Returns `false` if there is no
-    /// such object, and [`StoreError::WrongSize`] if it is shorter or longer.
+    /// Reads an object that must be exactly `buf.len()` bytes long.
+    ///
+    /// Returns `false` if there is no such object. Fails with [`StoreError::WrongSize`] if it is
+    /// shorter or longer.
     fn read_exact(&self, key: Key<'_>, buf: &mut [u8]) -> Result<bool> {
         let size = buf.len() as u64;
         self.read_ranges(key, Some(size), &mut [RangeRead { offset: 0, buf }])
     }
 
-    /// Reads a whole object of unknown size into `buf`, which is cleared first and keeps its
-    /// capacity. Returns `false` if there is no such object. An object of more than `limit` bytes
-    /// is [`StoreError::TooLarge`]: memory use stays bounded whatever was stored. `buf` grows to at
-    /// most `limit + 1` bytes; a caller that reuses it pays no allocation.
+    /// Reads a whole object of unknown size into `buf`. Returns `false` if there is no such object.
+    ///
+    /// `buf` is cleared first and keeps its capacity, so a caller that reuses it pays no
+    /// allocation. An object of more than `limit` bytes fails with [`StoreError::TooLarge`], which
+    /// bounds memory use whatever is stored. `buf` grows to at most `limit + 1` bytes.
     fn read_all(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<bool>;
 
-    /// The size of an object in bytes; `None` if there is none.
+    /// Size of an object in bytes. `None` if there is no such object.
     fn size(&self, key: Key<'_>) -> Result<Option<u64>>;
 
-    /// Which contents an object has now: one question to the system, not a read. `None`: there is
-    /// no such object, or the store cannot tell (stores that leave this method out).
+    /// The stamp of the object's current contents. Costs one query to the system, not a read.
+    ///
+    /// Returns `None` if there is no such object, or if the store cannot tell (the default).
     fn stamp(&self, key: Key<'_>) -> Result<Option<Stamp>> {
         let _ = key;
         Ok(None)
     }
 
-    /// As [`Store::read_all`], and the stamp under which these very bytes may be kept; `None` where
-    /// the store cannot vouch that every later change gives the object another [`Store::stamp`] (of
-    /// a file that has just been changed, for example).
+    /// Like [`Store::read_all`], and returns the stamp under which these bytes may be kept.
+    ///
+    /// The stamp is `None` if the store cannot guarantee that every later change gives the object
+    /// another [`Store::stamp`], for example because the file has only just changed.
     fn read_all_stamped(&self, key: Key<'_>, buf: &mut Vec<u8>, limit: usize) -> Result<Stamped> {
         Ok((self.read_all(key, buf, limit)?, None))
     }
 
-    /// As [`Store::read_ranges`], and the stamp of the object as with [`Store::read_all_stamped`].
+    /// Like [`Store::read_ranges`], and returns a stamp as [`Store::read_all_stamped`] does.
     fn read_ranges_stamped(
         &self,
         key: Key<'_>,
@@ -420,21 +442,23 @@ pub trait Store: Send + Sync + Debug {
         Ok((self.read_ranges(key, size, ranges)?, None))
     }
 
-    /// Whether an object exists under this key.
+    /// Returns whether an object exists under this key.
     fn exists(&self, key: Key<'_>) -> Result<bool> {
         Ok(self.size(key)?.is_some())
     }
 
-    /// Replaces (or creates) an object by the concatenation of `parts`, atomically: until the call
-    /// returns, and if it fails, readers see what was there before. Parent directories are created
-    /// as needed.
+    /// Replaces or creates an object atomically, from the concatenation of `parts`.
+    ///
+    /// Until the call returns, and if it fails, readers see the previous state. Parent directories
+    /// are created as needed.
     fn write(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<()> {
         let _ = parts;
         Err(StoreError::read_only(self, Operation::Write, Some(key)))
     }
 
-    /// Begins a new object under `key`, for one that comes in pieces. The default gathers it in
-    /// memory and writes it then.
+    /// Begins a new object under `key`, to be appended in pieces.
+    ///
+    /// The default gathers it in memory and writes it on commit.
     fn replace<'s>(&'s self, key: Key<'_>) -> Result<Box<dyn Replacement + 's>> {
         if self.only().is_some() {
             return Err(StoreError::read_only(self, Operation::Write, Some(key)));
@@ -442,9 +466,9 @@ pub trait Store: Send + Sync + Debug {
         Ok(Box::new(gathered::Gathered::new(self, key)))
     }
 
-    /// Puts an object under a key that has none. `false`: there is one, and it stays. Of several
-    /// writers that try at once, one wins. The default takes turns with threads of this process
-    /// only.
+    /// Creates an object. Returns `false` and changes nothing if the key already has one.
+    ///
+    /// If several writers try at once, one wins. The default excludes only threads of this process.
     fn write_new(&self, key: Key<'_>, parts: &[&[u8]]) -> Result<bool> {
         let _turn = turn(self, key, None)?;
         if self.exists(key)? {
@@ -454,11 +478,13 @@ pub trait Store: Send + Sync + Debug {
         Ok(true)
     }
 
-    /// Replaces an object if what is there is as expected; `false`: it is not, and nothing has
-    /// changed. For callers that read an object, change it and put it back, while other processes
-    /// do the same. `ask` is called while this waits for another process; `true` gives up with
-    /// [`StoreError::Interrupted`]. The default, for objects that no other process can reach,
-    /// replaces it in any case: threads of one process take [`turn`]s.
+    /// Replaces an object if its current contents are as expected. Otherwise returns `false` and
+    /// changes nothing.
+    ///
+    /// For callers that read an object, change it and put it back while other processes do the
+    /// same. `ask` is called while this waits for another process; return `true` to give up with
+    /// [`StoreError::Interrupted`]. The default is for objects that no other process can reach, so
+    /// it replaces unconditionally: threads of one process take [`turn`]s.
     fn swap(
         &self,
         key: Key<'_>,
@@ -470,9 +496,11 @@ pub trait Store: Send + Sync + Debug {
         self.write(key, parts).map(|()| true)
     }
 
-    /// As [`Store::swap`], by contents that carry a mark, where the store keeps marks. Whoever opens
-    /// the object learns which replacements led to it ([`Version::marks`]): the caller too, when it
-    /// does not know what became of its own. The default keeps no marks.
+    /// Like [`Store::swap`], and marks the new contents if the store keeps marks.
+    ///
+    /// The next open of the object tells which replacements led to it ([`Version::marks`]). A
+    /// caller that does not know whether its own replacement succeeded finds out that way too. The
+    /// default keeps no marks.
     fn swap_marked(
         &self,
         key: Key<'_>,
@@ -485,9 +513,10 @@ pub trait Store: Send + Sync + Debug {
         self.swap(key, expected, parts, ask)
     }
 
-    /// As [`Store::swap`], of memory that the store may keep: there is no other copy to make of an
-    /// object that somebody has just put together. `bytes` has any contents afterwards, and may be
-    /// the memory of an object that is gone. The default keeps nothing.
+    /// Like [`Store::swap`], but the store may keep the memory of `bytes`.
+    ///
+    /// Saves a copy of an object that was just assembled. Afterwards `bytes` has arbitrary
+    /// contents, and may be the memory of a replaced object. The default keeps nothing.
     fn swap_owned(
         &self,
         key: Key<'_>,
@@ -501,73 +530,87 @@ pub trait Store: Send + Sync + Debug {
         }
     }
 
-    /// Replaces an object in any case, by a writer that others may end. `still` answers with an error
-    /// if that has happened; then nothing is written, and this is the error. A store on a server looks
-    /// at the object, then asks `still`, and replaces what it saw and nothing else: contents that came
-    /// after the writer was ended stay. The default asks and writes.
+    /// Replaces an object unconditionally, for a writer that others may end.
+    ///
+    /// If `still` fails, the writer has been ended: nothing is written, and the error is returned.
+    /// A store on a server looks at the object, then calls `still`, and replaces only the contents
+    /// it saw. Contents that arrived after the writer was ended stay. The default calls `still` and
+    /// writes.
     fn write_while(&self, key: Key<'_>, bytes: &mut Vec<u8>, still: Still<'_>) -> Result<()> {
         still(Look::New)?;
         self.swap_owned(key, Expected::Any, bytes, None).map(|_| ())
     }
 
-    /// As [`Store::swap`], by nothing: deletes the object.
+    /// Like [`Store::swap`], but deletes the object.
     fn swap_out(&self, key: Key<'_>, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         let _ = (expected, ask);
         self.delete(key).map(|_| true)
     }
 
-    /// Whether [`Store::swap_out`] looks and deletes in one step. Where it does not, another writer
-    /// may come between: callers put an object that says the same as none in its place instead.
+    /// Returns whether [`Store::swap_out`] checks and deletes in one step.
+    ///
+    /// If not, another writer may come between. Callers then write an object that means the same as
+    /// no object instead.
     fn swaps_out(&self) -> bool {
         true
     }
 
-    /// Whether it can tell what keys it has. Plain web servers cannot: [`Store::list`] and
-    /// [`Store::list_dir`] are errors there.
+    /// Returns whether the store can list its keys. Plain web servers cannot: [`Store::list`] and
+    /// [`Store::list_dir`] fail.
     fn lists(&self) -> bool {
         true
     }
 
-    /// Whether groups in it may have consolidated metadata. A store that keeps all metadata in one
-    /// place by itself says no: its other writers do not renew consolidated metadata.
+    /// Returns whether groups in this store may have consolidated metadata.
+    ///
+    /// `false` for a store that keeps all metadata in one place itself: its other writers do not
+    /// update consolidated metadata.
     fn consolidates(&self) -> bool {
         true
     }
 
-    /// Whether it refuses chunks beyond the extent that the stored metadata of their array has: then
-    /// an array grows before chunks are written.
+    /// Returns whether the store refuses chunks outside the extent in the array's stored metadata.
+    ///
+    /// If so, an array grows before its chunks are written.
     fn checks_chunks(&self) -> bool {
         false
     }
 
-    /// Whether other processes may change its objects, so that [`Store::swap`] has a meaning.
+    /// Returns whether other processes may change the objects.
+    ///
+    /// Only then does [`Store::swap`] have a purpose.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// Removes what dead writers have left below `prefix` (`None`: anywhere), and returns how many
-    /// things these were. `ask` as in [`Store::swap`]. May wait some seconds to see whether a
-    /// writer is alive. The default, for stores whose writers leave nothing, does nothing.
+    /// Removes leftovers of dead writers below `prefix` (`None`: everywhere). Returns how many
+    /// there were.
+    ///
+    /// May wait some seconds to see whether a writer is alive. `ask` is as in [`Store::swap`]. The
+    /// default does nothing, for stores whose writers leave nothing behind.
     fn sweep(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<u64> {
         let _ = (prefix, ask);
         Ok(0)
     }
 
-    /// Excludes other processes from the object `key` until the guard is dropped, or the object is
-    /// replaced: that ends it. For processes that replace an object by what follows from its
-    /// contents: reading, writing and deleting take no notice of it. Where there is no such object
-    /// nobody is excluded: create it with [`Expected::Absent`], and if
-    /// another was faster, start again. `ask` is asked while this waits; `true` gives up with
-    /// [`StoreError::Interrupted`]. The default, for objects that no other process can reach,
-    /// excludes nobody: threads of one process take [`turn`]s.
+    /// Locks the object `key` against other processes.
+    ///
+    /// The lock ends when the guard is dropped, and when the object is replaced. For processes that
+    /// compute an object's new contents from its current contents. Reading, writing and deleting
+    /// ignore the lock. If there is no such object, nobody is excluded: create it with
+    /// [`Expected::Absent`], and start again if another process was faster. `ask` is called while
+    /// this waits; return `true` to give up with [`StoreError::Interrupted`]. The default is for
+    /// objects that no other process can reach, and excludes nobody: threads of one process take
+    /// [`turn`]s.
     fn lock<'s>(&'s self, key: Key<'_>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>> {
         let _ = (key, ask);
         Ok(ObjectLock::free())
     }
 
-    /// As [`Store::lock`], of a prefix (`None`: the root) as such: for changes of what lies
-    /// directly below, as metadata documents do. Takes no notice of locks of objects and of other
-    /// prefixes.
+    /// Like [`Store::lock`], for the prefix itself (`None`: the root).
+    ///
+    /// For changes directly below the prefix, such as metadata documents. Independent of locks on
+    /// objects and on other prefixes.
     fn lock_prefix<'s>(&'s self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<ObjectLock<'s>> {
         let _ = (prefix, ask);
         Ok(ObjectLock::free())
@@ -581,9 +624,10 @@ pub trait Store: Send + Sync + Debug {
         }
     }
 
-    /// Deletes objects, of which some may not be there. `ask` is asked meanwhile; `true` gives up
-    /// with [`StoreError::Interrupted`]. A store far away deletes many with one request. The default
-    /// deletes one after the other.
+    /// Deletes objects. Some of them may not exist.
+    ///
+    /// `ask` is called in between; return `true` to give up with [`StoreError::Interrupted`]. A
+    /// remote store deletes many objects with one request. The default deletes one after the other.
     fn delete_all(&self, keys: &[Key<'_>], ask: Option<Ask<'_>>) -> Result<()> {
         for key in keys {
             check_ask(self, Some(*key), ask)?;
@@ -592,8 +636,10 @@ pub trait Store: Send + Sync + Debug {
         Ok(())
     }
 
-    /// Deletes every object whose key is below `prefix` (`None`: every object of the store), and
-    /// the directories left empty. An object named exactly `prefix` stays. Missing is no error.
+    /// Deletes every object whose key is below `prefix` (`None`: all objects), and directories left
+    /// empty.
+    ///
+    /// An object named exactly `prefix` stays. It is no error if there is nothing to delete.
     fn delete_prefix(&self, prefix: Option<Key<'_>>) -> Result<()> {
         match self.only() {
             Some(_) if prefix.is_some() => Ok(()),
@@ -601,37 +647,42 @@ pub trait Store: Send + Sync + Debug {
         }
     }
 
-    /// Begins new contents of `prefix` (`None`: of the whole store), which replace everything below
-    /// it at once. Leftovers of a dead process that staged the same prefix are removed. The default
-    /// gathers them in memory.
+    /// Begins new contents for `prefix` (`None`: for the whole store), which will replace
+    /// everything below it at once.
+    ///
+    /// Removes leftovers of a dead process that staged the same prefix. The default gathers the
+    /// contents in memory.
     fn stage<'s>(&'s self, prefix: Option<Key<'_>>) -> Result<Box<dyn Staged + 's>> {
         Ok(Box::new(staged::Gathered::new(self, prefix)))
     }
 
-    /// The direct children of `prefix` (`None`: of the root), sorted by name; empty where nothing
-    /// is there. Temporary files of unfinished writes are not listed.
+    /// Lists the direct children of `prefix` (`None`: of the root), sorted by name.
+    ///
+    /// Empty if nothing is there. Temporary files of unfinished writes are not listed.
     fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
         Ok(self.list(prefix)?.into_iter().map(|name| Entry { name, is_prefix: false }).collect())
     }
 
-    /// Lists the children of several prefixes, each as [`Store::list_dir`] does, and gives each
-    /// outcome to `each`, with its number among them. A store far away asks for all of them at once.
-    /// The default lists one after the other.
+    /// Lists prefixes as [`Store::list_dir`] does, and passes each index and result to `each`.
+    ///
+    /// A remote store lists all of them at once. The default lists one after the other.
     fn list_dirs(&self, prefixes: &[Option<Key<'_>>], each: EachListed<'_>) {
         for (n, prefix) in prefixes.iter().enumerate() {
             each(n, self.list_dir(*prefix));
         }
     }
 
-    /// Every key below `prefix` (`None`: of the store), sorted. For tools and tests, not for
-    /// reading arrays. The default knows [`Store::only`].
+    /// Lists every key below `prefix` (`None`: of the store), sorted.
+    ///
+    /// For tools and tests, not for reading arrays. The default returns [`Store::only`].
     fn list(&self, prefix: Option<Key<'_>>) -> Result<Vec<String>> {
         Ok(self.only().filter(|_| prefix.is_none()).map(str::to_owned).into_iter().collect())
     }
 
-    /// As [`Store::list`], for prefixes that hold very many keys: `ask` is asked while the listing
-    /// goes on; `true` gives up with [`StoreError::Interrupted`]. The default asks before and
-    /// after.
+    /// Like [`Store::list`], for prefixes with very many keys.
+    ///
+    /// `ask` is called while the listing runs; return `true` to give up with
+    /// [`StoreError::Interrupted`]. The default calls it before and after.
     fn list_asking(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<String>> {
         check_ask(self, prefix, ask)?;
         let keys = self.list(prefix)?;
@@ -639,13 +690,14 @@ pub trait Store: Send + Sync + Debug {
         Ok(keys)
     }
 
-    /// As [`Store::list_asking`], with the size of each object in bytes. A store far away has the sizes
-    /// with the listing. The default asks for each.
+    /// Like [`Store::list_asking`], with the size of each object in bytes.
+    ///
+    /// A remote store gets the sizes with the listing. The default queries each object.
     fn list_sizes(&self, prefix: Option<Key<'_>>, ask: Option<Ask<'_>>) -> Result<Vec<(String, u64)>> {
         let mut found = Vec::new();
         for key in self.list_asking(prefix, ask)? {
             check_ask(self, prefix, ask)?;
-            // One that is gone by now is left out.
+            // Skip objects deleted since the listing.
             if let Some(size) = self.size(Key::new(&key)?)? {
                 found.push((key, size));
             }
@@ -653,101 +705,115 @@ pub trait Store: Send + Sync + Debug {
         Ok(found)
     }
 
-    /// What tells a prefix (`None`: the root) from all others, whatever path leads to it, and from
-    /// those that were or will be in its place: walks of a hierarchy find circles by it, readers
-    /// that it was replaced. `None`: there is no such prefix, or the store cannot tell.
+    /// Distinguishes a prefix (`None`: the root) from all others, whatever path leads to it.
+    ///
+    /// Also distinguishes it from earlier and later prefixes at the same place. Walks of a
+    /// hierarchy use it to find cycles, and readers to notice that the prefix was replaced. Returns
+    /// `None` if there is no such prefix, or if the store cannot tell.
     fn identity(&self, prefix: Option<Key<'_>>) -> Result<Option<Identity>> {
         let _ = prefix;
         Ok(None)
     }
 
-    /// The keys below `prefix` (`None`: of the store), in any order, if the store can find them
-    /// fast: an object that exists during all of the call is among them. `None` if it cannot, or if
-    /// there is more than `most` to look at. For readers of many objects, few of which exist.
+    /// The keys below `prefix` (`None`: of the store) in any order, if the store can find them
+    /// fast.
+    ///
+    /// Includes every object that exists during the whole call. Returns `None` if the store cannot,
+    /// or if it would have to look at more than `most` entries. For readers of many objects that
+    /// mostly do not exist.
     fn present(&self, prefix: Option<Key<'_>>, _most: usize) -> Option<Vec<String>> {
         self.only().and_then(|_| self.list(prefix).ok())
     }
 
-    /// A number that is equal for all handles in this process that reach the same object (two
-    /// `LocalStore`s whose roots are nested must agree). It chooses the lock that serialises
-    /// read-modify-writes; two objects may share a number.
+    /// A lock number, equal for all handles in this process that reach the same object.
+    ///
+    /// Two `LocalStore`s with nested roots must agree. The number selects the lock that serialises
+    /// read-modify-writes. Two objects may share a number.
     fn lock_id(&self, key: Key<'_>) -> u64;
 
-    /// Whether it takes changes, as far as it knows without trying.
+    /// Returns whether the store accepts changes, as far as it knows without trying.
     fn is_writable(&self) -> bool {
         self.only().is_none()
     }
 
-    /// Shows other processes all that was written. The default, for stores whose writes show at
-    /// once, does nothing.
+    /// Makes everything written visible to other processes.
+    ///
+    /// The default does nothing, for stores whose writes are visible at once.
     fn flush(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Gives back what the store holds open, once reads that are under way are done. What is asked
-    /// afterwards is [`StoreError::Closed`]. The default, for stores that hold nothing open, does
-    /// nothing.
+    /// Releases what the store holds open, once running reads are done.
+    ///
+    /// Later calls fail with [`StoreError::Closed`]. The default does nothing, for stores that hold
+    /// nothing open.
     fn close(&self) {}
 
-    /// Whether it was not closed.
+    /// Returns whether the store has not been closed.
     fn is_open(&self) -> bool {
         true
     }
 
-    /// Whether what the store holds open is what its name leads to now: nothing was put in its
-    /// place.
+    /// Returns whether the name of the open object still leads to it: it has not been replaced.
     fn is_current(&self) -> bool {
         true
     }
 
-    /// The local file or directory that an object, a prefix or the root (`None`) is, whether it
-    /// exists or not. `None`, the default: it is not on a local disk. For the few things that need
-    /// local files: other files beside this one, a copy that takes its place in one step.
+    /// The local path of an object, a prefix or the root (`None`), whether or not it exists.
+    ///
+    /// For the few tasks that need local files: other files next to it, or a copy that replaces it
+    /// in one step. Returns `None`, the default, if it is not on a local disk.
     fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
         let _ = key;
         None
     }
 
-    /// The same store for a writer that others may end. Its changes go through `folder`, a directory on
-    /// the same disk. When the folder is gone, no change of this writer is done any more, also none
-    /// that it has begun: they fail with [`StoreError::Superseded`]. `None`, the default: the store is
-    /// not on a local disk, see [`Store::write_while`].
+    /// The same store for a writer that others may end by removing `folder`.
+    ///
+    /// Changes go through `folder`, a directory on the same disk. Once the folder is gone, no
+    /// change of this writer takes effect, not even one in progress: changes fail with
+    /// [`StoreError::Superseded`]. Returns `None`, the default, if the store is not on a local
+    /// disk; see [`Store::write_while`].
     fn through(&self, folder: &Path) -> Result<Option<Arc<dyn Store>>> {
         let _ = folder;
         Ok(None)
     }
 
-    /// Opens an object to stay open: a store of that object alone, and its key there. For formats
-    /// that keep a hierarchy in one object and read it many times. `None`, the default: the store
-    /// gains nothing by that, or there is no such object; read it from this store.
+    /// Opens an object and keeps it open. Returns a store of that object alone, and its key there.
+    ///
+    /// For formats that keep a hierarchy in one object and read it many times. Returns `None`, the
+    /// default, if the store gains nothing by that, or if there is no such object. Then read it
+    /// from this store.
     fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
         let _ = key;
         Ok(None)
     }
 
-    /// As [`Store::hold`], of an object that has the name of the root: to a server, what lies below a
-    /// name says nothing of an object of that name. `None`, the default: a root is no object.
+    /// Like [`Store::hold`], for an object named like the root.
+    ///
+    /// On a server, keys below a name do not rule out an object of that name. Returns `None`, the
+    /// default, if a root cannot be an object.
     fn hold_root(&self) -> Result<Option<HeldObject>> {
         Ok(None)
     }
 
-    /// Whether writers mostly wait, and readers may wait, for a disk or a network, so that more of
-    /// them than cores get more done.
+    /// Returns whether more threads than cores are useful.
+    ///
+    /// Writers mostly wait for a disk or a network, and readers may.
     fn waits(&self) -> bool {
         false
     }
 
-    /// Whether a range can be read for less than the whole object.
+    /// Returns whether reading a range can cost less than reading the whole object.
     fn reads_ranges(&self) -> bool {
         true
     }
 
-    /// What asking for more costs, so that a reader can choose between few long ranges and many
-    /// short ones.
+    /// Costs of reading, so that a reader can choose between few long ranges and many short ones.
     fn cost(&self) -> Cost {
         Cost { request: 0, range: 4096, at_once: 1 }
     }
 
-    /// Where the store is, for messages and `repr`: a `file://` URL, `memory://…`.
+    /// The store's location for messages and `repr`: a `file://` URL, `memory://…`.
     fn url(&self) -> String;
 }

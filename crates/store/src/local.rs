@@ -2,47 +2,48 @@
 //!
 //! An object is a regular file. Its key is its path below the root. A write takes these steps:
 //!
-//! 1. Create a temporary file in the directory of the object, under a name that no key can have. A
-//!    write in place would show readers half an object; in another directory, the rename could
-//!    cross file systems.
-//! 2. If that directory is missing, make it and start again. Looking first would cost every write a
-//!    system call.
-//! 3. Write all parts. A full disk is found here, while the old object is untouched.
+//! 1. Create a temporary file in the object's directory, under a name that no key can have. Writing
+//!    in place would show readers half an object. From another directory, the rename could cross
+//!    file systems.
+//! 2. If the directory is missing, create it and start again. Checking first would cost every write
+//!    a system call.
+//! 3. Write all parts. A full disk shows here, while the old object is untouched.
 //! 4. With `fsync`: flush the file. Otherwise a power failure after the rename may leave an empty
 //!    file under the key.
-//! 5. Close, and look at the answer: network file systems and quotas report a full disk only then.
-//! 6. Rename over the object. Readers that opened the old file keep it.
-//! 7. With `fsync`: flush the directory, and those that step 2 made. Otherwise the rename itself
-//!    may be lost.
+//! 5. Close the file and check the result: network file systems and quotas report a full disk only
+//!    here.
+//! 6. Rename the file over the object. Readers that opened the old file keep it.
+//! 7. With `fsync`: flush the directory, and the directories that step 2 created. Otherwise the
+//!    rename itself may be lost.
 //!
-//! If a step fails, the temporary file is removed. A killed writer leaves it: no key names it and
-//! no listing shows it; [`Store::delete_prefix`] removes it. An object that comes in pieces
-//! ([`Store::replace`]) takes the same steps, the third one many times. Processes that read an
-//! object and replace it exclude each other by [locks](lock). A writer that others may end makes its
-//! files in a [folder](through) that is gone when they do.
+//! If a step fails, the temporary file is removed. A killed writer leaves it behind. No key names
+//! it and no listing shows it; [`Store::delete_prefix`] removes it. An object written in pieces
+//! ([`Store::replace`]) takes the same steps, with step 3 repeated. Processes that read an object
+//! and replace it exclude each other with [locks](lock). A writer that others may end creates its
+//! files in a [folder](through), and others end it by removing the folder.
 //!
 //! A read of a whole object opens, reads and closes:
 //!
-//! 1. Open without blocking: a pipe in the place of an object must not hang the reader.
+//! 1. Open without blocking: a pipe in place of an object must not hang the reader.
 //! 2. Read the expected bytes **and one more** in one call. Otherwise a longer object, written with
-//!    other metadata, would pass for a good one. Asking for the size would cost a system call per
+//!    other metadata, would pass for a valid one. Querying the size would cost a system call per
 //!    chunk.
-//! 3. A regular file that gives fewer bytes than asked for has ended. No second read is needed.
+//! 3. If a regular file returns fewer bytes than requested, it has ended. No second read is needed.
 //!
-//! A read of parts asks where the file ends first: the bytes would not tell. In the steady state
-//! neither allocates: paths are built on the stack.
+//! A read of ranges queries the size first, because the bytes do not show where the file ends. In
+//! the steady state neither kind of read allocates: paths are built on the stack.
 //!
-//! **Symbolic links.** Keys cannot leave the root: [`Key`] has no `..` and no absolute paths. Links
-//! below the root are followed by reads and listings, wherever they lead. A key through a link to a
-//! directory is written, and deleted, there. An object that is itself a link: a write replaces the
-//! link, a deletion removes it. [`Store::delete_prefix`] removes links and never what they lead to.
-//! A directory that contains itself through a link is listed once. Two keys that reach one object
-//! through links have two lock numbers.
+//! **Symbolic links.** Keys cannot leave the root: [`Key`] has no `..` and no absolute paths. Reads
+//! and listings follow links below the root, wherever they lead. A key through a link to a
+//! directory is written and deleted in that directory. If the object itself is a link, a write
+//! replaces the link and a deletion removes it. [`Store::delete_prefix`] removes links, never their
+//! targets. A directory that contains itself through a link is listed once. Two keys that reach one
+//! object through links have two lock numbers.
 //!
-//! **Not objects:** directories and links that lead nowhere are "missing". Pipes, sockets and devices
-//! are errors: reading one could wait for ever, and a chunk must not pass for one that is not there.
-//! Files whose names cannot be keys (not UTF-8, with a backslash) are not listed. Directories that
-//! deletions leave empty are removed, but never the root.
+//! **Not objects:** directories and dangling links count as missing. Pipes, sockets and devices are
+//! errors: reading one could block forever, and such a chunk must not pass for an absent one. Files
+//! whose names cannot be keys (not UTF-8, or with a backslash) are not listed. Directories that
+//! become empty through deletions are removed, but never the root.
 
 mod attempts;
 mod delete;
@@ -88,14 +89,16 @@ use through::Folder;
 /// Settings of a [`LocalStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalOptions {
-    /// Flush every write and deletion to the disk before it returns, so that it survives a power
-    /// failure. Off by default: it makes writes many times slower, and without it objects are still
-    /// never torn by a killed process.
+    /// Flush every write and deletion to disk before returning, to survive a power failure.
+    ///
+    /// Off by default: it makes writes many times slower. Without it a killed process still never
+    /// leaves a torn object.
     pub fsync: bool,
-    /// Lock files against other processes where something is read, changed and put back: parts of
-    /// chunks and shards, metadata documents. On by default. Off, several processes that change
-    /// parts of one chunk at a time lose each other's changes; other software takes no part either
-    /// way.
+    /// Lock files against other processes during read-modify-writes.
+    ///
+    /// Parts of chunks and shards, and metadata documents, are changed this way. On by default.
+    /// When off, processes that change parts of one chunk at the same time lose each other's
+    /// changes. Other software does not take part in the locking.
     pub file_locks: bool,
 }
 
@@ -105,48 +108,52 @@ impl Default for LocalOptions {
     }
 }
 
-/// Objects as files below a directory: the system calls per object are open, read, close, and open,
-/// write, close, rename. Cheap to clone; a clone is the same store.
+/// Objects as files below a directory.
+///
+/// The system calls per object are open, read and close for a read, and open, write, close and
+/// rename for a write. Cheap to clone; a clone is the same store.
 #[derive(Clone, Debug)]
 pub struct LocalStore {
     /// Absolute, without a trailing slash.
     root: PathBuf,
-    /// Hash of the canonical root and a slash; [`Store::lock_id`] continues it with the key. Found
-    /// on first use: it takes a system call per component of the root, and a reader needs none. The
-    /// first answer stays: a link that changes meanwhile must not give one store two numbers for an
-    /// object.
+    /// Hash of the canonical root and a slash, which [`Store::lock_id`] continues with the key.
+    /// Computed on first use: it takes a system call per component of the root, and readers do not
+    /// need it. The first result stays, so that a link that changes later does not give one object
+    /// two lock numbers.
     lock_seed: Lazy<u64>,
     options: LocalOptions,
-    /// Set once files without a name turned out to be impossible here.
+    /// Set once unnamed temporary files turned out to be impossible here.
     named_only: Lazy<()>,
     replacing: Replacing,
-    /// If others may end this writer: the folder that its changes go through.
+    /// The folder that changes go through, if others may end this writer.
     folder: Option<Folder>,
 }
 
-/// Whether writes mostly replace objects, by what the last ones met: it decides which of two system
-/// calls a write tries first. It may be wrong, which costs a call.
+/// Remembers whether recent writes replaced existing objects.
+///
+/// Decides which of two system calls a write tries first. A wrong guess costs one call.
 #[derive(Debug, Default)]
 struct Replacing(AtomicU64);
 
 impl Replacing {
-    /// How many writes go by one that found an object. More would make first writes of objects
-    /// slower after one that replaced, fewer would make replacing slower.
+    /// How many writes after one that found an object expect another. A larger value would slow
+    /// down the first writes of new objects after a replacement, a smaller one would slow down
+    /// replacing.
     const LASTS: u64 = 15;
 
-    /// Whether to expect an object this time.
+    /// Returns whether this write should expect an object.
     fn guess(&self) -> bool {
         let left = self.0.load(Ordering::Relaxed);
         self.0.store(left.saturating_sub(1), Ordering::Relaxed);
         left > 0
     }
 
-    /// The same, without counting it as a write.
+    /// Like `guess`, without counting a write.
     fn expects(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 
-    /// An object was there.
+    /// Records that a write found an object.
     fn found(&self) {
         self.0.store(Self::LASTS, Ordering::Relaxed);
     }
@@ -158,25 +165,26 @@ impl Clone for Replacing {
     }
 }
 
-/// Room for a path on the stack. Linux refuses longer paths, so none that works spills to the heap.
+/// A path on the stack. Linux refuses longer paths, so no working path spills to the heap.
 type PathBytes = SmallVec<[u8; 4096]>;
 
-/// Most bytes moved by one system call: Linux cuts calls off just below 2 GiB, macOS refuses them
-/// above. Unit tests have a small bound, so that they meet it.
+/// Most bytes moved by one system call. Linux truncates calls just below 2 GiB, macOS refuses
+/// larger ones. Unit tests use a small limit, so that they reach it.
 const MAX_TRANSFER: usize = if cfg!(test) { 1500 } else { 1 << 30 };
 
-/// Most pieces of memory that one system call fills or writes; their descriptions live on the
-/// stack.
+/// Most buffers that one system call fills or writes. Their descriptors are on the stack.
 const MAX_BATCH: usize = 64;
 
-/// Measured on ranges of 4 to 64 KiB of a file in the page cache (Linux 6.18, x86): a read of its
-/// own takes as long as reading 16 to 32 KiB more. From a disk more would pay. The cost of one more
-/// range is an estimate.
+/// Measured on ranges of 4 to 64 KiB of a file in the page cache (Linux 6.18, x86): a separate read
+/// takes as long as reading 16 to 32 KiB more. On a disk a larger value would pay. The cost of one
+/// more range is an estimate.
 const COST: Cost = Cost { request: 16 << 10, range: 4 << 10, at_once: 1 };
 
 impl LocalStore {
-    /// Opens the store whose objects lie below `root`. The directory need not exist: the first
-    /// write makes it. Errors if `root` is something else than a directory, or cannot be reached.
+    /// Opens the store of the objects below `root`.
+    ///
+    /// The directory need not exist: the first write creates it. Fails if `root` exists but is not
+    /// a directory, or cannot be reached.
     pub fn open(root: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore> {
         let store = Self::unseen(root, options)?;
         match fs::metadata(&store.root) {
@@ -186,9 +194,10 @@ impl LocalStore {
         }
     }
 
-    /// [`LocalStore::open`] without a look at `root`, for callers that read at once. If they find
-    /// an object, all is well. If they find none, they open the store the other way, which says
-    /// what is wrong.
+    /// Like [`LocalStore::open`], without checking `root`, for callers that read at once.
+    ///
+    /// If the caller finds no object, it calls [`LocalStore::open`], which reports any problem with
+    /// `root`.
     pub fn unseen(root: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore> {
         let given = root.as_ref();
         if given.as_os_str().as_bytes().contains(&0) {
@@ -203,14 +212,13 @@ impl LocalStore {
         Ok(Self::at(root, options))
     }
 
-    /// The store of an absolute root.
+    /// Creates the store of an absolute root.
     fn at(root: PathBuf, options: LocalOptions) -> LocalStore {
         let (lock_seed, named_only) = (Lazy::new(), Lazy::new());
         LocalStore { root, lock_seed, options, named_only, replacing: Replacing::default(), folder: None }
     }
 
-    /// Bytes that may still be stored here, also before the directory exists. `None`: the system does
-    /// not say.
+    /// Free space in bytes, even before the directory exists. `None` if the system does not say.
     pub fn room(&self) -> Option<u64> {
         let found = self.root.ancestors().find_map(|folder| rustix::fs::statvfs(folder).ok())?;
         Some(found.f_bavail.saturating_mul(found.f_frsize))
@@ -221,7 +229,7 @@ impl LocalStore {
         &self.root
     }
 
-    /// Writes the path of `key` to `bytes`, for system calls.
+    /// Writes the path of `key` into `bytes`, for system calls.
     fn path<'p>(&self, key: &str, bytes: &'p mut PathBytes) -> rustix::io::Result<&'p CStr> {
         bytes.clear();
         bytes.extend_from_slice(base(&self.root));
@@ -238,7 +246,7 @@ impl LocalStore {
         StoreError::io(self, operation, key, source)
     }
 
-    /// An error of work that asks whether to go on, and stops with [`io::ErrorKind::Interrupted`].
+    /// Converts an error of work that stops with [`io::ErrorKind::Interrupted`] if `ask` says so.
     fn stopped(&self, operation: Operation, key: &str, error: io::Error) -> StoreError {
         match error.kind() {
             io::ErrorKind::Interrupted => StoreError::refused(Refused::Stopped, self, key),
@@ -246,12 +254,12 @@ impl LocalStore {
         }
     }
 
-    /// Flushes the directory above a new file or directory, if writes are to be flushed.
+    /// With `fsync`, flushes the parent directory of a new file or directory.
     fn flush_above(&self, path: &Path) -> io::Result<()> {
         path.parent().filter(|_| self.options.fsync).map_or(Ok(()), Self::flush_directory)
     }
 
-    /// Flushes a directory, so that renames, new and deleted entries in it survive a power failure.
+    /// Flushes a directory, so that renamed, new and deleted entries survive a power failure.
     fn flush_directory(directory: &Path) -> io::Result<()> {
         fs::File::open(directory)?.sync_all()
     }
@@ -261,13 +269,14 @@ fn refuse(root: &Path, source: io::Error) -> StoreError {
     StoreError::Io { operation: Operation::Size, key: String::new(), url: file_url(root), source }
 }
 
-/// Whether a path is absolute, without `.`, doubled and trailing slashes: usual, and quickly seen.
+/// Returns whether a path is absolute, without `.` and without doubled or trailing slashes. A fast
+/// check for the usual case.
 fn is_normal(path: &[u8]) -> bool {
     let mut components = path.split(|byte| *byte == b'/');
     components.next() == Some(b"") && components.all(|component| !matches!(component, b"" | b"."))
 }
 
-/// The bytes that come before `/key`.
+/// The path before `/key`.
 fn base(root: &Path) -> &[u8] {
     match root.as_os_str().as_bytes() {
         b"/" => b"",
@@ -275,8 +284,9 @@ fn base(root: &Path) -> &[u8] {
     }
 }
 
-/// `root` without links as far as it exists, so that two ways to one directory give the same lock
-/// numbers.
+/// Resolves the links in `root` as far as it exists.
+///
+/// Two paths to one directory thus give the same lock numbers.
 pub(crate) fn canonical(root: &Path) -> PathBuf {
     let mut missing = Vec::new();
     let mut components = root.components();
@@ -471,8 +481,9 @@ impl Store for LocalStore {
         FileStore::hold_at(&self.root.join(key.as_str()))
     }
 
-    /// When a file is replaced, ext4 starts to write the new one to the disk. Otherwise a power
-    /// failure could leave neither.
+    /// Writers wait for the disk: ext4 writes a new file out when it replaces another one.
+    ///
+    /// Otherwise a power failure could leave neither.
     fn waits(&self) -> bool {
         true
     }

@@ -9,42 +9,45 @@ use std::fmt::Debug;
 pub struct ObjectLock<'s>(Option<Box<dyn Debug + Send + 's>>);
 
 impl<'s> ObjectLock<'s> {
-    /// A guard of nothing: nobody has to be excluded, or there is no object.
+    /// An empty guard: there is no one to exclude, or no object.
     pub fn free() -> Self {
         ObjectLock(None)
     }
 
-    /// A guard that drops `held` when it is dropped.
+    /// A guard that owns `held`.
     pub fn new(held: impl Send + Debug + 's) -> Self {
         ObjectLock(Some(Box::new(held)))
     }
 
-    /// Whether others are excluded.
+    /// Returns whether others are excluded.
     pub fn is_held(&self) -> bool {
         self.0.is_some()
     }
 }
 
-/// What a server calls the contents of an object ([`Opened::version`]).
+/// A server's version of an object's contents ([`Opened::version`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version<'v> {
-    /// The entity tag, as in `If-Match` of HTTP.
+    /// The entity tag, as in the HTTP header `If-Match`.
     pub tag: Option<&'v str>,
-    /// The number of the version, on servers that compare that instead.
+    /// The version number, on servers that compare it instead.
     pub number: Option<&'v str>,
-    /// The marks of the last replacements that led to these contents, latest first, one behind the
-    /// other. `None`: whoever stored the contents gave them no mark, or the store keeps none.
+    /// The concatenated marks of the last replacements that led to these contents, latest first.
+    ///
+    /// `None` if the contents were stored without a mark, or the store keeps no marks.
     pub marks: Option<&'v str>,
 }
 
 impl Version<'_> {
-    /// Whether the replacement with this mark stored these very contents. `None`: they have no mark.
+    /// Returns whether the replacement with this mark stored exactly these contents. `None` if they
+    /// have no mark.
     pub fn is_of(&self, mark: Mark) -> Option<bool> {
         self.marks.map(|marks| marks.starts_with(mark.as_str()))
     }
 
-    /// Whether the replacement with this mark stored these contents, or some that led to them.
-    /// `None`: they have no mark.
+    /// Returns whether the replacement with this mark stored these contents or led to them.
+    ///
+    /// `None` if they have no mark.
     pub fn follows(&self, mark: Mark) -> Option<bool> {
         let found =
             |marks: &str| marks.as_bytes().chunks(Mark::LEN).any(|one| one == mark.as_str().as_bytes());
@@ -52,18 +55,18 @@ impl Version<'_> {
     }
 }
 
-/// What has to be under a key for an object to be put there. (As `If-Match` and `If-None-Match` of
+/// Condition on a key's current object for replacing it. (Like `If-Match` and `If-None-Match` in
 /// HTTP.)
 #[derive(Clone, Copy, Debug)]
 pub enum Expected<'a> {
-    /// Anything or nothing.
+    /// Any object or none.
     Any,
-    /// Nothing.
+    /// No object.
     Absent,
-    /// This object, which was opened before. Other processes are excluded for the instant of
-    /// looking and replacing.
+    /// This object, which was opened before. Other processes are excluded while the store checks
+    /// and replaces it.
     Same(&'a dyn Opened),
-    /// This object; the caller holds its lock.
+    /// This object, whose lock the caller holds.
     Locked(&'a dyn Opened),
 }
 

@@ -1,29 +1,29 @@
 //! Marks: which replacement stored the contents of an object.
 //!
-//! Two writers may store equal bytes. A writer whose answer was lost can still tell his contents
-//! from those of the other: he gave them a mark that nobody else has.
+//! Two writers may store equal bytes. A writer whose response was lost can still tell its contents
+//! from the other's: they carry a mark that nobody else has.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::SystemTime;
 
-/// What marks are written with: fit for headers of HTTP.
+/// The characters of marks, all valid in HTTP headers.
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Names one replacement of an object ([`Store::swap_marked`](crate::Store::swap_marked)).
 ///
-/// 48 random bits. An object remembers some hundred marks, so two of them are equal once in 10¹²
-/// objects.
+/// 48 random bits. An object remembers about a hundred marks, so two of them are equal in one of
+/// 10¹² objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mark([u8; Mark::LEN]);
 
 impl Mark {
-    /// Characters of a mark, all of them ASCII.
+    /// Length of a mark in (ASCII) characters.
     pub const LEN: usize = 8;
 
-    /// A mark that nobody else has, in whatever process or machine.
+    /// A mark that nobody else has, in any process on any machine.
     pub fn fresh() -> Self {
-        // The keys of `RandomState` come from the system, once per thread. A forked child has those
-        // of its parent, but another number and a later time.
+        // The system provides the keys of `RandomState` once per thread. A forked child inherits
+        // its parent's keys, but has another process ID and a later time.
         Mark::of(RandomState::new().hash_one((std::process::id(), SystemTime::now())))
     }
 
@@ -37,12 +37,12 @@ impl Mark {
         Mark(text)
     }
 
-    /// As text.
+    /// The mark as text.
     pub fn as_str(&self) -> &str {
         str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// Whether a letter may be one of a mark.
+    /// Returns whether a character may be part of a mark.
     pub fn has_letter(letter: u8) -> bool {
         ALPHABET.contains(&letter)
     }

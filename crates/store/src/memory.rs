@@ -1,4 +1,4 @@
-//! Objects in memory: for tests, and for data that need not outlive the process.
+//! Objects in memory, for tests and for data that need not outlive the process.
 
 mod exchange;
 
@@ -13,19 +13,22 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Objects in memory. It behaves like a directory: a key cannot lie below an object. A clone shares
-/// the objects.
+/// Objects in memory. Like a directory: no key can be below an object.
+///
+/// A clone shares the objects.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
-    /// Objects are replaced, never changed: a reader that has taken one out copies from it without
-    /// the lock. Gated: held to look up or change an entry, or to walk [`PAGE`] of them. Every
-    /// change is one insertion or removal, so what a panicking thread left behind is whole.
+    /// Objects are replaced, never modified.
+    ///
+    /// A reader that has cloned an object's `Arc` copies from it without the lock. Gated: held to
+    /// look up or change an entry, or to walk [`PAGE`] of them. Every change is one insertion or
+    /// removal, so a panicking thread leaves consistent data.
     objects: Arc<RwLock<Objects>>,
-    /// Whether its objects have no stamps.
+    /// True if the objects have no stamps.
     passing: bool,
 }
 
-/// Keys that are looked at under the lock at a time: some 100 µs.
+/// Keys visited per lock acquisition: about 100 µs.
 const PAGE: usize = if cfg!(test) { 3 } else { 1024 };
 
 type Objects = BTreeMap<String, Arc<Object>>;
@@ -33,8 +36,8 @@ type Objects = BTreeMap<String, Arc<Object>>;
 #[derive(Debug)]
 struct Object {
     bytes: Vec<u8>,
-    /// Another one for every object ever written to any store of the process. `None`: it has no
-    /// stamp.
+    /// Unique among all objects ever written to any store of the process. `None` if the object has
+    /// no stamp.
     version: Option<u64>,
 }
 
@@ -50,25 +53,27 @@ impl Object {
     }
 }
 
-/// The stores whose URL somebody has asked for, by that address. Gated.
+/// The stores whose URL has been requested, by the address in it. Gated.
 static ASKED: Mutex<BTreeMap<usize, Weak<RwLock<Objects>>>> = Mutex::new(BTreeMap::new());
 
-/// The stores that have a name, by that name. Gated.
+/// The named stores. Gated.
 static NAMED: Mutex<BTreeMap<String, Weak<RwLock<Objects>>>> = Mutex::new(BTreeMap::new());
 
 impl MemoryStore {
-    /// A new, empty store.
+    /// Creates an empty store.
     pub fn new() -> MemoryStore {
         MemoryStore::default()
     }
 
-    /// A new, empty store that is soon gone. Its objects have no stamps, so nobody keeps what was
-    /// read of them: it would push out what is still of use.
+    /// Creates an empty, short-lived store.
+    ///
+    /// Its objects have no stamps, so caches do not keep their bytes, which would displace more
+    /// useful ones.
     pub fn passing() -> MemoryStore {
         MemoryStore { passing: true, ..MemoryStore::default() }
     }
 
-    /// The store that has this [`Store::url`], or the part of it behind `memory://`, and is in use.
+    /// The live store with this [`Store::url`]. The part after `memory://` is enough.
     pub fn find(url: &str) -> Option<MemoryStore> {
         let address = url.strip_prefix(MemoryStore::SCHEME).unwrap_or(url);
         let address = usize::from_str_radix(address, 16).ok()?;
@@ -76,14 +81,14 @@ impl MemoryStore {
         Some(MemoryStore { objects, passing: false })
     }
 
-    /// The store of this name. The first who asks makes it; it is gone when nobody holds it any
-    /// more.
+    /// The store with this name. The first caller creates it, and it disappears with its last
+    /// handle.
     pub fn named(name: &str) -> MemoryStore {
         let mut named = NAMED.lock();
         if let Some(objects) = named.get(name).and_then(Weak::upgrade) {
             return MemoryStore { objects, passing: false };
         }
-        // Those that are gone make room.
+        // Remove dead stores.
         named.retain(|_, objects| objects.strong_count() > 0);
         let store = MemoryStore::new();
         named.insert(name.to_owned(), Arc::downgrade(&store.objects));
@@ -92,7 +97,9 @@ impl MemoryStore {
 
     const SCHEME: &str = "memory://";
 
-    /// Calls `each` with keys below a prefix (`None`: all), page by page, until it answers `false`.
+    /// Calls `each` with the keys below a prefix (`None`: all), page by page, until it returns
+    /// `false`.
+    ///
     /// Others get the lock between pages. As with directories, keys that are added or deleted
     /// meanwhile may or may not be listed.
     fn walk(&self, prefix: Option<Key<'_>>, each: &mut dyn FnMut(&str) -> bool) {
@@ -118,8 +125,9 @@ impl MemoryStore {
         }
     }
 
-    /// Puts an object; one that is there is replaced, or stays (`false`). Also gives what is no
-    /// longer there.
+    /// Puts an object. If one exists, replaces it, or keeps it and returns `false`.
+    ///
+    /// Also returns the replaced object.
     fn put(&self, key: Key<'_>, bytes: Vec<u8>, replace: bool) -> Result<(bool, Option<Arc<Object>>)> {
         let object = Arc::new(Object::new(bytes, self.passing));
         let mut objects = self.objects.write();
@@ -129,7 +137,7 @@ impl MemoryStore {
         }
         match objects.get_mut(key.as_str()) {
             Some(_) if !replace => Ok((false, None)),
-            // The caller frees the old one, without the lock.
+            // The caller frees the old object without the lock.
             Some(old) => Ok((true, Some(std::mem::replace(old, object)))),
             None => {
                 objects.insert(key.as_str().to_owned(), object);
@@ -138,7 +146,7 @@ impl MemoryStore {
         }
     }
 
-    /// Refuses to write `key` where an object is named like a directory above `name`.
+    /// Fails if an object is named like a directory above `name`.
     fn check_above(&self, objects: &Objects, key: Key<'_>, mut name: &str) -> Result<()> {
         while let Some((parent, _)) = name.rsplit_once('/') {
             if objects.contains_key(parent) {
@@ -162,8 +170,10 @@ impl MemoryStore {
     }
 }
 
-/// The keys below a prefix (`None`: all). Starts at `prefix/`, which in the order of keys does not
-/// follow `prefix`: `a!` comes between `a` and `a/`.
+/// The keys below a prefix (`None`: all).
+///
+/// Starts at `prefix/`, which does not directly follow `prefix` in the order of keys: `a!` is
+/// between `a` and `a/`.
 fn below<'o>(objects: &'o Objects, prefix: Option<Key<'_>>) -> impl Iterator<Item = &'o String> + use<'o> {
     let start = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
     let range = objects.range::<str, _>((Bound::Included(start.as_str()), Bound::Unbounded));
@@ -197,7 +207,7 @@ impl Opened for OpenBytes<'_> {
 }
 
 impl MemoryStore {
-    /// An object, if it has the right size.
+    /// An object, if it has the expected size.
     fn get_sized(&self, key: Key<'_>, size: Option<u64>) -> Result<Option<Arc<Object>>> {
         let Some(object) = self.get(key) else { return Ok(None) };
         check_size(self, key, size, object.bytes.len() as u64)?;
@@ -270,8 +280,11 @@ impl Store for MemoryStore {
         Ok(self.put(key, parts.concat(), false)?.0)
     }
 
-    /// Keeps the memory, unless much of it would lie idle, and gives that of the old object for it:
-    /// who overwrites an array again and again needs no new memory.
+    /// Keeps the memory and returns the old object's memory in exchange.
+    ///
+    /// Copies the bytes instead if much of the memory would be idle.
+    ///
+    /// Overwriting an array again and again needs no new memory.
     fn swap_owned(
         &self,
         key: Key<'_>,
@@ -349,7 +362,7 @@ impl Store for MemoryStore {
         let address = self.address();
         let mut asked = ASKED.lock();
         if !asked.contains_key(&address) {
-            // Those that are gone make room.
+            // Remove dead stores.
             asked.retain(|_, objects| objects.strong_count() > 0);
             asked.insert(address, Arc::downgrade(&self.objects));
         }
@@ -385,7 +398,7 @@ mod tests {
         let mut bytes = vec![2; 1000];
         assert!(store.swap_owned(key, Expected::Any, &mut bytes, None).unwrap());
         assert_eq!((bytes.as_ptr(), &bytes), (first, &vec![1; 1000]));
-        // Somebody reads the old one still.
+        // A reader still uses the old object.
         let opened = store.open(key, None).unwrap().unwrap();
         assert!(store.swap_owned(key, Expected::Any, &mut bytes, None).unwrap());
         assert_eq!(bytes.capacity(), 0);

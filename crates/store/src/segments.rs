@@ -1,12 +1,12 @@
-//! One object made of segments of others: members of a split file, raw data in files of its own.
+//! One object made of segments of others: members of a split file, raw data in separate files.
 //!
-//! 1. A range is cut where segments meet.
-//! 2. One call reads all cuts of a segment from its object, which is opened for that.
-//! 3. If the store is made so, bytes beyond the end of a segment's object read as zeros: nobody
-//!    has written them yet.
+//! 1. A range is cut at segment boundaries.
+//! 2. For each segment, its object is opened and one call reads all cuts.
+//! 3. If the store was created with `zeros`, bytes past the end of a segment's object read as
+//!    zeros: they have not been written yet.
 //!
-//! This is not one file with `local/file.rs`, which holds one open file: both have one key, and
-//! nothing else in common.
+//! The store in `local/file.rs` has one key too, but nothing else in common with this one. It holds
+//! one open file.
 
 use crate::{
     Cost, HeldObject, Key, Opened, Operation, RangeRead, Result, Store, StoreError, check_size, hash,
@@ -15,36 +15,38 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Some bytes of an object of some store.
+/// A range of an object in a store.
 #[derive(Clone, Debug)]
 pub struct Segment {
-    /// Where the object is.
+    /// The object's store.
     pub store: Arc<dyn Store>,
-    /// Its key.
+    /// The object's key.
     pub key: String,
-    /// The first byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub len: u64,
 }
 
-/// One object made of segments of others, one behind the other. Read-only.
+/// One object made of consecutive segments of others. Read-only.
 #[derive(Clone, Debug)]
 pub struct SegmentStore {
     key: String,
     segments: Vec<Segment>,
-    /// Where each segment begins in the object.
+    /// Offset of each segment in the object.
     starts: Vec<u64>,
     size: u64,
     zeros: bool,
 }
 
 impl SegmentStore {
-    /// The object `key` is what `segments` hold in this order. `zeros`: bytes of a segment that its
-    /// object is too short for read as zeros; otherwise they are [`StoreError::OutOfRange`]. A
-    /// missing object is an error in either case: the caller named it.
+    /// An object `key` with the contents of `segments` in this order.
     ///
-    /// What would make the object longer than 2⁶⁴ - 1 bytes is left out.
+    /// A segment may be longer than its object. With `zeros`, the missing bytes read as zeros;
+    /// otherwise reads fail with [`StoreError::OutOfRange`]. A missing object is always an error,
+    /// because the caller named it.
+    ///
+    /// Anything beyond 2⁶⁴ - 1 bytes is left out.
     pub fn new(key: &str, mut segments: Vec<Segment>, zeros: bool) -> Self {
         let (mut starts, mut size) = (Vec::new(), 0u64);
         for segment in &mut segments {
@@ -65,8 +67,9 @@ impl SegmentStore {
         store.open(Key::new(key)?, None)?.ok_or_else(missing).map(Some)
     }
 
-    /// Cuts ranges where segments meet, and calls `read` for each segment with its cuts; their
-    /// offsets are those of its object.
+    /// Cuts ranges at segment boundaries, and calls `read` for each segment with its cuts.
+    ///
+    /// The offsets of cuts are relative to the segment's object.
     fn for_each_segment(
         &self,
         ranges: &mut [RangeRead<'_>],
@@ -87,7 +90,7 @@ impl SegmentStore {
                 let (cut, behind) = rest.split_at_mut(room.min(rest.len()));
                 if !cut.is_empty() {
                     at += cut.len() as u64;
-                    // Beyond all files where this overflows: the read says so.
+                    // On overflow, past the end of any file: the read reports that.
                     let offset = segment.offset.saturating_add(within);
                     cuts.push((number, RangeRead { offset, buf: cut }));
                 }
@@ -108,7 +111,7 @@ impl SegmentStore {
         Ok(())
     }
 
-    /// Reads cuts of one segment from its object.
+    /// Reads the cuts of one segment from its object.
     fn read_cuts(&self, opened: &dyn Opened, cuts: &mut [RangeRead<'_>]) -> Result<()> {
         if !self.zeros {
             return opened.read_ranges(cuts);
@@ -125,7 +128,7 @@ impl SegmentStore {
     }
 }
 
-/// All of the objects, open.
+/// All segments' objects, open.
 #[derive(Debug)]
 struct OpenSegments<'s> {
     store: &'s SegmentStore,
@@ -204,14 +207,14 @@ impl Store for SegmentStore {
         self.segments.iter().all(|segment| segment.store.is_current())
     }
 
-    /// That of the first segment, as with [`Store::url`].
+    /// The path of the first segment, as with [`Store::url`].
     fn local_path(&self, key: Option<Key<'_>>) -> Option<PathBuf> {
         let first = self.segments.first()?;
         let key = key.map(|_| Key::new(&first.key)).transpose().ok()?;
         first.store.local_path(key)
     }
 
-    /// The first segment's object, which says itself where the others are.
+    /// The first segment's object, which tells where the others are.
     fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
         match self.segments.first() {
             Some(first) if self.has(key) => first.store.hold(Key::new(&first.key)?),
@@ -232,7 +235,7 @@ impl Store for SegmentStore {
         first.map_or(Cost { request: 0, range: 0, at_once: 1 }, |segment| segment.store.cost())
     }
 
-    /// That of the first segment: the others are usually beside it.
+    /// The URL of the first segment's store. The others are usually beside it.
     fn url(&self) -> String {
         self.segments.first().map_or_else(|| "segments:".into(), |segment| segment.store.url())
     }
@@ -244,7 +247,7 @@ mod tests {
     use crate::MemoryStore;
     use crate::contract::{self, key};
 
-    /// Objects of these bytes in one store.
+    /// One store with an object for each part.
     fn objects(parts: &[&[u8]]) -> Arc<MemoryStore> {
         let store = Arc::new(MemoryStore::new());
         for (n, part) in parts.iter().enumerate() {
@@ -265,8 +268,8 @@ mod tests {
 
     #[test]
     fn the_contract_of_reading_holds() {
-        // Cut in three, the middle empty, each part in the middle of an object; in either order of
-        // reading them.
+        // Cut in three, with an empty middle. Each part is in the middle of an object, and the
+        // objects are in reverse order.
         for zeros in [false, true] {
             contract::check_reading(|name, bytes| {
                 let (a, b) = bytes.split_at(bytes.len() / 3);

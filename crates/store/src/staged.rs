@@ -1,33 +1,38 @@
-//! A prefix under construction: everything below it is built beside, and then takes its place at
-//! once.
+//! A prefix under construction: built separately, then put in place at once.
 
 use crate::{Ask, Key, MemoryStore, Result, Store};
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
-/// New contents of a prefix ([`Store::stage`]), which nobody sees until [`Staged::commit`]. Dropped
-/// without that, nothing of them is left, and the old contents stay.
+/// New contents of a prefix ([`Store::stage`]), invisible until [`Staged::commit`].
+///
+/// Dropping it without a commit leaves no trace, and the old contents stay.
 pub trait Staged: Send + Debug {
-    /// An empty store. An object `x` of it becomes `prefix/x`. Write nothing to it after the
-    /// commit.
+    /// An empty store for the new contents. Its object `x` becomes `prefix/x`.
+    ///
+    /// Do not write to it after the commit.
     fn store(&self) -> Arc<dyn Store>;
 
-    /// Replaces everything below the prefix by what the store holds. A killed process leaves the
-    /// old contents or the new ones, never a mixture. An object named exactly as the prefix is an
-    /// error.
+    /// Replaces everything below the prefix with the contents of the store.
     ///
-    /// The old contents are deleted afterwards. `ask` is asked meanwhile; `true` leaves the rest of
-    /// them to be swept, where nobody finds them, and is no error: the new contents are in place.
+    /// A killed process leaves the old contents or the new ones, never a mixture. Fails if an
+    /// object has exactly the prefix's name.
+    ///
+    /// The old contents are deleted afterwards. `ask` is called meanwhile; if it returns `true`,
+    /// the rest stays hidden until the next sweep. That is not an error: the new contents are in
+    /// place.
     fn commit(self: Box<Self>, ask: Option<Ask<'_>>) -> Result<()>;
 
-    /// As [`Staged::commit`], where nothing may be below the prefix. `false`: something is, and
-    /// stays; the new contents are gone.
+    /// Like [`Staged::commit`], but requires that nothing is below the prefix.
+    ///
+    /// Otherwise returns `false`: the old contents stay, and the new ones are discarded.
     fn commit_new(self: Box<Self>) -> Result<bool>;
 }
 
-/// For stores without renaming: gathered in memory, and written when it is complete. A killed
-/// process can leave a part of the new contents; objects directly below the prefix (documents) go
-/// first and come last.
+/// For stores without renaming: gathers the contents in memory, and writes them on commit.
+///
+/// A killed process can leave part of the new contents. Objects directly below the prefix
+/// (documents) are deleted first and written last.
 pub(crate) struct Gathered<'s, S: ?Sized> {
     store: &'s S,
     prefix: Option<String>,

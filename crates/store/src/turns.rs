@@ -1,17 +1,18 @@
-//! Turns: long locks of one process, by number.
+//! Turns: long-held locks within one process, identified by number.
 //!
 //! A thread that reads something, changes it and puts it back (a chunk, a shard, a metadata
 //! document) takes its turn first. A turn is held during I/O and encoding, so it is not a plain
 //! mutex:
 //!
-//! * It knows its holder. A thread that asks for a turn that it has already (a signal handler or a
-//!   finalizer, which Python runs in the middle of the work) gets [`Refused::Own`] instead of
-//!   waiting for itself for ever.
-//! * Waiting can be stopped: the waiter asks again and again whether to go on.
-//! * A forked child starts with no turn taken (`forget`): holders are threads of its parent.
+//! * It knows its holder. A thread that already has the turn gets [`Refused::Own`] instead of
+//!   waiting for itself forever. Python causes this: it runs signal handlers and finalizers in the
+//!   middle of the work.
+//! * Waiting can be stopped: the waiter regularly calls [`Ask`].
+//! * A forked child starts with no turn taken (`forget`), because the holders are threads of its
+//!   parent.
 //!
 //! Turns exclude threads of one process. [`Store::lock`](crate::Store::lock) excludes other
-//! processes; take the turn first.
+//! processes. Take the turn first.
 
 use crate::ending::Wait;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -19,31 +20,31 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// Asked now and then whether to give up. It may run foreign code (Python's signal handlers).
+/// Called now and then; `true` means to give up. May run foreign code (Python's signal handlers).
 pub type Ask<'a> = &'a dyn Fn() -> bool;
 
-/// How often a waiter asks.
+/// How often a waiter calls [`Ask`].
 pub(crate) const EVERY: Duration = Duration::from_millis(20);
 
-/// Why there is no turn.
+/// Why a turn was not granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// This very thread has it: waiting would never end.
+    /// This thread already has it, so waiting would never end.
     Own,
-    /// The answer to [`Ask`] was to give up.
+    /// [`Ask`] returned `true`.
     Stopped,
-    /// The program is ending, and the holder may be gone: see [`ending`](crate::ending).
+    /// The program is ending and the holder may have been stopped: see [`ending`](crate::ending).
     Abandoned,
 }
 
-/// Turns are spread over this many lists, so that threads that take different turns seldom meet.
+/// Number of lists that turns are spread over, so that threads with different turns seldom collide.
 const STRIPES: usize = 256;
 
-/// The turns that are taken in one process.
+/// The turns taken in one process.
 struct Table([Stripe; STRIPES]);
 
-/// Per process: a child gets a table of its own, so it never meets this lock held. On a cache line
-/// of its own.
+/// Per process: a child gets its own table, so it never finds this lock held. Aligned to its own
+/// cache line.
 #[repr(align(64))]
 struct Stripe(Mutex<Vec<Holder>>);
 
@@ -51,11 +52,11 @@ struct Holder {
     number: u64,
     /// See [`me`].
     thread: usize,
-    /// In the order in which they came.
+    /// In order of arrival.
     waiting: Vec<Thread>,
 }
 
-/// The table of this process; null before its first turn. Tables are never freed.
+/// The table of this process. Null before its first turn. Tables are never freed.
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
 
 fn table() -> &'static Table {
@@ -67,14 +68,14 @@ fn table() -> &'static Table {
     let new = Box::leak(Box::new(Table(std::array::from_fn(|_| Stripe(Mutex::new(Vec::new()))))));
     match TABLE.compare_exchange(std::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => new,
-        // SAFETY: another thread was first; what it stored was leaked too.
+        // SAFETY: another thread was faster; its table was leaked too.
         Err(other) => unsafe { &*other },
     }
 }
 
 impl Table {
     fn stripe(&self, number: u64) -> MutexGuard<'_, Vec<Holder>> {
-        // Spread: stores may number objects consecutively or in strides.
+        // Mix the bits: stores may number objects consecutively or in strides.
         let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         let at = usize::try_from(mixed).unwrap_or(0) % STRIPES;
         let [first, ..] = &self.0;
@@ -84,16 +85,16 @@ impl Table {
     }
 }
 
-/// Tells living threads apart: the address of something that each has of its own.
+/// Identifies a live thread, by the address of a thread-local.
 fn me() -> usize {
     thread_local!(static PLACE: u8 = const { 0 });
     PLACE.with(|place| std::ptr::from_ref(place).addr())
 }
 
-/// A number that no other caller gets, for turns on something that lives in this process only.
+/// A number that no other caller gets, for turns on things that live only in this process.
 pub fn number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    // Numbers of objects are hashes; these are spread among them.
+    // Object numbers are hashes. This spreads the new numbers among them.
     NEXT.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
@@ -105,7 +106,7 @@ pub struct Turn {
     generation: u64,
 }
 
-/// Whether this thread has the turn of this number, and another thread waits for it.
+/// Returns whether this thread has the turn with this number and another thread is waiting for it.
 pub fn is_waited_for(number: u64) -> bool {
     let thread = me();
     let taken = table().stripe(number);
@@ -114,7 +115,7 @@ pub fn is_waited_for(number: u64) -> bool {
         .any(|holder| holder.number == number && holder.thread == thread && !holder.waiting.is_empty())
 }
 
-/// Waits for the turn of this number. `ask` is asked about every 20 ms while it waits.
+/// Waits for the turn with this number. Calls `ask` about every 20 ms meanwhile.
 pub fn take(number: u64, ask: Option<Ask<'_>>) -> Result<Turn, Refused> {
     let generation = crate::fork::generation();
     let thread = me();
@@ -147,7 +148,7 @@ pub fn take(number: u64, ask: Option<Ask<'_>>) -> Result<Turn, Refused> {
     }
 }
 
-/// Waits no longer.
+/// Removes this thread from the waiters.
 fn leave(number: u64) {
     let me = thread::current().id();
     for holder in table().stripe(number).iter_mut().filter(|holder| holder.number == number) {
@@ -157,7 +158,7 @@ fn leave(number: u64) {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // A child has a copy of what its parent held, and must not end somebody else's turn of the
+        // A child has a copy of its parent's turns. It must not end somebody else's turn with the
         // same number.
         if self.generation != crate::fork::generation() {
             return;
@@ -167,15 +168,16 @@ impl Drop for Turn {
             let at = taken.iter().position(|holder| holder.number == self.number);
             at.map(|at| taken.swap_remove(at))
         };
-        // All of them: the first may have given up meanwhile.
+        // Wake all of them: the first may have given up meanwhile.
         for waiting in ended.into_iter().flat_map(|holder| holder.waiting) {
             waiting.unpark();
         }
     }
 }
 
-/// Forgets all turns: this process is a child that has just been forked. Its parent's table is left
-/// alone: another thread may have been inside.
+/// Forgets all turns, in a child that was just forked.
+///
+/// Leaves the parent's table alone: another thread may have been inside it.
 pub(crate) fn forget() {
     TABLE.store(std::ptr::null_mut(), Ordering::Release);
 }

@@ -1,31 +1,32 @@
-//! Stopping waits for a network.
+//! Interrupting waits for a network.
 //!
-//! A store that is far away waits in the middle of any of its methods, most of which are given no
-//! [`Ask`]. So the question whether to stop is one of the thread: whoever starts work that can be
-//! stopped says so with [`with_ask`], and the store asks [`is_over`] while it waits. Where nobody
-//! said so, the question of the whole process is asked ([`ask_with`]).
+//! A remote store may wait inside any of its methods, and most of them have no [`Ask`] argument.
+//! The check for interrupts therefore belongs to the thread: code that starts interruptible work
+//! wraps it in [`with_ask`], and the store calls [`is_over`] while it waits. Outside of
+//! [`with_ask`], the check of the whole process is used ([`ask_with`]).
 
 use crate::fork::Lazy;
 use crate::turns::Ask;
 use std::cell::Cell;
 
-/// Waits ask this often. A person notices 100 ms.
+/// Interval between calls of [`is_over`] in a wait. A person notices 100 ms.
 pub const EVERY: std::time::Duration = std::time::Duration::from_millis(25);
 
 static PROCESS: Lazy<fn() -> bool> = Lazy::new();
 
 thread_local! {
-    /// The question of the work that this thread is in the middle of.
+    /// The check of the work that this thread is doing.
     static THREAD: Cell<Option<&'static dyn Fn() -> bool>> = const { Cell::new(None) };
 }
 
-/// Sets the check for interrupts of threads that are in no [`with_ask`]. It may run foreign code.
+/// Sets the interrupt check of threads outside of [`with_ask`]. It may run foreign code.
+///
 /// Only the first call counts.
 pub fn ask_with(ask: fn() -> bool) {
     PROCESS.put(ask);
 }
 
-/// Puts the former question back, also when the work panics.
+/// Restores the previous check, even if the work panics.
 struct Former(Option<&'static dyn Fn() -> bool>);
 
 impl Drop for Former {
@@ -34,7 +35,7 @@ impl Drop for Former {
     }
 }
 
-/// Runs `work`. Waits inside of it, on this thread, are given up once `ask` answers `true`.
+/// Runs `work`. Waits inside it, on this thread, give up once `ask` returns `true`.
 pub fn with_ask<T>(ask: Ask<'_>, work: impl FnOnce() -> T) -> T {
     // SAFETY: only the lifetime is changed. The reference is taken out of the thread's cell before
     // this function returns or unwinds, and nothing copies it for longer than one call.
@@ -43,9 +44,9 @@ pub fn with_ask<T>(ask: Ask<'_>, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Whether a wait of this thread is to be given up.
+/// Returns whether a wait of this thread should give up.
 ///
-/// The question may run foreign code, which may wait in turn. Such an inner wait asks the process.
+/// The check may run foreign code, which may wait too. An inner wait uses the check of the process.
 pub fn is_over() -> bool {
     match THREAD.try_with(Cell::take).unwrap_or_default() {
         Some(ask) => {
@@ -73,7 +74,7 @@ mod tests {
             assert!(!std::thread::spawn(is_over).join().unwrap(), "of this thread only");
         });
         assert!(!is_over());
-        // While one is asked, waits inside of it do not ask it again.
+        // While a check runs, waits inside it do not call it again.
         with_ask(&|| !is_over(), || assert!(is_over() && is_over()));
     }
 }

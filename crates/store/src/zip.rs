@@ -1,22 +1,21 @@
 //! The members of a zip archive, as a store.
 //!
-//! The archive is an object of another store: a file, or something far away. One read of its end
-//! finds the directory ([`directory`]), which is kept. After that a member that is not compressed
-//! is read by range, straight into the caller's memory ([`member`]). A deflated member is decoded
-//! as a whole. Others (bzip2, Zstandard, encrypted) are listed, and refused when they are read.
+//! The archive is an object of another store: a local file or a remote object. One read of its end
+//! finds the directory ([`directory`]), which is kept. After that, an uncompressed member is read
+//! by range, straight into the caller's memory ([`member`]). A deflated member is decoded as a
+//! whole. Other members (bzip2, Zstandard, encrypted) are listed, but reading them fails.
 //!
-//! A name that is no key (absolute, with `..` or a backslash) and a directory (`a/`) is passed
-//! over. Of several members with one name the last one counts.
+//! Names that are not keys (absolute, with `..` or a backslash) and directories (`a/`) are skipped.
+//! If several members have the same name, the last one counts.
 //!
-//! **The archive changes.** What is read is always of the archive whose directory was read. If
-//! another file takes the name of a local one, this store reads the old one on; opening the path
-//! again finds the new one. If the archive is changed in place, reads are refused
-//! ([`ZipError::Changed`]).
+//! **Changes of the archive.** Reads always see the archive whose directory was read. If another
+//! file takes the name of a local archive, this store keeps reading the old one; opening the path
+//! again finds the new one. If the archive is changed in place, reads fail ([`ZipError::Changed`]).
 //!
-//! **Writing** is for archives on the local disk ([`session`]). The new members are not compressed.
-//! They show in this process at once, and elsewhere when the changes are complete: at
-//! [`Store::flush`], [`Store::close`], or when the last store that wrote is dropped. A process
-//! that dies before leaves the old archive. What is replaced or deleted stays as dead space; a copy
+//! **Writing** works for archives on the local disk ([`session`]). New members are not compressed.
+//! They are visible in this process at once, and elsewhere when the changes are completed: at
+//! [`Store::flush`], [`Store::close`], or when the last store that wrote is dropped. A process that
+//! dies earlier leaves the old archive. Replaced and deleted members remain as dead space; a copy
 //! into another archive leaves it out.
 
 mod archive;
@@ -48,16 +47,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a zip archive is opened for.
+/// How a zip archive is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZipMode {
-    /// To read. It must exist.
+    /// For reading. It must exist.
     Read,
-    /// To read and to write. It need not exist: the first write makes it.
+    /// For reading and writing. It need not exist: the first write creates it.
     Append,
-    /// To write. The members that there are disappear with the first flush.
+    /// For writing. Existing members disappear with the first flush.
     Write,
-    /// To write. It must not exist.
+    /// For writing. It must not exist.
     Create,
 }
 
@@ -65,27 +64,30 @@ pub enum ZipMode {
 #[derive(Debug)]
 pub struct ZipStore {
     shared: Arc<Shared>,
-    /// What this store shows: all members, or those that are staged. Gated.
+    /// The members that this store shows: all of them, or the staged ones. Gated.
     view: Arc<RwLock<View>>,
-    /// Whether it refuses changes.
+    /// True if the store refuses changes.
     only_reads: bool,
-    /// Whether it shows what is staged, which is no change of the archive.
+    /// True if it shows staged members, which do not change the archive.
     is_staged: bool,
-    /// Whether it is one of those that have changed the archive.
+    /// True if this store has changed the archive.
     is_writer: AtomicBool,
     closed: AtomicBool,
 }
 
 impl ZipStore {
-    /// Opens an archive that is an object of another store, to read it. Errors with
-    /// [`StoreError::Zip`] where the object is no archive, and with [`StoreError::Io`] where there
-    /// is none.
+    /// Opens an archive in another store for reading.
+    ///
+    /// Fails with [`StoreError::Zip`] if the object is no archive, and with [`StoreError::Io`] if
+    /// there is no object.
     pub fn open(store: Arc<dyn Store>, key: Key<'_>) -> Result<ZipStore> {
         Ok(Self::of(Shared::of_object(store, key)?, true))
     }
 
-    /// Opens an archive on the local disk. Errors as [`ZipStore::open`]. With [`ZipMode::Write`]
-    /// and [`ZipMode::Create`] also if another process writes it.
+    /// Opens an archive on the local disk. Fails like [`ZipStore::open`].
+    ///
+    /// With [`ZipMode::Write`] and [`ZipMode::Create`], it also fails if another process is writing
+    /// the archive.
     pub fn local(path: impl AsRef<Path>, mode: ZipMode, options: LocalOptions) -> Result<ZipStore> {
         let shared = Shared::of_path(path.as_ref(), options)?;
         let store = Self::of(shared, mode == ZipMode::Read);
@@ -101,13 +103,14 @@ impl ZipStore {
         Ok(store)
     }
 
-    /// Whether a member is compressed, so that no part of it can be read for less than all of it.
+    /// Returns whether a member is compressed, so that reading any part costs reading all of it.
     pub fn is_compressed(&self, key: Key<'_>) -> Result<bool> {
         Ok(self.find(key)?.is_some_and(|found| !found.member.is_stored()))
     }
 
-    /// Completes the changes of all archives of this process: for the end of a program, which does
-    /// not drop what is in use. Tells the first error.
+    /// Completes the changes of all archives of this process. Returns the first error.
+    ///
+    /// For the end of a program, which does not drop objects in use.
     pub fn flush_all() -> Result<()> {
         Shared::all().into_iter().map(|shared| shared.finish()).fold(Ok(()), Result::and)
     }
@@ -118,7 +121,7 @@ impl ZipStore {
         ZipStore { shared, view, only_reads, is_staged: false, is_writer, closed }
     }
 
-    /// A store of the same archive whose members are staged.
+    /// A store of the same archive, for staged members.
     fn staging(&self) -> ZipStore {
         let mut store = Self::of(self.shared.clone(), self.only_reads);
         store.view = Arc::new(RwLock::new(View::default()));
@@ -136,7 +139,7 @@ impl ZipStore {
         }
     }
 
-    /// Completes the changes if nobody else is left of those who made them.
+    /// Completes the changes if no other store that made some is left.
     fn release(&self) -> Result<()> {
         if self.is_writer.swap(false, Ordering::Relaxed) && self.shared.remove_writer() {
             return self.shared.finish();
@@ -144,13 +147,13 @@ impl ZipStore {
         Ok(())
     }
 
-    /// Whether there is an archive, or changes that will make one.
+    /// Returns whether there is an archive, or changes that will create one.
     fn is_there(&self) -> bool {
         let view = self.view.read();
         view.archive.is_some() || view.session != 0
     }
 
-    /// Removes all members. `make`: the archive must not exist.
+    /// Removes all members. With `make`, the archive must not exist.
     fn clear(&self, make: bool) -> Result<()> {
         if make && self.is_there() {
             let (inner, key) = self.shared.place();
@@ -189,7 +192,7 @@ impl ZipStore {
         Ok(Some(Found { member, archive }))
     }
 
-    /// A member of the right size that can be read.
+    /// A readable member with the expected size.
     fn find_sized(&self, key: Key<'_>, size: Option<u64>) -> Result<Option<Found>> {
         let Some(found) = self.find(key)? else { return Ok(None) };
         check_size(self, key, size, found.member.size)?;
@@ -230,7 +233,7 @@ impl ZipStore {
         read.map_err(|failure| self.failed(key.as_str(), failure))
     }
 
-    /// Puts a member; one that is there is replaced, or stays (`false`).
+    /// Puts a member. If one exists, replaces it, or keeps it and returns `false`.
     fn put(&self, key: Key<'_>, parts: &[&[u8]], replace: bool) -> Result<bool> {
         self.check_writable(Operation::Write, Some(key))?;
         let mut crc = libdeflater::Crc::new();
@@ -238,7 +241,7 @@ impl ZipStore {
         self.shared.change(false, |session| {
             {
                 let view = self.view.read();
-                // What is staged of a session that is over is in no archive.
+                // Members staged in a session that is over are in no archive.
                 if view.session != 0 && view.session != session.number {
                     return Err(StoreError::zip(self, key.as_str(), ZipError::Finished));
                 }
@@ -284,10 +287,10 @@ impl Store for ZipStore {
         Ok(found.map(|found| self.opened(key.as_str().to_owned(), found, None)))
     }
 
-    /// Members of an archive on a server are ranges of one object: all are announced at once.
+    /// Members of an archive on a server are ranges of one object, so all are announced together.
     fn begin<'s>(&'s self, wanted: &[Opening<'_>]) -> Vec<Box<dyn Begun<'s> + 's>> {
         let archive = self.shared.fixed.as_deref().filter(|_| self.cost().is_far());
-        // An archive that cannot be opened says why when a member is read.
+        // If the archive cannot be opened, reading a member reports why.
         let opened: Option<Arc<dyn Opened + 's>> = archive.and_then(|it| it.open().ok()).map(Arc::from);
         let found: Vec<_> = wanted.iter().map(|opening| self.find_sized(opening.key, None)).collect();
         if let (Some(archive), Some(opened)) = (archive, &opened) {
@@ -355,7 +358,7 @@ impl Store for ZipStore {
 
     fn delete(&self, key: Key<'_>) -> Result<bool> {
         self.check_writable(Operation::Delete, Some(key))?;
-        // Without a session where there is nothing to do.
+        // Starts no session if there is nothing to delete.
         Ok(self.find(key)?.is_some() && self.remove(|_| vec![key.as_str().to_owned()])?)
     }
 
@@ -402,7 +405,7 @@ impl Store for ZipStore {
         self.shared.finish()
     }
 
-    /// Completes the changes if this store made some; [`Store::flush`] tells if that fails.
+    /// Completes this store's changes, if it made any. Only [`Store::flush`] reports failures.
     fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         if self.is_writer.swap(false, Ordering::Relaxed) {
@@ -436,7 +439,7 @@ impl Store for ZipStore {
         self.shared.place().0.cost()
     }
 
-    /// As fsspec has it: `zip://PATH::` and where the archive is. Here the path is empty.
+    /// fsspec's form: `zip://PATH::` followed by the archive's location. Here the path is empty.
     fn url(&self) -> String {
         let (store, key) = self.shared.place();
         format!("zip://::{}/{}", store.url(), escaped(key.as_str()))
@@ -446,13 +449,13 @@ impl Store for ZipStore {
 impl Drop for ZipStore {
     fn drop(&mut self) {
         if let Err(error) = self.release() {
-            // Nobody is left to be told.
+            // There is no caller left to report to.
             eprintln!("hyperslab: what was written last is lost: {error}");
         }
     }
 }
 
-/// The range of an object of `size` bytes that is read next.
+/// The range of an object of `size` bytes for `next`.
 fn part(next: Next, size: u64) -> (u64, u64) {
     let (start, len) = match next {
         Next::Start(len) => (0, len),
@@ -463,7 +466,7 @@ fn part(next: Next, size: u64) -> (u64, u64) {
     (start, len.min(size - start))
 }
 
-/// A key as a part of a URL.
+/// A key as part of a URL.
 fn escaped(key: &str) -> String {
     crate::local::file_url(Path::new(key)).trim_start_matches("file://").to_owned()
 }

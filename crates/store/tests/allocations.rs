@@ -1,4 +1,4 @@
-//! Reading and writing objects allocates nothing once buffers have their size.
+//! Reading and writing objects allocates nothing once the buffers are large enough.
 
 #[path = "common/counting.rs"]
 mod counting;
@@ -9,7 +9,7 @@ use hyperslab_store::{Key, LocalOptions, LocalStore, RangeRead, Store};
 #[test]
 fn steady_state_allocates_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    // A long root: paths must fit wherever data lies.
+    // A long root: paths must fit on the stack wherever the data is.
     let root = dir.path().join("r".repeat(200)).join("s".repeat(200));
     let store = LocalStore::open(root, LocalOptions::default()).unwrap();
     let key = Key::new("temperature/c/0/1").unwrap();
@@ -38,7 +38,7 @@ fn steady_state_allocates_nothing() {
     let read_ranges = allocations(|| {
         assert!(store.read_ranges(key, Some(100_000), &mut ranges).unwrap());
     });
-    // The first time, the root is freed of links.
+    // The first call resolves the links in the root.
     store.lock_id(key);
     let lock_id = allocations(|| {
         std::hint::black_box(store.lock_id(key));
@@ -48,7 +48,6 @@ fn steady_state_allocates_nothing() {
     assert_eq!(&rows[199 * 100..], &value[199 * 300..][..100]);
     let counts = [write, read_exact, read_missing, read_ranges, lock_id];
     assert_eq!(counts, [0; 5], "write, read_exact, missing, read_ranges, lock_id");
-    // The new buffer was given room for one byte more than the object, which is what finding its
-    // end takes.
+    // The new buffer has room for one byte more than the object, which is needed to find its end.
     assert_eq!(read_all, 0);
 }

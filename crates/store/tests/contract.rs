@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 fn check_local(dir: &Path, options: LocalOptions) {
     let count = AtomicUsize::new(0);
     contract::check(|| {
-        // Two levels that do not exist, with characters that a URL must encode.
+        // Two missing levels, with characters that a URL must encode.
         let root = dir.join(format!("store {}/ü", count.fetch_add(1, Ordering::Relaxed)));
         Box::new(LocalStore::open(root, options).unwrap())
     });
@@ -25,8 +25,8 @@ fn local() {
 
 #[test]
 fn local_with_fsync() {
-    // In memory where the system has such a directory: flushing thousands of objects to a disk
-    // takes long.
+    // In memory if the system has such a directory: flushing thousands of objects to a disk takes
+    // long.
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     check_local(dir.path(), LocalOptions { fsync: true, ..LocalOptions::default() });
 }
@@ -45,11 +45,11 @@ enum Step {
     ReadAll(String, usize),
     ReadRanges(String, Option<u64>, Vec<(u64, usize)>),
     List(Option<String>),
-    /// Whether it is completed.
+    /// The last field tells whether it is committed.
     Replace(String, Vec<Piece>, bool),
 }
 
-/// A step of building an object. Offsets may lie outside.
+/// A step of building an object. Offsets may be out of range.
 #[derive(Clone, Debug)]
 enum Piece {
     Append(Vec<Vec<u8>>),
@@ -58,8 +58,8 @@ enum Piece {
     Share(String),
 }
 
-/// Few names, so that steps meet: objects above objects, and names around the slash in the order of
-/// keys.
+/// A few names, so that steps interact: objects above objects, and names that sort close to the
+/// slash.
 fn name() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(vec!["a", "a!", "a0", "b"]), 1..4)
         .prop_map(|parts| parts.join("/"))
@@ -109,7 +109,7 @@ fn is_below(name: &str, prefix: Option<&str>) -> bool {
     }
 }
 
-/// Whether an object may come to be under a name, or what the answer is.
+/// Returns whether an object may be created under a name. Otherwise returns the expected error.
 fn check_name(model: &Model, name: &str) -> Result<(), ErrorKind> {
     if model.keys().any(|other| is_below(name, Some(other))) {
         Err(ErrorKind::NotADirectory)
@@ -120,7 +120,7 @@ fn check_name(model: &Model, name: &str) -> Result<(), ErrorKind> {
     }
 }
 
-/// Builds an object, in the store and beside it, as far as that goes. The bytes, if it came to be.
+/// Builds an object both in the store and in memory. Returns the bytes if it was committed.
 fn build(
     store: &dyn Store,
     model: &Model,

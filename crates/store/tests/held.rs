@@ -1,4 +1,4 @@
-//! Files that stay open: a process of its own, because it counts descriptors.
+//! Files that stay open. In a separate process, because this test counts descriptors.
 #![cfg(target_os = "linux")]
 
 use hyperslab_store::{FileStore, Key, RangeRead, Store, StoreError};
@@ -9,7 +9,7 @@ fn open(path: &Path) -> FileStore {
     FileStore::open(path).unwrap().unwrap()
 }
 
-/// The number that a file begins with.
+/// The number at the start of a file.
 fn number(store: &FileStore) -> hyperslab_store::Result<u32> {
     let mut bytes = [0; 4];
     let range = RangeRead { offset: 0, buf: &mut bytes };
@@ -21,7 +21,7 @@ fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// One test: the whole process shares the files that are held open.
+/// A single test, because the whole process shares the held files.
 #[test]
 fn few_files_are_open_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
@@ -30,7 +30,7 @@ fn few_files_are_open_at_a_time() {
     let before = descriptors();
     let stores: Vec<FileStore> = (0..300).map(|n| open(&path(n))).collect();
     assert!(descriptors() <= before + 128);
-    // All are read, by several threads, and none takes a descriptor away from a read.
+    // Several threads read all files, and no read loses its descriptor.
     std::thread::scope(|scope| {
         for start in [0, 75, 150, 225] {
             let stores = &stores;
@@ -51,7 +51,7 @@ fn few_files_are_open_at_a_time() {
     assert_eq!(bytes, [0; 4]);
     drop(opened);
 
-    // The first of these are closed by now. Other contents in their place are not read.
+    // The first files are closed by now. Other contents in their place are not read.
     let stale = |n: usize| matches!(number(&stores[n]), Err(StoreError::Stale { .. }));
     assert!(stale(0) && !stores[0].is_current(), "removed");
     fs::write(path(1), 7_u32.to_le_bytes()).unwrap();
@@ -62,13 +62,13 @@ fn few_files_are_open_at_a_time() {
     assert!(error.contains("'2' in file://") && error.contains("open it again"), "{error}");
     assert_eq!((number(&stores[3]).unwrap(), stores[3].is_current()), (3, true));
 
-    // Files that nothing could open again stay open.
+    // Files that nothing could reopen stay open.
     let gone: Vec<FileStore> = (300..310).map(|n| open(&path(n))).collect();
     (300..310).for_each(|n| fs::remove_file(path(n)).unwrap());
     (10..290).for_each(|n| assert_eq!(number(&stores[n as usize]).unwrap(), n));
     gone.iter().zip(300..).for_each(|(store, n)| assert_eq!(number(store).unwrap(), n));
     assert!(descriptors() <= before + 128 + gone.len());
-    // Closed ones do not count, and are not opened again.
+    // Closed files do not count, and are not reopened.
     stores.iter().for_each(Store::close);
     assert!(matches!(number(&stores[5]), Err(StoreError::Closed { .. })));
     assert!(descriptors() <= before + gone.len());

@@ -1,5 +1,4 @@
-//! What a directory has that memory has not: permissions, limits, links, other people's files,
-//! killed writers.
+//! Properties of directories only: permissions, limits, links, foreign files, killed writers.
 
 mod common;
 
@@ -15,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// The user that owns nothing.
+/// A user that owns nothing.
 const NOBODY: u32 = 65534;
 
 fn kind<T: std::fmt::Debug>(answer: Result<T>) -> ErrorKind {
@@ -45,7 +44,7 @@ fn no_permission() {
         assert_eq!(kind(store.write(key("readonly/x"), &[b"new"])), denied);
         assert_eq!(kind(store.write(key("readonly/new/y"), &[b"new"])), denied);
         assert_eq!(kind(store.replace(key("readonly/x"))), denied);
-        // Who may read may lock.
+        // Permission to read suffices for locking.
         assert!(store.lock(key("readonly/x"), None).unwrap().is_held());
         assert!(!store.lock(key("readonly/new/y"), None).unwrap().is_held());
         assert_eq!(kind(store.lock(key("secret"), None)), denied);
@@ -66,7 +65,7 @@ fn no_permission() {
         fs::set_permissions(dir.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
     };
     let mut child = this_program("no_permission", dir.path());
-    // The superuser may do everything, so the child becomes somebody else.
+    // The superuser may do everything, so the child runs as somebody else.
     if fs::metadata(dir.path()).unwrap().uid() == 0 {
         for name in ["", "secret", "closed", "closed/x", "readonly", "readonly/x"] {
             chown(dir.path().join(name), Some(NOBODY), Some(NOBODY)).unwrap();
@@ -87,7 +86,7 @@ fn no_permission() {
     assert_eq!(names(&dir.path().join("readonly")), ["x"]);
 }
 
-/// A limit on the size of files stands for a full disk: both stop a write in its middle.
+/// A limit on the file size simulates a full disk: both stop a write in the middle.
 #[test]
 fn no_room() {
     if let Some(store) = child_root() {
@@ -169,7 +168,7 @@ fn roots() {
     assert!(later.root().is_dir(), "the root stays");
     assert_eq!(names(later.root()), [""; 0]);
 
-    // A file in the place of the root, made after opening.
+    // A file in place of the root, created after opening.
     let later = open("soon").unwrap();
     store.write(key("soon"), &[b"x"]).unwrap();
     assert_eq!(kind(later.write(key("a"), &[b"1"])), ErrorKind::NotADirectory);
@@ -214,8 +213,8 @@ fn links_are_honoured_and_not_destroyed() {
     let entries = entries.map(|(name, is_prefix)| Entry { name: name.into(), is_prefix });
     assert_eq!(store.list_dir(None).unwrap(), entries);
 
-    // Through a link to a directory: there. Over a link to an object: the link goes, not the
-    // object.
+    // A write through a link to a directory goes to that directory. A write over a link to an
+    // object replaces the link, not the object.
     store.write(key("link/y"), &[b"new"]).unwrap();
     assert_eq!(get(&other, "y").unwrap(), b"new");
     store.write(key("object"), &[b"mine"]).unwrap();
@@ -246,12 +245,12 @@ fn link_cycles_end() {
     symlink("..", dir.path().join("a/b/up")).unwrap();
     symlink(".", dir.path().join("here")).unwrap();
     symlink("a/b", dir.path().join("c")).unwrap();
-    // 'c' is 'a/b' under another name; from there 'up' is 'a', whose 'b' is 'c' again.
+    // 'c' is 'a/b' under another name. From there 'up' is 'a', whose 'b' is 'c' again.
     assert_eq!(store.list(None).unwrap(), ["a/b/x", "c/x"]);
     store.delete_prefix(Some(key("a"))).unwrap();
     assert_eq!(store.list(None).unwrap(), [""; 0]);
 
-    // Every directory links to every other: far more paths than could be listed.
+    // Every directory links to every other one: far more paths than anyone could list.
     for from in 0..10 {
         fs::create_dir(dir.path().join(from.to_string())).unwrap();
         for to in 0..10 {
@@ -261,8 +260,9 @@ fn link_cycles_end() {
     assert!(matches!(store.list(None), Err(StoreError::Io { .. })));
 }
 
-/// None of these is an object, and none may block, or be read without end. A directory is missing;
-/// to take the others for missing would make fill value of a chunk.
+/// None of these is an object, and none may block or be read endlessly.
+///
+/// A directory counts as missing. If the others did too, a chunk would silently read as fill value.
 #[test]
 fn other_kinds_of_files() {
     let (dir, store) = new();
@@ -301,7 +301,7 @@ fn other_kinds_of_files() {
         refused(store.read_exact(key(name), &mut []));
         refused(store.read_ranges(key(name), None, &mut []));
         refused(store.read_ranges(key(name), Some(5), &mut []));
-        // Files without end are told by their size, which nobody knows here.
+        // Endless files are recognised by their size, which is not known here.
         if !matches!(name, "zero" | "full") {
             refused(store.read_ranges(key(name), None, &mut [RangeRead { offset: 3, buf: &mut [0; 10] }]));
         }
@@ -354,7 +354,7 @@ fn failed_writes_leave_nothing() {
     assert_eq!(get(&store, "a/b").unwrap(), b"object");
 }
 
-/// Other users' access is as for any new file, not as private as temporary files usually are.
+/// Other users get the same access as for any new file. Temporary files are usually more private.
 #[test]
 fn modes_follow_the_umask() {
     let (dir, store) = new();
@@ -365,7 +365,7 @@ fn modes_follow_the_umask() {
     assert_eq!((mode("ours"), mode("ours/x")), (mode("plain"), mode("plain/x")));
 }
 
-/// A sparse file claims any size; memory is asked for only within the limit.
+/// A sparse file claims any size, but memory is allocated only within the limit.
 #[test]
 fn huge_sparse_object() {
     let (dir, store) = new();

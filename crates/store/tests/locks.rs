@@ -1,4 +1,4 @@
-//! Locks of objects in a directory: between threads, processes, the living and the dead.
+//! Locks of objects in a directory: between threads, between processes, and with dead holders.
 
 mod common;
 
@@ -11,12 +11,12 @@ use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// This test program, running only `test`, with a pipe at each end.
+/// Starts this test program, running only `test`, with pipes for input and output.
 fn child(test: &str, root: &Path) -> Child {
     this_program(test, root).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// Says something to the parent, and waits until it closes the pipe.
+/// Sends a line to the parent, and waits until it closes the pipe.
 fn tell_and_wait(what: &str) {
     println!("\n{what}");
     std::io::stdin().read_line(&mut String::new()).unwrap();
@@ -27,13 +27,12 @@ fn wait_for(child: &mut Child, what: &str) {
     assert!(lines.any(|line| line.unwrap() == what), "the child ended without saying '{what}'");
 }
 
-/// The number in an object; 0 if there is none.
+/// The number in an object. 0 if there is no object.
 fn number(store: &LocalStore, name: &str) -> u32 {
     get(store, name).map_or(0, |bytes| u32::from_le_bytes(bytes.try_into().unwrap()))
 }
 
-/// A counter in an object, which is deleted at times: then another object has what was counted so
-/// far.
+/// Counts in an object that is sometimes deleted. Its count then moves to the object `saved`.
 fn count(store: &LocalStore, rounds: u32) {
     let put = |expected: Expected<'_>, value: u32| {
         let mut new = store.replace(key("n/c/0")).unwrap();
@@ -96,7 +95,7 @@ fn processes_lose_no_update() {
     assert_counted(dir.path(), 800);
 }
 
-/// A link that leads nowhere is no object, so many may try to be the first in its place: one is.
+/// A dangling link is not an object, so of many writers that try to be first, one succeeds.
 #[test]
 fn one_is_first_in_the_place_of_a_dangling_link() {
     let (dir, store) = new();
@@ -119,7 +118,7 @@ fn one_is_first_in_the_place_of_a_dangling_link() {
     }
 }
 
-/// Something that is no object and stays is an error: looking again for an object would never end.
+/// Something in the way that is not an object is an error: retrying would never end.
 #[test]
 fn other_things_in_the_place_of_an_object_are_refused() {
     let (dir, store) = new();
@@ -134,7 +133,7 @@ fn other_things_in_the_place_of_an_object_are_refused() {
     assert_eq!(names(dir.path()), ["directory", "link", "self", "socket"]);
 }
 
-/// Stores whose roots are nested, and ways through links, lead to one lock. It shows nowhere.
+/// Nested roots and paths through links lead to the same lock, which is not visible.
 #[test]
 fn one_lock_whatever_the_way() {
     let dir = tempfile::tempdir().unwrap();
@@ -176,11 +175,11 @@ fn waits_for_another_process() {
         while !asked.load(Ordering::SeqCst) {
             thread::yield_now();
         }
-        // Waiting can be stopped, also for the instant of replacing.
+        // Waiting can be interrupted, even the short wait for replacing.
         let old = store.open(key("a/x"), None).unwrap().unwrap();
         let refused = store.swap(key("a/x"), Expected::Same(&*old), &[b"late"], Some(&|| true));
         assert!(matches!(refused, Err(StoreError::Interrupted { .. })), "{refused:?}");
-        // Other objects of the directory can be had meanwhile.
+        // Other objects in the directory are available meanwhile.
         assert!(store.lock(key("a/y"), None).unwrap().is_held());
         assert_eq!(names(&dir.path().join("a")).len(), 2, "no lock file, no temporary one");
         drop(child.stdin.take());
@@ -213,7 +212,7 @@ unsafe extern "C" {
     fn pause() -> i32;
 }
 
-/// A child that goes on living has no part in the locks of its parent, however that ends.
+/// A child that outlives its parent does not keep the parent's locks, however the parent ends.
 #[test]
 fn forked_children_keep_no_lock() {
     if let Some(store) = child_root() {
@@ -242,7 +241,7 @@ fn forked_children_keep_no_lock() {
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
     let given_up = || std::time::Instant::now() > end;
     let found = (store.lock(key("a/x"), Some(&given_up)), store.lock_prefix(Some(key("a")), Some(&given_up)));
-    // SAFETY: the grandchild has not been waited for by anybody: it is that process still.
+    // SAFETY: the grandchild has not been waited for, so the number still belongs to it.
     unsafe {
         kill(grandchild, 9);
         waitpid(grandchild, std::ptr::null_mut(), 1);

@@ -1,4 +1,4 @@
-//! Objects in pieces, in a directory: other file systems, files that shrink, killed writers.
+//! Objects written in pieces in a directory: other file systems, shrinking files, killed writers.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn an_open_object_shows_its_file() {
     assert_eq!(file.metadata().unwrap().ino(), expected);
 }
 
-/// From one file system to another, the kernel does not copy.
+/// The kernel does not copy between file systems.
 #[test]
 fn copies_from_another_file_system() {
     let (Ok(there), dir) = (tempfile::tempdir_in("/dev/shm"), tempfile::tempdir().unwrap()) else { return };
@@ -43,7 +43,7 @@ fn copies_from_another_file_system() {
     assert_eq!(get(&store, "y").unwrap(), [&value[1..2_500_001], &value[..1], b"end"].concat());
 }
 
-/// Other software shortens a file in its place while it is copied.
+/// Other software truncates a file in place while it is copied.
 #[test]
 fn files_that_shrink() {
     let (dir, store) = new();
@@ -67,8 +67,7 @@ fn files_that_shrink() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left");
 }
 
-/// The directory of an object is deleted while it is under construction, perhaps only because it
-/// was empty.
+/// The directory of an object under construction is deleted, perhaps only because it was empty.
 #[test]
 fn the_directory_goes() {
     let (_dir, store) = new();
@@ -81,13 +80,13 @@ fn the_directory_goes() {
     assert_eq!(get(&store, "a/b/x").unwrap(), b"12");
 }
 
-/// Leftovers of killed writers: of the next writer of the same object, and of a sweep.
+/// Leftovers of killed writers are removed by the next writer of the same object and by a sweep.
 #[test]
 fn leftovers_go() {
     let (dir, store) = new();
     store.write(key("a/x"), &[b"1"]).unwrap();
-    // A complete file of `x` that was not renamed any more; another of `y`; one of a file system
-    // without unnamed files, still young.
+    // A complete file of `x` that was never renamed, another of `y`, and a recent file from a file
+    // system without unnamed files.
     let names_of = |name: &str| {
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -98,7 +97,7 @@ fn leftovers_go() {
         fs::write(dir.path().join("a").join(name), b"half").unwrap();
     }
     fs::create_dir(dir.path().join("a/.stage.0.0.hyperslab-tmp")).unwrap();
-    // Too young to be dead: left alone.
+    // Too recent to be dead, so it is left alone.
     store.write(key("a/x"), &[b"2"]).unwrap();
     assert!(dir.path().join("a").join(names_of("x")).exists());
     std::thread::sleep(Duration::from_millis(2_100));
@@ -110,8 +109,9 @@ fn leftovers_go() {
     assert_eq!(get(&store, "a/x").unwrap(), b"3");
 }
 
-/// A value that shows if it is whole: a version, then parts of bytes that follow from it, the last
-/// of which says how many.
+/// A value that shows whether it is complete.
+///
+/// It begins with a version, which determines the bytes and the number of the following parts.
 fn value(version: u32) -> Vec<Vec<u8>> {
     let count = 1 + version % 5;
     let mut parts = vec![version.to_le_bytes().to_vec()];
@@ -124,8 +124,9 @@ fn assert_whole(bytes: &[u8]) {
     assert!(bytes == value(version).concat(), "version {version} is torn, of {} bytes", bytes.len());
 }
 
-/// Replaces the object by ever new versions: written in pieces, or copied from the old one where
-/// they are equal.
+/// Keeps replacing the object with new versions.
+///
+/// Parts are written in pieces, or copied from the old version if they are equal.
 fn rewrite_for_ever(store: &LocalStore) {
     for round in 0u32.. {
         let _held = store.lock(key("a/x"), None).unwrap();
@@ -144,7 +145,7 @@ fn rewrite_for_ever(store: &LocalStore) {
         for (part, bytes) in value(version)[1..].iter().enumerate() {
             let offset = 4 + (part as u64 + 1) * 40_000;
             match &old {
-                // Its part `n + 1` is the new part `n`.
+                // Part `n + 1` of the old version is part `n` of the new one.
                 Some(old) if offset + 40_000 <= old.size() => new.copy(&**old, offset, 40_000).unwrap(),
                 _ => bytes.chunks(9_999).for_each(|piece| new.append(&[piece]).unwrap()),
             }
@@ -182,12 +183,12 @@ fn killed_at_any_instant() {
         }
         let listed = store.list(None).unwrap();
         assert!(listed.iter().all(|name| name == "a/x"), "{listed:?}");
-        // The dead hold no locks, and what they left is in nobody's way.
+        // Dead processes hold no locks, and their leftovers do not block anybody.
         let _held = store.lock(key("a/x"), None).unwrap();
     }
     assert!(seen.len() > 10, "the children wrote {} versions", seen.len());
     store.sweep(None, None).unwrap();
-    // The last child may have deleted the object, and the directory with it.
+    // The last child may have deleted the object and its directory.
     let left = names(dir.path());
     assert!(left.iter().all(|name| name == "a"), "{left:?}");
     assert!(

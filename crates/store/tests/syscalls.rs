@@ -1,4 +1,4 @@
-//! Counts the system calls per object, by running itself under `strace`.
+//! Counts the system calls per object by running itself under `strace`.
 
 use hyperslab_store::{Expected, Key, LocalOptions, LocalStore, RangeRead, Store};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 const CHILD: &str = "HYPERSLAB_TEST_SYSCALLS_BELOW";
 
-/// A system call that the parent recognises in the trace: what follows belongs to `name`.
+/// A system call that marks the trace: the calls after it belong to `name`.
 fn mark(name: &str) {
     assert!(std::fs::metadata(format!("/hyperslab-mark/{name}")).is_err());
 }
@@ -75,7 +75,7 @@ fn traced(root: &Path) {
     mark("end");
 }
 
-/// The same call has several names, by architecture and C library.
+/// One name per call, for the variants of architectures and C libraries.
 fn plain(call: &str) -> &str {
     match call {
         "open" | "openat" | "openat2" => "open",
@@ -89,7 +89,7 @@ fn plain(call: &str) -> &str {
     }
 }
 
-/// Calls after each mark, from lines like `1234  openat(AT_FDCWD, "/x", O_RDONLY) = 3`.
+/// The calls after each mark, from lines like `1234  openat(AT_FDCWD, "/x", O_RDONLY) = 3`.
 fn calls_by_mark(trace: &str) -> BTreeMap<String, Vec<String>> {
     let marked = trace.lines().find(|line| line.contains("/hyperslab-mark/")).expect("a mark in the trace");
     let thread = marked.split_whitespace().next().unwrap();
@@ -137,10 +137,10 @@ fn per_object() {
     let calls = calls_by_mark(&std::fs::read_to_string(trace).unwrap());
     let expected: [(&str, &[&str]); 20] = [
         ("open_store", &["stat"]),
-        // A file without a name; it gets that of the object if that is free, otherwise one to be
-        // renamed from.
+        // An unnamed file. It is linked to the object's name if that is free, otherwise to a
+        // temporary name that is then renamed.
         ("write", &["open", "write", "link", "link", "rename", "close"]),
-        // After a write that replaced an object, the next ones expect one, too.
+        // After a write that replaced an object, the next ones expect an object too.
         ("write_parts", &["open", "write", "link", "rename", "close"]),
         ("read_exact", &["open", "read", "close"]),
         ("read_all", &["open", "read", "close"]),
@@ -150,13 +150,13 @@ fn per_object() {
         ("ranges_apart", &["open", "read", "read", "read", "close"]),
         ("ranges_sized", &["open", "lseek", "read", "read", "close"]),
         ("size", &["stat"]),
-        // The last: the directory, which stays because it is not empty.
+        // The last call tries to remove the directory, which stays because it is not empty.
         ("delete", &["stat", "unlink", "unlink"]),
         ("open_object", &["open", "stat"]),
         ("replace", &["open", "write", "copy_file_range", "write", "link", "rename", "close"]),
         ("abandon", &["open", "close"]),
         ("write_new", &["open", "write", "link", "close"]),
-        // Locked when the new file is complete, for the time of a look and a rename.
+        // Locked once the new file is complete, for one check and the rename.
         ("swap", &["open", "write", "flock", "stat", "stat", "link", "rename", "flock", "close"]),
         ("swap_late", &["open", "write", "flock", "stat", "stat", "flock", "close"]),
         ("lock", &["open", "stat", "flock", "stat", "stat"]),
@@ -164,15 +164,15 @@ fn per_object() {
     ];
     for (mark, expected) in expected {
         let memory = ["mmap", "munmap", "brk", "mremap", "mprotect", "madvise"];
-        // In debug builds the standard library asserts so that a descriptor is open before it
-        // closes it.
+        // In debug builds, the standard library checks this way that a descriptor is open before
+        // closing it.
         let assertion = if cfg!(debug_assertions) { "fcntl" } else { "" };
         let found: Vec<&str> = calls
             .get(mark)
             .into_iter()
             .flatten()
             .map(String::as_str)
-            // Buffers that the test itself makes.
+            // Memory calls come from buffers of the test itself.
             .filter(|call| !memory.contains(call) && **call != *assertion)
             .collect();
         assert_eq!(found, expected, "{mark}");

@@ -1,4 +1,4 @@
-//! Zip archives: the contract, what a writer leaves, and archives made by hand, right and wrong.
+//! Zip archives: the contract, results of writers, and hand-made archives, valid and invalid.
 
 use hyperslab_store::{
     Key, LocalOptions, MemoryStore, RangeRead, Store, StoreError, ZipError, ZipMode, ZipStore, contract,
@@ -21,22 +21,22 @@ fn get(store: &dyn Store, name: &str) -> Option<Vec<u8>> {
     store.read_all(key(name), &mut buf, 1 << 20).unwrap().then_some(buf)
 }
 
-/// A store of an archive of these bytes in memory.
+/// Opens an archive with these bytes in memory.
 fn of(bytes: &[u8]) -> Result<ZipStore, StoreError> {
     let memory = Arc::new(MemoryStore::new());
     memory.write(key("x.zip"), &[bytes]).unwrap();
     ZipStore::open(memory, key("x.zip"))
 }
 
-/// An archive under construction, with everything that other writers do.
+/// Builds an archive with all features that other writers use.
 #[derive(Default)]
 struct Build {
     bytes: Vec<u8>,
     directory: Vec<u8>,
     count: u16,
-    /// Bytes before the archive, which offsets do not count.
+    /// Bytes in front of the archive, not included in offsets.
     before: u32,
-    /// Whether all numbers stand in fields of zip64.
+    /// True if all numbers are stored in zip64 fields.
     wide: bool,
     comment: Vec<u8>,
 }
@@ -46,7 +46,7 @@ struct Build {
 struct How {
     deflated: bool,
     flags: u16,
-    /// Bytes of other extra fields in the local header, and in the directory.
+    /// Length of other extra fields in the local header and in the directory.
     extras: (u16, u16),
     descriptor: bool,
 }
@@ -199,7 +199,7 @@ fn what_is_written_is_an_archive_after_a_flush() {
     store.flush().unwrap();
     assert_eq!(written(&fs::read(&path).unwrap(), "g/a").unwrap(), b"onetwo");
     assert_eq!(get(&store, "g/é").unwrap(), b"three");
-    // Again, with a replacement and a deletion.
+    // Once more, with a replacement and a deletion.
     store.write(key("g/a"), &[b"new"]).unwrap();
     assert!(store.delete(key("g/é")).unwrap());
     assert_eq!(written(&fs::read(&path).unwrap(), "g/a").unwrap(), b"onetwo");
@@ -293,14 +293,14 @@ fn changes_of_others_are_noticed() {
     let archive = |value: &[u8]| Build::default().add(b"a", value, PLAIN).done();
     fs::write(&path, archive(b"old")).unwrap();
     let store = local(&path, ZipMode::Append);
-    // Replaced: the old one is read on, and not written.
+    // After a replacement, reads still see the old archive, and writes fail.
     fs::write(dir.path().join("new"), archive(b"other")).unwrap();
     fs::rename(dir.path().join("new"), &path).unwrap();
     assert_eq!(get(&store, "a").unwrap(), b"old");
     assert!(!store.is_current());
     let changed = |error| matches!(error, StoreError::Zip { source: ZipError::Changed, .. });
     assert!(changed(store.write(key("b"), &[b""]).unwrap_err()));
-    // Opened again: the new one, from both.
+    // After another open, both stores see the new archive.
     let again = local(&path, ZipMode::Append);
     assert_eq!(
         (get(&again, "a").unwrap(), get(&store, "a").unwrap()),
@@ -353,7 +353,7 @@ fn what_is_refused_says_why() {
         bytes[at..at + value.len()].copy_from_slice(value);
         bytes
     };
-    // The directory of the one member begins here.
+    // Offset of the directory, which has one member.
     let at = one(PLAIN).len() - 22 - 46 - 3 - 2;
     let end = one(PLAIN).len() - 22;
     for (bytes, why) in [
@@ -383,7 +383,7 @@ fn what_is_refused_says_why() {
         assert!(said.contains(why), "{why}: {said}");
         assert!(said.contains("x.zip"), "{said}");
     }
-    // A bomb's size is refused before there is memory for it.
+    // The size of a zip bomb is refused before memory is allocated.
     let mut bomb = one(DEFLATED);
     let at = bomb.len() - 22 - 46 - 3 - 2;
     bomb[at + 24..at + 28].copy_from_slice(&4_000_000_000u32.to_le_bytes());
@@ -393,7 +393,7 @@ fn what_is_refused_says_why() {
     assert!(matches!(large, StoreError::TooLarge { limit: 999, .. }));
 }
 
-/// Cut off at every byte, and every bit flipped: an error, or the members that there were.
+/// Truncated at every byte, and with every bit flipped: an error, or the original members.
 #[test]
 fn hostile_archives() {
     let value = [b"something that deflates well, well, well".to_vec(), vec![3; 200]].concat();

@@ -1,9 +1,9 @@
-//! The groups above a node whose consolidated metadata speaks of that node.
+//! The groups above a node whose consolidated metadata contains the node.
 //!
-//! Consolidated metadata is a copy, which others believe. When a node is replaced, a copy that is
-//! out of date is worse than none: readers decode new chunks as the old metadata says.
-//! [`Above::forget`] takes the node out before it is replaced. [`Above::renew`] consolidates the
-//! groups again. After a kill in between, readers of consolidated metadata do not see the node.
+//! Consolidated metadata is a copy that readers trust. When a node is replaced, an outdated copy is
+//! worse than none: readers decode new chunks with the old metadata. [`Above::forget`] removes the
+//! node before it is replaced. [`Above::renew`] consolidates the groups again. If the process is
+//! killed in between, readers of consolidated metadata do not see the node.
 
 use crate::consolidated::{self, is_stored};
 use crate::path::parents;
@@ -28,7 +28,7 @@ struct Owner {
 }
 
 impl Above {
-    /// The groups of a store above a path in it.
+    /// The groups above a path in a store.
     pub fn in_store(store: &Arc<dyn Store>, path: &str) -> Result<Above> {
         let mut above = Above::default();
         for parent in parents(path) {
@@ -38,7 +38,8 @@ impl Above {
         Ok(above)
     }
 
-    /// Looks at one more group. `place`: the path of the node, relative to that.
+    /// Adds one more group, if it has consolidated metadata. `place` is the node's path in the
+    /// group.
     pub fn look(&mut self, store: &Arc<dyn Store>, path: &str, place: &str) -> Result<()> {
         for format in [Format::V2, Format::V3] {
             if store.consolidates() && is_stored(store, path, format)? {
@@ -49,7 +50,7 @@ impl Above {
         Ok(())
     }
 
-    /// Takes the node, and all below it, out of the consolidated metadata of these groups.
+    /// Removes the node, and all nodes below it, from the consolidated metadata of these groups.
     pub fn forget(&self, ask: Option<Ask<'_>>) -> Result<()> {
         self.groups.iter().try_for_each(|Owner { store, path, format, place }| {
             consolidated::write_without(store, path, *format, place, ask)
@@ -60,7 +61,7 @@ impl Above {
     pub fn renew(&self, ask: Option<Ask<'_>>) -> Result<()> {
         self.groups.iter().try_for_each(|Owner { store, path, format, .. }| {
             match Group::open(store, path, Some(*format), Consolidation::Ignore) {
-                // Somebody has deleted the group meanwhile.
+                // The group was deleted meanwhile.
                 Err(ZarrError::NotFound { .. }) => Ok(()),
                 group => consolidated::write(&group?, ask),
             }
@@ -79,7 +80,7 @@ mod tests {
         Array::create(store.clone(), path, spec, true).unwrap();
     }
 
-    /// The element type of an array, as the consolidated metadata of a group has it.
+    /// The element type of an array according to a group's consolidated metadata.
     fn seen(store: &Arc<dyn Store>, group: &str, name: &str, format: Format) -> Option<String> {
         let group = Group::open(store, group, Some(format), Consolidation::Require).unwrap();
         match group.child(name) {
@@ -115,7 +116,7 @@ mod tests {
             for (group, name) in [("", "x/a"), ("x", "a")] {
                 assert_eq!(seen(&store, group, name, format).as_deref(), Some("<f4"));
             }
-            // A group without consolidated metadata stays without.
+            // A group without consolidated metadata stays so.
             assert!(Above::in_store(&store, "y/a").unwrap().groups.iter().all(|owner| owner.path.is_empty()));
             assert!(Above::in_store(&store, "").unwrap().groups.is_empty());
         }

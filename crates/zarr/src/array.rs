@@ -25,20 +25,21 @@ pub struct Array {
     metadata: Arc<Metadata>,
     layout: Arc<ArrayLayout>,
     consolidated: bool,
-    /// Where a group has a copy of the metadata, which changes by this array keep up.
+    /// A group's copy of the metadata, updated when this array changes.
     copy: Option<Copied>,
 }
 
 impl Array {
-    /// Opens an array. Without a `format`, v3 is looked for first.
+    /// Opens an array. Without a `format`, v3 is tried first.
     pub fn open(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Self> {
         node::open_array(store, path, format)
     }
 
-    /// Creates an array, and missing groups above it. With `overwrite`, it takes the place of
-    /// whatever is stored at `path` and below, which stays until the new array is there, and is
-    /// deleted then; otherwise an array or group there is an error. Nothing is changed where `spec`
-    /// is not valid.
+    /// Creates an array, and missing groups above it.
+    ///
+    /// With `overwrite`, the array replaces everything stored at `path` and below. The old content
+    /// stays until the new array exists, and is then deleted. Without `overwrite`, an existing
+    /// array or group is an error. If `spec` is not valid, nothing changes.
     ///
     /// The new array is empty. To replace an array together with its elements, use
     /// [`Array::replace_with`].
@@ -47,7 +48,8 @@ impl Array {
         Self::create_with(store, path, spec, how, None)
     }
 
-    /// [`Array::create`]; `ask` is asked while this waits for others and deletes, `true` gives up.
+    /// Like [`Array::create`]. `ask` is called while this waits for others or deletes; `true` gives
+    /// up.
     pub fn create_with(
         store: Arc<dyn Store>,
         path: &str,
@@ -58,7 +60,7 @@ impl Array {
         let (array, documents) = Self::planned(&store, path, spec)?;
         let create = |found| create::node(&store, &array.path, array.format(), &documents, how, found, ask);
         if matches!(how, Creation::New | Creation::Inside) && store.cost().is_far() {
-            // What is there is asked for at the same time.
+            // Look for existing nodes at the same time.
             let look = || create::look(&store, &array.path, how, ask);
             let (leftovers, there) = both(|ask| array.leftovers(Some(ask)), look, ask);
             let (there, leftovers) = (there?, leftovers?);
@@ -69,16 +71,17 @@ impl Array {
         Ok(array)
     }
 
-    /// Creates an array with its elements in the place of whatever is stored at `path` and below,
-    /// as [`Array::create`] with `overwrite` does without them.
+    /// Creates an array with its elements and replaces everything stored at `path` and below.
     ///
-    /// `fill` writes the elements. It is given the new array, which lies beside the old one and is
-    /// seen by nobody else; it must not use that array afterwards. Then the new array takes its
-    /// place, and is returned. If `fill` fails, `ask` gives up or the process is killed, the old
-    /// array is as it was: `fill` may read from it.
+    /// [`Array::create`] with `overwrite` does the same without elements.
     ///
-    /// A store that cannot move what was written gathers the new array in memory and writes it at
-    /// the end ([`Store::stage`]). A server does so up to a size; beyond that the old array goes
+    /// `fill` writes the elements. It receives the new array, which is stored beside the old one
+    /// and visible to nobody else. `fill` must not use that array later. Then the new array
+    /// replaces the old one, and is returned. If `fill` fails, `ask` gives up or the process is
+    /// killed, the old array is unchanged. `fill` may therefore read from it.
+    ///
+    /// A store that cannot move objects collects the new array in memory and writes it at the end
+    /// ([`Store::stage`]). A server does so up to a limit; above it, the old array is deleted
     /// first.
     pub fn replace_with<E: From<ZarrError>>(
         store: Arc<dyn Store>,
@@ -91,7 +94,7 @@ impl Array {
         create::replacing(&store, &array.path, array.format(), &documents, ask, |new| {
             let (root, metadata) = (String::new(), array.metadata.clone());
             let mut beside = Self::bind(new.clone(), root, metadata, "", false, None)?;
-            // Messages call it what the caller does.
+            // Messages use the caller's name for the array.
             let layout = ArrayLayout::clone(&beside.layout);
             beside.layout = Arc::new(layout.with_name(array.layout.name()));
             fill(&beside)
@@ -117,7 +120,7 @@ impl Array {
             attributes: stored_attributes,
             consolidated: None,
         };
-        // What readers will make of it decides whether it can be stored.
+        // Parse it as a reader would: a document that cannot be opened must not be stored.
         let array =
             Self::from_stored(store.clone(), path.clone(), stored.clone(), false, None).map_err(|error| {
                 match error {
@@ -152,8 +155,8 @@ impl Array {
         Self::bind(store, path, metadata, &stored.key, consolidated, seen)
     }
 
-    /// Binds metadata to a place. `key` is that of its document, for messages; `seen`, the
-    /// directory that it was read from, if that is known.
+    /// Binds metadata to a place. `key` is the document's key, for messages. `seen` is the
+    /// directory that the document was read from, if known.
     pub(crate) fn bind(
         store: Arc<dyn Store>,
         path: String,
@@ -167,9 +170,11 @@ impl Array {
         Ok(Array { store, path, metadata, layout, consolidated, copy: None })
     }
 
-    /// The array that a document describes, whatever is stored at `path`: neither is the document
-    /// looked for there, nor do reads and writes check that it still is what is stored. For callers
-    /// that have the metadata from elsewhere. `document`: the text of `zarr.json` or `.zarray`.
+    /// The array that a document describes, whatever is stored at `path`.
+    ///
+    /// The document is not looked up there, and reads and writes do not check that the stored
+    /// document is still the same. For callers that have the metadata from elsewhere. `document` is
+    /// the text of `zarr.json` or `.zarray`.
     pub fn of_document(store: Arc<dyn Store>, path: &str, format: Format, document: &[u8]) -> Result<Self> {
         let path = normalize_path(path)?;
         let key = join(&path, if format == Format::V2 { ZARRAY } else { ZARR_JSON });
@@ -186,7 +191,7 @@ impl Array {
         &self.metadata
     }
 
-    /// What the engine needs to read and write.
+    /// The layout that the engine needs to read and write.
     pub fn layout(&self) -> &Arc<ArrayLayout> {
         &self.layout
     }
@@ -211,31 +216,35 @@ impl Array {
         self.metadata.format
     }
 
-    /// The user's attributes, an object.
+    /// The user's attributes, as an object.
     pub fn attributes(&self) -> &Json {
         &self.metadata.attributes
     }
 
-    /// Names of the axes: v3's `dimension_names`; in v2, xarray's attribute `_ARRAY_DIMENSIONS`.
+    /// Names of the axes: v3's `dimension_names`, or xarray's attribute `_ARRAY_DIMENSIONS` in v2.
     pub fn dimension_names(&self) -> Option<&[Option<String>]> {
         self.metadata.dimension_names.as_deref()
     }
 
-    /// Elements of a chunk per axis as users know it. Where shards lie within shards, these are the
-    /// chunks of the outermost, as with zarr-python; the engine's are the innermost ones.
+    /// Elements per axis of a chunk, as users see it.
+    ///
+    /// With shards in shards, these are the chunks of the outermost shards, as in zarr-python. The
+    /// engine uses the innermost chunks.
     pub fn chunks(&self) -> &[u64] {
         self.metadata.shown_chunk()
     }
 
-    /// The chunks along each axis, where the grid is rectilinear; then [`Array::chunks`] is the
-    /// largest chunk that there could be. Where there are shards, it is the shards that have
-    /// different lengths, and [`Array::shards`] the largest.
+    /// The chunks along each axis of a rectilinear grid.
+    ///
+    /// [`Array::chunks`] is then the largest possible chunk. In an array with shards, the shards
+    /// have different lengths, and [`Array::shards`] is the largest shard.
     pub fn rectilinear(&self) -> Option<&[AxisChunks]> {
         self.metadata.rectilinear.as_ref().map(|grid| grid.axes.as_slice())
     }
 
-    /// Elements of a shard per axis (of the largest, where they have different lengths); `None`
-    /// where each chunk is an object of its own.
+    /// Elements per axis of a shard, or `None` if each chunk is an object.
+    ///
+    /// If shards have different lengths, this is the largest one.
     pub fn shards(&self) -> Option<&[u64]> {
         self.metadata.shards.as_ref().map(|_| self.metadata.object_shape())
     }
@@ -245,31 +254,33 @@ impl Array {
         self.metadata.keys.encoding()
     }
 
-    /// What its elements of variable length are; `None`: they have one size.
+    /// The type of elements of variable length, or `None` if elements have one size.
     pub fn vlen(&self) -> Option<VlenKind> {
         self.metadata.element.vlen()
     }
 
-    /// What the values of its elements are, which may be missing; `None`: none is. An element in
-    /// memory then is [`DataType::optional`] of this type.
+    /// The type of values if elements may be missing, otherwise `None`.
+    ///
+    /// An element in memory is then [`DataType::optional`] of this type.
     pub fn optional(&self) -> Option<DataType> {
         self.metadata.element.optional()
     }
 
-    /// The fields of its elements, in the byte order that they have in memory; `None`: they have
-    /// none.
+    /// The fields of elements, in their byte order in memory, or `None` if there are no fields.
     pub fn structure(&self) -> Option<&Arc<Structure>> {
         self.metadata.structure.as_ref()
     }
 
     /// v3: the codecs before the serializer, `{"name": …, "configuration": …}`. v2: the filters,
-    /// `{"id": …, …}`. Where the array's only codec makes shards, the codecs of [`Array::chunks`]
-    /// (also of the two methods below).
+    /// `{"id": …, …}`.
+    ///
+    /// If the array's only codec makes shards, these are the codecs of [`Array::chunks`]. The same
+    /// holds for the two methods below.
     pub fn filters(&self) -> &[Json] {
         &self.metadata.filters
     }
 
-    /// v3: the codec from array to bytes. v2: none.
+    /// v3: the array-to-bytes codec. v2: `None`.
     pub fn serializer(&self) -> Option<&Json> {
         self.metadata.serializer.as_ref()
     }
@@ -279,7 +290,7 @@ impl Array {
         &self.metadata.compressors
     }
 
-    /// All codecs that an innermost chunk goes through, in the order of encoding.
+    /// All codecs of an innermost chunk, in the order of encoding.
     pub fn chunk_codecs(&self) -> Vec<Json> {
         match &self.metadata.shards {
             Some(shards) => shards.chunk_codecs.clone(),
@@ -289,15 +300,16 @@ impl Array {
         }
     }
 
-    /// v2: the filter that makes bytes of elements of variable length, the first one.
+    /// v2: the first filter, if it makes bytes from elements of variable length.
     pub fn object_codec(&self) -> Option<&Json> {
         let has_one = self.vlen().is_some() && self.format() == Format::V2;
         self.filters().first().filter(|_| has_one)
     }
 
-    /// Whether chunks are stored with the first axis fastest, the last slowest (v2: `"order": "F"`;
-    /// v3: a transposition). False below two axes, where both orders are one, unless v2 metadata
-    /// says so.
+    /// `true` if chunks are stored with the first axis fastest, the last slowest.
+    ///
+    /// v2 says so with `"order": "F"`, v3 with a transposition. With fewer than two axes both
+    /// orders are the same, and the result is `false` unless v2 metadata says otherwise.
     pub fn fortran_order(&self) -> bool {
         match self.metadata.format {
             Format::V2 => self.metadata.document.get("order").and_then(Json::as_str) == Some("F"),
@@ -308,8 +320,9 @@ impl Array {
         }
     }
 
-    /// The fill value, one element's bytes in memory (of variable length: its bytes); `None` where
-    /// it is v2's `null` (then elements never written read as the type's default).
+    /// The fill value: one element's bytes in memory.
+    ///
+    /// `None` if it is v2's `null`: elements never written then read as the type's default.
     pub fn fill(&self) -> Option<&[u8]> {
         self.metadata.fill.as_deref()
     }
@@ -319,12 +332,12 @@ impl Array {
         &self.metadata.document
     }
 
-    /// Whether the metadata comes from consolidated metadata of a group above.
+    /// `true` if the metadata comes from consolidated metadata of a group above.
     pub fn is_consolidated(&self) -> bool {
         self.consolidated
     }
 
-    /// The array of a group's copy of the metadata.
+    /// Opens an array from a group's copy of the metadata.
     pub(crate) fn from_copy(
         store: Arc<dyn Store>,
         path: String,
@@ -336,12 +349,12 @@ impl Array {
         Ok(array)
     }
 
-    /// Changes keep up a group's copy from here on.
+    /// From now on, changes also update a group's copy.
     pub(crate) fn keep_up(&mut self, copy: Copied) {
         self.copy = Some(copy);
     }
 
-    /// Becomes what is stored now.
+    /// Replaces this array by the stored one.
     pub(crate) fn become_stored(&mut self, stored: &StoredNode, mut now: Array) {
         now.copy = self.copy.take();
         if let Some(copy) = &now.copy {
@@ -350,8 +363,9 @@ impl Array {
         *self = now;
     }
 
-    /// Reads the metadata again (from the array's own object, also where it came from consolidated
-    /// metadata).
+    /// Reads the metadata again from the array's own object.
+    ///
+    /// Also does so if the metadata came from consolidated metadata.
     pub fn refresh(&mut self) -> Result<()> {
         let stored = self.read()?;
         let now = self.of_stored(&stored)?;
@@ -359,12 +373,12 @@ impl Array {
         Ok(())
     }
 
-    /// What is at this array's path, by its metadata.
+    /// The array that `stored` describes, at this array's path.
     pub(crate) fn of_stored(&self, stored: &StoredNode) -> Result<Self> {
         Self::from_stored(self.store.clone(), self.path.clone(), stored.clone(), false, None)
     }
 
-    /// The array's metadata as it is stored now.
+    /// Reads the array's metadata as it is stored now.
     pub(crate) fn read(&self) -> Result<StoredNode> {
         node::read(&self.store, &self.path, Some(self.format()))?.ok_or_else(|| self.not_found())
     }
@@ -373,8 +387,10 @@ impl Array {
         ZarrError::NotFound { what: "array", url: self.store.url(), path: self.path.clone() }
     }
 
-    /// How many chunks (where there are shards: shards) are stored, and their bytes. Lists the
-    /// store. `ask` is asked now and then, `true` gives up with [`ZarrError::Interrupted`].
+    /// The number of stored chunks (or shards, if there are any), and their bytes.
+    ///
+    /// Lists the store. `ask` is called now and then; `true` gives up with
+    /// [`ZarrError::Interrupted`].
     pub fn chunks_stored(&self, ask: Option<Ask<'_>>) -> Result<(u64, u64)> {
         let counts = self.layout.object_grid().counts(self.layout.shape());
         let (mut chunks, mut bytes) = (0, 0u64);
@@ -387,8 +403,10 @@ impl Array {
         Ok((chunks, bytes))
     }
 
-    /// How many chunks of this shape the stored objects have in all: those of a stored shard, all,
-    /// also beyond the array's end, as with zarr-python. Lists the store.
+    /// The number of chunks of this shape in all stored objects.
+    ///
+    /// As in zarr-python, all chunks of a stored shard count, also those past the array's end.
+    /// Lists the store.
     pub fn chunks_in_stored(&self, chunk: &[u64], ask: Option<Ask<'_>>) -> Result<u64> {
         let grid = self.layout.object_grid();
         let of_object = |place: &[u64]| {
@@ -399,12 +417,13 @@ impl Array {
         Ok(places.iter().fold(0u64, |n, place| n.saturating_add(of_object(place))))
     }
 
-    /// Gives back the bytes of shards that nothing refers to any more, shard by shard; returns how
-    /// many. `dry`: only counts them. `interrupt` is asked before each shard whether to stop. Each
-    /// shard is complete at every instant, also when this is killed.
+    /// Frees the bytes of shards that nothing refers to any more, and returns their number.
+    ///
+    /// Works shard by shard. With `dry`, only counts the bytes. `interrupt` is called before each
+    /// shard; `true` stops. Each shard is complete at every instant, even if the process is killed.
     pub fn compact(&self, dry: bool, interrupt: Option<&dyn Fn() -> bool>) -> Result<u64> {
         if !dry {
-            // What killed writers left, also of arrays without shards.
+            // Leftovers of killed writers, also in arrays without shards.
             self.store.sweep(locked::prefix(&self.path)?, interrupt)?;
         }
         if self.shards().is_none() {
@@ -422,14 +441,15 @@ impl Array {
         Ok(bytes)
     }
 
-    /// Deletes the array with all its chunks, in one step where the store can do that; an array at
-    /// the root: everything in the store.
+    /// Deletes the array with all its chunks, in one step if the store can do that.
+    ///
+    /// For an array at the root, deletes everything in the store.
     pub fn delete(self) -> Result<()> {
         create::remove(&self.store, &self.path, None)
     }
 }
 
-/// Without the store's contents.
+/// Omits the store's contents.
 impl fmt::Debug for Array {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Array")

@@ -108,7 +108,7 @@ fn nothing_is_overwritten_unasked() {
         assert_eq!(store.list(None).unwrap(), before);
         assert_eq!(Array::open(&store, "a", None).unwrap().layout().shape(), [4]);
     }
-    // At the root no parent is in the way; both formats are looked for.
+    // At the root no parent is in the way; both formats are checked.
     let store = memory();
     Array::create(store.clone(), "", spec(Format::V2, &[4], &[2]), false).unwrap();
     let error = Array::create(store.clone(), "", spec(Format::V3, &[4], &[2]), false).unwrap_err();
@@ -157,7 +157,7 @@ fn refused_specs_change_nothing() {
     refuse("a", &|s| s.attributes = Json::Null, "attributes: expected an object");
     refuse("a", &|s| s.dtype = dtype("|S0"), "");
     refuse("a", &|s| s.dtype = dtype("|V16777217"), "16777217 bytes are not supported (at most 16777216)");
-    // As large as no memory: nothing of this size is made before.
+    // Larger than any memory: nothing of this size is allocated before the check.
     refuse("a", &|s| s.dtype = dtype("|S2147483647"), "are not supported (at most 16777216)");
     for (v2, v3, why) in [
         (
@@ -209,7 +209,7 @@ fn attributes_keep_everything_else() {
     let mut other = array.clone();
     other.resize(&[7], None).unwrap();
     array.set_attributes(json(r#"{"x": [Infinity, -0]}"#)).unwrap();
-    // The other handle's change is not undone.
+    // The other handle's change is kept.
     assert_eq!(array.layout().shape(), [7]);
     let stored = json(&get(&store, "a/zarr.json").unwrap());
     assert_eq!(stored.get("extra").unwrap().to_text(None), r#"{"must_understand": false, "n": 1.50}"#);
@@ -228,7 +228,7 @@ fn attributes_keep_everything_else() {
     assert_eq!(Array::open(&store, "b", None).unwrap().attributes(), v2.attributes());
 }
 
-/// All chunks of an array of `counts` chunks per axis, each an object; and others' objects.
+/// Stores all chunks of an array with `counts` chunks per axis, each an object; and other objects.
 fn fill_chunks(array: &Array, counts: [u64; 2]) {
     let mut key = String::new();
     for i in 0..counts[0] {
@@ -240,7 +240,7 @@ fn fill_chunks(array: &Array, counts: [u64; 2]) {
     }
 }
 
-/// Bounds of the reader are bounds of the writer: nothing is stored that could not be opened.
+/// The reader's limits hold for the writer: everything that is stored can be opened.
 #[test]
 fn what_is_stored_opens_again() {
     let nested = |depth: usize| json(&format!("{}1{}", "[".repeat(depth), "]".repeat(depth)));
@@ -255,7 +255,7 @@ fn what_is_stored_opens_again() {
         let mut spec = spec(format, &[4], &[2]);
         spec.attributes = deeper;
         assert!(matches!(Array::create(memory(), "a", spec, false), Err(ZarrError::Invalid { .. })));
-        // A group's copy nests deeper.
+        // A group's copy is nested more deeply.
         let mut group = crate::Group::create(memory(), "", format, Json::object(), false).unwrap();
         let spec = self::spec(format, &[4], &[2]);
         let mut array = Array::create(group.store().clone(), "a", spec, false).unwrap();
@@ -384,7 +384,7 @@ fn shards_are_what_is_stored_and_compacted() {
     spec.shards = Some([4, 4].as_slice().into());
     let array = Array::create(memory(), "a", spec, false).unwrap();
     fill_chunks(&array, [3, 4]);
-    // 3 × 3 shards are inside.
+    // 3 × 3 shards are inside the array.
     assert_eq!(array.chunks_stored(None).unwrap(), (9, 27));
     let stop = || true;
     let stopped = array.compact(true, Some(&stop)).unwrap_err();
@@ -403,9 +403,9 @@ fn a_document_is_an_array_whatever_is_stored() {
         assert_eq!(array.layout().shape(), [77, 5]);
         assert_eq!(array.layout().grid().chunk_shape(), [2, 3]);
         assert_eq!(array.layout().dtype(), stored.layout().dtype());
-        // It asks the store for nothing, and puts nothing there.
+        // It reads nothing from the store and writes nothing.
         assert_eq!(empty.list(None).unwrap(), Vec::<String>::new());
-        // What another document says at that path is not looked at, also after it changed.
+        // Another document at that path is ignored, also after it changed.
         let other = document.replace("77", "99");
         put(&there, name, &other);
         let array = Array::of_document(there.clone(), "a", format, document.as_bytes()).unwrap();
@@ -438,7 +438,7 @@ fn documents_that_are_no_arrays_are_errors_that_name_the_path() {
         assert!(error.to_string().contains("some/where"), "{about}");
     }
     assert!(Array::of_document(store.clone(), "a/../b", Format::V3, v3.as_bytes()).is_err());
-    // Cut off anywhere, it is an error and no panic.
+    // Cutting it anywhere gives an error, not a panic.
     for end in 0..v3.len() {
         let cut = v3.get(..end).unwrap_or_default();
         assert!(Array::of_document(store.clone(), "a", Format::V3, cut.as_bytes()).is_err(), "{cut}");

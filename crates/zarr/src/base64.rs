@@ -1,10 +1,10 @@
-//! Base 64 (RFC 4648, with padding): how fill values of bytes are written.
+//! Base 64 (RFC 4648, with padding), used for fill values that are bytes.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// Bits behind the last byte may be anything, as in Python.
+/// Unused bits after the last byte may have any value, as in Python.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -17,7 +17,7 @@ pub fn encode(bytes: &[u8]) -> String {
     BASE64.encode(bytes)
 }
 
-/// Decodes text; `None` where it is not base 64.
+/// Decodes text. Returns `None` if it is not base 64.
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     BASE64.decode(text).ok()
 }

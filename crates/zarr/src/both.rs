@@ -1,11 +1,12 @@
-//! Two questions to a server at the same time.
+//! Waits for two server requests at the same time.
 
 use hyperslab_store::{Ask, waiting};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
-/// Does two things that wait for a server, `one` on a thread of its own. `ask` is asked while this
-/// waits; `true` gives up both, and so does an error of `other`.
+/// Runs `one` on its own thread and `other` on this one.
+///
+/// `ask` is called while this waits. If it returns `true`, or `other` fails, both give up.
 pub(crate) fn both<A: Send, B, E>(
     one: impl Fn(Ask<'_>) -> A + Sync,
     other: impl FnOnce() -> Result<B, E>,
@@ -21,7 +22,7 @@ pub(crate) fn both<A: Send, B, E>(
     };
     thread::scope(|scope| {
         let Ok(running) = thread::Builder::new().spawn_scoped(scope, work) else {
-            // There are no more threads: one after the other.
+            // No more threads are available: run one after the other.
             let never = || false;
             return (one(ask.unwrap_or(&never)), other());
         };
@@ -47,7 +48,7 @@ mod tests {
     use std::thread::sleep;
     use std::time::{Duration, Instant};
 
-    /// As long as nobody says stop.
+    /// Waits until told to stop.
     fn wait(ask: Ask<'_>) -> &'static str {
         while !ask() {
             sleep(Duration::from_millis(1));

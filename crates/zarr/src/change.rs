@@ -1,7 +1,7 @@
-//! Changes of arrays: attributes, extent, rows behind the last.
+//! Changes of arrays: attributes, extent, appended rows.
 //!
-//! Each change takes the lock of the node, reads the metadata again, changes it, and puts it back.
-//! So no change of another handle, thread, process or machine is lost.
+//! Each change takes the node's lock, reads the metadata again, changes it, and writes it back. No
+//! change of another handle, thread, process or machine is lost.
 
 use crate::json::Json;
 use crate::locked::{self, Locked};
@@ -17,8 +17,7 @@ use hyperslab_store::fork::Mutex;
 use hyperslab_store::{Ask, Key, Mark, Store};
 use std::sync::Arc;
 
-/// Objects that are deleted between two looks at the metadata: a server takes so many in one
-/// request.
+/// Objects deleted between two checks of the metadata: as many as a server takes in one request.
 const DELETED_AT_ONCE: usize = 1000;
 
 /// An array that an append makes longer.
@@ -33,19 +32,21 @@ struct Longer {
 }
 
 impl Longer {
-    /// Takes the rows away that were reserved, if nobody else has changed the array since. `known`:
-    /// they were reserved for certain.
+    /// Removes the reserved rows, unless the array has been changed since.
     ///
-    /// Objects stay. Others may append to the same chunks from now on. Written elements are
-    /// overwritten before they come into view.
+    /// `known` means that the rows were certainly reserved.
+    ///
+    /// Objects stay: others may append to the same chunks from now on. Elements that were written
+    /// are overwritten before they become visible.
     fn give_back(&self, lock: &Locked<'_>, store: &Arc<dyn Store>, known: bool) -> Result<()> {
         if known && store.checks_chunks() {
-            // Behind the end there are no keys to delete.
+            // Past the end there are no keys to delete.
             self.old.delete_outside(&self.changed, lock, store, None)?;
         }
         let (path, name) = (self.old.path(), self.old.document_name());
         let (now, seen) = lock.read_document(store, path, name, None)?;
-        // Without marks, equal metadata of another writer is taken for these rows only after a resize.
+        // Without marks, another writer's equal metadata is mistaken for these rows, but only after
+        // a resize.
         let same = || known && now.as_ref() == Some(self.changed.to_json());
         if seen.is_of(self.mark).unwrap_or_else(same) {
             seen.replace(self.old.to_json(), None)?;
@@ -55,15 +56,15 @@ impl Longer {
 }
 
 impl Array {
-    /// Replaces the attributes, atomically. What else the metadata says is kept as it is stored
-    /// now.
+    /// Replaces the attributes atomically. The rest of the metadata stays as it is stored now.
     pub fn set_attributes(&mut self, attributes: Json) -> Result<()> {
         self.change_attributes(None, |all| *all = attributes.clone())
     }
 
-    /// Changes the attributes as they are stored now: nobody else's change is lost. `change` is
-    /// called again if somebody else was faster. `ask` is asked while this waits for others; `true`
-    /// gives up.
+    /// Changes the attributes as they are stored now, without losing another writer's change.
+    ///
+    /// `change` is called again if another writer was faster. `ask` is called while this waits for
+    /// others; `true` gives up.
     pub fn change_attributes<R>(
         &mut self,
         ask: Option<Ask<'_>>,
@@ -92,21 +93,22 @@ impl Array {
         }
     }
 
-    /// Changes the extent. No data moves. Objects (chunks, shards) that are wholly outside are
-    /// deleted. What a resize cuts off never comes back: after growing, new elements are fill
-    /// value, also in objects at the former edge, and also if the resize that cut them off, or an
-    /// append, was killed.
+    /// Changes the extent without moving data.
     ///
-    /// `ask` is asked while this waits for others, and before each object; `true` stops it. Then
-    /// the array has the old shape or the new one.
+    /// Objects (chunks, shards) that are entirely outside are deleted. Elements that a resize cuts
+    /// off never come back. After growing, new elements are fill value, also in objects at the
+    /// former edge, and also if the resize that cut them off, or an append, was killed.
     ///
-    /// Before the array grows, objects outside of it are deleted, and elements outside of it in
-    /// objects at its edge are overwritten with the fill value; then the metadata is replaced. So
-    /// leftovers of a killed resize or append, or of other software, never become visible. When the
+    /// `ask` is called while this waits for others, and before each object; `true` stops the
+    /// resize. The array then has the old shape or the new one.
+    ///
+    /// Before the array grows, objects outside of it are deleted, and outside elements of objects
+    /// at its edge are overwritten with the fill value. Then the metadata is replaced. Leftovers of
+    /// a killed resize or append, or of other software, therefore never become visible. When the
     /// array shrinks, the metadata is replaced first, then objects are deleted.
     ///
-    /// A server has no locks: there the metadata is replaced only if it is still what was read, and
-    /// nothing is deleted once somebody else has replaced it.
+    /// A server has no locks. There the metadata is replaced only if it is unchanged since it was
+    /// read, and nothing is deleted once another writer has replaced it.
     pub fn resize(&mut self, shape: &[u64], ask: Option<Ask<'_>>) -> Result<()> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
         let lock = locked::lock(&store, &path, ask)?;
@@ -118,14 +120,14 @@ impl Array {
                 self.become_stored(&stored, changed);
                 return Ok(());
             }
-            // Writers store what they have queued. Until the end they queue nothing.
+            // Writers store their queued data, and queue nothing until this is done.
             let settled = engine::settle(old.layout(), ask).map_err(ZarrError::from)?;
             if !changed.clear_new(&old, &seen, ask)? {
                 self.go_on(ask)?;
                 continue;
             }
             if store.checks_chunks() {
-                // Objects behind the end are there, but there are no keys to delete them by.
+                // Objects past the end exist, but without keys that could delete them.
                 changed.delete_outside(&old, &lock, &store, ask)?;
             }
             if !seen.replace(changed.to_json(), ask)? {
@@ -142,18 +144,19 @@ impl Array {
         }
     }
 
-    /// Makes `axis` longer by `more` and lets `write` write there: it gets the array with its new
-    /// extent, and the first new index. `like` is the shape that the caller knows;
-    /// axes other than `axis` must still have it.
+    /// Makes `axis` longer by `more` and calls `write` to fill the new part.
     ///
-    /// The metadata is read again before, and replaced afterwards. So each of several writers that
-    /// append gets rows of its own, and a killed one leaves none.
+    /// `write` gets the array with its new extent, and the first new index. `like` is the shape
+    /// that the caller knows. Axes other than `axis` must still have these lengths.
     ///
-    /// If `write` fails, the array is as it was.
+    /// The metadata is read again before, and replaced afterwards. Each of several appending
+    /// writers therefore gets its own rows, and a killed one leaves none.
     ///
-    /// A server has no locks: there the metadata is replaced before, so the new rows are seen
-    /// without their values first. If `write` fails, they go away, unless somebody else has
-    /// appended behind them; a killed writer leaves them. The same holds for a store that checks
+    /// If `write` fails, the array is unchanged.
+    ///
+    /// A server has no locks. There the metadata is replaced before, so readers first see the new
+    /// rows without values. If `write` fails, the rows are removed, unless another writer has
+    /// appended after them. A killed writer leaves its rows. The same holds for a store that checks
     /// chunks.
     pub fn append_with<E: From<ZarrError>>(
         &mut self,
@@ -165,12 +168,13 @@ impl Array {
     ) -> Result<(), E> {
         let (store, path) = (self.store().clone(), self.path().to_owned());
         let lock = locked::lock(&store, &path, ask)?;
-        // A store that checks chunks refuses them before the array has grown.
+        // A store that checks chunks refuses new ones before the array has grown.
         let reserves = |seen: &Seen<'_>| !seen.is_locked() || store.checks_chunks();
         let mut tried: Option<Longer> = None;
         let (longer, seen) = loop {
             let (stored, seen) = self.read_as(&lock, &store, self.document_name(), ask)?;
-            // The rows may be reserved although the server said no: a proxy asks it twice, too.
+            // The rows may be reserved although the server refused: a proxy may have sent the
+            // request twice.
             if let Some(longer) = tried.take_if(|longer| seen.follows(longer.mark)) {
                 break (longer, seen);
             }
@@ -182,7 +186,7 @@ impl Array {
                 Ok(true) => break (longer, seen),
                 Ok(false) => tried = Some(longer),
                 Err(error) => {
-                    // Nobody knows whether the rows are reserved, and nobody else gives them back.
+                    // The rows may be reserved or not, and only this writer can give them back.
                     if matches!(error, ZarrError::Store(_)) {
                         let _ = longer.give_back(&lock, &store, false);
                     }
@@ -192,7 +196,7 @@ impl Array {
             self.go_on(ask)?;
         };
         let Longer { old, changed, stored, first, .. } = &longer;
-        // All elements that come into view are written: nothing that was there before can show.
+        // All elements that become visible are written, so no old ones can show.
         if more > 0
             && let Err(error) = write(changed, *first)
         {
@@ -211,9 +215,10 @@ impl Array {
         Ok(())
     }
 
-    /// Before chunks are written: where the stored document is one that other readers take for
-    /// chunks of another shape, puts the one that is meant in its place. `ask` as in
-    /// [`Array::resize`].
+    /// Repairs the stored document before chunks are written.
+    ///
+    /// Some documents make other readers assume chunks of another shape. This replaces the document
+    /// by the intended one. `ask` works as in [`Array::resize`].
     pub fn store_repair(&self, ask: Option<Ask<'_>>) -> Result<()> {
         if !self.metadata().moves_chunks {
             return Ok(());
@@ -230,7 +235,7 @@ impl Array {
         }
     }
 
-    /// This array with `more` along `axis`. Its shape must be `like`, but for that axis.
+    /// This array with `more` elements along `axis`. On other axes its shape must equal `like`.
     fn longer(self, axis: usize, more: u64, like: &[u64]) -> Result<Longer> {
         let shape = self.layout().shape();
         let mut longer = shape.to_vec();
@@ -249,7 +254,7 @@ impl Array {
         Ok(Longer { old: self, changed, stored, first, mark: Mark::fresh() })
     }
 
-    /// The array's metadata as it is stored now, and the object of it that is to be replaced.
+    /// The array's metadata as it is stored now, and the metadata object that will be replaced.
     fn read_as<'s>(
         &self,
         lock: &Locked<'s>,
@@ -288,7 +293,7 @@ impl Array {
         };
         let changed = self.of_stored(&stored)?;
         if shape != old {
-            // Before anything is written: readers must be able to open the array, and to read all of it.
+            // Check before writing: readers must be able to open the array, and to read all of it.
             changed.metadata().check_encodings().map_err(invalid)?;
             node::check_document(&stored.key, &stored.document)?;
         }
@@ -299,8 +304,9 @@ impl Array {
         if self.format() == Format::V2 { ZARRAY } else { ZARR_JSON }
     }
 
-    /// Deletes objects along axes that are shorter than in `old`, beyond their end. The metadata
-    /// says so already; nothing is deleted once it says something else.
+    /// Deletes objects past the end along axes that are shorter than in `old`.
+    ///
+    /// The metadata already has the new shape; nothing is deleted once it changes again.
     fn delete_outside<'s>(
         &self,
         old: &Array,
@@ -327,13 +333,14 @@ impl Array {
         self.delete_all(&outside, &seen, ask).map(drop)
     }
 
-    /// Before the array is created: objects in its place that are named like its chunks. On servers a
-    /// killed copy leaves them.
+    /// Finds objects that are named like the array's chunks before the array is created.
+    ///
+    /// On servers, a killed copy leaves such objects.
     pub(crate) fn leftovers(&self, ask: Option<Ask<'_>>) -> Result<Vec<String>> {
         Ok(self.chunk_keys(ask)?.into_iter().map(|(key, _)| key).collect())
     }
 
-    /// Before the array is created: deletes leftovers, so that they are not read as chunks of it.
+    /// Deletes leftovers before the array is created, so that they are not read as its chunks.
     pub(crate) fn clear_leftovers(&self, keys: &[String], ask: Option<Ask<'_>>) -> Result<()> {
         let store = self.store().clone();
         if keys.is_empty() {
@@ -347,7 +354,7 @@ impl Array {
         Ok(())
     }
 
-    /// Deletes objects, as long as the metadata is what was seen. `false`: it is not any more.
+    /// Deletes objects while the metadata is unchanged. Returns `false` once it has changed.
     fn delete_all(&self, keys: &[String], seen: &Seen<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         for keys in keys.chunks(DELETED_AT_ONCE) {
             if !seen.is_current()? {
@@ -359,13 +366,14 @@ impl Array {
         Ok(true)
     }
 
-    /// Removes all that would come into view by growing from `old`, which is stored, to this array,
-    /// which is not yet. `false`: the metadata is not what was seen any more.
+    /// Removes everything that growing from `old` to this array would make visible.
+    ///
+    /// `old` is stored, this array is not yet. Returns `false` once the metadata has changed.
     fn clear_new(&self, old: &Array, seen: &Seen<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         let grid = self.layout().object_grid();
         let (before, now) = (old.layout().shape(), self.layout().shape());
         let (counts, inside) = (grid.counts(now), grid.counts(before));
-        // The first object along each axis that grows that is not wholly inside.
+        // Along each growing axis, the first object that is not entirely inside.
         let axes = before.iter().zip(now).enumerate();
         let from = axes.map(|(k, (before, now))| (now > before).then(|| grid.index_of(k, *before))).collect();
         let beyond = Beyond { from, to: counts.to_vec() };
@@ -388,8 +396,10 @@ impl Array {
         self.delete_all(&outside, seen, ask)
     }
 
-    /// Overwrites what lies in an object and beyond an extent with fill value, unless it is that.
-    /// `false`: the metadata is not what was seen any more.
+    /// Overwrites the part of an object outside of `extent` with fill value.
+    ///
+    /// Writes nothing if the part is fill value already. Returns `false` once the metadata has
+    /// changed.
     fn blank(&self, extent: &[u64], object: &[u64], seen: &Seen<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         let (layout, grid) = (self.layout(), self.layout().object_grid());
         let starts: Vec<u64> =
@@ -415,8 +425,9 @@ impl Array {
     fn blank_selection(&self, selection: &Selection, seen: &Seen<'_>, ask: Option<Ask<'_>>) -> Result<bool> {
         let layout = self.layout();
         let reading = ReadOptions { interrupt: ask, ..ReadOptions::default() };
-        // Others reserve their rows before they write them. So no rows are in an object that was
-        // opened before the metadata was seen unchanged, and rows that come later change the object.
+        // Others reserve their rows before they write them. An object that was opened before the
+        // metadata was found unchanged therefore holds no rows from others. Rows written later
+        // change the object.
         let over = Mutex::new(None);
         let still = || {
             let current = seen.is_current();
@@ -447,14 +458,14 @@ impl Array {
         }
     }
 
-    /// One element of variable length that is the fill value, of a shape of ones.
+    /// The fill value as one element of variable length, with a shape of ones.
     fn ragged_fill(&self, fill: &[u8], ones: &[u64]) -> Result<Ragged> {
         let invalid = || ZarrError::Invalid { path: self.path().to_owned(), why: "resize: no memory".into() };
         let mut value = Ragged::of(ones, std::iter::once(fill)).ok_or_else(invalid)?;
         if let Some(hyperslab_codec::VlenKind::Array(item)) = self.vlen()
             && let Some(end) = value.offsets.last_mut()
         {
-            // Offsets count items.
+            // For arrays as elements, offsets count items.
             *end /= i64::try_from(item.size().max(1)).unwrap_or(1);
         }
         Ok(value)

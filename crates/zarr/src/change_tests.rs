@@ -10,7 +10,7 @@ fn spec(format: Format, shape: &[u64], chunks: &[u64]) -> ArraySpec {
     spec_of(format, shape, chunks, "<i4")
 }
 
-/// A codec that fits some chunks and not others makes an array that cannot be read.
+/// A codec that fits only some chunks would make an array that cannot be read.
 #[test]
 fn codecs_fit_every_chunk() {
     let store = memory();
@@ -26,7 +26,7 @@ fn codecs_fit_every_chunk() {
         assert!(error.contains("chunks of shape [") && error.contains("reshape"), "{error}");
     };
     said(Array::create(store.clone(), "a", described(&[1, 5, 1], 7), false).unwrap_err());
-    // Also if no element lies there yet.
+    // The same for chunks without any element yet.
     said(Array::create(store.clone(), "a", described(&[5, 1], 5), false).unwrap_err());
     assert_eq!(store.list(None).unwrap(), [""; 0]);
 
@@ -62,7 +62,7 @@ fn read(array: &Array, from: [i64; 2], to: [i64; 2]) -> Vec<i32> {
     found.as_slice().chunks_exact(4).map(|bytes| i32::from_ne_bytes(bytes.try_into().unwrap())).collect()
 }
 
-/// With what names chunks have, and whether there are shards.
+/// Formats with their chunk names, and the shape of shards, if any.
 const ENCODINGS: [(Format, KeyEncoding, Option<[u64; 2]>); 7] = [
     (Format::V3, KeyEncoding::Default { separator: '/' }, None),
     (Format::V3, KeyEncoding::Default { separator: '/' }, Some([2, 3])),
@@ -86,7 +86,7 @@ fn array_of(encoding: &(Format, KeyEncoding, Option<[u64; 2]>), shape: &[u64; 2]
 #[test]
 fn resizing_deletes_what_is_outside() {
     for encoding in &ENCODINGS {
-        // By name, and by listing.
+        // Looks for chunks by name, then by listing.
         for large in [1, 1 << 40] {
             for new in [[5, 7], [10, 0], [2, 14], [4, 6], [0, 0], [11, 15], [10, 14]] {
                 let mut array = array_of(encoding, &[10 * large, 14]);
@@ -114,7 +114,7 @@ fn resizing_deletes_what_is_outside() {
     }
 }
 
-/// What a resize, or a killed resize, cut off reads as fill value afterwards.
+/// Elements that a resize, or a killed resize, cut off read as fill value afterwards.
 #[test]
 fn what_is_cut_off_does_not_come_back() {
     for encoding in &ENCODINGS {
@@ -161,11 +161,11 @@ fn growing_costs_what_is_stored_at_the_edge() {
 fn a_resize_can_be_stopped() {
     let mut array = array_of(&ENCODINGS[0], &[10, 14]);
     set(&array, [0, 0], [10, 14], 3);
-    // The shape is new when objects are deleted: what is left is not seen.
+    // When objects are deleted the shape is already new, so remaining objects are not seen.
     let stopped = array.resize(&[5, 7], Some(&|| true));
     assert!(matches!(stopped, Err(ZarrError::Array(ArrayError::Interrupted { .. }))));
     assert_eq!(array.layout().shape(), [5, 7]);
-    // Nothing has happened yet when what would show is removed.
+    // Nothing has changed yet when objects that would become visible are removed.
     let stopped = array.resize(&[11, 15], Some(&|| true));
     assert!(matches!(stopped, Err(ZarrError::Array(ArrayError::Interrupted { .. }))));
     assert_eq!(array.layout().shape(), [5, 7]);
@@ -210,7 +210,7 @@ fn failed_appends_leave_nothing_that_shows() {
         assert!(matches!(failed, Err(ZarrError::Invalid { why, .. }) if why == "no"));
         assert_eq!(array.layout().shape(), [1, 4]);
         assert_eq!(array.chunks_stored(None).unwrap().0, 2);
-        // As a killed one leaves it: all is there but the shape.
+        // A killed append leaves everything but the shape.
         let (longer, _) = array.reshaped(&[6, 4]).unwrap();
         set(&longer, [1, 0], [6, 4], 8);
         append(&mut array, 1, 2).unwrap();

@@ -1,5 +1,6 @@
-//! Chunk grids of v3: `regular`, and `rectilinear`, whose chunks may have different lengths along an
-//! axis.
+//! Chunk grids of v3: `regular` and `rectilinear`.
+//!
+//! In a rectilinear grid, chunks may have different lengths along an axis.
 //!
 //! * Specification: <https://github.com/zarr-developers/zarr-extensions/tree/main/chunk-grids/rectilinear>
 //!
@@ -7,8 +8,9 @@
 //! {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[3, [4, 2], 1], 5]}}
 //! ```
 //!
-//! Chunks of 3, 4, 4 and 1 elements along the first axis, of 5 along the second. The last chunks of
-//! an axis may reach past the array's end or lie behind it, as a resize leaves them.
+//! Here chunks have 3, 4, 4 and 1 elements along the first axis, and 5 along the second. The last
+//! chunks of an axis may reach past the array's end or lie entirely past it, as a resize leaves
+//! them.
 
 use crate::error::{Problem, expected, invalid, unsupported};
 use crate::format::extension::Extension;
@@ -16,7 +18,7 @@ use crate::json::Json;
 use crate::metadata::{MAX_RANK, chunk_sizes};
 use hyperslab_array::{ChunkGrid, Dims};
 
-/// Up to this many shapes of chunks, all are listed. To make the codecs of one takes some 10 µs.
+/// The most chunk shapes that are all listed. Making the codecs of one shape takes about 10 µs.
 const MOST_SHAPES: usize = 1024;
 
 /// The chunks along an axis of a rectilinear grid.
@@ -24,16 +26,16 @@ const MOST_SHAPES: usize = 1024;
 pub enum AxisChunks {
     /// All of this many elements.
     Every(u64),
-    /// Runs of equally long chunks: elements of each, and how many chunks.
+    /// Runs of equally long chunks: elements of each chunk, and the number of chunks.
     Runs(Vec<(u64, u64)>),
 }
 
-/// The chunks of an array, as metadata has them.
+/// The chunks of an array, as in metadata.
 #[derive(Clone, Debug)]
 pub(crate) struct GridMetadata {
-    /// Elements of a chunk per axis; in a rectilinear grid, of the largest that there could be.
+    /// Elements of a chunk per axis. In a rectilinear grid, of the largest possible chunk.
     pub(crate) chunk: Dims,
-    /// Where the grid is rectilinear: its axes, with all chunks, also behind the array's end.
+    /// The axes of a rectilinear grid, with all chunks, also those past the array's end.
     pub(crate) axes: Option<Vec<AxisChunks>>,
 }
 
@@ -43,8 +45,9 @@ impl AxisChunks {
         AxisChunks::joined(lengths.into_iter().map(|length| (length, 1)))
     }
 
-    /// The axes as metadata lists them: `[[3, [4, 2], 1], 5]`. Errors (as text) where that is no
-    /// list of chunks.
+    /// Parses the axes as metadata lists them: `[[3, [4, 2], 1], 5]`.
+    ///
+    /// The error is a text.
     pub fn list_from_json(json: &Json) -> Result<Vec<Self>, String> {
         Self::list(json).map_err(Problem::text)
     }
@@ -58,7 +61,7 @@ impl AxisChunks {
         }
     }
 
-    /// Runs of the same length that meet become one.
+    /// Joins neighbouring runs of the same length.
     fn joined(runs: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut all: Vec<(u64, u64)> = Vec::new();
         for (size, count) in runs {
@@ -107,7 +110,7 @@ impl AxisChunks {
         }
     }
 
-    /// The lengths that there are, as often as there are runs of them.
+    /// The length of each run.
     pub(crate) fn lengths(&self) -> impl Iterator<Item = u64> {
         let (every, runs) = match self {
             AxisChunks::Every(size) => (Some(*size), &[][..]),
@@ -116,7 +119,7 @@ impl AxisChunks {
         every.into_iter().chain(runs.iter().map(|(size, _)| *size))
     }
 
-    /// Elements that the chunks cover; `None`: any number, or more than 64 bits count.
+    /// Elements that the chunks cover, or `None` if unlimited, or too many for 64 bits.
     fn covered(&self) -> Option<u64> {
         match self {
             AxisChunks::Every(_) => None,
@@ -126,7 +129,7 @@ impl AxisChunks {
         }
     }
 
-    /// Whether the chunks of one of two axes are also the first of the other: a resize adds some.
+    /// Returns `true` if one axis has the first chunks of the other: a resize adds chunks.
     fn begins_as(&self, other: &Self) -> bool {
         let (AxisChunks::Runs(ours), AxisChunks::Runs(theirs)) = (self, other) else { return self == other };
         let (short, long) = if ours.len() <= theirs.len() { (ours, theirs) } else { (theirs, ours) };
@@ -137,7 +140,7 @@ impl AxisChunks {
                 .is_some_and(|(other, more)| size == other && (count <= more || long.len() == short.len()))
     }
 
-    /// The chunks after a resize: where they do not cover the new extent, one more does.
+    /// The chunks after a resize. If they do not cover the new extent, one chunk is added.
     fn resized(&self, extent: u64) -> Self {
         match (self, self.covered().and_then(|covered| extent.checked_sub(covered))) {
             (AxisChunks::Runs(runs), Some(more @ 1..)) => {
@@ -147,7 +150,7 @@ impl AxisChunks {
         }
     }
 
-    /// The chunks that have an element of an axis of this extent, at least one.
+    /// The chunks that have an element of an axis of this extent, but at least one.
     fn runs(&self, extent: u64) -> Vec<(u64, u64)> {
         let runs = match self {
             AxisChunks::Every(size) => return vec![(*size, extent.div_ceil(*size).max(1))],
@@ -158,7 +161,7 @@ impl AxisChunks {
             if start >= extent && !needed.is_empty() {
                 break;
             }
-            // Never more than there are, and no longer than needed.
+            // At most `count`, and no more than needed.
             let count = count.min((extent - start.min(extent)).div_ceil(size.max(1)).max(1));
             needed.push((size, count));
             start = start.saturating_add(size.saturating_mul(count));
@@ -232,8 +235,9 @@ impl GridMetadata {
         Ok(GridMetadata { chunk, axes: Some(axes) })
     }
 
-    /// The shapes of chunks, also behind the array's end. If there are more than `MOST_SHAPES`: for
-    /// each length along an axis one shape that has it.
+    /// The shapes of chunks, also of those past the array's end.
+    ///
+    /// If there are more than `MOST_SHAPES`, lists one shape for each length along an axis.
     pub(crate) fn shapes(axes: &[AxisChunks]) -> Vec<Dims> {
         let distinct = |axis: &AxisChunks| {
             let mut lengths: Vec<u64> = axis.lengths().collect();
@@ -262,8 +266,10 @@ impl GridMetadata {
         lengths.iter().enumerate().flat_map(with).collect()
     }
 
-    /// The first shard that inner chunks of this shape do not divide, also of those behind the
-    /// array's end, as zarr-python: axis, its length, that of the inner chunks.
+    /// Finds the first shard that inner chunks of this shape do not divide.
+    ///
+    /// As in zarr-python, shards past the array's end count too. Returns the axis, the shard's
+    /// length and the length of the inner chunks.
     pub(crate) fn undivided(axes: &[AxisChunks], inner: &[u64]) -> Option<(usize, u64, u64)> {
         axes.iter().zip(inner).enumerate().find_map(|(axis, (shards, inner))| {
             let length = shards.lengths().find(|length| length % inner != 0)?;
@@ -271,7 +277,7 @@ impl GridMetadata {
         })
     }
 
-    /// Refuses shards that inner chunks of this shape do not divide.
+    /// Fails if inner chunks of this shape do not divide all shards.
     pub(crate) fn check_divided(axes: &[AxisChunks], inner: &[u64]) -> Result<(), Problem> {
         match Self::undivided(axes, inner) {
             None => Ok(()),
@@ -282,7 +288,7 @@ impl GridMetadata {
         }
     }
 
-    /// The metadata of a grid whose objects have this shape, where it is regular.
+    /// The metadata of a grid. `objects` is the shape of objects in a regular grid.
     pub(crate) fn to_json(axes: Option<&[AxisChunks]>, objects: Json) -> Json {
         match axes {
             None => Json::named("regular", [("chunk_shape", objects)]),
@@ -293,14 +299,14 @@ impl GridMetadata {
         }
     }
 
-    /// The axes of a rectilinear grid after a resize: as zarr-python, which leaves chunks that are
-    /// behind the end, and lets one more chunk cover what is new.
+    /// The axes of a rectilinear grid after a resize.
+    ///
+    /// As in zarr-python, chunks past the end stay, and one more chunk covers the new part.
     pub(crate) fn resized(axes: &[AxisChunks], shape: &[u64]) -> Vec<AxisChunks> {
         axes.iter().zip(shape).map(|(axis, extent)| axis.resized(*extent)).collect()
     }
 
-    /// Whether both are rectilinear grids, and one has the chunks of the other and more behind
-    /// them.
+    /// Returns `true` if both grids are rectilinear and one starts with all chunks of the other.
     pub(crate) fn one_is_longer(one: &Json, other: &Json) -> bool {
         let axes = |grid: &Json| {
             let grid = Extension::parse("chunk_grid", grid).ok().filter(|grid| grid.name == "rectilinear")?;
@@ -314,8 +320,9 @@ impl GridMetadata {
         }
     }
 
-    /// The engine's grid; `None`: one of chunks of one shape. Errors (as text) where chunks end
-    /// behind the last index that there can be.
+    /// The engine's grid, or `None` if all chunks have one shape.
+    ///
+    /// The error is a text: chunks end after the largest possible index.
     pub(crate) fn engine(axes: &[AxisChunks], shape: &[u64]) -> Result<Option<ChunkGrid>, String> {
         if axes.iter().all(|axis| matches!(axis, AxisChunks::Every(_))) {
             return Ok(None);
@@ -348,7 +355,7 @@ mod tests {
         assert_eq!(found, [[1, 2], [1, 3], [5, 2], [5, 3]].map(|shape| Dims::from_slice(&shape)));
         assert_eq!(GridMetadata::shapes(&[AxisChunks::Every(7)]), [Dims::from_slice(&[7])]);
         assert_eq!(GridMetadata::shapes(&[]), [Dims::new()]);
-        // Each length along each axis, with the shortest of the others.
+        // Each length along each axis, with the shortest lengths of the other axes.
         let many: Vec<(u64, u64)> = (2..102).map(|size| (size, 1)).collect();
         let found = shapes(&[&many, &many, &[(4, 1)]]);
         assert_eq!(found.len(), 201);
@@ -362,7 +369,7 @@ mod tests {
         for (text, written, shape, chunk) in [
             ("[[3, [4, 2], 1], 5]", "[[3, [4, 2], 1], 5]", &[12, 9][..], &[4, 5][..]),
             ("[[2, 2, [2, 3], 1]]", "[[[2, 5], 1]]", &[11], &[2]),
-            // What is behind the end is kept, and counts for nothing.
+            // Chunks past the end are kept, but do not count.
             ("[[2, 1, [9, 4611686018427387904]]]", "[[2, 1, [9, 4611686018427387904]]]", &[3], &[2]),
             ("[[1, [2, 4611686018427387904]]]", "[[1, [2, 4611686018427387904]]]", &[1 << 62], &[2]),
             ("[[7], [1]]", "[[7], [1]]", &[0, 1], &[7, 1]),
@@ -370,7 +377,7 @@ mod tests {
         ] {
             let grid = match grid(text, shape) {
                 Err(why) => {
-                    // 9 · 2⁶² are too many.
+                    // 9 · 2⁶² elements are too many.
                     assert!(why.contains("more than") && text.contains("[9"), "{text}: {why}");
                     continue;
                 }

@@ -1,9 +1,8 @@
-//! Shapes of chunks and shards where none are given.
+//! Default shapes of chunks and shards.
 
 use hyperslab_array::Dims;
 
-/// Chunk sizes grow with the array by this step: 256 KiB for an array of 1 MiB, doubled with every
-/// factor of ten.
+/// Scale of chunk sizes: 256 KiB for an array of 1 MiB, doubled with every factor of ten.
 const STEP: f64 = 256.0 * 1024.0;
 const SMALLEST: f64 = 128.0 * 1024.0;
 /// The most bytes of a chunk that is an object.
@@ -12,19 +11,20 @@ pub(crate) const LARGEST: u64 = 64 << 20;
 pub(crate) const LARGEST_IN_SHARD: u64 = 1 << 20;
 /// The most bytes of a shard, in memory.
 const SHARD_BYTES: u64 = 64 << 20;
-/// The most chunks of a shard: their index is read before the first of them.
+/// The most chunks of a shard. Reading the first chunk requires reading the index of all.
 const SHARD_CHUNKS: u64 = 4096;
 
-/// The chunk shape that zarr-python 3 guesses (h5py's and PyTables' rule): all of the array, halved
-/// axis by axis in turn until the size is within half of the target, and below `largest` bytes. An
-/// axis without elements gets chunks of one.
+/// The chunk shape that zarr-python 3 guesses (h5py's and PyTables' rule).
+///
+/// It starts with the whole array and halves the axes in turn until the size is within half of the
+/// target, and below `largest` bytes. An axis without elements gets chunks of one.
 pub(crate) fn guess(shape: &[u64], element: usize, largest: u64) -> Dims {
     let largest = largest as f64;
     let mut chunk: Vec<f64> = shape.iter().map(|n| (*n).max(1) as f64).collect();
     let size = |chunk: &[f64]| chunk.iter().product::<f64>() * element as f64;
     let target = (STEP * (size(&chunk) / (1024.0 * 1024.0)).log10().exp2()).clamp(SMALLEST, largest);
     let rank = chunk.len();
-    // 64 halvings bring any axis to one.
+    // 64 halvings reduce any axis to one.
     for axis in (0..rank).cycle().take(64 * rank) {
         let bytes = size(&chunk);
         let near = bytes < target || (bytes - target).abs() / target < 0.5;
@@ -47,7 +47,7 @@ pub(crate) fn guess_in_shard(shard: &[u64], element: usize) -> Dims {
 
 /// The divisor of `n` that is nearest to `wanted`, as a factor.
 fn near_divisor(n: u64, wanted: u64) -> u64 {
-    // Of larger numbers not all divisors are found; `n` itself and one always are.
+    // Only some divisors of larger numbers are found, but always `n` and one.
     const TRIED: u64 = 1 << 16;
     let (mut below, mut above) = (1, n.max(1));
     for small in (1..=TRIED).take_while(|small| small.checked_mul(*small).is_some_and(|square| square <= n)) {
@@ -64,8 +64,10 @@ fn near_divisor(n: u64, wanted: u64) -> u64 {
     if above as f64 / (wanted as f64) < wanted as f64 / below as f64 { above } else { below }
 }
 
-/// Shards of whole chunks: the axis with the fewest chunks in a shard gets twice as many, again and
-/// again, until a shard has all of the array or enough bytes.
+/// Shards of whole chunks.
+///
+/// The axis with the fewest chunks in a shard gets twice as many, again and again, until a shard
+/// has the whole array or enough bytes.
 pub(crate) fn guess_shards(shape: &[u64], chunk: &[u64], element: usize) -> Dims {
     let mut counts: Vec<u64> = vec![1; chunk.len()];
     let chunk_bytes = chunk.iter().fold(element as u64, |bytes, n| bytes.saturating_mul(*n));
@@ -89,7 +91,7 @@ pub(crate) fn guess_shards(shape: &[u64], chunk: &[u64], element: usize) -> Dims
 mod tests {
     use super::*;
 
-    /// What zarr-python 3.4 chooses.
+    /// Choices of zarr-python 3.4.
     #[test]
     fn as_zarr_python() {
         for (shape, element, chunk) in CASES {

@@ -1,23 +1,24 @@
-//! Metadata of arrays that was made sense of before: opening an array again parses nothing.
+//! Cached metadata of arrays: opening an array again parses nothing.
 //!
-//! What a document says does not depend on where it is stored, so it is found by its text: a
-//! document that changed is another one, and nothing can be stale. The texts are compared whole.
+//! The meaning of a document does not depend on where it is stored, so entries are found by the
+//! document's text. A changed document has another text, so nothing can be stale. Whole texts are
+//! compared.
 //!
-//! The lock is gated: texts are compared under it, nothing more.
+//! The lock is gated: code that holds it only compares texts.
 
 use crate::Format;
 use crate::metadata::Metadata;
 use hyperslab_store::fork::Mutex;
 use std::sync::Arc;
 
-/// How many arrays' metadata is kept: enough for the arrays of a usual hierarchy, few enough to
+/// How many arrays' metadata is kept: enough for the arrays of a usual hierarchy, and few enough to
 /// compare one by one.
 const ENTRIES: usize = 32;
 
-/// Longer texts are not kept: parsed values take many times the memory of their text.
+/// Longer texts are not kept, because parsed values take many times the memory of their text.
 const LARGEST: usize = 16 << 10;
 
-/// The texts that make up the metadata of an array.
+/// The texts that make up an array's metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Texts {
     pub(crate) format: Format,
@@ -36,7 +37,7 @@ impl Texts {
 /// Most recently used first. Gated.
 static KEPT: Mutex<Vec<(Texts, Arc<Metadata>)>> = Mutex::new(Vec::new());
 
-/// The meaning of these texts, found before.
+/// The metadata for these texts, if it is cached.
 pub(crate) fn find(texts: &Texts) -> Option<Arc<Metadata>> {
     let mut kept = KEPT.lock();
     let at = kept.iter().position(|(other, _)| other == texts)?;
@@ -44,7 +45,7 @@ pub(crate) fn find(texts: &Texts) -> Option<Arc<Metadata>> {
     kept.first().map(|(_, metadata)| metadata.clone())
 }
 
-/// Remembers what these texts say.
+/// Caches the metadata for these texts.
 pub(crate) fn keep(mut texts: Texts, metadata: &Arc<Metadata>) {
     if texts.len() > LARGEST {
         return;
@@ -57,7 +58,7 @@ pub(crate) fn keep(mut texts: Texts, metadata: &Arc<Metadata>) {
     let least = kept.len().min(ENTRIES - 1);
     let dropped = kept.split_off(least);
     kept.insert(0, (texts, metadata.clone()));
-    // Codecs may be foreign code: not under the lock.
+    // Dropping codecs may run foreign code, so it happens after unlocking.
     drop(kept);
     drop(dropped);
 }
@@ -81,7 +82,7 @@ mod tests {
         Arc::new(v2::parse(&Json::parse(&texts.document).unwrap().into(), Json::object()).unwrap())
     }
 
-    /// Other tests of this process open arrays meanwhile; some of what is kept here may be gone.
+    /// Other tests of this process open arrays meanwhile and may evict entries.
     #[test]
     fn what_is_found_is_what_was_kept_and_never_more_than_the_bound() {
         for fill in 0..ENTRIES * 3 {

@@ -1,15 +1,17 @@
-//! Consolidated metadata: that of a whole hierarchy in one object, so that opening it takes one
-//! read.
+//! Consolidated metadata: a whole hierarchy's metadata in one object.
+//!
+//! Opening the hierarchy then takes one read.
 //!
 //! v2, `.zmetadata` in the group: `{"zarr_consolidated_format": 1, "metadata": {"a/.zarray": {…},
 //! "a/.zattrs": {…}, …}}`. v3, in the group's `zarr.json`: `{"consolidated_metadata": {"kind":
 //! "inline", "must_understand": false, "metadata": {"a": {…}, …}}, …}`.
 //!
-//! It is a copy, and goes stale when nodes below change without it: as with zarr-python,
-//! consolidating again is up to the writer.
+//! It is a copy, and goes stale when nodes below change without it. As with zarr-python, the writer
+//! has to consolidate again.
 //!
-//! A group that was opened with it keeps it in memory ([`Shared`]), shared with all nodes that are
-//! reached from the group. What they change is changed there, too; what others change is not seen.
+//! A group opened with consolidated metadata keeps it in memory ([`Shared`]), shared with all nodes
+//! reached from the group. Changes by these nodes also change the copy in memory; other changes are
+//! not seen.
 
 use crate::error::{Problem, Result, ZarrError, expected, invalid};
 use crate::format::v3;
@@ -26,11 +28,12 @@ use std::sync::{Arc, Weak};
 /// The member of a v3 group's document.
 pub(crate) const MEMBER: &str = "consolidated_metadata";
 
-/// The metadata of all nodes below a group, by their paths relative to it.
+/// The metadata of all nodes below a group, by path relative to the group.
 pub(crate) type Nodes = BTreeMap<String, StoredNode>;
 
-/// Reads the consolidated metadata of a group; takes v3's out of the document. `None` if there is
-/// none, or none of a known kind.
+/// Reads the consolidated metadata of a group; removes v3's from the document.
+///
+/// Returns `None` if there is none of a known kind.
 pub(crate) fn read(store: &Arc<dyn Store>, path: &str, stored: &mut StoredNode) -> Result<Option<Nodes>> {
     let (key, parsed) = match stored.format {
         Format::V3 => {
@@ -51,22 +54,22 @@ pub(crate) fn read(store: &Arc<dyn Store>, path: &str, stored: &mut StoredNode) 
     parsed.map_err(|problem| problem.at(&store.url(), &key))
 }
 
-/// All nodes below `base` (`""`: all), in the order of their paths, relative to `base`.
+/// All nodes below `base` (`""`: all nodes), sorted by path, with paths relative to `base`.
 fn below(nodes: &Nodes, base: &str) -> Vec<(String, NodeKind)> {
     let prefix = if base.is_empty() { String::new() } else { format!("{base}/") };
     let from = nodes.range(prefix.clone()..);
     from.map_while(|(path, stored)| Some((path.strip_prefix(&prefix)?.to_owned(), stored.kind))).collect()
 }
 
-/// The consolidated metadata of a group, as that group and the nodes reached from it see it.
+/// A group's consolidated metadata, shared by the group and the nodes reached from it.
 pub(crate) struct Shared {
-    /// The path of the group that it is stored with.
+    /// The path of the group that stores the metadata.
     owner: String,
     /// Gated.
     nodes: RwLock<Nodes>,
 }
 
-/// The part of consolidated metadata that is a group's.
+/// The part of consolidated metadata that belongs to one group.
 #[derive(Clone)]
 pub(crate) struct View {
     all: Arc<Shared>,
@@ -74,11 +77,11 @@ pub(crate) struct View {
     base: String,
 }
 
-/// The copy of an array's metadata that a group has in memory, while anybody uses that group.
+/// A group's copy of an array's metadata in memory, as long as anything uses the group.
 #[derive(Clone)]
 pub(crate) struct Copied {
     all: Weak<Shared>,
-    /// Relative to the owner.
+    /// The array's path, relative to the owner.
     path: String,
 }
 
@@ -96,8 +99,9 @@ impl View {
         View { all: Arc::new(Shared { owner: owner.to_owned(), nodes }), base: String::new() }
     }
 
-    /// This view with what another says, where both are of the group that the metadata is stored
-    /// with: nodes reached from either see it.
+    /// This view with the content of `new`, if both belong to the group that stores the metadata.
+    ///
+    /// Nodes reached from either view then see the new content.
     pub(crate) fn renewed(self, new: View) -> View {
         if !self.base.is_empty() || !new.base.is_empty() || self.all.owner != new.all.owner {
             return new;
@@ -108,7 +112,7 @@ impl View {
         self
     }
 
-    /// The path of the group that the metadata is stored with.
+    /// The path of the group that stores the metadata.
     pub(crate) fn owner(&self) -> &str {
         &self.all.owner
     }
@@ -136,13 +140,12 @@ impl View {
         below(&self.all.nodes.read(), &self.base)
     }
 
-    /// Where an array below finds its copy.
+    /// The copy of an array below.
     pub(crate) fn copy(&self, relative: &str) -> Copied {
         Copied { all: Arc::downgrade(&self.all), path: self.place(relative) }
     }
 
-    /// Puts the metadata of a node below in the place of what was known of it. Of the owner itself
-    /// nothing is kept.
+    /// Replaces the known metadata of a node below. Ignores the owner itself.
     pub(crate) fn put(&self, relative: &str, mut stored: StoredNode) {
         let place = self.place(relative);
         if place.is_empty() {
@@ -154,14 +157,14 @@ impl View {
         self.all.nodes.write().insert(place, stored);
     }
 
-    /// Forgets a node below and all below that.
+    /// Forgets a node below, and all nodes below that node.
     pub(crate) fn forget(&self, relative: &str) {
         let place = self.place(relative);
         self.all.nodes.write().retain(|other, _| !is_within(other, &place));
     }
 }
 
-/// Whether a path is another, or below it.
+/// Returns `true` if `path` is `other` or below it.
 fn is_within(path: &str, other: &str) -> bool {
     path.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -175,7 +178,7 @@ fn members(json: Json) -> Result<Vec<(String, Json)>, Problem> {
     }
 }
 
-/// Keys come from outside: they must be plain paths.
+/// Checks that a path is plain: keys come from outside.
 fn checked(path: &str) -> Result<(), Problem> {
     match normalize_path(path) {
         Ok(plain) if plain == path => Ok(()),
@@ -197,7 +200,7 @@ fn from_v3(mut member: Json, key: &str) -> Result<Option<Nodes>, Problem> {
             Ok(false) => NodeKind::Group,
             Err(problem) => return invalid!("consolidated metadata: {path}: {}", problem.text()),
         };
-        // Errors about this document name it as the part of the object that it is in.
+        // Errors about this document name its place in the object.
         let key = format!("{key}: {path}");
         nodes.insert(
             path,
@@ -244,7 +247,8 @@ fn from_v2(mut document: Json, key: &str) -> Result<Nodes, Problem> {
         }
         let key = format!("{key}: {path}");
         let attributes = attributes.remove(&path);
-        // An array wins over a group of the same path, as when the objects themselves are read.
+        // If an array and a group share a path, the array wins, as when objects are read
+        // separately.
         if kind == NodeKind::Array || !nodes.contains_key(&path) {
             nodes.insert(
                 path,
@@ -262,12 +266,12 @@ fn from_v2(mut document: Json, key: &str) -> Result<Nodes, Problem> {
     Ok(nodes)
 }
 
-/// Why there is no consolidated metadata in a store that does not have any.
+/// The message for a store that must have consolidated metadata but does not.
 pub(crate) fn refused(store: &Arc<dyn Store>) -> String {
     format!("the store {} has no consolidated metadata; open the group without it", store.url())
 }
 
-/// Collects the metadata of all nodes below a group from the store, and stores it with the group.
+/// Collects the metadata of all nodes below a group and stores it with the group.
 pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<()> {
     let (store, base) = (group.store(), group.path());
     if !store.consolidates() {
@@ -276,7 +280,7 @@ pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<()> {
     let mut nodes = Vec::new();
     for listed in walk::stored_nodes(group, None, ask)? {
         walk::check(ask)?;
-        // What vanished meanwhile is left out.
+        // Nodes that vanished meanwhile are left out.
         if let Some(stored) = listed.stored(group)? {
             let path = listed.path;
             nodes.push((path, stored));
@@ -303,7 +307,7 @@ pub(crate) fn write(group: &Group, ask: Option<Ask<'_>>) -> Result<()> {
             Format::V2 => members.extend(v2_documents(&path, stored)),
         }
     }
-    // The group's own document is read when nobody else changes it.
+    // Read the group's own document under the lock, so that nobody else changes it.
     let lock = locked::lock(store, base, ask)?;
     let name = if group.format() == Format::V3 { ZARR_JSON } else { ZMETADATA };
     loop {
@@ -334,8 +338,9 @@ fn v2_documents(path: &str, stored: StoredNode) -> [(String, Json); 2] {
     [(join(path, file), Arc::unwrap_or_clone(stored.document)), (join(path, ZATTRS), attributes)]
 }
 
-/// Returns `true` if the group at a path has consolidated metadata. An unreadable document
-/// counts as none.
+/// Returns `true` if the group at a path has consolidated metadata.
+///
+/// An unreadable document counts as none.
 pub(crate) fn is_stored(store: &Arc<dyn Store>, path: &str, format: Format) -> Result<bool> {
     let name = if format == Format::V3 { ZARR_JSON } else { ZMETADATA };
     match node::read_document(store, &join(path, name)) {
@@ -348,7 +353,7 @@ pub(crate) fn is_stored(store: &Arc<dyn Store>, path: &str, format: Format) -> R
     }
 }
 
-/// Takes a deleted node out of the consolidated metadata stored with the group at `owner`.
+/// Removes a deleted node from the consolidated metadata of the group at `owner`.
 pub(crate) fn write_without(
     store: &Arc<dyn Store>,
     owner: &str,
@@ -386,8 +391,9 @@ pub(crate) fn write_without(
     }
 }
 
-/// Checks that a v2 group's consolidated metadata, if it has any, can have these attributes of the
-/// group itself. (v3's has no copy of them.)
+/// Checks that a v2 group's consolidated metadata, if any, can hold these attributes of the group.
+///
+/// (v3's has no copy of them.)
 pub(crate) fn check_own_attributes(store: &Arc<dyn Store>, path: &str, attributes: &Json) -> Result<()> {
     let key = join(path, ZMETADATA);
     let Some(mut document) = node::read_document(store, &key)? else { return Ok(()) };
@@ -395,7 +401,7 @@ pub(crate) fn check_own_attributes(store: &Arc<dyn Store>, path: &str, attribute
     node::check_document(&key, &document).map(drop)
 }
 
-/// Brings a v2 group's own attributes in its consolidated metadata, if it has any, up to date.
+/// Updates a v2 group's own attributes in its consolidated metadata, if there is any.
 pub(crate) fn put_own_attributes<'s>(
     lock: &Locked<'s>,
     store: &'s Arc<dyn Store>,

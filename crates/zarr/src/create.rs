@@ -9,34 +9,33 @@ use hyperslab_array as engine;
 use hyperslab_store::{Ask, Key, Store};
 use std::sync::Arc;
 
-/// A document of a node, and its name.
+/// A document of a node, with its name.
 pub(crate) type Document = (&'static str, Json);
 
-/// Documents of a node in the order in which they are written: the node is there with the last.
+/// A node's documents in the order of writing: the node exists once the last is written.
 pub(crate) type Documents = [Document];
 
-/// How a node is created.
+/// How to create a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Creation {
-    /// With missing groups above it. An array or group that is there is an error.
+    /// With missing groups above it. An existing array or group is an error.
     New,
-    /// With missing groups above it, in the place of whatever is there and below.
+    /// With missing groups above it. Replaces an existing node, and everything below.
     Replace,
-    /// In a group that the caller has just made. The groups above are not looked at, which would be
-    /// all of them for every node of a deep hierarchy. An array or group that is there is an error.
+    /// In a group that the caller has just made. An existing array or group is an error. The groups
+    /// above are not checked: that would be all of them for every node of a deep hierarchy.
     Inside,
-    /// In a store that nobody else knows yet, where nothing is at the path and the groups above it
-    /// are there. Nothing is looked at: in a hierarchy of many nodes that would take most of the
-    /// time.
+    /// In a store that nobody else knows yet, with nothing at the path and existing groups above.
+    /// Nothing is checked, because that would take most of the time in a hierarchy of many nodes.
     Unseen,
 }
 
-/// Creates a node. Nothing is changed where the node cannot be.
+/// Creates a node. Changes nothing if the node cannot exist.
 ///
-/// If several processes create one node at once, one wins; for the others it exists.
+/// If several processes create one node at once, one wins; the others get the error that it exists.
 ///
-/// `found`: what [`look`] has just found, and what makes the place of the node empty, once it is
-/// certain that there is no other node.
+/// `found` is the result of [`look`], and a function that empties the node's place. The function is
+/// called once it is certain that no other node exists.
 pub(crate) fn node(
     store: &Arc<dyn Store>,
     path: &str,
@@ -65,7 +64,7 @@ pub(crate) fn node(
     empty.map_or(Ok(()), |empty| empty())?;
     make_parents(&mut there, missing, format, ask)?;
     let lock = locked::lock(store, path, ask)?;
-    // Far away another look takes long, and decides nothing: others are not excluded.
+    // Far away another check takes long and proves nothing, because others are not excluded.
     if new && !store.cost().is_far() {
         refuse_existing(&mut there, path)?;
     }
@@ -73,17 +72,17 @@ pub(crate) fn node(
         return Ok(());
     }
     refuse_existing(&mut There::look(store, [path], ask)?, path)?;
-    // It was there and is gone.
+    // It existed and has been deleted.
     Err(ZarrError::NotFound { what: "array or group", url: store.url(), path: path.to_owned() })
 }
 
-/// Creates a node in the place of what is there, with all that is below, in one step where the
-/// store can do that.
+/// Replaces a node, with all nodes below, by a new one, in one step if the store can do that.
 ///
-/// The node is built beside the old one. `fill` is given a store that has the new node at its root,
-/// and writes the rest of it: chunks of an array, members of a group. Nobody else sees that store.
-/// Then the new node takes its place. If `fill` fails, or the process is killed, the old node is as
-/// it was. No lock is held while `fill` runs, so it may run for hours, and may run foreign code.
+/// The node is built beside the old one. `fill` gets a store with the new node at its root, and
+/// writes the rest of the node: chunks of an array, members of a group. Nobody else sees that
+/// store. Then the new node replaces the old one. If `fill` fails, or the process is killed, the
+/// old node is unchanged. No lock is held while `fill` runs, so it may run for hours, and may run
+/// foreign code.
 pub(crate) fn replacing<E: From<ZarrError>>(
     store: &Arc<dyn Store>,
     path: &str,
@@ -105,12 +104,12 @@ pub(crate) fn replacing<E: From<ZarrError>>(
     let missing = missing_parents(&mut there, path, format)?;
     make_parents(&mut there, missing, format, ask)?;
     let _lock = locked::lock(store, path, ask)?;
-    // Writers store what they have queued for the old arrays. Until the end they queue nothing.
+    // Writers store their queued data for the old arrays, and queue nothing until this is done.
     let _settled = engine::settle_below(&**store, path, ask).map_err(ZarrError::from)?;
     Ok(staged.commit(ask).map_err(ZarrError::from)?)
 }
 
-/// Checks documents, and the name of the node.
+/// Checks the documents and the node's name.
 fn check(path: &str, documents: &Documents) -> Result<()> {
     for (name, document) in documents {
         node::check_document(&join(path, name), document)?;
@@ -135,7 +134,7 @@ fn make_parents(
     let store = there.store;
     for parent in missing {
         let lock = locked::lock(store, parent, ask)?;
-        // Somebody else may have been faster. Only a group can hold the node.
+        // Another writer may have been faster. Only a group can hold the node.
         if !put_new(there, parent, &group(format, Json::object()), &lock, ask)?
             && node::kind(store, parent, format)? != Some(NodeKind::Group)
         {
@@ -145,7 +144,7 @@ fn make_parents(
     Ok(())
 }
 
-/// The documents of a new group. Attributes first: the group appears when it is complete.
+/// The documents of a new group. Attributes come first, so that the group is complete once visible.
 pub(crate) fn group(format: Format, attributes: Json) -> Vec<Document> {
     match format {
         Format::V2 => vec![(ZATTRS, attributes), (ZGROUP, Json::from([("zarr_format", 2u32.into())]))],
@@ -160,18 +159,20 @@ pub(crate) fn group(format: Format, attributes: Json) -> Vec<Document> {
     }
 }
 
-/// Removes all objects below a path (`""`: everything in the store), also if no node is there. This
-/// is one step where the store can do that. Elsewhere documents go first. `ask` is asked while it
-/// waits for others and deletes, `true` gives up.
+/// Removes all objects below a path (`""`: everything in the store), even if no node is there.
+///
+/// This is one step if the store can do that; otherwise documents are deleted first. `ask` is
+/// called while this waits for others or deletes; `true` gives up.
 pub fn remove(store: &Arc<dyn Store>, path: &str, ask: Option<Ask<'_>>) -> Result<()> {
     let path = &normalize_path(path)?;
     let _lock = locked::lock(store, path, ask)?;
     let _settled = engine::settle_below(&**store, path, ask)?;
-    // Nothing takes its place.
+    // Commits an empty replacement.
     Ok(store.stage(locked::prefix(path)?)?.commit(ask)?)
 }
 
-/// Writes documents where the last one is not there yet, under the node's lock. `false`: it is.
+/// Writes documents unless the last one exists. Runs under the node's lock. Returns `false` if it
+/// exists.
 fn put_new(
     there: &mut There<'_>,
     path: &str,
@@ -185,11 +186,11 @@ fn put_new(
     let key = Key::new(&key)?;
     if store.cost().is_far() {
         for (name, document) in before {
-            // Not at once with the last: who sees the node sees its attributes.
+            // Not at once with the last document: every reader of the node must see its attributes.
             let before = join(path, name);
             let none = matches!(there.documents.known(&before), Some(Ok(None)));
             if none && document.as_object().is_some_and(<[_]>::is_empty) {
-                // Attributes that are none need no document.
+                // Empty attributes need no document.
                 continue;
             }
             let put = none && {
@@ -197,7 +198,7 @@ fn put_new(
                 store.write_new(Key::new(&before)?, &[text.as_bytes()])?
             };
             if !put {
-                // A leftover; or somebody else creates the node, too.
+                // A leftover, or another writer creates the node, too.
                 if store.exists(key)? {
                     return Ok(false);
                 }
@@ -207,10 +208,10 @@ fn put_new(
         return Ok(store.write_new(key, &[text.as_bytes()])?);
     }
     let mut later = None;
-    // Two processes that create one node must not mix their documents. One document decides by
-    // itself who was first.
+    // Two processes that create one node must not mix their documents. A single document alone
+    // decides who was first.
     if !before.is_empty() && store.is_shared() && !lock.excludes_processes() {
-        // There is no directory to lock. It appears with all documents in it.
+        // There is no directory to lock. Make it appear with all documents in it.
         let staged = store.stage(locked::prefix(path)?)?;
         for (name, document) in documents {
             node::write_document(&staged.store(), name, document)?;
@@ -218,10 +219,10 @@ fn put_new(
         if staged.commit_new()? {
             return Ok(true);
         }
-        // Now there is one.
+        // Now there is a directory.
         later = Some(store.lock_prefix(locked::prefix(path)?, ask)?);
     }
-    // Nothing else is written where it is there.
+    // If the last document exists, nothing else is written.
     if store.exists(key)? {
         return Ok(false);
     }
@@ -233,7 +234,7 @@ fn put_new(
     Ok(put)
 }
 
-/// What a new node depends on: what is in its place, and the groups above it.
+/// Looks up everything that a new node depends on: its place, and the groups above it.
 pub(crate) fn look<'s>(
     store: &'s Arc<dyn Store>,
     path: &str,
@@ -244,7 +245,7 @@ pub(crate) fn look<'s>(
     There::look(store, above.into_iter().chain([path]), ask)
 }
 
-/// What is at some paths. A store far away is asked for all of them at once.
+/// Documents at some paths. A far store is asked for all of them at once.
 pub(crate) struct There<'s> {
     store: &'s Arc<dyn Store>,
     documents: documents::Documents,
@@ -259,7 +260,8 @@ impl<'s> There<'s> {
         Ok(There { store, documents: documents::Documents::of(store, paths, None, false, ask)? })
     }
 
-    /// What kind of node of this format is at a path. It may be asked for once.
+    /// The kind of node of this format at a path. In a far store, a second call takes another
+    /// request.
     fn kind(&mut self, path: &str, format: Format) -> Result<Option<NodeKind>> {
         if !self.store.cost().is_far() {
             return node::kind(self.store, path, format);
@@ -283,8 +285,9 @@ fn in_the_way(store: &Arc<dyn Store>, parent: &str) -> ZarrError {
     ZarrError::WrongNode { url: store.url(), path: parent.to_owned(), expected: "a group", found: "an array" }
 }
 
-/// The groups above a node that are not there, outermost first. Errors where what is there cannot
-/// hold the node, or where a group cannot have such a name.
+/// The missing groups above a node, outermost first.
+///
+/// Fails if an existing node cannot hold the new one, or if a group cannot have such a name.
 fn missing_parents<'p>(there: &mut There<'_>, path: &'p str, format: Format) -> Result<Vec<&'p str>> {
     let mut missing = Vec::new();
     for parent in parents(path) {
@@ -361,7 +364,7 @@ mod tests {
                 let new = Array::replace_with(store.clone(), "g/a", spec(format), None, |new| {
                     assert_eq!(new.layout().name(), "/g/a", "messages say what the caller says");
                     write(new, 2)?;
-                    // Nobody sees it; the old one can be read.
+                    // Nobody sees the new one; the old one can be read.
                     assert_eq!(read(&Array::open(&store, "g/a", None)?), [1; 5]);
                     Ok::<_, ZarrError>(())
                 });

@@ -1,8 +1,8 @@
-//! Metadata objects of nodes, as texts.
+//! Metadata objects of nodes, as text.
 //!
-//! Of a store that answers at once, each is read when it is known to be needed. A store far away is
-//! asked for all that may be needed together: the answer that there is no such object comes with
-//! the others, and a second round would take as long as the first.
+//! In a store that answers at once, each object is read when it is known to be needed. A far store
+//! is asked for everything that may be needed at once: the answer that an object does not exist
+//! comes with the others, and a second round would take as long as the first.
 
 use crate::path::join;
 use crate::{Format, Result, ZarrError};
@@ -11,15 +11,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-/// The largest metadata object that is read. Consolidated metadata of large hierarchies has tens of
-/// megabytes.
+/// The largest metadata object that is read. Consolidated metadata of large hierarchies takes tens
+/// of megabytes.
 pub(crate) const MAX_DOCUMENT: usize = 256 << 20;
 
-/// Most metadata is shorter: with this much room, it is read without asking for its size.
+/// Most metadata is shorter. With this much room, it is read without asking for its size.
 const USUAL_DOCUMENT: usize = 4 << 10;
 
-/// What comes of a metadata object with its first request: what is longer takes another one. Not more,
-/// since an object of this name may have any size.
+/// Bytes of a metadata object that the first request reads; longer objects take another request.
+/// Not more, because an object of this name may have any size.
 const FIRST: u64 = 4 << 20;
 
 pub(crate) const ZARR_JSON: &str = "zarr.json";
@@ -30,15 +30,16 @@ pub(crate) const ZMETADATA: &str = ".zmetadata";
 
 type Text = Result<Option<Vec<u8>>, StoreError>;
 
-/// Metadata objects, of which some have been read.
+/// Metadata objects. Some have been read already.
 #[derive(Default)]
 pub(crate) struct Documents {
     read: BTreeMap<String, Text>,
 }
 
 impl Documents {
-    /// Those of nodes at these paths, of this format or of any; with what else may be wanted of a
-    /// group that is opened. `ask` is asked between requests.
+    /// The documents of nodes at these paths, of this format or of both.
+    ///
+    /// Also reads what opening a group may need. `ask` is called between requests.
     pub(crate) fn of<'p>(
         store: &Arc<dyn Store>,
         paths: impl IntoIterator<Item = &'p str>,
@@ -61,8 +62,9 @@ impl Documents {
         Ok(Documents { read: read_all(store, keys.collect(), None, ask)? })
     }
 
-    /// Those of a node of this format, and its object `key` as it was when it was read; `None`: there
-    /// was none.
+    /// The documents of a node of this format, and the state of its object `key` when it was read.
+    ///
+    /// The state is `None` if the object did not exist.
     pub(crate) fn seeing<'s>(
         store: &'s Arc<dyn Store>,
         path: &str,
@@ -83,7 +85,7 @@ impl Documents {
         Ok((Documents { read }, was))
     }
 
-    /// One object, and it as it was when it was read.
+    /// One object, and its state when it was read.
     pub(crate) fn seeing_one<'s>(
         store: &'s Arc<dyn Store>,
         key: &str,
@@ -94,7 +96,7 @@ impl Documents {
         Ok((Documents { read }, was))
     }
 
-    /// The text of an object; `None` if there is none.
+    /// The text of an object, or `None` if it does not exist.
     pub(crate) fn take(&mut self, store: &Arc<dyn Store>, key: &str) -> Result<Option<Vec<u8>>> {
         match self.read.remove(key) {
             Some(text) => Ok(text?),
@@ -102,19 +104,19 @@ impl Documents {
         }
     }
 
-    /// The text of an object, if it was read with others.
+    /// The text of an object, if it was read together with others.
     pub(crate) fn known(&mut self, key: &str) -> Option<Text> {
         self.read.remove(key)
     }
 }
 
-/// Reads a metadata object; `None` if there is none.
+/// Reads a metadata object. Returns `None` if it does not exist.
 pub(crate) fn read_text(store: &Arc<dyn Store>, key: &str) -> Result<Option<Vec<u8>>> {
     let mut text = Vec::with_capacity(USUAL_DOCUMENT);
     Ok(store.read_all(Key::new(key)?, &mut text, MAX_DOCUMENT)?.then_some(text))
 }
 
-/// An object that is kept as it was when it was read: its key, and where.
+/// The key of an object whose state at the read is kept, and where to keep it.
 type Keep<'k, 's> = (&'k str, &'k mut Option<Box<dyn Opened + 's>>);
 
 /// Reads objects, as many at once as the store likes.

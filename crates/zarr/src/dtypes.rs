@@ -1,10 +1,10 @@
 //! Names of element types in metadata.
 //!
-//! Of elements of variable length, [`crate::vlen`] knows the names.
+//! [`crate::vlen`] knows the names of elements of variable length.
 //!
-//! v3: the core names (`int8` … `complex128`, `r<bits>`) and the extensions that zarr-python
-//! writes, `numpy.datetime64`, `numpy.timedelta64`, `fixed_length_utf32`, `null_terminated_bytes`,
-//! `raw_bytes`, and those of [`hyperslab_codec::SMALL`]
+//! v3: the core names (`int8` … `complex128`, `r<bits>`), the extensions that zarr-python writes
+//! (`numpy.datetime64`, `numpy.timedelta64`, `fixed_length_utf32`, `null_terminated_bytes`,
+//! `raw_bytes`), and the names of [`hyperslab_codec::SMALL`]
 //! (<https://github.com/zarr-developers/zarr-extensions/tree/main/data-types>). v2: NumPy's type
 //! strings.
 
@@ -14,10 +14,10 @@ use crate::json::Json;
 use hyperslab_codec::{ByteOrder, DataType, Kind, SMALL, TimeUnit};
 
 /// The largest element, in bytes. One element is kept in memory as the fill value: metadata of a
-/// few bytes must not ask for gigabytes.
+/// few bytes must not allocate gigabytes.
 pub const MAX_ELEMENT: usize = 16 << 20;
 
-/// The v3 names of types without a configuration. A new one is a line here.
+/// The v3 names of types without a configuration. A new type is a line here.
 const PLAIN: [(&str, Kind, usize); 14] = [
     ("bool", Kind::Bool, 1),
     ("int8", Kind::Int, 1),
@@ -38,8 +38,8 @@ const PLAIN: [(&str, Kind, usize); 14] = [
 /// The other v3 names, for messages.
 const OTHERS: &str = "r<bits>, numpy.datetime64, numpy.timedelta64, fixed_length_utf32, null_terminated_bytes, raw_bytes, string, variable_length_bytes";
 
-/// The type of a v3 `data_type`. In memory its byte order is the machine's: v3 leaves the stored
-/// order to the codecs.
+/// The element type of a v3 `data_type`. In memory it has the machine's byte order: in v3 the
+/// codecs decide the stored order.
 pub(crate) fn from_v3(json: &Json) -> Result<DataType, Problem> {
     let extension = Extension::parse("data_type", json)?;
     let name = extension.name;
@@ -88,7 +88,7 @@ pub(crate) fn from_v3(json: &Json) -> Result<DataType, Problem> {
 fn time_unit(extension: &Extension<'_>) -> Result<TimeUnit, Problem> {
     extension.only(&["unit", "scale_factor"])?;
     let unit = match extension.require("unit")? {
-        // Both letters for "micro" are in use.
+        // Two Unicode letters for "micro" are in use.
         Json::String(unit) if unit == "μs" || unit == "µs" => "us",
         Json::String(unit) => unit,
         other => return invalid!("data_type: unit is text, found {}", other.brief()),
@@ -133,7 +133,7 @@ pub(crate) fn to_v3(dtype: DataType) -> Json {
     }
 }
 
-/// The type of a v2 `dtype`. In memory it has the stored byte order, as in zarr-python.
+/// The element type of a v2 `dtype`. In memory it has the stored byte order, as in zarr-python.
 pub(crate) fn from_v2(json: &Json) -> Result<DataType, Problem> {
     let name = match json {
         Json::String(name) => name,
@@ -163,7 +163,7 @@ pub(crate) fn from_v2(json: &Json) -> Result<DataType, Problem> {
     sized("dtype", dtype)
 }
 
-/// Refuses elements of no bytes, and of absurdly many.
+/// Refuses elements without bytes, and absurdly large ones.
 pub(crate) fn sized(field: &str, dtype: DataType) -> Result<DataType, Problem> {
     match dtype.size() {
         0 => invalid!("{field}: \"{dtype}\" has no bytes"),

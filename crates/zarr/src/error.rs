@@ -1,35 +1,35 @@
-//! What can go wrong between stored metadata and an array.
+//! Errors that can occur between stored metadata and an array.
 
 use crate::json::Json;
 use hyperslab_array::ArrayError;
 use hyperslab_store::StoreError;
 use thiserror::Error;
 
-/// An error of a Zarr hierarchy. It names the store, and the object or node concerned.
+/// An error of a Zarr hierarchy. It names the store, and the affected object or node.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ZarrError {
-    /// Nothing is stored there.
+    /// There is no such node.
     #[error("no Zarr {what} at '/{path}' in {url}")]
     NotFound {
-        /// What was looked for: "array", "group", "array or group".
+        /// The kind of node: "array", "group", "array or group".
         what: &'static str,
         /// The store.
         url: String,
         /// The node.
         path: String,
     },
-    /// Something is stored where a new node should go.
+    /// There is already a node where a new node should go.
     #[error("there already is a Zarr {what} at '/{path}' in {url}")]
     Exists {
-        /// What is there.
+        /// The existing node: "array", "group".
         what: &'static str,
         /// The store.
         url: String,
         /// The node.
         path: String,
     },
-    /// An array where a group is wanted, or the other way round.
+    /// An array where a group is expected, or the other way round.
     #[error("'/{path}' in {url} is {found} where {expected} is wanted")]
     WrongNode {
         /// The store.
@@ -48,10 +48,10 @@ pub enum ZarrError {
         url: String,
         /// The metadata object.
         key: String,
-        /// The field, what was expected, what was found.
+        /// The field, the expected and the found value.
         why: String,
     },
-    /// Stored metadata is valid, but asks for something that is not supported.
+    /// Stored metadata is valid, but needs an extension that is not supported.
     #[error("'{key}' in {url}: {what}")]
     Unsupported {
         /// The store.
@@ -66,15 +66,15 @@ pub enum ZarrError {
     Path {
         /// The path or name.
         path: String,
-        /// What is wrong with it.
+        /// The fault of the path or name.
         why: &'static str,
     },
-    /// A new array or group, or a change, was asked for that cannot be.
+    /// A new array or group, or a change, is not possible.
     #[error("'/{path}': {why}")]
     Invalid {
         /// The node.
         path: String,
-        /// Which argument, what was expected, what was given.
+        /// The argument, the expected and the given value.
         why: String,
     },
     /// The store has no consolidated metadata.
@@ -82,7 +82,7 @@ pub enum ZarrError {
     Consolidated {
         /// The group.
         path: String,
-        /// Which store, and what to do.
+        /// The store, and what to do.
         why: String,
     },
     /// The caller asked to stop.
@@ -99,17 +99,17 @@ pub enum ZarrError {
 /// A result, usually with a [`ZarrError`].
 pub type Result<T, E = ZarrError> = std::result::Result<T, E>;
 
-/// What is wrong with a metadata document, before it is known which one it is.
+/// A fault of a metadata document, before the document is known.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// It is not valid.
+    /// The document is not valid.
     Invalid(String),
-    /// It asks for an extension that is not supported.
+    /// The document needs an extension that is not supported.
     Unsupported(String),
 }
 
 impl Problem {
-    /// Names the document.
+    /// Turns the problem into an error that names the document.
     pub(crate) fn at(self, url: &str, key: &str) -> ZarrError {
         let (url, key) = (url.to_owned(), key.to_owned());
         match self {
@@ -126,19 +126,19 @@ impl Problem {
     }
 }
 
-/// Refuses a document that is not valid: an error with this message, as `format!` takes it.
+/// Returns the error for a document that is not valid. Takes the arguments of `format!`.
 macro_rules! invalid {
     ($($why:tt)*) => { Err($crate::error::Problem::Invalid(std::fmt::format(format_args!($($why)*)))) };
 }
 pub(crate) use invalid;
 
-/// Refuses an extension that is not supported.
+/// Returns the error for an extension that is not supported.
 macro_rules! unsupported {
     ($($what:tt)*) => { Err($crate::error::Problem::Unsupported(std::fmt::format(format_args!($($what)*)))) };
 }
 pub(crate) use unsupported;
 
-/// Refuses a value of a metadata field.
+/// Returns the error for an unexpected value of a metadata field.
 pub(crate) fn expected<T>(field: &str, what: &str, found: &Json) -> Result<T, Problem> {
     invalid!("{field}: expected {what}, found {}", found.brief())
 }

@@ -10,10 +10,10 @@
 //! | `U` | text | text |
 //! | none | – | `null`: the type's default |
 //!
-//! Also read, because writers have written them: the bare tokens `NaN` and `Infinity`, floats and
-//! text that are integers (`0.0`, `"0"`), text that is a number, 0 and 1 for booleans, `0` for v2
-//! text and bytes. A number too large for a float type is infinite there, as in NumPy. v2 has one
-//! NaN only: any NaN is written as `"NaN"`, and read back as the quiet one without payload.
+//! Also read, because writers have written them: the bare tokens `NaN` and `Infinity`, integers as
+//! floats and text (`0.0`, `"0"`), numbers as text, 0 and 1 for booleans, `0` for v2 text and
+//! bytes. A number too large for a float type becomes infinite, as in NumPy. v2 has only one NaN:
+//! every NaN is written as `"NaN"`, and read back as the quiet NaN without payload.
 
 use crate::error::{Problem, invalid};
 use crate::json::{Json, python_float};
@@ -21,8 +21,8 @@ use crate::{Format, base64};
 use hyperslab_codec::{ByteOrder, DataType, Kind, SmallBits, SmallNumber};
 use std::ops::Range;
 
-/// The fill value where none is given: zero, empty, "not a time" for dates and differences (as in
-/// zarr-python).
+/// The default fill value: zero, empty, or "not a time" for dates and differences, as in
+/// zarr-python.
 pub(crate) fn default(dtype: DataType) -> Vec<u8> {
     match dtype.kind() {
         Kind::DateTime(_) | Kind::TimeDelta(_) => number(dtype, &i64::MIN.to_le_bytes()),
@@ -30,7 +30,7 @@ pub(crate) fn default(dtype: DataType) -> Vec<u8> {
     }
 }
 
-/// The bytes that a fill value stands for, in the type's byte order.
+/// The bytes of a fill value, in the type's byte order.
 pub(crate) fn parse(dtype: DataType, json: &Json, format: Format) -> Result<Vec<u8>, Problem> {
     let parsed = match dtype.kind() {
         Kind::Bool => match json {
@@ -54,19 +54,21 @@ pub(crate) fn parse(dtype: DataType, json: &Json, format: Format) -> Result<Vec<
     }
 }
 
-/// The element that a value of an attribute or a fill value stands for, in the type's byte order;
-/// `None`: it is no value of this type.
+/// The bytes of an attribute or fill value, in the type's byte order.
+///
+/// Returns `None` if it is no value of this type.
 pub fn fill_from_json(dtype: DataType, json: &Json) -> Option<Vec<u8>> {
     parse(dtype, json, Format::V3).ok()
 }
 
-/// One element, in the type's byte order, as JSON: numbers as numbers. `None`: `bytes` are not one
-/// element.
+/// The JSON of one element in the type's byte order: numbers become numbers.
+///
+/// Returns `None` if `bytes` are not one element.
 pub fn fill_to_json(dtype: DataType, bytes: &[u8]) -> Option<Json> {
     write(dtype, bytes, Format::V3).ok()
 }
 
-/// What a fill value of this type may be, for messages.
+/// Describes the valid fill values of this type, for messages.
 fn expected(dtype: DataType, format: Format) -> String {
     match dtype.kind() {
         Kind::Bool => "true or false".into(),
@@ -91,7 +93,7 @@ fn expected(dtype: DataType, format: Format) -> String {
     }
 }
 
-/// A number's little-endian bytes, put in the type's order.
+/// Puts a number's little-endian bytes in the type's order.
 fn number(dtype: DataType, little: &[u8]) -> Vec<u8> {
     let mut bytes = little.to_vec();
     if dtype.order() == ByteOrder::Big {
@@ -104,7 +106,7 @@ fn integer(json: &Json) -> Option<i128> {
     let whole = |text: &str| {
         text.parse::<i128>().ok().or_else(|| {
             let value: f64 = text.parse().ok()?;
-            // Up to 2⁶⁴ covers every type.
+            // 2⁶⁴ covers every type.
             #[expect(clippy::cast_possible_truncation, reason = "whole numbers up to 2⁶⁴ are exact")]
             (value.fract() == 0.0 && value.abs() <= 18446744073709551616.0).then_some(value as i128)
         })
@@ -116,7 +118,7 @@ fn integer(json: &Json) -> Option<i128> {
     }
 }
 
-/// The bytes of an integer that is within the range of the type.
+/// The bytes of an integer, or `None` if it is out of the type's range.
 fn whole(dtype: DataType, json: &Json) -> Option<Vec<u8>> {
     let (value, bits) = (integer(json)?, dtype.size() * 8);
     let range = match dtype.kind() {
@@ -127,7 +129,7 @@ fn whole(dtype: DataType, json: &Json) -> Option<Vec<u8>> {
     range.contains(&value).then(|| number(dtype, little.get(..dtype.size()).unwrap_or_default()))
 }
 
-/// What a float is given as.
+/// The form of a float in JSON.
 enum Given {
     Bits(u64),
     Number(f64),
@@ -147,8 +149,8 @@ fn given(size: usize, json: &Json, format: Format) -> Option<Given> {
         }
         return u64::from_str_radix(digits, 16).ok().map(Given::Bits);
     }
-    // Rust's parser also knows every spelling of "nan", "inf" and "infinity"; the sign of a NaN has
-    // no meaning.
+    // Rust's parser also accepts every spelling of "nan", "inf" and "infinity". A NaN's sign has no
+    // meaning.
     let value: f64 = text.parse().ok()?;
     Some(Given::Number(if value.is_nan() { f64::from_bits(0x7ff8_0000_0000_0000) } else { value }))
 }
@@ -171,7 +173,7 @@ fn float(size: usize, json: &Json, format: Format) -> Option<Vec<u8>> {
 fn small_number(dtype: DataType, small: &SmallNumber, json: &Json, format: Format) -> Option<Vec<u8>> {
     let size = small.part_size();
     let part = |json: &Json| {
-        // The bits that are left of an integer's byte are zero, as those of ml_dtypes are.
+        // The unused bits of an integer's byte are zero, as in ml_dtypes.
         let low = |range: Range<i128>, bits: u32| {
             let value = integer(json).filter(|value| range.contains(value))?;
             u16::try_from(value & ((1 << bits) - 1)).ok()
@@ -302,7 +304,7 @@ fn write_small(small: SmallNumber, bits: u64) -> Json {
     match small.bits.from_f64(value) {
         Some(same) if u64::from(same) == bits && value.is_finite() => Json::float(value),
         Some(same) if u64::from(same) == bits => Json::String(python_float(value)),
-        // A NaN with a payload, or bits that are none of the number's.
+        // A NaN with a payload, or bits outside of the number.
         _ => Json::String(format!("{bits:#0width$x}", width = small.part_size() * 2 + 2)),
     }
 }
@@ -371,7 +373,7 @@ mod tests {
             ("<f4", "\"nan\"", &[0, 0, 0xc0, 0x7f]),
             ("<f4", "\"2.5\"", &2.5f32.to_le_bytes()),
             ("<f4", "1e300", &f32::INFINITY.to_le_bytes()),
-            // Just above the middle of two halves: as a single it would be the middle.
+            // Just above the midpoint of two halves. As a single it would be the midpoint.
             ("<f2", "1.000488281250001", &[0x01, 0x3c]),
             ("<c8", "0", &[0; 8]),
             ("<M8[s]", "\"NaT\"", &i64::MIN.to_le_bytes()),
@@ -430,7 +432,7 @@ mod tests {
 
     #[test]
     fn forms_that_are_refused() {
-        // A type, and the forms that its fill value cannot have.
+        // A type, and forms that its fill value must not have.
         let table = r#"
             |b1 | 2 | "true"
             |i1 | 128 | -129
@@ -474,8 +476,7 @@ mod tests {
             let mut bits = bits[..dtype.size()].to_vec();
             if nan && matches!(dtype.kind(), Kind::Float | Kind::Complex) {
                 for part in bits.chunks_mut(dtype.number_size()) {
-                    // All exponent bits set: infinity, or a NaN of whatever sign and payload is
-                    // left.
+                    // All exponent bits set: infinity, or a NaN with some sign and payload.
                     let high = if dtype.order() == ByteOrder::Big { [0, 1] } else { [part.len() - 1, part.len() - 2] };
                     part[high[0]] |= 0x7f;
                     part[high[1]] |= 0xf0;

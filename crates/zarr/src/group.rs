@@ -11,26 +11,27 @@ use hyperslab_store::{Ask, Store};
 use std::fmt;
 use std::sync::Arc;
 
-/// Whether a group is opened from consolidated metadata.
+/// The use of consolidated metadata when a group is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Consolidation {
-    /// If the group has any.
+    /// Use it if the group has any.
     #[default]
     Auto,
-    /// Never: what is stored with each node counts.
+    /// Never use it, and read the metadata stored with each node.
     Ignore,
-    /// Only so; a group that has none is an error.
+    /// Always use it. A group without it is an error.
     Require,
 }
 
 /// A group.
 ///
-/// A group opened with consolidated metadata shows what that says: the same nodes are listed and
-/// opened, with the metadata that was consolidated, without a look at the store. What is changed
-/// through this group, its clones, and nodes reached from it shows at once, also in nodes opened
-/// later; what is changed otherwise shows after [`Group::refresh`], if it was consolidated again.
-/// The consolidated metadata that is *stored* changes by [`Group::consolidate`], and where nodes
-/// are deleted ([`Group::delete_child`]).
+/// A group opened with consolidated metadata shows its content: the same nodes are listed and
+/// opened, with the consolidated metadata, without reading the store.
+///
+/// Changes through this group, its clones, and nodes reached from it are visible at once, also in
+/// nodes opened later. Other changes are visible after [`Group::refresh`], if the group was
+/// consolidated again. The *stored* consolidated metadata changes only by [`Group::consolidate`],
+/// and when nodes are deleted ([`Group::delete_child`]).
 #[derive(Clone)]
 pub struct Group {
     store: Arc<dyn Store>,
@@ -41,7 +42,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Opens a group. Without a `format`, v3 is looked for first.
+    /// Opens a group. Without a `format`, v3 is tried first.
     pub fn open(
         store: &Arc<dyn Store>,
         path: &str,
@@ -55,9 +56,10 @@ impl Group {
         }
     }
 
-    /// Creates a group, and missing groups above it. With `overwrite`, it takes the place of
-    /// whatever is stored at `path` and below, which is deleted when the group is there; otherwise
-    /// an array or group there is an error.
+    /// Creates a group, and missing groups above it.
+    ///
+    /// With `overwrite`, the group replaces everything stored at `path` and below, which is deleted
+    /// once the group exists. Without `overwrite`, an existing array or group is an error.
     pub fn create(
         store: Arc<dyn Store>,
         path: &str,
@@ -69,7 +71,8 @@ impl Group {
         Self::create_with(store, path, format, attributes, how, None)
     }
 
-    /// [`Group::create`]; `ask` is asked while this waits for others and deletes, `true` gives up.
+    /// Like [`Group::create`]. `ask` is called while this waits for others or deletes; `true` gives
+    /// up.
     pub fn create_with(
         store: Arc<dyn Store>,
         path: &str,
@@ -84,9 +87,10 @@ impl Group {
         Ok(group)
     }
 
-    /// Creates a group with its members in the place of whatever is stored at `path` and below, as
-    /// [`Array::replace_with`] does an array. `fill` is given the new group, at the root of a store
-    /// of its own, and creates the members.
+    /// Creates a group with its members and replaces everything stored at `path` and below.
+    ///
+    /// [`Array::replace_with`] does the same for an array. `fill` gets the new group, at the root
+    /// of its own store, and creates the members.
     pub fn replace_with<E: From<ZarrError>>(
         store: Arc<dyn Store>,
         path: &str,
@@ -166,25 +170,27 @@ impl Group {
         self.format
     }
 
-    /// The user's attributes, an object.
+    /// The user's attributes, as an object.
     pub fn attributes(&self) -> &Json {
         &self.attributes
     }
 
-    /// Whether children are listed from consolidated metadata.
+    /// `true` if children are listed from consolidated metadata.
     pub fn is_consolidated(&self) -> bool {
         self.consolidated.is_some()
     }
 
-    /// Replaces the attributes, atomically. Consolidated metadata stored with this group keeps up;
-    /// that of groups above does not.
+    /// Replaces the attributes atomically.
+    ///
+    /// Also updates consolidated metadata stored with this group, but not with groups above.
     pub fn set_attributes(&mut self, attributes: Json) -> Result<()> {
         self.change_attributes(None, |all| *all = attributes.clone())
     }
 
-    /// Changes the attributes as they are stored now: nobody else's change is lost. `change` is
-    /// called again if somebody else was faster. `ask` is asked while this waits for others; `true`
-    /// gives up.
+    /// Changes the attributes as they are stored now, without losing another writer's change.
+    ///
+    /// `change` is called again if another writer was faster. `ask` is called while this waits for
+    /// others; `true` gives up.
     pub fn change_attributes<R>(
         &mut self,
         ask: Option<Ask<'_>>,
@@ -201,7 +207,7 @@ impl Group {
             let put = match self.format {
                 _ if !changed => true,
                 Format::V2 => {
-                    // Refused before anything is changed.
+                    // Fail before anything is changed.
                     consolidated::check_own_attributes(&store, &path, &attributes)?;
                     stored.attributes = Some(attributes.clone());
                     let put = seen.replace(&attributes, ask)?;
@@ -237,27 +243,29 @@ impl Group {
         self.walk(Some(1), None)
     }
 
-    /// All nodes below, with their paths relative to this group: each group is followed by what is
-    /// in it; at most `max_depth` levels (1: the direct children).
+    /// All nodes below, with paths relative to this group.
     ///
-    /// A group that a symbolic link leads back to is listed, but what is in it is not listed again.
-    /// A node whose document cannot be read is listed as an array. `ask` is asked between nodes,
-    /// `true` gives up with [`ZarrError::Interrupted`].
+    /// Each group is followed by its members, down to `max_depth` levels (1: only the direct
+    /// children).
+    ///
+    /// If a symbolic link leads back to a group, the group is listed there, but its members are not
+    /// listed again. A node whose document cannot be read is listed as an array. `ask` is called
+    /// between nodes; `true` gives up with [`ZarrError::Interrupted`].
     pub fn walk(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<(String, NodeKind)>> {
         Ok(self.listed(max_depth, ask)?.into_iter().map(|node| (node.path, node.kind)).collect())
     }
 
-    /// As [`Group::walk`], with what [`Group::open_listed`] needs.
+    /// Like [`Group::walk`], with the data that [`Group::open_listed`] needs.
     pub fn listed(&self, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Listed>> {
         let Some(view) = &self.consolidated else { return walk::stored_nodes(self, max_depth, ask) };
         let mut nodes = view.below();
         nodes.retain(|(path, _)| max_depth.is_none_or(|depth| path.matches('/').count() < depth));
-        // By components: "a/b" comes before "a-b".
+        // Compares components: "a/b" comes before "a-b".
         nodes.sort_by(|(a, _), (b, _)| a.split('/').cmp(b.split('/')));
         Ok(nodes.into_iter().map(|(path, kind)| Listed::new(path, kind)).collect())
     }
 
-    /// Opens what [`Group::listed`] found. Where its metadata came with the listing, that is used.
+    /// Opens a node that [`Group::listed`] found, with metadata from the listing if possible.
     pub fn open_listed(&self, listed: &Listed) -> Result<Node> {
         match &listed.found {
             Some(found) => {
@@ -289,8 +297,9 @@ impl Group {
         node::open_with(&self.store, &path, Some(self.format), Consolidation::Auto)
     }
 
-    /// Whether there is a node below this group, and what it is listed as: an array where its
-    /// document cannot be read.
+    /// The kind of a node below this group, or `None` if there is no node.
+    ///
+    /// A node whose document cannot be read counts as an array, as in a listing.
     pub fn child_kind(&self, name: &str) -> Result<Option<NodeKind>> {
         let relative = normalize_path(name)?;
         match &self.consolidated {
@@ -301,8 +310,10 @@ impl Group {
         walk::listed_kind(&self.store, &join(&self.path, &relative), self.format)
     }
 
-    /// If this group was opened with consolidated metadata: reads a node below it, and the groups
-    /// on the way, as they are stored now. For callers that have just created the node.
+    /// Updates the consolidated metadata in memory with a node below, as it is stored now.
+    ///
+    /// Missing groups on the way are added too. For callers that have just created the node. Does
+    /// nothing if the group was opened without consolidated metadata.
     pub fn notice(&self, name: &str) -> Result<()> {
         let Some(view) = &self.consolidated else { return Ok(()) };
         let relative = normalize_path(name)?;
@@ -318,7 +329,7 @@ impl Group {
         Ok(())
     }
 
-    /// [`Group::notice`] of a new array, whose later changes are seen, too.
+    /// Like [`Group::notice`], for a new array whose later changes should be visible, too.
     pub fn adopt(&self, array: &mut Array) -> Result<()> {
         let Some(view) = &self.consolidated else { return Ok(()) };
         let inside = if self.path.is_empty() { Some(array.path()) } else { None };
@@ -331,9 +342,11 @@ impl Group {
         Ok(())
     }
 
-    /// Deletes a node below this group, and all below that. Consolidated metadata that this group
-    /// was opened with forgets it, also where it is stored. `ask` is asked while this waits for
-    /// others and deletes, `true` gives up.
+    /// Deletes a node below this group, and all nodes below that node.
+    ///
+    /// If this group was opened with consolidated metadata, the node is also removed from that
+    /// metadata, in memory and in the store. `ask` is called while this waits for others or
+    /// deletes; `true` gives up.
     pub fn delete_child(&mut self, name: &str, ask: Option<Ask<'_>>) -> Result<()> {
         let relative = normalize_path(name)?;
         let path = join(&self.path, &relative);
@@ -349,13 +362,14 @@ impl Group {
         Ok(())
     }
 
-    /// Deletes the group and all below it; the group of the root: everything in the store.
+    /// Deletes the group and all nodes below. For the root, deletes everything in the store.
     pub fn delete(self) -> Result<()> {
         create::remove(&self.store, &self.path, None)
     }
 
-    /// Stores the metadata of all nodes below with this group, as it is in the store now, and uses
-    /// it from here on. `ask` is asked while this waits for others, `true` gives up.
+    /// Stores the present metadata of all nodes below with this group, and uses it from now on.
+    ///
+    /// `ask` is called while this waits for others; `true` gives up.
     pub fn consolidate(&mut self, ask: Option<Ask<'_>>) -> Result<()> {
         consolidated::write(self, ask)?;
         self.reopen(Consolidation::Require)
@@ -376,7 +390,7 @@ impl Group {
     }
 }
 
-/// Without the store's contents.
+/// Omits the store's contents.
 impl fmt::Debug for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Group")

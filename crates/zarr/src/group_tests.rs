@@ -13,7 +13,7 @@ fn spec(format: Format) -> ArraySpec {
     spec
 }
 
-/// `x/y/arr`, `x-z`, `b`.
+/// Creates `x/y/arr`, `x-z` and `b`.
 fn hierarchy(format: Format) -> Arc<dyn Store> {
     let store = memory();
     Group::create(store.clone(), "", format, json(r#"{"t": 1}"#), false).unwrap();
@@ -129,23 +129,23 @@ fn consolidated_metadata_goes_stale_and_is_renewed() {
         let missing = Group::open(&store, "", None, Consolidation::Require);
         assert!(matches!(missing, Err(ZarrError::NotFound { what: "consolidated metadata", .. })));
         group.consolidate(None).unwrap();
-        // A node that another handle has made since then is not listed and not found.
+        // A node that another handle created later is not listed and not found.
         Array::create(store.clone(), "new", spec(format), false).unwrap();
         assert_eq!(group.children().unwrap().len(), 3);
         assert!(matches!(group.child("new"), Err(ZarrError::NotFound { .. })));
         assert_eq!(group.child_kind("new").unwrap(), None);
         let plain = Group::open(&store, "", None, Consolidation::Ignore).unwrap();
         assert_eq!(plain.children().unwrap().len(), 4);
-        // A changed one is listed as it was.
+        // A changed node is listed in its old state.
         let mut array = array_in(&plain, "x-z");
         array.resize(&[9], None).unwrap();
         let mut old = array_in(&group, "x-z");
         assert_eq!(old.layout().shape(), [4]);
-        // A change through the stale handle builds on what is stored.
+        // A change through the stale handle builds on the stored metadata.
         old.set_attributes(json(r#"{"k": 2}"#)).unwrap();
         assert_eq!(old.layout().shape(), [9]);
         assert!(!old.is_consolidated());
-        // And shows in the group.
+        // The change is visible in the group.
         let again = array_in(&group, "x-z");
         assert_eq!((again.layout().shape(), again.attributes()), (&[9][..], old.attributes()));
         group.consolidate(None).unwrap();
@@ -218,7 +218,7 @@ fn groups_are_made_with_their_parents() {
         assert!(Group::open(&store, "a/b", None, Consolidation::Auto).is_err());
         let refused = Group::create(store.clone(), "x", format, Json::Null, false);
         assert!(matches!(refused, Err(ZarrError::Invalid { .. })));
-        // Attributes that a deleted group left behind do not come back.
+        // Attributes left behind by a deleted group do not come back.
         put(&store, "old/.zattrs", r#"{"stale": 1}"#);
         Group::create(store.clone(), "old", format, Json::object(), false).unwrap();
         assert_eq!(attributes("old"), Json::object());
@@ -268,7 +268,7 @@ fn what_is_changed_through_a_consolidated_group_shows_in_it() {
         array.change_attributes(None, |all| all.set("w", 3u32.into())).unwrap();
         let again = array_in(&group, "x/y/arr");
         assert_eq!(again.attributes().to_text(None), r#"{"u": "m", "v": 2, "w": 3}"#);
-        // New nodes, and groups made on the way.
+        // New nodes, and groups created on the way.
         let mut new = Array::create(store.clone(), "x/p/q/new", spec(format), false).unwrap();
         x.adopt(&mut new).unwrap();
         new.resize(&[9], None).unwrap();
@@ -276,12 +276,12 @@ fn what_is_changed_through_a_consolidated_group_shows_in_it() {
         assert_eq!(x.children().unwrap(), owned(&[("p", NodeKind::Group), ("y", NodeKind::Group)]));
         let again = array_in(&group, "x/p/q/new");
         assert_eq!(again.layout().shape(), [9]);
-        // What is stored is deleted from the copy that is stored.
+        // A deleted node is also removed from the stored copy.
         x.delete_child("y", None).unwrap();
         assert!(matches!(group.child("x/y/arr"), Err(ZarrError::NotFound { .. })));
         let stored = Group::open(&store, "", None, Consolidation::Require).unwrap();
         assert_eq!(stored.child_kind("x/y").unwrap(), None);
-        // Consolidated again, handles from before still keep up.
+        // After consolidating again, older handles still update the copy.
         group.consolidate(None).unwrap();
         new.resize(&[11], None).unwrap();
         let again = array_in(&group, "x/p/q/new");

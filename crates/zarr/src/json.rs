@@ -1,13 +1,13 @@
-//! JSON that comes back out exactly as it went in.
+//! JSON that is written exactly as it was read.
 //!
-//! Attributes belong to the user: an integer of forty digits, `1.0` instead of `1`, and the tokens
+//! Attributes belong to the user. An integer of forty digits, `1.0` instead of `1`, and the tokens
 //! `NaN`, `Infinity` and `-Infinity` that Python's `json` writes must survive a rewrite of the
-//! metadata. So a number keeps its source text, and an object the order of its members. Text is
-//! written as Python's `json.dumps` writes it (other than ASCII as `\uXXXX`).
+//! metadata. A number therefore keeps its source text, and an object the order of its members. Text
+//! is written like Python's `json.dumps` does (non-ASCII characters as `\uXXXX`).
 //!
-//! Refused, with the offset: what Python refuses too (control characters in strings, trailing
-//! commas, comments), lone surrogates (`"\ud800"`: no Rust string can hold one), nesting deeper
-//! than [`MAX_DEPTH`], more than [`MAX_VALUES`] values.
+//! Refused, with the offset: everything that Python refuses too (control characters in strings,
+//! trailing commas, comments), lone surrogates (`"\ud800"`: no Rust string can hold one), nesting
+//! deeper than [`MAX_DEPTH`], more than [`MAX_VALUES`] values.
 
 mod parse;
 mod write;
@@ -17,11 +17,12 @@ pub use write::python_float;
 use std::fmt;
 use thiserror::Error;
 
-/// How deeply arrays and objects may be nested.
+/// The deepest nesting of arrays and objects.
 pub const MAX_DEPTH: usize = 128;
 
-/// The most values (scalars, arrays, objects) of one document: parsed values take more memory than
-/// their text.
+/// The most values (scalars, arrays, objects) in one document.
+///
+/// Parsed values take more memory than their text.
 pub const MAX_VALUES: usize = 1 << 24;
 
 /// A JSON value.
@@ -31,14 +32,15 @@ pub enum Json {
     Null,
     /// `true`, `false`
     Bool(bool),
-    /// A number: its source text. Also `NaN`, `Infinity`, `-Infinity`.
+    /// The source text of a number. Also `NaN`, `Infinity`, `-Infinity`.
     Number(Box<str>),
     /// Text.
     String(String),
     /// `[…]`
     Array(Vec<Json>),
-    /// `{…}`: members in order, names unique (of duplicates in a text, the last value is kept, at
-    /// the place of the first).
+    /// `{…}`: members in order, with unique names.
+    ///
+    /// If a text has duplicates, the last value is kept, at the place of the first.
     Object(Vec<(String, Json)>),
 }
 
@@ -48,7 +50,7 @@ pub enum Json {
 pub struct JsonError {
     /// Bytes from the start of the text.
     pub offset: usize,
-    /// What is wrong there.
+    /// The fault at this offset.
     pub why: String,
 }
 
@@ -58,21 +60,22 @@ impl Json {
         parse::parse(text)
     }
 
-    /// The text; with `indent`, one member per line, indented by that many spaces per level.
+    /// The text. With `indent`, one member per line, indented by this many spaces per level.
     pub fn to_text(&self, indent: Option<usize>) -> String {
         let mut text = String::new();
         write::write(self, indent, usize::MAX, &mut text);
         text
     }
 
-    /// Whether the text could be parsed: the depth and the number of values have the bounds that
-    /// [`Json::parse`] has.
+    /// Fails if the text could not be parsed again.
+    ///
+    /// The depth and the number of values must be within the limits of [`Json::parse`].
     pub fn check_bounds(&self) -> Result<(), String> {
         let mut values = 0;
         self.count(0, &mut values)
     }
 
-    /// Stops beyond the bounds, so that the recursion is bounded.
+    /// Stops at the limits, so that the recursion is bounded.
     fn count(&self, depth: usize, values: &mut usize) -> Result<(), String> {
         *values += 1;
         if *values > MAX_VALUES {
@@ -101,23 +104,23 @@ impl Json {
         Json::from([("name", name.into()), ("configuration", configuration.into())])
     }
 
-    /// A number as Python writes floats; `NaN` and infinities become Python's tokens.
+    /// A number, written as Python writes floats. `NaN` and infinities become Python's tokens.
     pub fn float(value: f64) -> Json {
         Json::Number(python_float(value).into())
     }
 
-    /// The value of a member; `None` also where this is no object.
+    /// The value of a member, or `None` if there is none or this is no object.
     pub fn get(&self, name: &str) -> Option<&Json> {
         self.as_object()?.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
-    /// The value of a member, to be changed.
+    /// The value of a member, mutable.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Json> {
         let Json::Object(members) = self else { return None };
         members.iter_mut().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
-    /// Sets a member, at its present place or at the end. Nothing happens where this is no object.
+    /// Sets a member, at its present place or at the end. Does nothing if this is no object.
     pub fn set(&mut self, name: &str, value: Json) {
         if let Json::Object(members) = self {
             match members.iter_mut().find(|(key, _)| key == name) {
@@ -134,23 +137,22 @@ impl Json {
         Some(members.remove(at).1)
     }
 
-    /// The text, where this is text.
+    /// The text, if this is text.
     pub fn as_str(&self) -> Option<&str> {
         if let Json::String(text) = self { Some(text) } else { None }
     }
 
-    /// The elements, where this is an array.
+    /// The elements, if this is an array.
     pub fn as_array(&self) -> Option<&[Json]> {
         if let Json::Array(items) = self { Some(items) } else { None }
     }
 
-    /// The members, where this is an object.
+    /// The members, if this is an object.
     pub fn as_object(&self) -> Option<&[(String, Json)]> {
         if let Json::Object(members) = self { Some(members) } else { None }
     }
 
-    /// The value, where this is an integer (written without fraction and exponent) within the range
-    /// of `T`.
+    /// The value, if this is an integer in the range of `T`, written without fraction and exponent.
     pub fn as_integer<T: std::str::FromStr>(&self) -> Option<T> {
         if let Json::Number(text) = self { text.parse().ok() } else { None }
     }
@@ -166,8 +168,9 @@ impl Json {
         text
     }
 
-    /// The same value for serde. Errors where serde has no such value: `NaN` and infinities,
-    /// integers beyond 64 bits.
+    /// The same value for serde.
+    ///
+    /// Fails if serde has no such value: `NaN` and infinities, integers beyond 64 bits.
     pub fn to_serde(&self) -> Result<serde_json::Value, JsonError> {
         use serde_json::Value;
         Ok(match self {
@@ -189,7 +192,7 @@ impl Json {
     }
 }
 
-/// Integers of 64 bits and finite floats; nothing is rounded to fit.
+/// 64-bit integers and finite floats; nothing is rounded to fit.
 fn serde_number(text: &str) -> Option<serde_json::Number> {
     if let Ok(value) = text.parse::<u64>() {
         return Some(value.into());

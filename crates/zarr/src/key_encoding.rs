@@ -1,4 +1,4 @@
-//! How chunks are named, as metadata says it.
+//! The encodings of chunk keys in metadata.
 //!
 //! | encoding | array `a`, chunk (1, 20) | 0-dimensional |
 //! |---|---|---|
@@ -28,7 +28,7 @@ use crate::keys::KeyPattern;
 use crate::metadata::separator;
 use hyperslab_array::Dims;
 
-/// How the indices of a chunk become its key.
+/// How the indices of a chunk become a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyEncoding {
     /// v3's `default`: a `c`, then the indices.
@@ -36,7 +36,7 @@ pub enum KeyEncoding {
         /// `/` or `.`
         separator: char,
     },
-    /// `v2`, the one of v2 arrays: the indices only.
+    /// `v2`, used by v2 arrays: only the indices.
     V2 {
         /// `.` or `/`
         separator: char,
@@ -64,27 +64,28 @@ pub enum KeyEncoding {
     Template {
         /// The text.
         template: String,
-        /// What stands between the indices of `{*}`.
+        /// The text between the indices of `{*}`.
         separator: Option<String>,
     },
 }
 
-/// What all messages call it.
+/// The field's name in all messages.
 const FIELD: &str = "chunk_key_encoding";
 
-/// Encodings within encodings.
+/// The most encodings nested in each other.
 const DEPTH: usize = 8;
 
-/// What `max_children` is where nothing is said.
+/// The default of `max_children`.
 const MAX_CHILDREN: u64 = 1001;
 
 impl KeyEncoding {
-    /// What metadata says. Errors (as text) where it is not valid or not known.
+    /// Parses metadata. The error is a text: the encoding is not valid or not known.
     pub fn from_json(json: &Json) -> Result<Self, String> {
         Self::parse(json, 0).map_err(Problem::text)
     }
 
-    /// The same with what kind of problem it is; `depth`: encodings around this one.
+    /// Like [`KeyEncoding::from_json`], but keeps the kind of problem. `depth` is the number of
+    /// encodings around this one.
     pub(crate) fn parse(json: &Json, depth: usize) -> Result<Self, Problem> {
         if depth > DEPTH {
             return invalid!("{FIELD}: more than {DEPTH} encodings within each other");
@@ -141,7 +142,7 @@ impl KeyEncoding {
                 }
             }
             "template" => {
-                // The registered text calls it `template`, its examples `format`.
+                // The registered text calls the member `template`, its examples `format`.
                 encoding.only(&["template", "format", "separator"])?;
                 let template = text(if encoding.get("format").is_some() { "format" } else { "template" })?;
                 let separator = match encoding.get("separator").or(beside.as_ref()) {
@@ -167,7 +168,7 @@ impl KeyEncoding {
             KeyEncoding::V2 { separator } => {
                 Json::named("v2", [("separator", Json::String((*separator).into()))])
             }
-            // zarrs, which came first, reads this spelling only.
+            // zarrs, which came first, reads only this spelling.
             KeyEncoding::Suffix { suffix, base } => {
                 Json::named("suffix", [("suffix", suffix.as_str().into()), ("base-encoding", base.to_json())])
             }
@@ -187,21 +188,23 @@ impl KeyEncoding {
         }
     }
 
-    /// The key of a chunk, relative to the array. Errors (as text) where this encoding does not go
-    /// with so many axes.
+    /// The key of a chunk, relative to the array.
+    ///
+    /// Fails, with a text, if this encoding does not fit the number of axes.
     pub fn key(&self, chunk: &[u64]) -> Result<String, String> {
         let mut key = String::new();
         KeyPattern::new(self.clone(), chunk.len()).map_err(Problem::text)?.write(chunk, &mut key);
         Ok(key)
     }
 
-    /// The chunk of a key relative to an array of `rank` axes; `None` where it is no chunk's. Errors
-    /// as [`KeyEncoding::key`].
+    /// The chunk of a key, relative to an array of `rank` axes, or `None` if no chunk has this key.
+    ///
+    /// Fails like [`KeyEncoding::key`].
     pub fn chunk(&self, key: &str, rank: usize) -> Result<Option<Dims>, String> {
         Ok(KeyPattern::new(self.clone(), rank).map_err(Problem::text)?.parse(key))
     }
 
-    /// The separator of v2's metadata that is most like this encoding: nested folders stay nested.
+    /// The most similar separator for v2 metadata: nested folders stay nested.
     pub fn v2_separator(&self) -> char {
         match self {
             KeyEncoding::Default { separator } | KeyEncoding::V2 { separator } => *separator,

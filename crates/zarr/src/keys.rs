@@ -1,7 +1,7 @@
 //! Keys of chunks: indices ⇄ the names of objects.
 //!
-//! A [`KeyEncoding`] and the number of axes make a [`KeyPattern`]: texts and indices in the order in
-//! which they stand in every key. It comes from metadata, so it is checked: no key leaves the array.
+//! A [`KeyEncoding`] and the number of axes make a [`KeyPattern`]: texts and indices in the order
+//! of every key. The encoding comes from metadata, so it is checked: no key leaves the array.
 
 use crate::KeyEncoding;
 use crate::error::{Problem, invalid};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
-    /// An index in decimal, with zeros before it up to a width.
+    /// An index in decimal, padded with zeros to a width.
     Index {
         axis: usize,
         width: usize,
@@ -26,9 +26,9 @@ enum Part {
     },
 }
 
-/// An encoding made for a number of axes: what keys are put together from.
+/// An encoding made for a number of axes: the parts of every key.
 ///
-/// Two chunks never share a key: between two indices stands text with something that is no digit.
+/// Two chunks never share a key, because the text between two indices contains a non-digit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyPattern {
     encoding: KeyEncoding,
@@ -36,19 +36,21 @@ pub(crate) struct KeyPattern {
     parts: Vec<Part>,
 }
 
-/// The most bytes of text of a pattern, and of zeros before an index: names of files are shorter.
+/// The most bytes of text in a pattern, and of zeros before an index. File names are shorter.
 const LONGEST: usize = 1000;
 
-/// What no chunk, and no folder of chunks, may be called.
+/// Names that no chunk, and no folder of chunks, may have.
 const METADATA: [&str; 5] = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"];
 
 impl KeyPattern {
-    /// Refuses an encoding that does not go with `rank`, that gives two chunks one key, and whose
-    /// keys would leave the array or hide its metadata.
+    /// Makes the pattern of an encoding for `rank` axes.
+    ///
+    /// Fails if the encoding does not fit `rank`, if it gives two chunks one key, or if keys would
+    /// leave the array or hide its metadata.
     pub(crate) fn new(encoding: KeyEncoding, rank: usize) -> Result<Self, Problem> {
         let mut pattern = KeyPattern { parts: Vec::new(), encoding, rank };
         let mut parts = parts(&pattern.encoding, rank)?;
-        // Texts that meet are one.
+        // Join neighbouring texts.
         for part in parts.drain(..) {
             match (pattern.parts.last_mut(), part) {
                 (_, Part::Text(text)) if text.is_empty() => {}
@@ -60,7 +62,7 @@ impl KeyPattern {
         Ok(pattern)
     }
 
-    /// What metadata says.
+    /// The encoding in metadata.
     pub(crate) fn encoding(&self) -> &KeyEncoding {
         &self.encoding
     }
@@ -105,10 +107,11 @@ impl KeyPattern {
         }
     }
 
-    /// Appends the key of a chunk, relative to the array. Allocates nothing but room in `key`.
+    /// Appends the key of a chunk, relative to the array. Only grows `key`, and allocates nothing
+    /// else.
     pub(crate) fn write(&self, chunk: &[u64], key: &mut String) {
-        // Nearly all arrays have one of these two. Putting them together from parts takes twice as
-        // many instructions.
+        // Nearly all arrays use one of these two encodings. Building the key from parts takes twice
+        // as many instructions.
         match self.encoding {
             KeyEncoding::Default { separator } => {
                 key.push('c');
@@ -151,7 +154,7 @@ impl KeyPattern {
         }
     }
 
-    /// The chunk of a key relative to the array; `None` where it is no chunk's.
+    /// The chunk of a key relative to the array, or `None` if no chunk has this key.
     pub(crate) fn parse(&self, key: &str) -> Option<Dims> {
         let mut chunk = Dims::from_elem(0, self.rank);
         let mut rest = key;
@@ -162,7 +165,7 @@ impl KeyPattern {
                     continue;
                 }
                 Part::Index { axis, width } => {
-                    // Digits that the text behind begins with are not the index's.
+                    // The digits at the start of the following text do not belong to the index.
                     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
                     let behind = match self.parts.get(at + 1) {
                         Some(Part::Text(text)) => digits(text),
@@ -170,7 +173,7 @@ impl KeyPattern {
                     };
                     let (number, behind) = rest.split_at_checked(digits(rest).checked_sub(behind)?)?;
                     rest = behind;
-                    // No other spelling of the number is this chunk's key.
+                    // Another spelling of the number is not this chunk's key.
                     if number.len() < *width || (number.len() > (*width).max(1) && number.starts_with('0')) {
                         return None;
                     }
@@ -187,7 +190,7 @@ impl KeyPattern {
         rest.is_empty().then_some(chunk)
     }
 
-    /// What all keys lie below, relative to the array; empty: the array itself.
+    /// The folder that contains all keys, relative to the array. Empty for the array itself.
     pub(crate) fn folder(&self) -> &str {
         match self.parts.first() {
             Some(Part::Text(text)) if self.rank > 0 => text.rsplit_once('/').map_or("", |(folder, _)| folder),
@@ -195,7 +198,7 @@ impl KeyPattern {
         }
     }
 
-    /// Whether all keys lie in the folder itself.
+    /// Returns `true` if all keys are directly in the folder.
     pub(crate) fn is_flat(&self) -> bool {
         self.parts.iter().enumerate().all(|(at, part)| match part {
             Part::Text(text) => at == 0 || !text.contains('/'),
@@ -204,14 +207,15 @@ impl KeyPattern {
         })
     }
 
-    /// Whether below the folder each level of folders is an axis, in their order, named by the
-    /// index alone.
+    /// Returns `true` if each level of folders below the folder is an axis.
+    ///
+    /// The levels are in the order of the axes, and their names are just the index.
     pub(crate) fn is_nested(&self) -> bool {
         matches!(self.encoding, KeyEncoding::Default { separator: '/' } | KeyEncoding::V2 { separator: '/' })
     }
 }
 
-/// What the keys of an encoding are put together from.
+/// The parts of the keys of an encoding.
 fn parts(encoding: &KeyEncoding, rank: usize) -> Result<Vec<Part>, Problem> {
     let index = |axis: usize| Part::Index { axis, width: 0 };
     let text = |text: &str| Part::Text(text.to_owned());
@@ -252,8 +256,9 @@ fn parts(encoding: &KeyEncoding, rank: usize) -> Result<Vec<Part>, Problem> {
     })
 }
 
-/// The parts of a template: text with `{0}`, `{-1}`, `{*}` or `{0:05}` in it; `{{` and `}}` are
-/// braces.
+/// The parts of a template: text with `{0}`, `{-1}`, `{*}` or `{0:05}` in it.
+///
+/// `{{` and `}}` are braces.
 fn template_parts(template: &str, separator: Option<&str>, rank: usize) -> Result<Vec<Part>, Problem> {
     let refuse =
         |why: String| Err(Problem::Invalid(format!("chunk_key_encoding: template {template:?}: {why}")));
@@ -328,8 +333,9 @@ fn template_parts(template: &str, separator: Option<&str>, rank: usize) -> Resul
     Ok(parts)
 }
 
-/// Appends the digits of a number in another base, in decimal, the most significant first, with
-/// slashes between them.
+/// Appends the digits of a number in another base, separated by slashes.
+///
+/// Each digit is in decimal, the most significant comes first.
 fn push_digits(number: u64, base: u64, key: &mut String) {
     let mut unit = 1;
     while number / unit >= base {
@@ -345,7 +351,7 @@ fn push_digits(number: u64, base: u64, key: &mut String) {
     }
 }
 
-/// The number that [`push_digits`] wrote, and what stands behind it.
+/// Reads a number written by [`push_digits`]. Returns it and the rest.
 fn take_digits(key: &str, base: u64) -> Option<(u64, &str)> {
     let (mut number, mut rest, mut count) = (0u64, key, 0);
     loop {
@@ -356,7 +362,7 @@ fn take_digits(key: &str, base: u64) -> Option<(u64, &str)> {
             }
             _ => return None,
         };
-        // The first of several digits is not zero.
+        // If there are several digits, the first is not zero.
         if count == 1 && number == 0 {
             return None;
         }
@@ -384,12 +390,12 @@ fn push_decimal(number: u64, text: &mut String) {
     text.push_str(digits.unwrap_or_default());
 }
 
-/// Finds the chunks of a Zarr array: each is an object of its own.
+/// Finds the chunks of a Zarr array, each in its own object.
 #[derive(Debug)]
 pub(crate) struct ChunkKeys {
     /// The array's path and a slash; empty for the root.
     prefix: String,
-    /// What all chunks lie below.
+    /// The folder that contains all chunks.
     folder: String,
     pattern: Arc<KeyPattern>,
 }
@@ -428,7 +434,7 @@ mod tests {
         KeyPattern::new(KeyEncoding::from_json(&json(encoding)).unwrap(), rank).unwrap()
     }
 
-    /// Those that go with every number of axes.
+    /// Encodings that fit any number of axes.
     const ENCODINGS: [&str; 9] = [
         r#"{"name": "default", "separator": "/"}"#,
         r#"{"name": "default", "separator": "."}"#,
@@ -471,7 +477,7 @@ mod tests {
                 assert_eq!(key(&pattern(encoding, chunk.len()), chunk), expected);
             }
         }
-        // The examples of the specification.
+        // The specification's examples.
         assert_eq!(key(&pattern(ENCODINGS[7], 3), &[1234, 5, 67890]), "d0/12/34/d1/5/d2/6/78/90/c");
         for (template, separator, chunk, expected) in [
             ("c/{*}", "/", [11, 22, 33], "c/11/22/33"),
@@ -503,7 +509,7 @@ mod tests {
     fn other_objects_are_no_chunks() {
         for encoding in ENCODINGS {
             let pattern = pattern(encoding, 2);
-            // The first is empty.
+            // The first text is empty.
             for other in " zarr.json .zarray c c/ c/1 1 1. 1/ c.01.2 01.2 1.2.3 1/2/3 c/1/2/3 +1.2 1.-2 d/1/2 1.18446744073709551616 c/1.2 c.1/2 \
                 c/1/02.tiff c/1/2.tif c/1/2.tiff/3 .7 1.7 x/1.2 x/9.2 d0/1/c d0/0/1/d1/2/c d0/1/d1/100/c d0/1/d1//c d0/1/d1/2/c/ d0/1/d1/2/3"
                 .split_whitespace()
@@ -585,7 +591,7 @@ mod tests {
             prop_assert_eq!(pattern.parse(&key).map(|c| c.to_vec()), Some(chunk));
         }
 
-        /// A text that is a chunk's key is what is written for that chunk.
+        /// A text that parses as a chunk's key is exactly the key written for that chunk.
         #[test]
         fn one_key_to_a_chunk(text in "[cd0-9./x]{1,12}", which in 0..9usize) {
             let pattern = pattern(ENCODINGS[which], 2);

@@ -1,12 +1,12 @@
 //! Zarr v2 and v3: metadata and hierarchies.
 //!
 //! Metadata becomes the engine's [`ArrayLayout`](hyperslab_array::ArrayLayout): shape, element
-//! type, chunk grid, codecs, fill value, keys of chunks. [`open`] finds what is stored at a path,
-//! an [`Array`] or a [`Group`]; both create, change and delete nodes too.
+//! type, chunk grid, codecs, fill value, keys of chunks. [`open`] opens the [`Array`] or [`Group`]
+//! at a path. Both create, change and delete nodes too.
 //!
-//! Metadata is kept as the JSON that was read ([`json`]): a change of attributes or shape rewrites
-//! the document with that one member replaced, and atomically. What a document asks for and is not
-//! known here is refused by name.
+//! Metadata is kept as the JSON that was read ([`json`]). A change of attributes or shape replaces
+//! that member and rewrites the document atomically. Unknown requirements of a document are refused
+//! by name.
 //!
 //! ```
 //! use hyperslab_store::{MemoryStore, Store};

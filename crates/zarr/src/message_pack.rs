@@ -1,15 +1,16 @@
-//! Fill values of `msgpack2`: single values of MessagePack, in metadata as JSON.
+//! Fill values of `msgpack2`: single MessagePack values, written as JSON in metadata.
 //!
-//! Specification: <https://github.com/msgpack/msgpack/blob/master/spec.md>. Lists and maps have no
-//! place here: no array has them as fill value. (Chunks: `msgpack2` in the codecs.)
+//! Specification: <https://github.com/msgpack/msgpack/blob/master/spec.md>. Lists and maps are not
+//! supported: no array has them as fill value. (For chunks see `msgpack2` in the codecs.)
 
 use crate::json::Json;
 
 /// `null`.
 pub(crate) const NIL: &[u8] = &[0xc0];
 
-/// The bytes that the package msgpack makes of a value; `None`: it has several, or is a number of
-/// more than 64 bits.
+/// The bytes that the package msgpack makes from a value.
+///
+/// Returns `None` for lists, maps, and integers of more than 64 bits.
 pub(crate) fn from_json(json: &Json) -> Option<Vec<u8>> {
     let with = |first: u8, bytes: &[u8]| Some([&[first], bytes].concat());
     match json {
@@ -56,11 +57,11 @@ pub(crate) fn from_json(json: &Json) -> Option<Vec<u8>> {
     }
 }
 
-/// The JSON of a value; `None`: it has none, or several values.
+/// The JSON of a value, or `None` if there is no JSON for it or `bytes` are several values.
 pub(crate) fn to_json(bytes: &[u8]) -> Option<Json> {
     let (first, rest) = bytes.split_first()?;
     let unsigned = || rest.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
-    // Negative numbers of fewer bytes have ones in front.
+    // Negative numbers in fewer bytes need leading ones.
     let signed = |bits: u32| (unsigned() << (64 - bits)).cast_signed() >> (64 - bits);
     let text = |skipped: usize, len: usize| {
         let text = rest.get(skipped..).filter(|text| text.len() == len)?;

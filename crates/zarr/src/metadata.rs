@@ -1,4 +1,4 @@
-//! What the metadata of one array says, whichever format it is in.
+//! The metadata of an array in either format.
 
 use crate::chunk_grid::{AxisChunks, GridMetadata};
 use crate::error::{Problem, expected, invalid};
@@ -19,33 +19,34 @@ pub(crate) struct Metadata {
     pub(crate) format: Format,
     pub(crate) shape: Dims,
     pub(crate) element: Element,
-    /// The fields of elements, which to the engine are raw bytes; `None`: they have none.
+    /// The fields of elements, or `None`. For the engine such elements are raw bytes.
     pub(crate) structure: Option<Arc<Structure>>,
-    /// Elements of a chunk per axis; where there are shards, of the innermost chunks; in a
-    /// rectilinear grid, of the largest that there could be.
+    /// Elements of a chunk per axis. With shards: of the innermost chunks. In a rectilinear grid:
+    /// of the largest possible chunk.
     pub(crate) chunk: Dims,
-    /// v3: the axes of a grid of chunks of different lengths; where there are shards, of shards.
+    /// v3: the axes of a grid of chunks (or shards, if there are any) of different lengths.
     pub(crate) rectilinear: Option<Rectilinear>,
-    /// How chunks lie in shards.
+    /// The arrangement of chunks in shards.
     pub(crate) shards: Option<Shards>,
-    /// What a chunk goes through.
+    /// The codecs of a chunk.
     pub(crate) codecs: ChunkCodecs,
-    /// One element, of variable length its bytes; `None` for v2's `null`.
+    /// One element (its bytes, if it has variable length), or `None` for v2's `null`.
     pub(crate) fill: Option<Vec<u8>>,
     pub(crate) keys: Arc<KeyPattern>,
     pub(crate) dimension_names: Option<Vec<Option<String>>>,
     pub(crate) attributes: Json,
-    /// The codecs as metadata has them, where the array is nothing but shards those inside: v3's
-    /// before the serializer, v2's filters.
+    /// Codecs as in metadata: v3's before the serializer, v2's filters. If the array is only
+    /// shards, the codecs inside of them.
     pub(crate) filters: Vec<Json>,
-    /// v3's codec from array to bytes.
+    /// v3's array-to-bytes codec.
     pub(crate) serializer: Option<Json>,
-    /// v3's after the serializer, v2's compressor.
+    /// v3's codecs after the serializer, or v2's compressor.
     pub(crate) compressors: Vec<Json>,
-    /// The whole document: `zarr.json` or `.zarray`; as it should be, if another one is stored.
+    /// The whole document, `zarr.json` or `.zarray`. If the stored one was repaired, the repaired
+    /// one.
     pub(crate) document: Arc<Json>,
-    /// `true` if the document must be stored before chunks are written: other readers do not find
-    /// them by the stored one.
+    /// `true` if the document must be stored before chunks are written: other readers would not
+    /// find the chunks with the stored one.
     pub(crate) moves_chunks: bool,
 }
 
@@ -62,7 +63,7 @@ impl Metadata {
         let refuse = |why: String| Problem::Invalid(why).at(&store.url(), key);
         let dtype = self.element.engine_type();
         let fill = match (&self.codecs.vlen, &self.fill) {
-            // The codec keeps the bytes of the fill value, the engine their cell.
+            // The codec keeps the bytes of the fill value, the engine keeps their cell.
             (Some(vlen), _) => vlen.fill_cell().write().to_vec(),
             (None, Some(fill)) => fill.clone(),
             (None, None) => crate::fill::default(dtype),
@@ -70,7 +71,7 @@ impl Metadata {
         let encoding = ChunkEncoding::of(&self.chunk, dtype, &self.codecs).map_err(refuse)?;
         let several = self.rectilinear.as_ref().map(|grid| GridMetadata::engine(&grid.axes, &self.shape));
         let several = several.transpose().map_err(refuse)?.flatten();
-        // The chunks in shards have one shape, also where the shards have not.
+        // The chunks in shards have one shape, even if the shards do not.
         let (several, shards) = match &self.shards {
             None => (several, None),
             Some(Shards { sharding, .. }) => match several {
@@ -104,21 +105,25 @@ impl Metadata {
         }
     }
 
-    /// Elements per axis of what one object holds: a shard, or a chunk where there are none; in a
-    /// rectilinear grid, of the largest that there could be.
+    /// Elements per axis of an object: a shard, or a chunk if there are no shards.
+    ///
+    /// In a rectilinear grid, of the largest possible object.
     pub(crate) fn object_shape(&self) -> &[u64] {
         self.shards.as_ref().map_or(&self.chunk, |shards| shards.sharding.grid().chunk_shape())
     }
 
-    /// Elements per axis of a chunk as users know it: in shards within shards, of the outermost
-    /// ones' chunks, as with zarr-python.
+    /// Elements per axis of a chunk as users see it.
+    ///
+    /// With shards in shards, these are the chunks of the outermost shards, as in zarr-python.
     pub(crate) fn shown_chunk(&self) -> &[u64] {
         let outermost = self.shards.as_ref().and_then(|shards| shards.sharding.levels().first());
         outermost.map_or(&self.chunk, |level| level.inner())
     }
 
-    /// Refuses a shape that a resize cannot give (as text): in a rectilinear grid what is behind
-    /// the last shard becomes one more shard, which has whole inner chunks.
+    /// Refuses a shape that a resize cannot give (as text).
+    ///
+    /// In a rectilinear grid the elements past the last shard become one more shard, which must
+    /// consist of whole inner chunks.
     pub(crate) fn check_shape(&self, shape: &[u64]) -> std::result::Result<(), String> {
         let (Some(grid), Some(_)) = (&self.rectilinear, &self.shards) else { return Ok(()) };
         let axes = GridMetadata::resized(&grid.axes, shape);
@@ -131,8 +136,10 @@ impl Metadata {
         }
     }
 
-    /// Refuses a rectilinear grid with chunks that the codecs cannot encode (as text). Opening such an
-    /// array works, as long as nobody reads these chunks; so it has to be found before it is stored.
+    /// Refuses a rectilinear grid with chunks that the codecs cannot encode (as text).
+    ///
+    /// The array could be opened, and would fail only when these chunks are read. The fault must
+    /// therefore be found before the array is stored.
     pub(crate) fn check_encodings(&self) -> std::result::Result<(), String> {
         // Chunks in shards all have one shape, which is checked with the codecs.
         let Some(Rectilinear { axes, encodings }) =
@@ -151,8 +158,10 @@ impl Metadata {
         Ok(())
     }
 
-    /// Puts another shape into the document, and the shape of objects as it was read: an axis
-    /// without elements may have chunks of zero in the document, an axis with elements may not.
+    /// Puts another shape into the document, and the shape of objects as it was parsed.
+    ///
+    /// An axis without elements may have chunks of length zero in the document, an axis with
+    /// elements may not.
     pub(crate) fn set_shape(&mut self, shape: &[u64]) {
         let objects = Json::from(self.object_shape());
         let document = Arc::make_mut(&mut self.document);
@@ -175,16 +184,16 @@ impl Metadata {
     }
 }
 
-/// The number of axes that the engine takes; larger documents are refused before anything is made
-/// of them.
+/// The most axes that the engine takes. Larger documents are refused before anything is made from
+/// them.
 pub(crate) const MAX_RANK: usize = hyperslab_array::MAX_RANK;
 
-/// The member `name` of an object that must have it.
+/// The required member `name` of an object.
 pub(crate) fn require<'a>(document: &'a Json, name: &str) -> Result<&'a Json, Problem> {
     document.get(name).ok_or_else(|| Problem::Invalid(format!("{name} is missing")))
 }
 
-/// Sizes of axes: a list of integers from 0 to 2⁶³ - 1.
+/// Reads sizes of axes: a list of integers from 0 to 2⁶³ - 1.
 pub(crate) fn sizes(field: &str, json: &Json) -> Result<Dims, Problem> {
     let Some(items) = json.as_array() else {
         return expected(field, "a list of integers", json);
@@ -207,8 +216,9 @@ pub(crate) fn sizes(field: &str, json: &Json) -> Result<Dims, Problem> {
     Ok(sizes)
 }
 
-/// Chunk sizes for an array of `shape`: as many, none of them zero. On an axis without elements
-/// older writers stored zero for "all of it"; it is read as one.
+/// Reads chunk sizes for an array of `shape`: one per axis, none zero.
+///
+/// On an axis without elements, older writers stored zero for "all of it". It is read as one.
 pub(crate) fn chunk_sizes(field: &str, json: &Json, shape: &[u64]) -> Result<Dims, Problem> {
     let mut chunk = sizes(field, json)?;
     if chunk.len() != shape.len() {
@@ -233,7 +243,7 @@ pub(crate) fn separator(field: &str, json: &Json) -> Result<char, Problem> {
     }
 }
 
-/// Attributes: an object; absent or `null`, an empty one.
+/// Reads attributes: an object. If absent or `null`, they are empty.
 pub(crate) fn attributes(json: Option<&Json>) -> Result<Json, Problem> {
     match json {
         None | Some(Json::Null) => Ok(Json::object()),
@@ -242,7 +252,7 @@ pub(crate) fn attributes(json: Option<&Json>) -> Result<Json, Problem> {
     }
 }
 
-/// A codec's refusal: an unknown codec is valid metadata that is not supported.
+/// Converts a codec's error. Metadata with an unknown codec is valid, but not supported.
 pub(crate) fn codec_problem(field: &str, error: CodecError) -> Problem {
     match error {
         CodecError::Unknown { .. } => Problem::Unsupported(format!("{field}: {error}")),
@@ -300,7 +310,7 @@ mod tests {
         "codecs": [{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 1],
             "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}, "crc32c"],
             "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]}}]}"#;
-    /// A list of values that replace others.
+    /// Values that replace others.
     const HOSTILE: &str = r#"[
         null, true, 0, 1, -1, 2, 3, 0.5, 1e400, NaN, 9223372036854775807, 9223372036854775808,
         18446744073709551616, 123456789012345678901234567890, "", "x", "bytes", "r8", "|V2147483647", "|O",
@@ -401,7 +411,7 @@ mod tests {
         );
         for metadata in [v2, v3] {
             let layout = metadata.layout(&store, "", "zarr.json").unwrap();
-            // An array at the root is named by its store.
+            // An array at the root has its store's name.
             assert_eq!(layout.name(), store.url());
             assert_eq!(layout.encoding().order(), [1, 0]);
             assert_eq!(layout.encoding().chain().codecs().len(), 2);

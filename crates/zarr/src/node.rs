@@ -1,4 +1,4 @@
-//! What is stored at a path.
+//! Finds, reads and writes the metadata of nodes.
 
 use crate::compiled::{self, Texts};
 use crate::documents::{Documents, MAX_DOCUMENT, read_text};
@@ -14,10 +14,10 @@ use hyperslab_codec::registry;
 use hyperslab_store::{Identity, Key, Store};
 use std::sync::Arc;
 
-/// How metadata is indented, as zarr-python does.
+/// The indentation of metadata, as in zarr-python.
 const INDENT: Option<usize> = Some(2);
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
     /// An array.
@@ -52,13 +52,14 @@ pub enum Node {
     Group(Group),
 }
 
-/// Opens what is stored at `path` (`""`: the root). Without a `format`, v3 is looked for first.
-/// A group uses its consolidated metadata if it has any.
+/// Opens the node at `path` (`""`: the root).
+///
+/// Without a `format`, v3 is tried first. A group uses its consolidated metadata if it has any.
 pub fn open(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Node> {
     open_with(store, path, format, Consolidation::Auto)
 }
 
-/// [`open`], with a choice about consolidated metadata.
+/// Like [`open`], with a choice about consolidated metadata.
 pub fn open_with(
     store: &Arc<dyn Store>,
     path: &str,
@@ -68,7 +69,7 @@ pub fn open_with(
     node_of(store, open_any(store, path, format, "array or group")?, consolidation)
 }
 
-/// The node whose metadata has been found.
+/// Opens a node whose metadata has been found.
 pub(crate) fn open_as_found(store: &Arc<dyn Store>, path: String, found: FoundNode) -> Result<Node> {
     node_of(store, open_found(store, path, found, None)?, Consolidation::Auto)
 }
@@ -86,17 +87,18 @@ fn node_of(
     }
 }
 
-/// Opens an array. Errors with [`ZarrError::NotFound`] and [`ZarrError::WrongNode`].
+/// Opens an array. Fails with [`ZarrError::NotFound`] or [`ZarrError::WrongNode`].
 pub(crate) fn open_array(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Array> {
     match open_any(store, path, format, "array")? {
         Ok(array) => Ok(array),
-        // Says that it is none.
+        // Fails, because this is no array.
         Err((path, stored)) => Array::from_stored(store.clone(), path, stored, false, None),
     }
 }
 
-/// The array at a path. If it is no array: its normalized path, and its parsed metadata. `what`: what
-/// is looked for, for messages.
+/// Opens the array at a path, or returns another node's path and parsed metadata.
+///
+/// The path is normalized. `what` names the wanted kind of node in messages.
 fn open_any(
     store: &Arc<dyn Store>,
     path: &str,
@@ -111,14 +113,16 @@ fn open_any(
     open_found(store, path, found, seen)
 }
 
-/// The array whose metadata has been found. If it is no array: its path, and its parsed metadata.
+/// Opens the array whose metadata has been found.
+///
+/// If it is another node, returns the node's path and parsed metadata.
 fn open_found(
     store: &Arc<dyn Store>,
     path: String,
     found: FoundNode,
     seen: Option<Identity>,
 ) -> Result<Result<Array, (String, StoredNode)>> {
-    // Only arrays are kept there.
+    // Only the metadata of arrays is cached.
     if let Some(metadata) = compiled::find(&found.texts) {
         return Array::bind(store.clone(), path, metadata, &found.key, false, seen).map(Ok);
     }
@@ -128,7 +132,7 @@ fn open_found(
         return Ok(Err((path, stored)));
     }
     let array = Array::from_stored(store.clone(), path, stored, false, seen)?;
-    // A codec of another language may mean something else next time.
+    // A codec in another language may mean something else next time.
     if registry::found() == codecs {
         compiled::keep(found.texts, array.metadata());
     }
@@ -142,12 +146,11 @@ pub(crate) struct StoredNode {
     pub(crate) kind: NodeKind,
     /// The key of `document`.
     pub(crate) key: String,
-    /// `zarr.json`, `.zarray` or `.zgroup`.
-    /// Shared with the arrays that were made of it.
+    /// `zarr.json`, `.zarray` or `.zgroup`. Shared with the arrays made from it.
     pub(crate) document: Arc<Json>,
-    /// v2: `.zattrs`. v3 has attributes within the document.
+    /// v2: `.zattrs`. In v3 attributes are inside the document.
     pub(crate) attributes: Option<Json>,
-    /// v2: `.zmetadata`, if it was asked for together with the rest.
+    /// v2: `.zmetadata`, if it was read together with the rest.
     pub(crate) consolidated: Option<Option<Vec<u8>>>,
 }
 
@@ -181,8 +184,10 @@ impl StoredNode {
         attributes(found).map_err(|problem| problem.at(&store.url(), &self.key))
     }
 
-    /// The attributes of the node at `path` after `change`, whether they differ from those before,
-    /// and what `change` returned. Nothing is stored.
+    /// Applies `change` to the attributes of the node at `path`. Stores nothing.
+    ///
+    /// Returns the new attributes, whether they differ from the old ones, and the result of
+    /// `change`.
     pub(crate) fn changed_attributes<R>(
         &self,
         store: &Arc<dyn Store>,
@@ -202,15 +207,15 @@ impl StoredNode {
     }
 }
 
-/// The metadata of a node as it lies in the store, not parsed.
+/// The metadata of a node as it is stored, not parsed.
 #[derive(Clone, Debug)]
 pub(crate) struct FoundNode {
     /// The key of the document.
     key: String,
-    /// What v2 says by the name of the object; in v3 the document says it.
+    /// The kind, if the object's name gives it (v2). In v3 it is in the document.
     kind: Option<NodeKind>,
     texts: Texts,
-    /// v2: `.zmetadata`, if it was asked for together with the rest.
+    /// v2: `.zmetadata`, if it was read together with the rest.
     consolidated: Option<Option<Vec<u8>>>,
 }
 
@@ -226,12 +231,12 @@ impl FoundNode {
         Ok(StoredNode { format, kind, key, document: document.into(), attributes, consolidated })
     }
 
-    /// Bytes of its metadata.
+    /// Bytes of the node's metadata.
     pub(crate) fn len(&self) -> usize {
         self.texts.len() + self.consolidated.as_ref().and_then(|text| text.as_ref()).map_or(0, Vec::len)
     }
 
-    /// What kind of node it is.
+    /// The kind of the node.
     pub(crate) fn kind(&self, store: &Arc<dyn Store>) -> Result<NodeKind> {
         match self.kind {
             Some(kind) => Ok(kind),
@@ -250,12 +255,12 @@ impl FoundNode {
     }
 }
 
-/// Finds the metadata at a path, of this format or of any.
+/// Finds the metadata at a path, of this format or of either.
 fn find(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Option<FoundNode>> {
     find_in(&mut Documents::of(store, [path], format, true, None)?, store, path, format)
 }
 
-/// As [`find`], among documents of which some have been read.
+/// Like [`find`], with some documents that are already read.
 pub(crate) fn find_in(
     documents: &mut Documents,
     store: &Arc<dyn Store>,
@@ -286,12 +291,12 @@ pub(crate) fn find_in(
     Ok(None)
 }
 
-/// Reads the metadata at a path, of this format or of any.
+/// Reads the metadata at a path, of this format or of either.
 pub(crate) fn read(store: &Arc<dyn Store>, path: &str, format: Option<Format>) -> Result<Option<StoredNode>> {
     find(store, path, format)?.map(|found| found.parse(store, path)).transpose()
 }
 
-/// What kind of node of this format is at a path. Reads no more than that takes.
+/// The kind of node of this format at a path. Reads no more than necessary.
 pub(crate) fn kind(store: &Arc<dyn Store>, path: &str, format: Format) -> Result<Option<NodeKind>> {
     match format {
         Format::V3 => Ok(read(store, path, Some(Format::V3))?.map(|stored| stored.kind)),
@@ -314,7 +319,7 @@ pub(crate) fn parse_document(store: &Arc<dyn Store>, key: &str, text: &[u8]) -> 
     })
 }
 
-/// Reads and parses a metadata object; `None` if there is none.
+/// Reads and parses a metadata object. Returns `None` if it does not exist.
 pub(crate) fn read_document(store: &Arc<dyn Store>, key: &str) -> Result<Option<Json>> {
     read_text(store, key)?.map(|text| parse_document(store, key, &text)).transpose()
 }
@@ -324,14 +329,15 @@ pub(crate) fn document_text(document: &Json) -> String {
     document.to_text(INDENT)
 }
 
-/// Writes a metadata object. What could not be read again is refused, and nothing is changed.
+/// Writes a metadata object. Fails without any change if it could not be read again.
 pub(crate) fn write_document(store: &Arc<dyn Store>, key: &str, document: &Json) -> Result<()> {
     let text = check_document(key, document)?;
     Ok(store.write(Key::new(key)?, &[text.as_bytes()])?)
 }
 
-/// The text of a metadata object, if it can be read again: bounds of the reader are bounds of the
-/// writer.
+/// The text of a metadata object. Fails if it could not be read again.
+///
+/// The reader's limits hold for the writer.
 pub(crate) fn check_document(key: &str, document: &Json) -> Result<String> {
     let refuse = |why: String| {
         let path = key.rsplit_once('/').map_or("", |(path, _)| path).to_owned();
@@ -346,7 +352,7 @@ pub(crate) fn check_document(key: &str, document: &Json) -> Result<String> {
     Ok(text)
 }
 
-/// Checks attributes that a caller gives.
+/// Checks attributes from a caller.
 pub(crate) fn check_attributes(path: &str, attributes: &Json) -> Result<()> {
     let checked: Result<(), Problem> = match attributes {
         Json::Object(_) => Ok(()),

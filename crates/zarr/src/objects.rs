@@ -1,23 +1,24 @@
-//! Which of an array's objects (chunks, or shards) are stored. Costs what is stored, not what could
-//! be: a grid may have 2⁶⁰ chunks, and one object.
+//! Finds the stored objects (chunks, or shards) of an array.
+//!
+//! The cost depends on the stored objects, not on the possible ones: a grid may have 2⁶⁰ chunks,
+//! and one object.
 
 use crate::path::join;
 use crate::{Array, Result, walk};
 use hyperslab_array::{ArrayError, Dims};
 use hyperslab_store::{Ask, Key, Next, Opening, StoreError};
 
-/// Up to this many objects are asked for by name; beyond that the store lists what there is.
+/// At most this many objects are looked up by name. For more, the store is listed.
 const BY_NAME: u64 = 1000;
 
-/// Objects that are looked for: those with an index of `from` or more along any axis, and below
-/// `to` along all.
+/// The wanted objects: an index of at least `from` along any axis, and below `to` along all.
 pub(crate) struct Beyond {
-    /// `None`: no index of this axis is looked for.
+    /// `None` if no index of this axis is wanted.
     pub(crate) from: Vec<Option<u64>>,
     pub(crate) to: Vec<u64>,
 }
 
-/// What is done with an object, by its key and index.
+/// Called with the key and index of an object.
 pub(crate) type Visit<'v> = &'v mut dyn FnMut(Key<'_>, &[u64]) -> Result<()>;
 
 impl Beyond {
@@ -35,12 +36,12 @@ impl Beyond {
             && axes.any(|(axis, index)| self.is_beyond(axis, *index))
     }
 
-    /// The first index along each axis that is looked for.
+    /// The first wanted index along each axis.
     fn inner(&self) -> Vec<u64> {
         self.from.iter().zip(&self.to).map(|(from, to)| from.unwrap_or(*to).min(*to)).collect()
     }
 
-    /// How many objects there could be; `None`: more than 64 bits count.
+    /// The number of possible objects, or `None` if it exceeds 64 bits.
     fn count(&self) -> Option<u64> {
         let product = |counts: &[u64]| counts.iter().try_fold(1u64, |n, count| n.checked_mul(*count));
         Some(product(&self.to)? - product(&self.inner())?)
@@ -48,8 +49,9 @@ impl Beyond {
 }
 
 impl Array {
-    /// Calls `visit` with the key and index of each object that is looked for and may be stored:
-    /// each that is, perhaps others. `ask` is asked before each; `true` stops with
+    /// Calls `visit` with the key and index of each wanted object that may be stored.
+    ///
+    /// That is every stored one, and perhaps others. `ask` is called before each; `true` stops with
     /// [`ArrayError::Interrupted`].
     pub(crate) fn each_beyond(&self, beyond: &Beyond, ask: Option<Ask<'_>>, visit: Visit<'_>) -> Result<()> {
         let mut asking = |key: &str, chunk: &[u64]| {
@@ -76,8 +78,9 @@ impl Array {
         Ok(())
     }
 
-    /// As [`Array::each_beyond`], by name, where the answer whether an object exists takes long: all
-    /// are asked for at once.
+    /// Like [`Array::each_beyond`], by name, for stores where each look-up takes long.
+    ///
+    /// All objects are looked up at once.
     fn each_present(
         &self,
         beyond: &Beyond,
@@ -107,7 +110,7 @@ impl Array {
         Ok(())
     }
 
-    /// Errors with [`ArrayError::Interrupted`] if `ask` says so.
+    /// Fails with [`ArrayError::Interrupted`] if `ask` says so.
     pub(crate) fn go_on(&self, ask: Option<Ask<'_>>) -> Result<()> {
         match ask {
             Some(ask) if ask() => {
@@ -117,18 +120,18 @@ impl Array {
         }
     }
 
-    /// What all objects lie below, and the number of bytes of a key before what names it.
+    /// The folder that contains all objects, and the bytes of a key before the chunk's own part.
     fn folder(&self) -> (String, usize) {
         let folder = join(self.path(), self.metadata().keys.folder());
         (folder, if self.path().is_empty() { 0 } else { self.path().len() + 1 })
     }
 
-    /// The stored objects that are looked for. Lists only directories in which there may be some.
+    /// The wanted objects that are stored. Lists only directories that may contain some.
     fn stored_beyond(&self, beyond: &Beyond, ask: Option<Ask<'_>>) -> Result<Vec<(String, Dims)>> {
         let (folder, start) = self.folder();
         let (rank, keys) = (self.layout().shape().len(), &self.metadata().keys);
         let mut found = Vec::new();
-        // Far away, one listing of all is sooner there than one of each directory.
+        // Far away, listing everything once is faster than listing each directory.
         if self.store().cost().is_far() || !keys.is_nested() && !keys.is_flat() {
             found = self.chunk_keys(ask)?;
             found.retain(|(_, chunk)| beyond.has(chunk));
@@ -145,7 +148,7 @@ impl Array {
             }
             return Ok(found);
         }
-        // Directories still to be listed, with the indices that lead there.
+        // Directories still to be listed, with their indices.
         let mut pending = vec![(folder, Dims::new())];
         while let Some((directory, indices)) = pending.pop() {
             self.go_on(ask)?;
@@ -181,8 +184,7 @@ impl Array {
         Ok(self.store().list_dir(crate::locked::prefix(folder)?)?)
     }
 
-    /// All stored objects that are named like chunks (or shards) of this array, also outside its
-    /// grid.
+    /// All stored objects with names of chunks (or shards) of this array, also outside its grid.
     pub(crate) fn chunk_keys(&self, ask: Option<Ask<'_>>) -> Result<Vec<(String, Dims)>> {
         let (folder, start) = self.folder();
         let keys = self.store().list_asking(crate::locked::prefix(&folder)?, ask).map_err(walk::stopped)?;
@@ -195,7 +197,7 @@ impl Array {
             .collect())
     }
 
-    /// The same objects by their sizes.
+    /// The same objects, with their sizes instead of keys.
     pub(crate) fn chunk_sizes(&self, ask: Option<Ask<'_>>) -> Result<Vec<(u64, Dims)>> {
         let (folder, start) = self.folder();
         let found = self.store().list_sizes(crate::locked::prefix(&folder)?, ask).map_err(walk::stopped)?;
@@ -203,7 +205,7 @@ impl Array {
         Ok(found.into_iter().filter_map(|(key, size)| Some((size, chunk(&key)?))).collect())
     }
 
-    /// The indices of the chunks (where there are shards: shards) that are stored. Lists the store.
+    /// The indices of the stored chunks (or shards, if there are any). Lists the store.
     pub fn stored_places(&self, ask: Option<Ask<'_>>) -> Result<Vec<Dims>> {
         let counts = self.layout().object_grid().counts(self.layout().shape());
         let places = self.chunk_keys(ask)?.into_iter().map(|(_, place)| place);
@@ -211,15 +213,16 @@ impl Array {
     }
 }
 
-/// An index as keys have it.
+/// Parses an index as written in keys.
 fn parse_index(name: &str) -> Option<u64> {
     let canonical = name == "0" || (!name.starts_with('0') && name.bytes().all(|byte| byte.is_ascii_digit()));
     if canonical { name.parse().ok() } else { None }
 }
 
-/// Calls `visit` for each chunk of a grid of `old` chunks per axis that is not in one of `new`: for
-/// each axis that shrinks, the box of chunks that it loses, without those that an earlier axis
-/// loses.
+/// Calls `visit` for each chunk that is lost when a grid of `old` chunks shrinks to `new` per axis.
+///
+/// For each shrinking axis, this is the box of chunks that it loses, without the chunks that an
+/// earlier axis loses.
 pub(crate) fn for_each_lost(
     old: &[u64],
     new: &[u64],
@@ -260,7 +263,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::Arc;
 
-    /// By name and by listing, the same objects are found.
+    /// Looking up by name and listing find the same objects.
     #[test]
     fn what_is_looked_for_is_found() {
         for (format, separator) in

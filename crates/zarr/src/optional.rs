@@ -1,17 +1,17 @@
-//! Elements that may be missing in v3 metadata: their type, codec and fill value.
+//! The type, codec and fill value of elements that may be missing, in v3 metadata.
 //!
 //! | v3 | |
 //! |---|---|
 //! | `data_type` | `{"name": "zarrs.optional", "configuration": {"name": "int32", "configuration": {}}}`: that of the values, one level down |
 //! | codec | `{"name": "zarrs.optional", "configuration": {"mask_codecs": […], "data_codecs": […]}}` |
-//! | fill value | `null`: missing; `[7]`: there |
+//! | fill value | `null`: missing; `[7]`: present |
 //!
-//! Written by zarrs, whose extension this is: <https://codec.zarrs.dev/array_to_bytes/optional>,
+//! zarrs writes these and owns the extension: <https://codec.zarrs.dev/array_to_bytes/optional>,
 //! <https://github.com/zarr-developers/zarr-extensions/tree/main/data-types/optional>. The names
-//! without `zarrs.`, and a fill value without the list, are read too: drafts had them. v2 has
-//! nothing of the kind.
+//! without `zarrs.`, and a fill value without the list, are from drafts and can also be read. v2
+//! has no such elements.
 //!
-//! To the engine an element is raw bytes: [`DataType::optional`].
+//! For the engine an element is raw bytes: [`DataType::optional`].
 
 use crate::error::{Problem, invalid, unsupported};
 use crate::format::extension::Extension;
@@ -20,11 +20,13 @@ use crate::vlen::Element;
 use crate::{Format, dtypes, fill};
 use hyperslab_codec::{ByteOrder, BytesCodec, DataType};
 
-/// The names of the type: the one that is written, and the older one.
+/// The names of the type: the one that is written, then the older one.
 const NAMES: [&str; 2] = ["zarrs.optional", "optional"];
 
-/// The type of the elements of a v3 `data_type`, or if they may be missing (then this gives true) that
-/// of their values. Errors (as text) for structures, and where elements have variable length.
+/// The type of the elements of a v3 `data_type`.
+///
+/// If elements may be missing, this is the type of their values, and the `bool` is `true`. Fails,
+/// with a text, for structures and elements of variable length.
 pub fn data_type(json: &Json) -> Result<(DataType, bool), String> {
     match Element::from_v3(json).map_err(Problem::text)? {
         Element::Fixed(dtype) => Ok((dtype, false)),
@@ -33,7 +35,7 @@ pub fn data_type(json: &Json) -> Result<(DataType, bool), String> {
     }
 }
 
-/// The type of the values of a v3 `data_type`; `None`: its elements cannot be missing.
+/// The type of values in a v3 `data_type`, or `None` if its elements cannot be missing.
 pub(crate) fn from_v3(json: &Json) -> Result<Option<DataType>, Problem> {
     let extension = Extension::parse("data_type", json)?;
     if !NAMES.contains(&extension.name) {
@@ -41,7 +43,7 @@ pub(crate) fn from_v3(json: &Json) -> Result<Option<DataType>, Problem> {
     }
     extension.only(&["name", "configuration"])?;
     extension.require("name")?;
-    // The configuration is that of the type of the values, which has the form of a data type.
+    // The configuration describes the type of the values, in the form of a data type.
     let inner = Extension::parse("data_type", extension.configuration.unwrap_or(json))?;
     let refuse = |what: &str| {
         unsupported!(
@@ -61,7 +63,7 @@ pub(crate) fn from_v3(json: &Json) -> Result<Option<DataType>, Problem> {
     }
 }
 
-/// The v3 `data_type` of elements whose values are of this type.
+/// The v3 `data_type` of elements with values of this type.
 pub(crate) fn to_v3(value: DataType) -> Json {
     let inner = dtypes::to_v3(value);
     let (name, configuration) = match &inner {
@@ -70,7 +72,7 @@ pub(crate) fn to_v3(value: DataType) -> Json {
             (object.get("name").and_then(Json::as_str).unwrap_or_default(), object.get("configuration"))
         }
     };
-    // zarrs wants a configuration also where there is nothing in it.
+    // zarrs expects a configuration even if it is empty.
     let configuration = configuration.cloned().unwrap_or_else(Json::object);
     let [written, _] = NAMES;
     Json::named(written, [("name", name.into()), ("configuration", configuration)])
@@ -94,7 +96,7 @@ pub(crate) fn parse_fill(value: DataType, json: &Json) -> Result<Vec<u8>, Proble
     match json {
         Json::Null => Ok(missing(value)),
         Json::Array(items) => match items.as_slice() {
-            // A list of one is also one byte of raw bytes, in the form without a list around it.
+            // Without the list around it, a list of one item may also be one raw byte.
             [item] => there(item).or_else(|problem| there(json).map_err(|_| problem)),
             _ => there(json),
         },
@@ -102,7 +104,7 @@ pub(crate) fn parse_fill(value: DataType, json: &Json) -> Result<Vec<u8>, Proble
     }
 }
 
-/// The fill value of an element that is missing.
+/// The fill value of a missing element.
 pub(crate) fn missing(value: DataType) -> Vec<u8> {
     vec![0; value.size() + 1]
 }
@@ -207,7 +209,7 @@ mod tests {
         assert!(codecs.starts_with(first), "{codecs}");
         assert_eq!(array.optional(), Some("<i4".parse().unwrap()));
         assert_eq!((array.layout().dtype().size(), array.fill().unwrap()), (5, &[0; 5][..]));
-        // Transpositions may stand before, shards around it.
+        // Transpositions may precede the codec, and shards may contain it.
         spec.fill = Some(vec![1, 2, 3, 4, 1]);
         spec.fortran_order = true;
         spec.chunks = Some([2, 2][..].into());

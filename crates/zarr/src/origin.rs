@@ -1,4 +1,4 @@
-//! Whether what is stored at an array's path still is that array.
+//! Tells whether the stored node at an array's path is still that array.
 
 use crate::chunk_grid::GridMetadata;
 use crate::format::repair;
@@ -9,13 +9,13 @@ use hyperslab_store::fork::Mutex;
 use hyperslab_store::{Identity, Store};
 use std::sync::Arc;
 
-/// Where an array was opened, and which directory that was.
+/// The place where an array was opened, and the directory that it was.
 #[derive(Debug)]
 pub(crate) struct OpenedAt {
     store: Arc<dyn Store>,
     path: String,
     metadata: Arc<Metadata>,
-    /// The directory whose metadata this is; `None` until somebody looks. Gated.
+    /// The directory of this metadata, or `None` until it is looked up. Gated.
     known: Mutex<Option<Identity>>,
 }
 
@@ -30,8 +30,10 @@ impl OpenedAt {
     }
 }
 
-/// Which directory is at a path, for [`OpenedAt::new`]. Find it out before the metadata is read: a
-/// directory that replaces it in between is another one. Errors are left to the read.
+/// The directory at a path, for [`OpenedAt::new`].
+///
+/// Call it before the metadata is read: a directory that replaces this one in between then differs.
+/// Errors are left to the read.
 pub(crate) fn seen(store: &Arc<dyn Store>, path: &str) -> Option<Identity> {
     identity(store, path).ok().flatten()
 }
@@ -54,7 +56,8 @@ impl Origin for OpenedAt {
         if now == known {
             return Ok(Seen::Same);
         }
-        // Before the document is read: one that comes in between is another directory again.
+        // Taken before the document is read: a directory that replaces this one in between then
+        // differs.
         let stored = match now {
             Some(_) => node::read(&self.store, &self.path, Some(self.metadata.format)),
             None => Ok(None),
@@ -64,7 +67,7 @@ impl Origin for OpenedAt {
                 *self.known.lock() = now;
                 Ok(Seen::Alike)
             }
-            // Known from a group's consolidated metadata only.
+            // Known only from a group's consolidated metadata.
             Ok(None) if known.is_none() => {
                 *self.known.lock() = now;
                 Ok(Seen::Alike)
@@ -75,10 +78,10 @@ impl Origin for OpenedAt {
     }
 }
 
-/// Members of a document that change nothing about what is in a chunk.
+/// Members of a document that do not affect the content of a chunk.
 const BESIDE: [&str; 3] = ["shape", "attributes", "dimension_names"];
 
-/// Whether chunks written under one document can be read under the other.
+/// Returns `true` if chunks written under one document can be read under the other.
 fn alike(one: &Json, other: &Json) -> bool {
     match (one, other) {
         (Json::Object(ours), Json::Object(theirs)) => {

@@ -3,10 +3,10 @@
 use crate::{Result, ZarrError};
 use hyperslab_store::{Key, StoreError};
 
-/// The plain form of a path: components joined by single slashes, none in front or behind; `""` is
-/// the root. A backslash is a slash, as with zarr-python.
+/// The plain form of a path: components joined by single slashes.
 ///
-/// Refuses what no node may be called: `.` and `..`, NUL.
+/// There is no slash at the start or the end, and `""` is the root. As in zarr-python, a backslash
+/// is a slash. Fails for names that no node may have: `.`, `..`, and names with NUL.
 pub fn normalize_path(path: &str) -> Result<String> {
     let plain = path.split(['/', '\\']).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
     if !plain.is_empty()
@@ -21,8 +21,9 @@ pub fn normalize_path(path: &str) -> Result<String> {
     Ok(plain)
 }
 
-/// Checks the name of a new node: not empty, no slash, not `.` or `..`, no name of a metadata
-/// object. (v3 reserves names that begin with `__`; zarr-python gives them all the same.)
+/// Checks the name of a new node: not empty, no slash, not `.` or `..`, no name of metadata.
+///
+/// (v3 reserves names that begin with `__`, but zarr-python allows them.)
 pub fn check_node_name(name: &str) -> Result<()> {
     let why = if name.is_empty() {
         "a name has at least one character"
@@ -45,7 +46,7 @@ pub fn join(parent: &str, child: &str) -> String {
     }
 }
 
-/// The parents of a path, outermost (the root, `""`) first.
+/// The parents of a path, outermost first, starting with the root `""`.
 pub(crate) fn parents(path: &str) -> impl Iterator<Item = &str> {
     let inner = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
     (!path.is_empty()).then_some("").into_iter().chain(inner)

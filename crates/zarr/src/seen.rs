@@ -1,8 +1,8 @@
-//! Metadata that is read, changed and put back.
+//! Reads, changes and writes back metadata.
 //!
-//! Where the lock of a node excludes other processes, nothing happens in between. A server has no
-//! such locks: there an object is replaced only if it still is the one that was read. If it is not,
-//! the caller starts again. So no change of another machine is lost.
+//! If the lock of a node excludes other processes, nothing happens in between. A server has no such
+//! locks. There an object is replaced only if it is unchanged since it was read; otherwise the
+//! caller starts again. No change of another machine is lost.
 
 use crate::documents::Documents;
 use crate::json::Json;
@@ -13,17 +13,18 @@ use crate::{Format, Result};
 use hyperslab_store::{Ask, Expected, Key, Mark, Opened, Store, Version};
 use std::sync::Arc;
 
-/// A metadata object as it was when the node was read.
+/// A metadata object in the state in which it was read with the node.
 pub(crate) struct Seen<'s> {
     store: &'s Arc<dyn Store>,
     key: String,
-    /// `None`: nobody else can change it. `Some(None)`: there was no such object.
+    /// `None` if nobody else can change the object. `Some(None)` if the object did not exist.
     was: Option<Option<Box<dyn Opened + 's>>>,
 }
 
 impl<'s> Locked<'s> {
-    /// The node at `path` (`None`: there is none), and its object of this name, which is to be
-    /// replaced.
+    /// Reads the node at `path`, if it exists, and notes the state of its object `name`.
+    ///
+    /// The object will be replaced.
     pub(crate) fn read(
         &self,
         store: &'s Arc<dyn Store>,
@@ -42,7 +43,7 @@ impl<'s> Locked<'s> {
         Ok((stored, Seen { store, key, was: Some(was) }))
     }
 
-    /// An object of the node at `path` that is to be replaced, and what it says.
+    /// Reads an object of the node at `path` that will be replaced.
     pub(crate) fn read_document(
         &self,
         store: &'s Arc<dyn Store>,
@@ -62,19 +63,20 @@ impl<'s> Locked<'s> {
 }
 
 impl Seen<'_> {
-    /// Whether nobody else can change the object meanwhile.
+    /// Returns `true` if nobody else can change the object meanwhile.
     pub(crate) fn is_locked(&self) -> bool {
         self.was.is_none()
     }
 
-    /// Puts a document in the place of the object. `false`: the object is not what it was, and
-    /// nothing has changed. What could not be read again is refused. `ask` is asked while this
-    /// waits; `true` gives up.
+    /// Replaces the object by a document. Returns `false` if the object has changed.
+    ///
+    /// Then nothing is written. Fails if the document could not be read again. `ask` is called
+    /// while this waits; `true` gives up.
     pub(crate) fn replace(&self, document: &Json, ask: Option<Ask<'_>>) -> Result<bool> {
         self.replace_marked(document, Mark::fresh(), ask)
     }
 
-    /// As [`Seen::replace`]; the new object has this mark ([`Seen::is_of`]).
+    /// Like [`Seen::replace`]; the new object gets this mark ([`Seen::is_of`]).
     pub(crate) fn replace_marked(&self, document: &Json, mark: Mark, ask: Option<Ask<'_>>) -> Result<bool> {
         let expected = match &self.was {
             None => return node::write_document(self.store, &self.key, document).map(|()| true),
@@ -89,8 +91,9 @@ impl Seen<'_> {
         self.was.as_ref()?.as_ref()?.version()
     }
 
-    /// Tells if the replacement with this mark stored the object as it was seen. `None`: the object
-    /// has no mark.
+    /// Tells whether the replacement with this mark stored the object as it was seen.
+    ///
+    /// Returns `None` if the object has no mark.
     pub(crate) fn is_of(&self, mark: Mark) -> Option<bool> {
         self.version()?.is_of(mark)
     }
@@ -100,7 +103,7 @@ impl Seen<'_> {
         self.version().and_then(|version| version.follows(mark)).unwrap_or(false)
     }
 
-    /// Whether the object is what it was. Where the store tells no versions, it is taken to be that.
+    /// Returns `true` if the object is unchanged, or if the store cannot tell.
     pub(crate) fn is_current(&self) -> Result<bool> {
         let Some(was) = &self.was else { return Ok(true) };
         let now = self.store.open(Key::new(&self.key)?, None)?;

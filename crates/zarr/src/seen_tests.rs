@@ -1,4 +1,4 @@
-//! Changes by several machines of what lies on one server: it has no locks, but conditions.
+//! Several machines change objects on one server, which has conditional writes but no locks.
 
 use crate::testing::spec_of;
 use crate::{Array, Consolidation, Format, Group, Json, ZarrError};
@@ -11,31 +11,31 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What happens on another machine meanwhile.
+/// Something that another machine does meanwhile.
 type Meanwhile = Box<dyn FnOnce() + Send>;
 
-/// Objects on a server, as one machine sees them: locks of other machines mean nothing to it.
+/// Objects on a server, as one machine sees them: it does not see locks of other machines.
 struct Machine {
     objects: MemoryStore,
-    /// The number of the contents of each object.
+    /// The version number of each object.
     versions: Arc<Mutex<BTreeMap<String, u64>>>,
     number: u64,
     /// The marks of each object.
     marks: Arc<Mutex<BTreeMap<String, String>>>,
-    /// Happens before the next replacement of an object of this name.
+    /// Runs before the next replacement of an object of this name.
     meanwhile: Mutex<Option<(&'static str, Meanwhile)>>,
     /// The fault of the next replacement of a document.
     lie: Mutex<Option<Lie>>,
 }
 
-/// How an answer goes wrong.
+/// A wrong answer of the server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Lie {
-    /// It was done, and the answer is no.
+    /// The write was done, but the answer is no.
     DoneButNo,
-    /// It was done, and the answer is an error.
+    /// The write was done, but the answer is an error.
     DoneButError,
-    /// It was not done: an error.
+    /// The write was not done, and the answer is an error.
     Error,
 }
 
@@ -320,7 +320,7 @@ fn rows_of_all_machines_stay() {
     }
 }
 
-/// Rows that others append behind ours while we write them, to the same chunk.
+/// Others append rows after ours to the same chunk while we write.
 #[test]
 fn rows_behind_ours_stay() {
     for format in FORMATS {
@@ -355,7 +355,7 @@ fn a_failed_append_gives_its_rows_back() {
         assert!(matches!(failed, Err(ZarrError::Interrupted)));
         let expected: &[i32] = if others { &[1, 1, 1, 1, 1, 2, 7, 7, 3, 3, 3] } else { &[1; 5] };
         assert_eq!(read(&open(&first)), expected);
-        // What was written does not come back.
+        // Rows that were written do not come back.
         if !others {
             open(&first).resize(&[12, 3], None).unwrap();
             assert_eq!(read(&open(&first)), [1, 1, 1, 1, 1, 7, 7, 7, 7, 7, 7, 7]);
@@ -363,7 +363,7 @@ fn a_failed_append_gives_its_rows_back() {
     }
 }
 
-/// The rows were reserved, and the server says no or nothing.
+/// The rows were reserved, but the server says no or fails.
 #[test]
 fn rows_are_reserved_once() {
     for format in FORMATS {
@@ -373,11 +373,11 @@ fn rows_are_reserved_once() {
         *first.lie.lock().unwrap() = Some(Lie::DoneButNo);
         append(&mut mine, 2).unwrap();
         assert_eq!(read(&open(&first)), [1, 1, 1, 1, 1, 2, 2, 2]);
-        // The writer gets an error, and the rows belong to nobody: they go away.
+        // The writer gets an error, and the rows, which nobody owns, are removed.
         *first.lie.lock().unwrap() = Some(Lie::DoneButError);
         append(&mut mine, 3).unwrap_err();
         assert_eq!(read(&open(&first)), [1, 1, 1, 1, 1, 2, 2, 2]);
-        // Another writer has reserved as many, with equal metadata: his stay.
+        // Another writer has reserved as many rows, with equal metadata: these rows stay.
         let other = first.other();
         first.meanwhile(if format == Format::V2 { ".zarray" } else { "zarr.json" }, move || {
             append(&mut open(&other), 4).unwrap();
@@ -388,7 +388,7 @@ fn rows_are_reserved_once() {
     }
 }
 
-/// The rows of a failed append are gone already, and others have as many: these stay.
+/// The rows of a failed append were already removed, and others have as many: these rows stay.
 #[test]
 fn rows_of_others_are_not_given_back() {
     for format in FORMATS {
@@ -409,14 +409,14 @@ fn rows_of_others_are_not_given_back() {
     }
 }
 
-/// Somebody else is faster: nothing of theirs is lost.
+/// Another writer is faster and loses nothing.
 #[test]
 fn a_resize_deletes_nothing_of_others() {
     for format in FORMATS {
         let first = Machine::new();
         let mut mine = array(&first, format, 12);
         set(&mine, 0, 12, 1).unwrap();
-        // A resize that was killed: objects outside are left.
+        // A resize was killed, so objects outside remain.
         let (_, stored) = mine.reshaped(&[6, 3]).unwrap();
         let store: Arc<dyn Store> = first.clone();
         crate::node::write_document(&store, &stored.key, &stored.document).unwrap();
@@ -429,7 +429,7 @@ fn a_resize_deletes_nothing_of_others() {
         mine.resize(&[12, 3], None).unwrap();
         assert_eq!(read(&mine), [1, 1, 1, 1, 1, 1, 5, 5, 5, 5, 5, 5]);
     }
-    // Shrinking: others grow when the shape is stored.
+    // Shrinking: others grow the array once the shape is stored.
     for format in FORMATS {
         let first = Machine::new();
         let mut mine = array(&first, format, 12);
@@ -444,7 +444,7 @@ fn a_resize_deletes_nothing_of_others() {
     }
 }
 
-/// What a killed resize left is overwritten, but not rows that others append there meanwhile.
+/// Leftovers of a killed resize are overwritten, but not rows that others append meanwhile.
 #[test]
 fn a_resize_overwrites_nothing_of_others() {
     for format in FORMATS {

@@ -15,17 +15,17 @@ pub enum Choice<T> {
     /// The default.
     #[default]
     Auto,
-    /// This.
+    /// This value.
     Set(T),
 }
 
-/// Where in a shard its index is.
+/// The place of the index in a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum IndexLocation {
-    /// Behind the inner chunks.
+    /// After the inner chunks.
     #[default]
     End,
-    /// Before them.
+    /// Before the inner chunks.
     Start,
 }
 
@@ -36,63 +36,77 @@ pub struct ArraySpec {
     pub format: Format,
     /// Elements per axis.
     pub shape: Dims,
-    /// The element type. v2 stores its byte order; a v3 array has the machine's byte order in
-    /// memory, whatever is asked for here (what is stored is a matter of `serializer`).
+    /// The element type. v2 stores its byte order.
+    ///
+    /// A v3 array always has the machine's byte order in memory; `serializer` decides the stored
+    /// order.
     pub dtype: DataType,
-    /// What elements of variable length are; then `dtype` means nothing. v3 has no arrays as
-    /// elements. Their codec (`vlen-utf8`, …) is chosen; in v2 it is the first filter, before
-    /// `filters`, in v3 the `serializer`.
+    /// The type of elements of variable length; `dtype` is then unused.
+    ///
+    /// v3 has no arrays as elements. The codec of the elements (`vlen-utf8`, …) is chosen
+    /// automatically. In v2 it is the first filter, before `filters`, in v3 the `serializer`.
     pub vlen: Option<VlenKind>,
-    /// v3: whether elements may be missing; then `dtype` is the type of their values, and `fill` has
-    /// one more byte: 1, or 0 if what is never written is missing. Their codec (`zarrs.optional`) is
-    /// chosen.
+    /// v3: `true` if elements may be missing.
+    ///
+    /// Then `dtype` is the type of their values, and `fill` has one more byte: 1, or 0 if elements
+    /// never written are missing. The codec of the elements (`zarrs.optional`) is chosen
+    /// automatically.
     pub optional: bool,
-    /// v2: that first filter, where it has settings (`json2`, `msgpack2`), or is another one of its
-    /// kind (`categorize` of text). `None`: the usual one.
+    /// v2: the first filter for elements of variable length, or `None` for the usual one.
+    ///
+    /// Given if the filter has settings (`json2`, `msgpack2`), or is another one of its kind
+    /// (`categorize` for text).
     pub object_codec: Option<Json>,
-    /// The fields of elements; then `dtype` is [`Structure::engine_type`]. v3 has no fields that
-    /// are arrays, and stores all fields in the byte order of the `serializer` (auto: little
-    /// endian).
+    /// The fields of elements; then `dtype` is [`Structure::engine_type`].
+    ///
+    /// v3 has no fields that are arrays, and stores all fields in the byte order of the
+    /// `serializer` (auto: little endian).
     pub structure: Option<Structure>,
-    /// Elements of a chunk per axis; `None`: chosen by size, and so that chunks divide the shards.
+    /// Elements of a chunk per axis. `None` chooses by size, so that chunks divide the shards.
     pub chunks: Option<Dims>,
-    /// v3: chunks of different lengths, per axis; then there are neither `chunks` nor `shards`.
+    /// v3: chunks of different lengths, per axis, instead of `chunks` and `shards`.
     pub rectilinear: Option<Vec<AxisChunks>>,
-    /// v3: elements of a shard per axis, multiples of `chunks`; the other codecs then are those of
-    /// the chunks in it. `None`: each chunk is an object of its own. (Shards within shards, or with
-    /// an index in other codecs, are a `serializer`.) v2 has none.
+    /// v3: elements of a shard per axis, multiples of `chunks`. v2 has no shards.
+    ///
+    /// The other codecs are then applied to the chunks in a shard. With `None`, each chunk is an
+    /// object. (Shards in shards, or with an index in other codecs, need a `serializer`.)
     pub shards: Option<Dims>,
-    /// v3: shards of different lengths, per axis, multiples of `chunks`; then there are no
-    /// `shards`.
+    /// v3: shards of different lengths, per axis, multiples of `chunks`, instead of `shards`.
     pub rectilinear_shards: Option<Vec<AxisChunks>>,
-    /// Where the index of `shards` is.
+    /// The place of the index of `shards`.
     pub index_location: IndexLocation,
-    /// v3: codecs from array to array (`transpose`), v3 objects. v2: filters, numcodecs objects.
-    /// Auto: none.
+    /// v3: array-to-array codecs (`transpose`), as v3 objects. v2: filters, as numcodecs objects.
+    ///
+    /// Auto: no filters.
     pub filters: Choice<Vec<Json>>,
-    /// v3: compressors and checksums. v2: at most one compressor. Auto: zstd, level 0 (its default
-    /// level); behind a `serializer` that makes shards, none.
+    /// v3: compressors and checksums. v2: at most one compressor.
+    ///
+    /// Auto: zstd, level 0 (its default level), but no compressor after a `serializer` that makes
+    /// shards.
     pub compressors: Choice<Vec<Json>>,
-    /// v3: the codec from array to bytes, `bytes` or `sharding_indexed`. Auto: `bytes`, in the
-    /// machine's byte order. v2 has none.
+    /// v3: the array-to-bytes codec, `bytes` or `sharding_indexed`. v2 has no serializer.
+    ///
+    /// Auto: `bytes`, in the machine's byte order.
     pub serializer: Choice<Json>,
-    /// One element in `dtype`'s byte order; of variable length: its bytes. `None`: `null` in v2,
-    /// the type's default in v3; elements that may be missing are.
+    /// One element in `dtype`'s byte order, or its bytes if it has variable length.
+    ///
+    /// `None` means `null` in v2, and the type's default in v3. Elements that may be missing are
+    /// then missing.
     pub fill: Option<Vec<u8>>,
-    /// Whether chunks are stored with the first axis fastest. v3 stores that as a `transpose`
-    /// codec, and only where `filters` is auto.
+    /// `true` to store chunks with the first axis fastest.
+    ///
+    /// v3 stores that as a `transpose` codec, and only if `filters` is auto.
     pub fortran_order: bool,
-    /// The user's attributes, an object.
+    /// The user's attributes, as an object.
     pub attributes: Json,
-    /// Names of the axes. v2 has no place for them; xarray's is used, the attribute
-    /// `_ARRAY_DIMENSIONS`.
+    /// Names of the axes. v2 stores them as xarray's attribute `_ARRAY_DIMENSIONS`.
     pub dimension_names: Option<Vec<Option<String>>>,
-    /// Keys of chunks. `None`: v3's default with `/`, v2's with `.`.
+    /// Keys of chunks. `None` is v3's `default` with `/`, or v2's with `.`.
     pub key_encoding: Option<KeyEncoding>,
 }
 
 impl ArraySpec {
-    /// An array with defaults for all else.
+    /// An array with defaults for everything else.
     pub fn new(format: Format, shape: &[u64], dtype: DataType) -> Self {
         ArraySpec {
             format,
@@ -118,7 +132,7 @@ impl ArraySpec {
         }
     }
 
-    /// An array of elements of variable length, with defaults for all else.
+    /// An array of elements of variable length, with defaults for everything else.
     ///
     /// ```
     /// use hyperslab_codec::VlenKind;
@@ -134,7 +148,7 @@ impl ArraySpec {
         ArraySpec { vlen: Some(kind), ..ArraySpec::new(format, shape, DataType::CELL) }
     }
 
-    /// An array of elements that may be missing, with defaults for all else.
+    /// An array of elements that may be missing, with defaults for everything else.
     ///
     /// ```
     /// use hyperslab_store::MemoryStore;
@@ -150,7 +164,7 @@ impl ArraySpec {
         ArraySpec { optional: true, ..ArraySpec::new(Format::V3, shape, value) }
     }
 
-    /// An array of elements that have fields, with defaults for all else.
+    /// An array of elements with fields, with defaults for everything else.
     ///
     /// ```
     /// use hyperslab_store::MemoryStore;
@@ -167,7 +181,7 @@ impl ArraySpec {
         ArraySpec { structure: Some(structure), ..ArraySpec::new(format, shape, dtype) }
     }
 
-    /// What the elements are.
+    /// The kind of elements, with their type.
     pub(crate) fn element(&self) -> Element {
         match self.vlen {
             Some(kind) => Element::Vlen(kind),
@@ -176,8 +190,9 @@ impl ArraySpec {
         }
     }
 
-    /// The metadata document of the array (`zarr.json`, `.zarray`) and its attributes. What it says
-    /// is checked by parsing it.
+    /// The metadata document of the array (`zarr.json`, `.zarray`), and its attributes.
+    ///
+    /// The caller checks the document by parsing it.
     pub(crate) fn document(&self) -> Result<(Json, Json), Problem> {
         if self.shape.len() > MAX_RANK {
             return invalid!("shape: expected at most {MAX_RANK} axes, found {}", self.shape.len());
@@ -185,7 +200,7 @@ impl ArraySpec {
         if !matches!(self.attributes, Json::Object(_)) {
             return expected("attributes", "an object", &self.attributes);
         }
-        // Before the fill value, which is as large, becomes text.
+        // Before the fill value, which has this size, becomes text.
         if self.vlen.is_none() && self.dtype.size() > MAX_ELEMENT {
             dtypes::sized("dtype", self.dtype)?;
         }
@@ -195,17 +210,17 @@ impl ArraySpec {
         }
     }
 
-    /// Chooses `chunks` by size, where they are not given.
+    /// Chooses `chunks` by size, unless they are given.
     pub fn choose_chunks(&mut self) {
         if self.rectilinear.is_none() && self.rectilinear_shards.is_none() {
             self.chunks = Some(self.chunks.clone().unwrap_or_else(|| self.guess()));
         }
     }
 
-    /// Chooses `shards` by size: as many whole chunks as make up to 64 MiB in memory; `chunks` too,
-    /// where they are not given.
+    /// Chooses `shards` by size: as many whole chunks as take up to 64 MiB in memory.
     ///
-    /// Errors (as text) where the chunks given are not valid.
+    /// Also chooses `chunks`, unless they are given. Fails, with a text, if given chunks are not
+    /// valid.
     pub fn choose_shards(&mut self) -> Result<(), String> {
         let chunk = match &self.chunks {
             None => chunks::guess(&self.shape, self.size(), chunks::LARGEST_IN_SHARD),
@@ -216,22 +231,22 @@ impl ArraySpec {
         Ok(())
     }
 
-    /// Bytes of an element in memory, of variable length: of its cell.
+    /// Bytes of an element in memory. For variable length, bytes of its cell.
     fn size(&self) -> usize {
         self.element().engine_type().size()
     }
 
-    /// Chunks that are objects.
+    /// Guesses chunks that are objects.
     fn guess(&self) -> Dims {
         match self.vlen {
             None => chunks::guess(&self.shape, self.size(), chunks::LARGEST),
-            // zarr-python takes each for a byte. Of the largest arrays that would be more cells
-            // than should be in memory at once.
+            // zarr-python counts each element as a byte. For the largest arrays that would give
+            // more cells than should be in memory at once.
             Some(_) => chunks::guess(&self.shape, 1, chunks::LARGEST / Cell::SIZE as u64),
         }
     }
 
-    /// The shapes of chunks and shards as metadata has them.
+    /// The shapes of chunks and shards, as in metadata.
     pub(crate) fn grid_json(&self) -> Result<(Json, Option<Json>), Problem> {
         let shards = self.shards.as_ref().map(|shards| self.checked("shards", shards)).transpose()?;
         let chunk = match (&self.chunks, shards) {
@@ -251,8 +266,9 @@ impl ArraySpec {
         Ok((chunk.as_slice().into(), shards.map(|shards| shards.as_slice().into())))
     }
 
-    /// The shape of the chunks in shards of different lengths: chosen so that they divide each,
-    /// where it is not given.
+    /// The shape of the chunks in shards of different lengths.
+    ///
+    /// If it is not given, it is chosen so that the chunks divide each shard.
     pub(crate) fn chunk_in(&self, axes: &[AxisChunks]) -> Result<Dims, Problem> {
         match &self.chunks {
             Some(chunk) => self.checked("chunks", chunk).cloned(),
@@ -264,8 +280,8 @@ impl ArraySpec {
         }
     }
 
-    /// A shape of chunks. Those without elements are refused also on axes without elements: other
-    /// readers refuse them.
+    /// Checks a shape of chunks. Refuses chunks without elements even on axes without elements,
+    /// because other readers refuse them.
     fn checked<'a>(&self, field: &str, chunk: &'a Dims) -> Result<&'a Dims, Problem> {
         if chunk.len() != self.shape.len() {
             return invalid!(
@@ -280,7 +296,7 @@ impl ArraySpec {
         Ok(chunk)
     }
 
-    /// The fill value, zeros in v3 where there is none; `None`: v2's `null`.
+    /// The fill value. If there is none, zeros in v3 and `None` (`null`) in v2.
     fn fill_or_zeros(&self) -> Option<Vec<u8>> {
         let zeros = (self.format == Format::V3).then(|| vec![0; self.dtype.size()]);
         self.fill.clone().or(zeros)
@@ -301,7 +317,7 @@ impl ArraySpec {
     }
 }
 
-/// Of 0 and a number, that number.
+/// The greatest common divisor. If one number is 0, returns the other.
 fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     let (mut a, mut b) = (a, b);
     while b != 0 {

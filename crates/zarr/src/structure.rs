@@ -1,11 +1,11 @@
-//! Structures: elements of named fields, one behind the other.
+//! Structures: elements that consist of named fields, one after another.
 //!
 //! | | v3 `data_type` | v2 `dtype` |
 //! |---|---|---|
 //! | structure | `{"name": "struct", "configuration": {"fields": [{"name": "a", "data_type": "int32"}]}}` | `[["a", "<i4"]]` |
 //! | field that is a structure | a `struct` as its `data_type` | a list as its type |
 //! | field that is an array | – | `["a", "<i4", [2, 3]]` |
-//! | byte order | that of the `bytes` codec, for all fields | one for each field |
+//! | byte order | the `bytes` codec's, for all fields | one for each field |
 //! | fill value | `{"a": 1}` | base 64 of the bytes |
 //!
 //! * v3: <https://github.com/zarr-developers/zarr-extensions/tree/main/data-types/struct>. The older
@@ -13,8 +13,8 @@
 //!   without `endian` is little-endian, as in zarr-python.
 //! * v2: <https://zarr-specs.readthedocs.io/en/latest/v2/v2.0.html#data-type-encoding>
 //!
-//! Fields have no gaps between them. To the engine an element is raw bytes: in memory fields have
-//! the byte order that is stored, also in v3, so nothing is swapped.
+//! Fields have no gaps between them. For the engine an element is raw bytes. In memory fields have
+//! the stored byte order, also in v3, so nothing is swapped.
 
 use crate::dtypes::{self, MAX_ELEMENT};
 use crate::error::{Problem, expected, invalid, unsupported};
@@ -24,7 +24,7 @@ use crate::{Format, base64, fill};
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 use std::collections::{HashMap, HashSet};
 
-/// The v3 names of a structure: the one that is written, and the older one.
+/// The v3 names of a structure: the one that is written, then the older one.
 const NAMES: [&str; 2] = ["struct", "structured"];
 
 /// The most axes of a field that is an array: NumPy 1's limit.
@@ -40,19 +40,19 @@ pub struct Structure {
 /// One field of a structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name, which no other field of the structure has.
+    /// The name, unique in the structure.
     pub name: String,
     /// Bytes from the start of the structure.
     pub offset: usize,
     /// Bytes of the field.
     pub size: usize,
-    /// Elements per axis of a field that is an array; empty: it is none.
+    /// Elements per axis if the field is an array, otherwise empty.
     pub shape: Vec<usize>,
-    /// What it is, or what the array's elements are.
+    /// The type of the field, or of the array's elements.
     pub kind: FieldKind,
 }
 
-/// What a field is.
+/// The type of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldKind {
     /// A number, text, raw bytes, ...
@@ -62,7 +62,7 @@ pub enum FieldKind {
 }
 
 impl FieldKind {
-    /// Bytes of one.
+    /// Bytes of one value.
     pub fn size(&self) -> usize {
         match self {
             FieldKind::Plain(dtype) => dtype.size(),
@@ -79,11 +79,11 @@ impl FieldKind {
 }
 
 impl Structure {
-    /// Fields one behind the other: name, shape of a field that is an array (empty: it is none),
-    /// what it is.
+    /// Makes a structure from fields, one after another.
     ///
-    /// Errors (as text) where there are none, two have one name, or an element has no bytes or
-    /// more than 16 MiB.
+    /// Each has a name, a shape (empty unless the field is an array), and a type. Fails, with a
+    /// text, if there are no fields, if two have one name, or if an element has no bytes or more
+    /// than 16 MiB.
     pub fn new(fields: impl IntoIterator<Item = (String, Vec<usize>, FieldKind)>) -> Result<Self, String> {
         let (mut made, mut names, mut size) = (Vec::new(), HashSet::new(), 0usize);
         for (name, shape, kind) in fields {
@@ -117,9 +117,9 @@ impl Structure {
         self.size
     }
 
-    /// What the engine moves: raw bytes.
+    /// The engine's type for elements: raw bytes.
     pub fn engine_type(&self) -> DataType {
-        // Structures are below every limit of sizes.
+        // Structures are smaller than every size limit.
         DataType::new(Kind::Raw, self.size, ByteOrder::NATIVE).unwrap_or(DataType::CELL)
     }
 
@@ -130,7 +130,7 @@ impl Structure {
         Structure { fields: self.fields.iter().map(field).collect(), size: self.size }
     }
 
-    /// Whether byte order means anything for one of the fields.
+    /// `true` if byte order has a meaning for one of the fields.
     pub fn has_order(&self) -> bool {
         self.fields.iter().any(|field| match &field.kind {
             FieldKind::Plain(dtype) => dtype.has_order(),
@@ -143,8 +143,9 @@ impl Structure {
         Self::from_list(list, &dtypes::from_v2)
     }
 
-    /// A structure as v2 metadata has it, but its fields may also be small numbers, by their names.
-    /// Errors as text.
+    /// Parses a structure as in v2 metadata. Fields may also be small numbers, by their names.
+    ///
+    /// The error is a text.
     pub fn from_text(text: &str) -> Result<Self, String> {
         let json = Json::parse(text.as_bytes()).map_err(|error| error.to_string())?;
         let list = json.as_array().ok_or_else(|| format!("expected a list, found {}", json.brief()))?;
@@ -168,7 +169,7 @@ impl Structure {
                 }
                 _ => return expected("dtype", "fields [name, type] or [name, type, shape]", json),
             };
-            // What NumPy calls a field without a name.
+            // NumPy's name for an unnamed field.
             let name = if name.is_empty() { format!("f{at}") } else { name.clone() };
             let kind = match kind {
                 Json::Array(list) => FieldKind::Structure(Self::from_list(list, plain)?),
@@ -203,8 +204,9 @@ impl Structure {
         Json::Array(self.fields.iter().map(field).collect())
     }
 
-    /// The structure of a v3 `data_type`, its fields in the byte order `stored`; `None`: it is no
-    /// structure.
+    /// The structure of a v3 `data_type`, with fields in byte order `stored`.
+    ///
+    /// Returns `None` if it is no structure.
     pub(crate) fn from_v3(json: &Json, stored: ByteOrder) -> Result<Option<Self>, Problem> {
         let extension = Extension::parse("data_type", json)?;
         if !NAMES.contains(&extension.name) {
@@ -227,7 +229,7 @@ impl Structure {
         Self::of(fields, "data_type").map(Some)
     }
 
-    /// Errors (as text) where v3 has no such fields.
+    /// Fails, with a text, if v3 has no such fields.
     pub fn check_v3(&self) -> Result<(), String> {
         self.to_v3().map(drop).map_err(Problem::text)
     }
@@ -254,8 +256,9 @@ impl Structure {
         Ok(Json::named("struct", [("fields", Json::Array(fields))]))
     }
 
-    /// The bytes of a fill value, which may be an object or base 64 of the bytes: in v3 those of
-    /// little-endian fields. A field that an object leaves out has its default.
+    /// The bytes of a fill value, given as an object or as base 64 of the bytes.
+    ///
+    /// In v3 base 64 holds little-endian fields. A field missing in an object has its default.
     pub(crate) fn parse_fill(&self, json: &Json, format: Format) -> Result<Vec<u8>, Problem> {
         let bytes = match json {
             Json::Object(members) => return self.parse_members(members, format),
@@ -298,7 +301,7 @@ impl Structure {
         Ok(bytes)
     }
 
-    /// Changes numbers of the byte order `from` to that of their fields.
+    /// Converts numbers from byte order `from` to the byte order of their fields.
     fn reorder(&self, bytes: &mut [u8], from: ByteOrder) {
         for field in &self.fields {
             let field_bytes = bytes.get_mut(field.offset..field.offset + field.size).unwrap_or_default();
@@ -341,7 +344,7 @@ fn subshape(json: &Json) -> Result<Vec<usize>, Problem> {
     shape.map_or_else(|| expected("dtype", "the shape of a field, a list of integers", json), Ok)
 }
 
-/// Name and type of a v3 field: an object, or the older pair.
+/// The name and type of a v3 field, given as an object or as the older pair.
 fn v3_field(json: &Json) -> Result<(&str, &Json), Problem> {
     let found = match json {
         Json::Array(pair) => match pair.as_slice() {
@@ -360,7 +363,7 @@ fn v3_field(json: &Json) -> Result<(&str, &Json), Problem> {
     }
 }
 
-/// The byte order of elements behind a list of v3 codecs, shards included: what `bytes` says.
+/// The byte order in the `bytes` codec of a list of v3 codecs, also inside shards.
 pub(crate) fn stored_order(codecs: &Json) -> ByteOrder {
     for codec in codecs.as_array().unwrap_or_default() {
         let Ok(codec) = Extension::parse("codecs", codec) else { continue };
@@ -373,7 +376,7 @@ pub(crate) fn stored_order(codecs: &Json) -> ByteOrder {
     ByteOrder::Little
 }
 
-/// Whether a codec is `bytes` without `endian`, which structures of numbers must have.
+/// Returns `true` for a `bytes` codec without `endian`, which structures of numbers need.
 pub(crate) fn lacks_order(codec: &Json) -> bool {
     Extension::parse("serializer", codec).is_ok_and(|c| c.name == "bytes" && c.get("endian").is_none())
 }

@@ -1,4 +1,4 @@
-//! What tests share.
+//! Helpers for tests.
 
 use crate::{ArraySpec, Format, Json};
 use hyperslab_codec::DataType;
@@ -13,7 +13,7 @@ pub(crate) fn memory() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new())
 }
 
-/// A store that answers slowly: it counts how often somebody waits for it.
+/// A store that is far away and counts how often its callers wait.
 #[derive(Debug, Default)]
 pub(crate) struct Far {
     inner: MemoryStore,
@@ -85,7 +85,7 @@ pub(crate) fn put(store: &Arc<dyn Store>, key: &str, text: &str) {
     store.write(Key::new(key).unwrap(), &[text.as_bytes()]).unwrap();
 }
 
-/// Reads an object; `None`: there is none.
+/// Reads an object. Returns `None` if it does not exist.
 pub(crate) fn get(store: &Arc<dyn Store>, key: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let found = store.read_all(Key::new(key).unwrap(), &mut bytes, 1 << 20).unwrap();
@@ -100,14 +100,14 @@ pub(crate) fn dtype(name: &str) -> DataType {
     name.parse().unwrap()
 }
 
-/// An array of this element type and these chunks.
+/// An array with this element type and these chunks.
 pub(crate) fn spec_of(format: Format, shape: &[u64], chunks: &[u64], name: &str) -> ArraySpec {
     let mut spec = ArraySpec::new(format, shape, dtype(name));
     spec.chunks = Some(chunks.into());
     spec
 }
 
-/// The rows of a table: a line each, of cells with ` | ` between them.
+/// The rows of a table: one line each, with cells separated by ` | `.
 pub(crate) fn cases<const N: usize>(table: &'static str) -> Vec<[&'static str; N]> {
     let lines = table.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.map(|line| line.split(" | ").collect::<Vec<_>>().try_into().expect(line)).collect()

@@ -4,18 +4,18 @@
 //! |---|---|---|---|---|
 //! | text | `string` | `vlen-utf8` | `{"id": "vlen-utf8"}` | text |
 //! | bytes | `variable_length_bytes`, `bytes` | `vlen-bytes` | `{"id": "vlen-bytes"}` | base 64 |
-//! | arrays | – | – | `{"id": "vlen-array", "dtype": "<i4"}` | none but the empty array |
-//! | values of JSON | – | – | `{"id": "json2", …}` | any JSON |
-//! | values of MessagePack | – | – | `{"id": "msgpack2", …}` | `null`, a Boolean, a number, text |
+//! | arrays | – | – | `{"id": "vlen-array", "dtype": "<i4"}` | only the empty array |
+//! | JSON values | – | – | `{"id": "json2", …}` | any JSON |
+//! | MessagePack values | – | – | `{"id": "msgpack2", …}` | `null`, a Boolean, a number, text |
 //!
 //! Text in v2 may have the first filter `{"id": "categorize", "labels": […], "dtype": "|O"}` instead.
 //!
 //! * v3: <https://github.com/zarr-developers/zarr-extensions/tree/main/data-types/string> and
-//!   `bytes`, which zarr-python calls `variable_length_bytes` where it writes.
-//! * v2: <https://numcodecs.readthedocs.io/en/stable/other/vlen.html>; `|O` is whatever its first
-//!   filter says. `null` stands for the empty element, and so does the 0 that zarr-python 2 wrote
-//!   where no fill value was given; but of text it is read as `"0"`, as zarr-python does. Of objects
-//!   `null` is `None`, and 0 is the number 0.
+//!   `bytes`, which zarr-python writes as `variable_length_bytes`.
+//! * v2: <https://numcodecs.readthedocs.io/en/stable/other/vlen.html>; the first filter decides
+//!   what `|O` is. `null` stands for the empty element. The 0 that zarr-python 2 wrote by default
+//!   also stands for the empty element, but for text it is read as `"0"`, as in zarr-python. For
+//!   objects `null` is `None`, and 0 is the number 0.
 
 use crate::error::{Problem, invalid, unsupported};
 use crate::format::extension::Extension;
@@ -24,14 +24,14 @@ use crate::{Format, base64, dtypes, fill, message_pack, optional};
 use hyperslab_codec::registry::NO_PICKLE;
 use hyperslab_codec::{Codec, Context, DataType, Vlen, VlenKind, compact_json};
 
-/// What the elements of an array are.
+/// The kind of an array's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Element {
-    /// All of one size.
+    /// All elements have one size.
     Fixed(DataType),
-    /// Of variable length.
+    /// Elements have variable length.
     Vlen(VlenKind),
-    /// Some may be missing; the others have values of this type.
+    /// Some elements may be missing; the others have values of this type.
     Optional(DataType),
 }
 
@@ -47,7 +47,7 @@ impl Element {
         }
     }
 
-    /// What codecs encode.
+    /// The elements that codecs encode.
     pub(crate) fn of(array: &Context<'_>) -> Self {
         match (array.vlen, array.optional) {
             (Some(kind), _) => Element::Vlen(kind),
@@ -56,14 +56,14 @@ impl Element {
         }
     }
 
-    /// Chunks of them, for their codecs.
+    /// The context of the elements' codecs, for chunks of this shape.
     pub(crate) fn context<'a>(self, shape: &'a [u64], fill: &'a [u8]) -> Context<'a> {
         let (dtype, vlen, optional) = (self.engine_type(), self.vlen(), self.optional());
         let (shape, fill) = (shape.into(), fill.into());
         Context { dtype, vlen, optional, shape, fortran: false, by_value: true, fill }
     }
 
-    /// The fill value of metadata that has none.
+    /// The fill value if metadata gives none.
     pub(crate) fn default_fill(self) -> Vec<u8> {
         match self {
             Element::Fixed(dtype) => fill::default(dtype),
@@ -74,17 +74,17 @@ impl Element {
         }
     }
 
-    /// What the engine moves.
+    /// The element type that the engine moves.
     pub(crate) fn engine_type(self) -> DataType {
         match self {
             Element::Fixed(dtype) => dtype,
             Element::Vlen(_) => DataType::CELL,
-            // Elements are below every limit of sizes.
+            // Elements are smaller than every size limit.
             Element::Optional(value) => value.optional().unwrap_or(DataType::CELL),
         }
     }
 
-    /// The v3 codec that makes bytes of them.
+    /// The v3 codec that makes bytes from these elements.
     pub(crate) fn serializer(self) -> &'static str {
         match self {
             Element::Fixed(_) => "bytes",
@@ -93,7 +93,7 @@ impl Element {
         }
     }
 
-    /// The kind of elements of variable length.
+    /// The kind of elements of variable length, otherwise `None`.
     pub(crate) fn vlen(self) -> Option<VlenKind> {
         match self {
             Element::Fixed(_) | Element::Optional(_) => None,
@@ -101,7 +101,7 @@ impl Element {
         }
     }
 
-    /// The type of the values of elements that may be missing.
+    /// The type of values if elements may be missing, otherwise `None`.
     pub(crate) fn optional(self) -> Option<DataType> {
         match self {
             Element::Optional(value) => Some(value),
@@ -110,7 +110,7 @@ impl Element {
     }
 }
 
-/// The kind of a v3 `data_type`; `None`: its elements have one size.
+/// The kind of a v3 `data_type`, or `None` if its elements have one size.
 fn from_v3(json: &Json) -> Result<Option<VlenKind>, Problem> {
     let extension = Extension::parse("data_type", json)?;
     let kind = match extension.name {
@@ -145,14 +145,15 @@ pub(crate) fn v3_codec(kind: VlenKind) -> Json {
     Json::named(kind.codec_name(), [])
 }
 
-/// Whether a v2 codec is one of those that make bytes of objects (all of numcodecs'); of elements of
-/// one size, if it does so of them only.
+/// Returns `true` if a v2 codec makes bytes from objects, except for `categorize`.
+///
+/// Some of these codecs also take elements of one size. They count only if elements are objects.
 fn is_object_codec(id: &str, object: bool) -> bool {
     ["vlen-utf8", "vlen-bytes", "vlen-array", "pickle"].contains(&id)
         || object && ["json2", "json", "msgpack2"].contains(&id)
 }
 
-/// Whether a v2 codec is `categorize`: for objects if it is the first filter of such.
+/// Returns `true` for v2's `categorize`, which encodes objects if it is their first filter.
 pub(crate) fn is_categorize(json: &Json) -> bool {
     id(json) == Some("categorize")
 }
@@ -161,8 +162,9 @@ fn id(json: &Json) -> Option<&str> {
     json.get("id")?.as_str()
 }
 
-/// The elements of v2 metadata, and the filters that encode their bytes: of `|O`, those behind the
-/// first, which says what they are.
+/// The elements of v2 metadata, and the filters that encode their bytes.
+///
+/// For `|O` the first filter defines the elements, so the filters are the ones after it.
 pub(crate) fn from_v2<'a>(dtype: &Json, filters: &'a [Json]) -> Result<(Element, &'a [Json]), Problem> {
     let object = matches!(dtype.as_str(), Some("|O" | "O"));
     let misplaced =
@@ -213,7 +215,7 @@ fn item(json: &Json) -> Result<DataType, Problem> {
     dtype.and_then(dtypes::from_v2).map_err(within)
 }
 
-/// The usual first v2 filter of a kind. Settings are left open.
+/// The usual first v2 filter of a kind, without settings.
 pub(crate) fn v2_filter(kind: VlenKind) -> Json {
     match Vlen::new(kind, [].into()).to_v2() {
         Some(filter) => Json::from(&filter),
@@ -265,7 +267,7 @@ pub(crate) fn write_fill(kind: VlenKind, bytes: &[u8]) -> Result<Json, Problem> 
             }
         },
         VlenKind::Bytes => Ok(Json::String(base64::encode(bytes))),
-        // What zarr-python 2 writes.
+        // Written by zarr-python 2.
         VlenKind::Array(_) if bytes.is_empty() => Ok(0u32.into()),
         VlenKind::Array(_) => invalid!("fill_value: of arrays only the empty one can be stored"),
         VlenKind::Json => {

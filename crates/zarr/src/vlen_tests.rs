@@ -57,7 +57,7 @@ fn v2_filters_say_what_objects_are() {
         let error = from_v2(&json(dtype), &filters).unwrap_err().text();
         assert!(error.contains(want), "{filters:?}: {error}");
     }
-    // numcodecs makes JSON and MessagePack of numbers, too.
+    // numcodecs also makes JSON and MessagePack from numbers.
     for filter in [r#"{"id": "json2"}"#, r#"{"id": "json"}"#, r#"{"id": "msgpack2"}"#] {
         let filters = [json(filter)];
         let found = from_v2(&json(r#""<i4""#), &filters).unwrap();
@@ -73,7 +73,7 @@ fn fill_values() {
         (text, Format::V3, r#""é""#, Some("é".as_bytes())),
         (text, Format::V3, "0", None),
         (text, Format::V3, "null", None),
-        // As zarr-python reads it.
+        // Read like zarr-python.
         (text, Format::V2, "0", Some(b"0")),
         (text, Format::V2, "0.5", None),
         (bytes, Format::V3, r#""YWI=""#, Some(b"ab")),
@@ -121,13 +121,13 @@ fn fill_values() {
     assert!(written(int(), b"abcd").is_err());
 }
 
-/// As zarr-python 3.4 writes them.
+/// Written by zarr-python 3.4.
 const SHARDED: &str = r#"{"shape": [5, 6], "data_type": "string", "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 6]}}, "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "fill_value": "\u00e9\"x", "codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 3], "codecs": [{"name": "vlen-utf8", "configuration": {}}, {"name": "zstd", "configuration": {"level": 0, "checksum": false}}], "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}], "index_location": "end"}}], "attributes": {}, "dimension_names": ["x", "y"], "zarr_format": 3, "node_type": "array", "storage_transformers": []}"#;
 const BYTES: &str = r#"{"shape": [5, 6], "data_type": "variable_length_bytes", "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 3]}}, "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "fill_value": "YWI=", "codecs": [{"name": "vlen-bytes", "configuration": {}}, {"name": "blosc", "configuration": {"typesize": 1, "cname": "zstd", "clevel": 5, "shuffle": "bitshuffle", "blocksize": 0}}], "attributes": {}, "zarr_format": 3, "node_type": "array", "storage_transformers": []}"#;
 const TRANSPOSED: &str = r#"{"shape": [5, 6], "data_type": "string", "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 3]}}, "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "fill_value": "", "codecs": [{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "vlen-utf8", "configuration": {}}], "attributes": {}, "zarr_format": 3, "node_type": "array", "storage_transformers": []}"#;
 const V2: &str = r#"{"shape": [5, 6], "chunks": [2, 3], "dtype": "|O", "fill_value": "a", "order": "F", "filters": [{"id": "vlen-utf8"}], "dimension_separator": ".", "compressor": {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}, "zarr_format": 2}"#;
 
-/// A spec of 5 × 6 elements, the array that it makes, and its document as text.
+/// A spec of 5 × 6 elements, the array made from it, and the array's document as text.
 fn created(format: Format, kind: VlenKind, change: impl FnOnce(&mut ArraySpec)) -> (Array, String) {
     let mut spec = ArraySpec::of_vlen(format, &[5, 6], kind);
     spec.chunks = Some([2, 3].as_slice().into());
@@ -279,7 +279,7 @@ fn objects() {
         ),
         "{text}"
     );
-    // The last axis is the fastest in any case.
+    // The last axis is the fastest in both orders.
     assert!(json2.fortran_order() && text.contains(r#""order": "F""#));
     assert_eq!((json2.layout().encoding().order(), json2.vlen()), (&[0, 1][..], Some(VlenKind::Json)));
     assert_eq!((json2.fill(), json2.layout().fill().is_zero()), (None, false));

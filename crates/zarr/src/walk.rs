@@ -1,13 +1,13 @@
-//! Walking a hierarchy as it lies in the store.
+//! Walks a hierarchy in a store.
 //!
-//! * Hierarchies may have millions of nodes: the caller is asked between nodes whether to go on.
+//! * Hierarchies may have millions of nodes. Between nodes, the caller is asked whether to go on.
 //! * Symbolic links may make circles. A group that is reached again below itself is listed, but not
 //!   entered. A group that is linked at several places without a circle is listed at each of them.
-//! * Of a store far away a level is listed at once, and its documents are read at once: nothing is
-//!   asked for one after the other that can be asked for together. Opening a node then needs no
+//! * In a far store, each level is listed at once, and then its documents are read at once.
+//!   Requests that can run together never wait for each other. Opening a node then needs no
 //!   request.
-//! * A node whose document cannot be read is listed as an array: opening it says what is wrong. The
-//!   others can be used all the same.
+//! * A node whose document cannot be read is listed as an array: opening it reports the fault. The
+//!   other nodes can be used all the same.
 
 use crate::documents::Documents;
 use crate::node::{self, FoundNode, NodeKind, StoredNode};
@@ -25,21 +25,21 @@ const MOST_VISITS: u32 = 2000;
 /// A node below the group that is walked.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// Its path, relative to that group.
+    /// The node's path, relative to that group.
     pub path: String,
-    /// What it is.
+    /// The kind of the node.
     pub kind: NodeKind,
-    /// Its metadata, if that came with the listing.
+    /// The node's metadata, if the listing read it.
     pub(crate) found: Option<Arc<FoundNode>>,
 }
 
 impl Listed {
-    /// Of which only the kind is known.
+    /// A node with only its kind known.
     pub(crate) fn new(path: String, kind: NodeKind) -> Self {
         Listed { path, kind, found: None }
     }
 
-    /// Its parsed metadata; `None`: it is no longer there.
+    /// The node's parsed metadata, or `None` if it no longer exists.
     pub(crate) fn stored(&self, group: &Group) -> Result<Option<StoredNode>> {
         let path = join(group.path(), &self.path);
         match &self.found {
@@ -49,15 +49,15 @@ impl Listed {
     }
 }
 
-/// Bytes of metadata that are kept for opening nodes; of further ones it is read again.
+/// Bytes of metadata that are kept for opening nodes. Beyond that, metadata is read again.
 const KEPT: usize = 256 << 20;
 
-/// [`ZarrError::Interrupted`] where the answer is `true`.
+/// Fails with [`ZarrError::Interrupted`] if `ask` returns `true`.
 pub(crate) fn check(ask: Option<Ask<'_>>) -> Result<()> {
     if ask.is_some_and(|ask| ask()) { Err(ZarrError::Interrupted) } else { Ok(()) }
 }
 
-/// A listing that was given up, as [`ZarrError::Interrupted`].
+/// Converts the error of an interrupted listing to [`ZarrError::Interrupted`].
 pub(crate) fn stopped(error: StoreError) -> ZarrError {
     match error {
         StoreError::Interrupted { .. } => ZarrError::Interrupted,
@@ -65,7 +65,7 @@ pub(crate) fn stopped(error: StoreError) -> ZarrError {
     }
 }
 
-/// A group under way, and what of it is still to be visited, the next one last.
+/// A group being walked, and its nodes still to be visited, the next one last.
 struct Level {
     identity: Option<Identity>,
     pending: Vec<Listed>,
@@ -99,8 +99,10 @@ pub(crate) fn stored_nodes(
     Ok(found)
 }
 
-/// As [`stored_nodes`], with two rounds of requests for each level: what is in its groups, and the
-/// documents of that. (Such stores have no links, so there are no circles.)
+/// Like [`stored_nodes`], with two rounds of requests for each level.
+///
+/// The first round lists the level's groups, the second reads the documents found. (Such stores
+/// have no links, so there are no circles.)
 fn nodes_by_level(group: &Group, max_depth: Option<usize>, ask: Option<Ask<'_>>) -> Result<Vec<Listed>> {
     let (store, format) = (group.store(), group.format());
     let (mut found, mut groups, mut kept) = (Vec::new(), vec![String::new()], 0);
@@ -121,7 +123,7 @@ fn nodes_by_level(group: &Group, max_depth: Option<usize>, ask: Option<Ask<'_>>)
             let children = entries?.into_iter().filter(|entry| entry.is_prefix);
             below.extend(children.map(|entry| join(parent, &entry.name)));
         }
-        // A name may be what no key can be; then it is no node.
+        // An entry's name may be an invalid key; then it is no node.
         let paths: Vec<String> = below.iter().map(|path| join(group.path(), path)).collect();
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         let is_node: Vec<bool> = paths.iter().map(|path| Key::new(path).is_ok()).collect();
@@ -135,7 +137,7 @@ fn nodes_by_level(group: &Group, max_depth: Option<usize>, ask: Option<Ask<'_>>)
             let (kind, node) = match found_node {
                 Ok(Some((kind, node))) => (kind, Some(node)),
                 Ok(None) => continue,
-                // Opening it says what is wrong.
+                // Opening it reports the fault.
                 Err(error) if is_unreadable(&error) => (NodeKind::Array, None),
                 Err(error) => return Err(error),
             };
@@ -149,7 +151,7 @@ fn nodes_by_level(group: &Group, max_depth: Option<usize>, ask: Option<Ask<'_>>)
             found.push(Listed { path: relative, kind, found: node.map(Arc::new) });
         }
     }
-    // By components: "a/b" comes before "a-b".
+    // Compares components: "a/b" comes before "a-b".
     found.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
     Ok(found)
 }
@@ -161,7 +163,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Lists a group. `None`: it is one of those above it.
+    /// Lists a group. Returns `None` if it is one of the groups above it.
     fn enter(&mut self, below: &str, above: &[Level]) -> Result<Option<Level>> {
         check(self.ask)?;
         let parent = join(self.group.path(), below);
@@ -185,7 +187,7 @@ impl Walk<'_> {
         for entry in store.list_dir(prefix)? {
             check(self.ask)?;
             let path = join(&parent, &entry.name);
-            // A file's name may be what no key can be; then it is no node.
+            // A file's name may be an invalid key; then it is no node.
             if !entry.is_prefix || Key::new(&path).is_err() {
                 continue;
             }
@@ -197,7 +199,7 @@ impl Walk<'_> {
     }
 }
 
-/// What a node is listed as: as an array where its document cannot be read.
+/// The kind that a listing shows for a node: an array if the document cannot be read.
 pub(crate) fn listed_kind(store: &Arc<dyn Store>, path: &str, format: Format) -> Result<Option<NodeKind>> {
     match node::kind(store, path, format) {
         Err(error) if is_unreadable(&error) => Ok(Some(NodeKind::Array)),
@@ -205,7 +207,7 @@ pub(crate) fn listed_kind(store: &Arc<dyn Store>, path: &str, format: Format) ->
     }
 }
 
-/// Whether an error is about one node, and does not concern the others.
+/// Returns `true` if an error concerns one node and not the others.
 fn is_unreadable(error: &ZarrError) -> bool {
     match error {
         ZarrError::Metadata { .. } | ZarrError::Unsupported { .. } => true,

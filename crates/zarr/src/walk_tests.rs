@@ -30,7 +30,7 @@ fn circles_of_links_are_listed_once() {
     for (target, link) in [(".", "one"), (".", "two"), ("..", "a/up"), ("a", "again")] {
         symlink(target, directory.path().join(link)).unwrap();
     }
-    // "again" is no circle: what is in it is listed there, too.
+    // "again" is no circle: its members are listed there, too.
     assert_eq!(paths(&root), ["a", "a/b", "a/up", "again", "again/b", "again/up", "one", "two"]);
     let mut root = root;
     root.consolidate(None).unwrap();
@@ -113,7 +113,7 @@ fn hierarchies_may_be_deep() {
     assert_eq!(root.walk(Some(0), None).unwrap().len(), 0);
 }
 
-/// How often something was waited for, and what came of it.
+/// Counts how often `work` waits, and returns its result too.
 fn rounds<T>(far: &Far, work: impl FnOnce() -> T) -> (usize, T) {
     let before = far.rounds.load(Ordering::Relaxed);
     let made = work();
@@ -146,7 +146,7 @@ fn stores_far_away_are_asked_in_rounds() {
         let (count, missing) = rounds(&far, || node::open(&store, "nothing", None));
         assert!(matches!(missing, Err(ZarrError::NotFound { .. })) && count == 1);
 
-        // Two for each level: what is there, and what it is.
+        // Two requests for each level: list it, and read its documents.
         let (count, found) = rounds(&far, || root.listed(None, None).unwrap());
         let names: Vec<&str> = found.iter().map(|node| node.path.as_str()).collect();
         assert_eq!(names, ["a", "a/b", "a/b/x", "a/x", "a-b", "c", "c/bad", "c/y", "x"]);
@@ -154,13 +154,13 @@ fn stores_far_away_are_asked_in_rounds() {
         let (count, found) = rounds(&far, || root.listed(Some(1), None).unwrap());
         assert_eq!((count, found.len()), (2, 4));
         assert_eq!(rounds(&far, || root.listed(Some(0), None).unwrap().len()), (0, 0));
-        // What was listed is there.
+        // Every listed node exists.
         for listed in root.listed(None, None).unwrap() {
             let (count, opened) = rounds(&far, || root.open_listed(&listed));
             match (&*listed.path, opened) {
                 ("c/bad", opened) => assert!(opened.is_err()),
                 (_, Ok(Node::Array(array))) => assert_eq!((count, array.attributes()), (0, &attributes())),
-                // Perhaps it has consolidated metadata.
+                // The group may have consolidated metadata.
                 (_, Ok(Node::Group(group))) => {
                     assert!(
                         count <= usize::from(format == Format::V2) && *group.attributes() == attributes()
@@ -183,7 +183,7 @@ fn consolidated_groups_far_away_take_one_round() {
             Array::create(store.clone(), &format!("a{number:02}"), spec, false).unwrap();
         }
         let (count, ()) = rounds(&far, || root.consolidate(None).unwrap());
-        // Listing, documents in pages of 64 requests, the group's own.
+        // Listing, documents in pages of 64 requests, the group's own documents.
         assert!(count <= 1 + 5 + 2, "{format:?}: {count}");
         let (count, arrays) = rounds(&far, || {
             let root = Group::open(&store, "", None, Consolidation::Require).unwrap();

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from hyperslab._base.awaiting import awaited, awaited_of
 from hyperslab._core.array import Array
 from hyperslab._core.group import Group
-from hyperslab._create import open as opening
+from hyperslab._core.arguments import open as opening
 
 if TYPE_CHECKING:
     from hyperslab._stores.store import StoreLike

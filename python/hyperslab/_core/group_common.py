@@ -117,7 +117,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
 
         Raises `TypeError` for what is no array and does not make one: a group, a dictionary, ``None``.
         """
-        from hyperslab._create import new
+        from hyperslab._core.arguments import new
 
         self.create_array(path, data=new.with_type(array_like(path, value)), overwrite=True)
 
@@ -126,7 +126,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
 
         Names, data types and layouts of all are checked before the first is created.
         """
-        from hyperslab._create import new
+        from hyperslab._core.arguments import new
 
         self._check_writable()
         new.create_each(self, dict(*args, **kwargs))
@@ -321,7 +321,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         self, name: str, *, overwrite: bool = False, attributes: Mapping[str, Any] | None = None
     ) -> Group:
         """Create a group below this one; see `hyperslab.create_group`."""
-        from hyperslab._create import new
+        from hyperslab._core.arguments import new
 
         self._check_writable()
         created = new.create_group(
@@ -366,7 +366,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         Arguments are those of `hyperslab.create_array`; the format is the group's. ``compressor`` is an older
         name of ``compressors``.
         """
-        from hyperslab._create import new
+        from hyperslab._core.arguments import new
 
         self._check_writable()
         if not (isinstance(compressor, str) and compressor == "auto"):
@@ -498,7 +498,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         return self._like("full_like", name, data, kwargs)
 
     def _like(self, function: str, name: str, data: Any, arguments: dict[str, Any]) -> Array:
-        from hyperslab._create import new_like
+        from hyperslab._core.arguments import new_like
 
         self._check_writable()
         self._check_format(arguments.pop("zarr_format", None))
@@ -516,7 +516,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         self, nodes: Mapping[str, Any], *, overwrite: bool = False
     ) -> Iterator[tuple[str, Array | Group]]:
         """Create arrays and groups below this one from their metadata; see `hyperslab.create_hierarchy`."""
-        from hyperslab._create import hierarchy
+        from hyperslab._core.arguments import hierarchy
 
         self._check_writable()
         if any(not path.strip("/") for path in nodes):
@@ -590,7 +590,7 @@ class AnyGroup(_native.GroupBase, Node, MutableMapping[str, "Array | Group"]):
         >>> list(g), g["b/c"][:]
         (['b'], array([1, 2]))
         """
-        from hyperslab._create import hierarchy
+        from hyperslab._core.arguments import hierarchy
 
         hierarchy.move(self, source, dest)
 

@@ -1,7 +1,7 @@
-//! Copies of points: between their places in a chunk and those in the caller's memory.
+//! Copies points between their places in a chunk and their places in the caller's memory.
 //!
-//! What is copied at each place is a [`Region`], one element where points are on all axes. Where
-//! the region has rows that are contiguous on both sides, each place is a copy of it. Otherwise the
+//! A [`Region`] is copied at each place: one element if points are on all axes. If the region has
+//! rows that are contiguous on both sides, it is copied as a whole at each place. Otherwise the
 //! region is walked, and the places are the innermost loop, compiled once per element size.
 
 #![expect(clippy::indexing_slicing, reason = "the slice was matched to have a first element")]
@@ -14,18 +14,18 @@ use crate::copy::strided::{Region, for_each};
 use crate::copy::unit::{Unit, by_unit};
 use smallvec::SmallVec;
 
-/// Which side the chunk is.
+/// The direction of a copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// From the chunk to the caller's memory.
     Read,
     /// From the caller's memory to the chunk.
     Write,
-    /// One element to the caller's memory, again and again.
+    /// One element to the caller's memory, repeatedly.
     Fill,
 }
 
-/// A run of points: bytes from the start on either side, points, bytes from one to the next.
+/// A run of points: first byte on either side, number of points, bytes from one to the next.
 #[derive(Clone, Copy)]
 struct Sweep {
     dst: isize,
@@ -46,10 +46,10 @@ fn runs<'p>(places: &'p Places<'_>, direction: Direction) -> impl Iterator<Item 
     })
 }
 
-/// Copies `region` at all combinations of places.
+/// Copies `region` at every combination of places.
 ///
 /// # Safety
-/// As [`strided::copy`], at each place: `dst` and `src` are moved along by it.
+/// As [`strided::copy`], with `dst` and `src` moved to each place.
 pub(crate) unsafe fn copy(
     places: &[Places<'_>],
     direction: Direction,
@@ -140,7 +140,7 @@ unsafe fn copy_runs<T: Unit, const SWAP: bool>(
     }
 }
 
-/// Writes `value` to `counts` elements at all combinations of places.
+/// Writes `value` to `counts` elements at every combination of places.
 ///
 /// # Safety
 /// As [`strided::fill`], at each place.
@@ -157,6 +157,6 @@ pub(crate) unsafe fn fill(
     }
     let still = SmallVec::<[isize; 8]>::from_elem(0, strides.len());
     let region = Region::new(counts, strides, &still, value.len(), 1);
-    // SAFETY: as promised by the caller; the source is one element, not moved along.
+    // SAFETY: as promised by the caller; the source is one element, which does not move.
     unsafe { copy(places, Direction::Fill, &region, dst, value.as_ptr()) }
 }

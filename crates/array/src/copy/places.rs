@@ -1,13 +1,14 @@
-//! Where the points of a task are.
+//! The places of a task's points.
 
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
-/// Some points that follow each other along the last of their axes, in the chunk and in the result.
+/// Points that follow each other along the last of their axes, both in the chunk and in the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PlacedStretch {
-    /// The number of its chunk times bytes of a chunk, plus the first byte within it.
+    /// Number of the chunk times bytes per chunk, plus the first byte within the chunk.
     pub(crate) place: u64,
-    /// Where the first one goes in the result, and how many there are, less one (the lowest bits).
+    /// Number of the first point in the result. The lowest bits hold the number of points, less
+    /// one.
     pub(crate) out: u64,
 }
 
@@ -16,7 +17,7 @@ pub(crate) const LEN_BITS: u32 = 16;
 /// The most points of one entry.
 pub(crate) const LONGEST: u64 = 1 << LEN_BITS;
 
-/// Results of more points than this fit into no memory.
+/// No memory can hold a result of more points.
 pub(crate) const MOST: u64 = 1 << (64 - LEN_BITS);
 
 impl PlacedStretch {
@@ -31,7 +32,7 @@ impl PlacedStretch {
     }
 }
 
-/// Where the points of a task are: in the chunk, and in the caller's memory.
+/// The places of a task's points, in the chunk and in the caller's memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places<'a> {
     pub(crate) entries: &'a [PlacedStretch],
@@ -46,12 +47,12 @@ pub(crate) struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// Where an entry lies in the chunk.
+    /// First byte of an entry in the chunk.
     pub(crate) fn chunk(&self, entry: PlacedStretch) -> isize {
         (entry.place - self.start) as isize
     }
 
-    /// Where it goes in the caller's memory.
+    /// First byte of an entry in the caller's memory.
     pub(crate) fn memory(&self, entry: PlacedStretch) -> isize {
         self.stride.wrapping_mul(entry.out() as isize)
     }

@@ -3,7 +3,7 @@
 use crate::copy::swap;
 use crate::copy::unit::Unit;
 
-/// One axis of a copy: length, and bytes to the next element on either side.
+/// One axis of a copy: length, and bytes from one element to the next on either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Axis {
     pub(crate) len: usize,

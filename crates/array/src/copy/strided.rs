@@ -1,13 +1,13 @@
 //! Copies between strided arrays: the engine's innermost loops.
 //!
-//! One pass moves elements from a chunk to its place in the output (or back), whatever the order of
-//! axes, the steps of the selection and the byte order on either side. First the axes are brought
-//! into a normal form ([`Region`]): axes of length 1 go, axes that continue one another become one,
-//! the axis with the smallest destination stride comes last. Then one of three loops runs, compiled
-//! once per element size:
+//! One pass moves elements from a chunk to their places in the output (or back). It handles any
+//! order of axes, any steps of the selection and any byte order on either side. First the axes are
+//! brought into a normal form ([`Region`]). Axes of length 1 are dropped, axes that continue one
+//! another are merged, and the axis with the smallest destination stride comes last. Then one of
+//! three loops runs, compiled once per element size:
 //!
 //! * rows contiguous on both sides: `memcpy` (or a byte-swapping loop) per row;
-//! * the source's fastest axis is another than the destination's: [`crate::copy::transpose`];
+//! * the source's fastest axis is not the destination's: [`crate::copy::transpose`];
 //! * anything else: a strided loop.
 
 #![expect(clippy::indexing_slicing, reason = "places of axes come from the list itself")]
@@ -24,17 +24,18 @@ use smallvec::SmallVec;
 pub(crate) struct Region {
     /// Slowest first along the destination. Empty: one element.
     pub(crate) axes: SmallVec<[Axis; 8]>,
-    /// Bytes that are moved as one: 1, 2, 4, 8 or 16.
+    /// Bytes that are moved at once: 1, 2, 4, 8 or 16.
     pub(crate) unit: usize,
-    /// Whether the bytes of each unit are reversed.
+    /// `true` if the bytes of each unit are reversed.
     pub(crate) swap: bool,
-    /// Nothing to move.
+    /// `true` if there is nothing to move.
     pub(crate) empty: bool,
 }
 
 impl Region {
-    /// A copy of `counts` elements of `element` bytes; `swap` bytes are reversed as a unit (1:
-    /// none; it divides `element`).
+    /// A copy of `counts` elements of `element` bytes.
+    ///
+    /// `swap` bytes are reversed as a unit (1: none). It divides `element`.
     pub(crate) fn new(counts: &[u64], dst: &[isize], src: &[isize], element: usize, swap: usize) -> Self {
         let mut axes: SmallVec<[Axis; 8]> = SmallVec::new();
         let mut empty = element == 0;
@@ -45,7 +46,7 @@ impl Region {
             }
         }
         axes.sort_by_key(|axis| std::cmp::Reverse(axis.dst.unsigned_abs()));
-        // An element that no loop moves in one piece is a row of smaller ones.
+        // An element that no loop moves in one piece becomes a row of smaller units.
         let unit = match (swap, element) {
             (2.., _) => swap,
             (_, 1 | 2 | 4 | 8 | 16) => element,
@@ -58,7 +59,7 @@ impl Region {
         Region { axes, unit, swap: swap > 1, empty }
     }
 
-    /// Whether both sides are one run of bytes in the same order; gives its length.
+    /// Returns the length if both sides are one run of bytes in the same order.
     pub(crate) fn contiguous(&self) -> Option<usize> {
         let unit = self.unit as isize;
         match self.axes.as_slice() {
@@ -69,7 +70,7 @@ impl Region {
         }
     }
 
-    /// Bytes of the rows that are contiguous on both sides; `None` where there are none.
+    /// Bytes of the rows that are contiguous on both sides. `None` if rows are not.
     pub(crate) fn row(&self) -> Option<usize> {
         let unit = self.unit as isize;
         match self.axes.last() {
@@ -79,13 +80,14 @@ impl Region {
         }
     }
 
-    /// Rows that are worth a byte range of their own: contiguous on both sides, unchanged, and
-    /// long. Gives their length.
+    /// Length of the rows if they are worth a byte range of their own.
+    ///
+    /// They must be contiguous on both sides, unchanged, and long.
     pub(crate) fn direct_row(&self) -> Option<usize> {
         self.row().filter(|row| *row >= costs::DIRECT_ROW && !self.swap)
     }
 
-    /// Calls `row` with the byte offset of each row on both sides, slowest axis first.
+    /// Calls `row` with the byte offsets of each row on both sides, slowest axis first.
     pub(crate) fn for_each_row(&self, row: &mut impl FnMut(isize, isize)) {
         if !self.empty {
             for_each_offset(&self.axes[..self.axes.len().saturating_sub(1)], 0, 0, row);
@@ -93,7 +95,7 @@ impl Region {
     }
 }
 
-/// Joins axes where the outer one continues the inner on both sides.
+/// Merges axes if the outer one continues the inner one on both sides.
 fn merge(axes: &mut SmallVec<[Axis; 8]>) {
     let mut kept = 0;
     for at in 1..axes.len() {
@@ -110,10 +112,10 @@ fn merge(axes: &mut SmallVec<[Axis; 8]>) {
     axes.truncate(if axes.is_empty() { 0 } else { kept + 1 });
 }
 
-/// Calls `row` for each combination of indices of `axes`, with the two pointers moved along.
+/// Calls `row` for each combination of indices of `axes`, with both pointers moved there.
 ///
-/// Pointers are moved with `wrapping_offset`: the last step of an axis may leave the memory, but is
-/// taken back before use.
+/// Pointers move with `wrapping_offset`: after the last step of an axis, a pointer may be outside
+/// the memory, but is not used there.
 pub(crate) fn for_each(
     axes: &[Axis],
     dst: *mut u8,
@@ -180,7 +182,7 @@ unsafe fn copy_units<T: Unit, const SWAP: bool>(axes: &[Axis], dst: *mut u8, src
         [outer @ .., row] if !SWAP && contiguous(row) => {
             let bytes = row.len * size;
             if !outer.is_empty() && bytes > size && matches!(bytes, 2 | 4 | 8 | 16) {
-                // A field of a structure: moved in one piece, without a call for each.
+                // A field of a structure moves in one piece, without a call for each.
                 // SAFETY: a row of units is one unit of as many bytes.
                 return unsafe { by_unit!(bytes, copy_units::<_, false>(outer, dst, src)) };
             }
@@ -229,8 +231,9 @@ pub(crate) unsafe fn fill(counts: &[u64], strides: &[isize], value: &[u8], dst: 
         return;
     }
     if uniform {
-        // All bytes are equal, so runs of elements are runs of that byte. (Axes of an element's own
-        // bytes carry a source stride, which merging respects; the destination alone decides here.)
+        // All bytes are equal, so runs of elements are runs of this byte. (With a source that does
+        // not move, axes of an element's own bytes would not merge. Here only the destination
+        // matters.)
         let bytes = SmallVec::<[isize; 8]>::from_slice(strides);
         let region = Region::new(counts, &bytes, &bytes, value.len(), 1);
         let (byte, unit) = (value[0], region.unit);
@@ -244,12 +247,13 @@ pub(crate) unsafe fn fill(counts: &[u64], strides: &[isize], value: &[u8], dst: 
         });
         return;
     }
-    // SAFETY: the source is one element, not moved along by any axis of the array.
+    // SAFETY: the source is one element, which no axis of the array moves.
     unsafe { copy(&region, dst, value.as_ptr()) }
 }
 
-/// Whether all elements of a strided array are `value`, bit for bit. Stops at the first that is
-/// not.
+/// Returns `true` if all elements of a strided array are `value`, bit for bit.
+///
+/// Stops at the first different element.
 ///
 /// # Safety
 /// For every index within `counts`, `src + Σ index · stride` must be valid for reads of
@@ -260,8 +264,8 @@ pub(crate) unsafe fn all_equal(counts: &[u64], strides: &[isize], value: &[u8], 
         return true;
     }
     let element = value.len();
-    // The element's own axis, if it was split into bytes, must not be walked separately: compare
-    // whole elements.
+    // An element that was split into bytes has an axis of its own, which must not be walked:
+    // compare whole elements.
     let walk = if region.unit == element { region } else { whole_elements(counts, strides) };
     if walk.unit == element {
         // SAFETY: as promised by the caller; the element's size picks the type of that size.
@@ -274,14 +278,14 @@ pub(crate) unsafe fn all_equal(counts: &[u64], strides: &[isize], value: &[u8], 
     }
 }
 
-/// The axes of an array alone, whatever its elements. The unit is 0: never an element's size.
+/// The axes of an array without its elements. The unit is 0, which is never an element's size.
 fn whole_elements(counts: &[u64], strides: &[isize]) -> Region {
     let mut region = Region::new(counts, strides, strides, 1, 1);
     region.unit = 0;
     region
 }
 
-/// Walks an array's elements until `element` says stop.
+/// Walks an array's elements until `element` returns `false`.
 fn for_each_while(axes: &[Axis], src: *const u8, element: &mut impl FnMut(*const u8) -> bool) -> bool {
     match axes {
         [] => element(src),
@@ -308,8 +312,8 @@ unsafe fn equal_units<T: Unit>(axes: &[Axis], src: *const u8, value: &[u8]) -> b
         [outer @ .., last] => (outer, *last),
         [] => (axes, Axis { len: 1, dst: 0, src: 0 }),
     };
-    // Rows are compared in blocks without branches, which vectorises; the answer is looked at after
-    // each.
+    // Rows are compared in blocks without branches, which vectorises. The result is checked after
+    // each block.
     const BLOCK: usize = 64;
     for_each_while(outer, src, &mut |row| {
         let block = |from: usize, len: usize, step: isize| {

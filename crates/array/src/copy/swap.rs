@@ -1,16 +1,17 @@
-//! Byte order: reversing the bytes of each unit.
+//! Byte order: reverses the bytes of each unit.
 //!
-//! The loops are plain; compiled a second time for processors with AVX2 (found out at run time)
-//! they reverse 32 bytes with one instruction, which the oldest x86-64 processors, that binaries
-//! are made for, do not have.
+//! The loops are plain. They are compiled a second time for processors with AVX2 (detected at run
+//! time), where one instruction reverses 32 bytes. Binaries are made for the oldest x86-64
+//! processors, which do not have it.
 
 use crate::copy::unit::Unit;
 
-/// Reverses the bytes of each unit of `unit` bytes: 2, 4, 8 or 16; any other is left as it is.
+/// Reverses the bytes of each unit of `unit` bytes: 2, 4, 8 or 16. Does nothing for other sizes.
+///
 /// `bytes` holds whole units.
 pub(crate) fn in_place(bytes: &mut [u8], unit: usize) {
     let (at, len) = (bytes.as_mut_ptr(), bytes.len());
-    // SAFETY: the slice is that many units; both sides are the same place.
+    // SAFETY: the slice holds that many units; both sides are the same place.
     unsafe {
         match unit {
             2 => row::<u16>(at, at, len / 2),

@@ -1,16 +1,16 @@
-//! Copies of planes whose fastest axis is another on either side: transposition.
+//! Transposition: copies of planes whose fastest axis differs between the two sides.
 //!
-//! Read along one side, the other side is met with a large stride: every element lies on another
-//! cache line, often on another page, and with the strides that arrays like to have (powers of two)
-//! all of these lines fall into the same few sets of the cache, so that they are evicted before
-//! their neighbours are used. So a plane is cut into tiles of whole cache lines on both sides, and
-//! each tile goes through a buffer:
+//! A loop along one side meets the other side with a large stride: every element lies on another
+//! cache line, often on another page. Typical strides are powers of two. All of these lines then
+//! fall into the same few sets of the cache, and are evicted before their neighbours are used. A
+//! plane is therefore cut into tiles of whole cache lines on both sides, and each tile goes through
+//! a buffer:
 //!
-//! 1. its source lines are loaded, each once and whole, into consecutive memory;
-//! 2. there it is transposed, in blocks that fit into registers;
-//! 3. its destination lines are stored, each once and whole. Where the destination is larger than
-//!    caches are, past these: otherwise each line would first be loaded, to be overwritten
-//!    completely.
+//! 1. Its source lines are loaded, each once and whole, into consecutive memory.
+//! 2. It is transposed there, in blocks that fit into registers.
+//! 3. Its destination lines are stored, each once and whole. If the destination is larger than the
+//!    caches, the stores bypass them. Otherwise each line would first be loaded, only to be
+//!    overwritten.
 
 #![expect(clippy::indexing_slicing, reason = "a tile's sides are powers of two, known when it is compiled")]
 
@@ -18,17 +18,18 @@ use crate::copy::row::{Axis, copy_row};
 use crate::copy::swap;
 use crate::copy::unit::Unit;
 
-/// Bytes of a tile's lines, on both sides.
+/// Bytes of a tile's line, on both sides.
 const LINE: usize = 64;
 
-/// The lines of the largest tile: elements of one byte.
+/// Bytes of the largest tile, for elements of one byte.
 const TILE: usize = LINE * LINE;
 
 /// Bytes of a register.
 const REGISTER: usize = 16;
 
-/// Copies a plane of which the source is fastest along `across`, the destination along `last`.
-/// `large`: all planes together are larger than caches.
+/// Copies a plane whose fastest axis is `across` in the source and `last` in the destination.
+///
+/// `large`: all planes together are larger than the caches.
 ///
 /// # Safety
 /// For every index of the two axes, `dst + Σ index · dst stride` must be valid for writes of a `T`
@@ -44,7 +45,7 @@ pub(crate) unsafe fn copy<T: Unit, const SWAP: bool>(
     let side = LINE / size_of::<T>();
     let dense = across.src == size && last.dst == size;
     let (mut loaded, mut turned) = (Tile([0; TILE]), Tile([0; TILE]));
-    // Lines that lie across two of the cache's would be stored in two halves, which is slower than
+    // A line that straddles two cache lines would be stored in two halves. This is slower than
     // anything else.
     let past = large && dst.addr().is_multiple_of(LINE) && across.dst.unsigned_abs().is_multiple_of(LINE);
     for a in (0..across.len).step_by(side) {
@@ -53,8 +54,8 @@ pub(crate) unsafe fn copy<T: Unit, const SWAP: bool>(
             let columns = side.min(last.len - b);
             let dst = dst.wrapping_offset(a as isize * across.dst + b as isize * last.dst);
             let src = src.wrapping_offset(a as isize * across.src + b as isize * last.src);
-            // SAFETY: a tile of the plane; a whole one in the first case, whose lines are
-            // contiguous.
+            // SAFETY: a tile of the plane. In the first case it is a whole tile, with contiguous
+            // lines.
             unsafe {
                 if dense && rows == side && columns == side {
                     for (row, line) in lines(&mut loaded, side).enumerate() {
@@ -113,8 +114,7 @@ unsafe fn store_past(dst: *mut u8, line: &[u8; LINE]) {
     }
 }
 
-/// Makes what was stored past the cache visible to other threads, in order with what is stored
-/// later.
+/// Makes stores past the cache visible to other threads, in order with later stores.
 fn settle() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: SSE is part of x86-64.

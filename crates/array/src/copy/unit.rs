@@ -1,14 +1,14 @@
-//! What a loop moves at a time.
+//! Units: pieces of memory that a loop moves one by one.
 
 /// A unit of 1, 2, 4, 8 or 16 bytes.
 pub(crate) trait Unit: Copy + PartialEq {
     fn reversed(self) -> Self;
 
-    /// The units of two registers in turn: those of the lower halves, and those of the upper.
+    /// Interleaves the units of two registers: first of the lower halves, then of the upper halves.
     fn interleave(a: [u8; 16], b: [u8; 16]) -> ([u8; 16], [u8; 16]);
 }
 
-/// `$low`, `$high`: the instructions of x86-64, which every such processor has. Elsewhere the
+/// `$low`, `$high`: SSE2 instructions, which every x86-64 processor has. For other processors, the
 /// compiler finds its own.
 macro_rules! unit {
     ($($t:ty, $low:ident, $high:ident;)*) => { $(impl Unit for $t {

@@ -1,8 +1,8 @@
-//! As many threads at a time as there are cores for what needs one.
+//! Limits the number of threads that compute to the number of cores.
 //!
-//! A write to a store far away has many threads, each of which waits for its own request. Were all
-//! of them to encode at once, cores would switch between chunks, and none would stay in a cache:
-//! 16 threads on 2 cores took 1.5 times the processor time of 2.
+//! A write to a store far away has many threads, each waiting for its own request. If all of them
+//! encoded at once, cores would switch between chunks, and no chunk would stay in a cache.
+//! Measured: 16 threads on 2 cores took 1.5 times the processor time of 2.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -15,23 +15,24 @@ pub(crate) struct Gate {
 
 #[derive(Debug)]
 struct State {
-    /// How many more may enter.
+    /// Number of threads that may still enter.
     free: usize,
-    /// Nobody is told that nobody waits for it: telling takes a system call.
+    /// Number of waiting threads. A notification takes a system call, so it is sent only if one
+    /// waits.
     waiting: usize,
 }
 
-/// One of those that are inside.
+/// The place of a thread inside the gate.
 #[derive(Debug)]
 pub(crate) struct Inside<'g>(&'g Gate);
 
 impl Gate {
-    /// So many at a time, at least one.
+    /// A gate for at most `most` threads at a time, at least one.
     pub(crate) fn new(most: usize) -> Self {
         Gate { state: Mutex::new(State { free: most.max(1), waiting: 0 }), left: Condvar::new() }
     }
 
-    /// Waits until fewer are inside. Who is inside waits for nothing, so it is not for long.
+    /// Waits for a free place. Threads inside wait for nothing, so the wait is short.
     pub(crate) fn enter(&self) -> Inside<'_> {
         let mut state = self.lock();
         while state.free == 0 {

@@ -1,4 +1,4 @@
-//! Tasks on threads, what a thread keeps between them, and errors with their context.
+//! Tasks on threads, the buffers that a thread keeps between them, and errors with their context.
 
 pub(crate) mod gate;
 pub(crate) mod scratch;

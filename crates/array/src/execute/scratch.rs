@@ -1,4 +1,4 @@
-//! What one thread keeps between chunks.
+//! Buffers that one thread keeps between chunks.
 
 #![expect(clippy::indexing_slicing, reason = "the memory was just made at least so long")]
 
@@ -13,7 +13,7 @@ use std::cell::RefCell;
 pub(crate) struct Scratch {
     /// The task at hand.
     pub(crate) task: Task,
-    /// The key of its object.
+    /// The key of the task's object.
     pub(crate) key: String,
     /// A key for which an object is open, while `key` is lent to others.
     pub(crate) open_key: String,
@@ -41,7 +41,7 @@ impl Scratch {
         })
     }
 
-    /// Gives back what is too large to keep. Called after each request.
+    /// Frees buffers that are too large to keep. Called after each request.
     pub(crate) fn trim() {
         Scratch::with(|scratch| {
             if scratch.encoded.capacity() > costs::KEEP_SCRATCH {
@@ -55,7 +55,8 @@ impl Scratch {
     }
 }
 
-/// Makes `slot` hold at least `len` bytes and gives the first `len` of them, with stale contents.
+/// Makes `slot` hold at least `len` bytes, and returns the first `len`, with stale contents.
+///
 /// `None` if there is no memory.
 pub(crate) fn sized(slot: &mut Option<Memory>, len: usize) -> Option<&mut [u8]> {
     if slot.as_ref().is_none_or(|memory| memory.len() < len) {
@@ -65,24 +66,25 @@ pub(crate) fn sized(slot: &mut Option<Memory>, len: usize) -> Option<&mut [u8]> 
     slot.as_mut().map(|memory| &mut memory.as_mut_slice()[..len])
 }
 
-/// Lends the list of ranges, empty, for borrows of any lifetime, and takes it back, so that its
-/// allocation is reused.
+/// Lends the list of ranges, empty, for borrows of any lifetime.
+///
+/// Takes the list back afterwards, so that its allocation is reused.
 pub(crate) fn with_ranges<'a, R>(
     slot: &mut Vec<RangeRead<'static>>,
     work: impl FnOnce(&mut Vec<RangeRead<'a>>) -> R,
 ) -> R {
-    // A list of longer borrows serves as one of shorter ones.
+    // A list of longer borrows serves as a list of shorter ones.
     let mut list: Vec<RangeRead<'a>> = std::mem::take(slot);
     let result = work(&mut list);
     list.clear();
-    // Collecting an empty list in place keeps its allocation; no element changes its lifetime, as
-    // there is none.
+    // Collecting an empty list in place keeps its allocation. There is no element that could change
+    // its lifetime.
     *slot = list.into_iter().map(|_| -> RangeRead<'static> { unreachable!("the list is empty") }).collect();
     result
 }
 
 impl Scratch {
-    /// The parts that reading ranges needs, borrowed apart.
+    /// Borrows the parts for reading ranges separately.
     pub(crate) fn split_ranges(
         &mut self,
     ) -> (&mut Vec<RangeRead<'static>>, &mut Option<Memory>, &str, &Task) {

@@ -1,4 +1,4 @@
-//! What reading and writing have in common: tasks on threads, errors with their context.
+//! Common parts of reading and writing: tasks on threads, errors with their context.
 
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
@@ -16,16 +16,17 @@ use hyperslab_store::{Ask, Key, StoreError, turns};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-/// Asked now and then whether to stop; the answer `true` ends a request with
-/// [`ArrayError::Interrupted`].
+/// Called now and then to ask whether to stop.
+///
+/// If it returns `true`, the request ends with [`ArrayError::Interrupted`].
 pub type Interrupt<'a> = &'a dyn Fn() -> bool;
 
-/// How many threads may work on a request for which `asked` were asked.
+/// Number of threads that may work on a request. `asked`: the number in its options.
 pub(crate) fn limit(asked: Option<usize>) -> usize {
     asked.filter(|n| *n > 0).unwrap_or_else(settings::threads)
 }
 
-/// How many threads may work on a read for which `asked` were asked, if it waits.
+/// Number of threads that may work on a read that waits. `asked`: the number in its options.
 pub(crate) fn waiting_limit(layout: &ArrayLayout, asked: Option<usize>) -> usize {
     if layout.store().waits() {
         asked.filter(|n| *n > 0).unwrap_or_else(settings::waiting_readers)
@@ -34,7 +35,7 @@ pub(crate) fn waiting_limit(layout: &ArrayLayout, asked: Option<usize>) -> usize
     }
 }
 
-/// The same where chunks of shards are decoded: of them only so many are decoded at a time.
+/// Lowers both limits for chunks in shards: only a limited number of them is decoded at a time.
 pub(crate) fn decoding_limits(layout: &ArrayLayout, (limit, waiting): (usize, usize)) -> (usize, usize) {
     match layout.sharding() {
         Some(_) => (limit.min(settings::decodes_in_flight()), waiting.min(settings::decodes_in_flight())),
@@ -42,9 +43,11 @@ pub(crate) fn decoding_limits(layout: &ArrayLayout, (limit, waiting): (usize, us
     }
 }
 
-/// How many threads may work on a write for which `asked` were asked: at first, and if its first
-/// task waits. Each waits for its own request: to a store far away, as many as requests are worth
-/// making at once, if the chunks that they hold fit into memory.
+/// Numbers of threads that may work on a write: at first, and if its first task waits.
+///
+/// Each thread waits for its own request. For a store far away, there are as many threads as
+/// requests are worth making at once, if the chunks that they hold fit into memory. `asked`: the
+/// number in the options.
 pub(crate) fn write_limits(layout: &ArrayLayout, asked: Option<usize>) -> (usize, usize) {
     if let Some(asked) = asked.filter(|n| *n > 0) {
         return (asked, asked);
@@ -61,13 +64,13 @@ pub(crate) fn write_limits(layout: &ArrayLayout, asked: Option<usize>) -> (usize
     }
 }
 
-/// The gate for those who encode, where a write on so many threads has more of them than cores.
+/// The gate for encoding, if a write has more threads than there are cores.
 pub(crate) fn gate(layout: &ArrayLayout, threads: usize) -> Option<Gate> {
     let encodes = threads > settings::cores() && !layout.encoding().chain().is_identity();
     encodes.then(|| Gate::new(settings::cores()))
 }
 
-/// The work of a write, as [`work`]. What is far away takes as long as much work.
+/// The work of a write, like [`work`]. A store far away counts as much work: it takes as long.
 pub(crate) fn write_work(layout: &ArrayLayout, tasks: usize, bytes: u64) -> u64 {
     if tasks > 1 && layout.store().cost().is_far() { u64::MAX } else { work(layout, tasks, bytes) }
 }
@@ -78,30 +81,32 @@ pub(crate) fn work(layout: &ArrayLayout, tasks: usize, bytes: u64) -> u64 {
     let moved = if encoding.chain().is_identity() {
         bytes
     } else {
-        // However little of a chunk is wanted, all of it goes through the codecs.
+        // All of a chunk goes through the codecs, however little of it is wanted.
         chunks.saturating_mul(encoding.decoded_size() as u64).saturating_mul(costs::CODEC_FACTOR)
     };
     moved.saturating_add(chunks.saturating_mul(costs::TASK_WORK))
 }
 
-/// How many of `limit` threads a request of so much work is worth; with less than `inline`, one.
+/// Number of threads that a request with this much work is worth, at most `limit`.
+///
+/// With less work than `inline`, it is one.
 pub(crate) fn worthwhile(work: u64, inline: u64, tasks: usize, limit: usize) -> usize {
     limit.min(tasks).min((work / inline) as usize + 1)
 }
 
-/// How long this thread has not been running, and whether it gave up its processor by itself.
+/// Measures how long a thread has not been running, and whether it gave up its processor itself.
 struct Waited {
     start: Instant,
     begun: Used,
 }
 
-/// What a thread has used so far.
+/// The resources that a thread has used so far.
 #[derive(Clone, Copy, Default)]
 struct Used {
-    /// The time for which a processor worked for it.
+    /// The time for which a processor worked for the thread.
     ran: Duration,
-    /// How often it gave up its processor to wait for something. A thread that others took it from,
-    /// on a busy machine, did not wait: more threads would only make it worse.
+    /// How often the thread gave up its processor to wait for something. A thread that lost its
+    /// processor to others, on a busy machine, did not wait: more threads would only make it worse.
     waits: libc::c_long,
 }
 
@@ -130,8 +135,9 @@ impl Waited {
         Waited { start: Instant::now(), begun: Used::now() }
     }
 
-    /// Whether it has waited so long, and for such a part of the time, that it must have been for a
-    /// disk or a network.
+    /// Returns `true` if the thread must have waited for a disk or a network.
+    ///
+    /// The wait must be long, and a large part of the thread's time.
     fn long(&self) -> bool {
         let (passed, used) = (self.start.elapsed(), Used::now());
         let waited = passed.saturating_sub(used.ran.saturating_sub(self.begun.ran));
@@ -139,11 +145,12 @@ impl Waited {
     }
 }
 
-/// Several times what a busy machine makes a thread wait before it runs again.
+/// Several times as long as a thread on a busy machine waits to run again.
 const WAITED: Duration = Duration::from_micros(50);
 
-/// Executes all tasks of a write on up to `limits.0` threads. `bytes` is an estimate of what is moved.
-/// Where the first task turns out to wait for a disk, up to `limits.1` threads do.
+/// Executes all tasks of a write on up to `limits.0` threads. `bytes` estimates the bytes to move.
+///
+/// If the first task turns out to wait for a disk, up to `limits.1` threads work on them.
 pub(crate) fn run(
     layout: &ArrayLayout,
     plan: &Plan,
@@ -159,8 +166,10 @@ pub(crate) fn run(
     })
 }
 
-/// Executes tasks `0..count` of `work` in all, as [`run`] does. A task that takes long asks now and
-/// then whether to give up; the error that it then returns is not told.
+/// Executes tasks `0..count`, with `work` in all, like [`run`].
+///
+/// A task that takes long asks now and then whether to give up. The error that it then returns is
+/// not reported.
 pub(crate) fn run_tasks(
     layout: &ArrayLayout,
     count: usize,
@@ -172,13 +181,13 @@ pub(crate) fn run_tasks(
     let task = |number: usize, ask: Ask<'_>| Scratch::with(|scratch| execute(number, scratch, ask));
     let pool = &POOL.get();
     let (_caller, others) = pool.enter();
-    // Requests of other threads are help enough for each other: handing over parts of small ones
-    // would only make them wait.
+    // Requests of other threads already keep the cores busy. Handing over parts of small requests
+    // would only make these threads wait for each other.
     let limit = if work < costs::SMALL_WORK { limit.saturating_sub(others).max(1) } else { limit };
     let inline = if pool.is_awake() { costs::INLINE_WORK / 4 } else { costs::INLINE_WORK };
     let threads = worthwhile(work, inline, count, limit);
     let interrupted = || interrupt.is_some_and(|ask| ask()).then(|| interrupted(layout));
-    // Only where more could come, also to the only core: it takes a system call.
+    // Measure only if more threads could come, even with a single core: it takes a system call.
     let is_much = worthwhile(work, inline, count, limit.max(2)) > 1;
     let waited = (is_much && waiting > limit && others == 0).then(Waited::new);
     let more = || {
@@ -191,7 +200,7 @@ pub(crate) fn run_tasks(
 }
 
 thread_local! {
-    /// The turns of chunks and shards that this thread has.
+    /// The turns of chunks and shards that this thread holds.
     static HELD: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -201,8 +210,9 @@ pub(crate) struct Taken {
     _turn: turns::Turn,
 }
 
-/// Waits for the turn of an object, of the chunk or shard of `task`. Errors with
-/// [`StoreError::Busy`] if this thread has it already.
+/// Waits for the turn of the object of `task`'s chunk or shard.
+///
+/// Fails with [`StoreError::Busy`] if this thread already holds it.
 pub(crate) fn take(
     layout: &ArrayLayout,
     task: &Task,
@@ -228,20 +238,21 @@ impl Drop for Taken {
     }
 }
 
-/// Whether this thread is in the middle of a chunk or a shard, further up its stack: it runs a
-/// signal handler or a finalizer. What it does then it does by itself: a worker would wait for the
-/// turn that this thread has, and this thread for the worker.
+/// Returns `true` if this thread is working on a chunk or a shard further up its stack.
+///
+/// It then runs a signal handler or a finalizer, and must work alone. A worker would wait for this
+/// thread's turn, and this thread would wait for the worker.
 pub(crate) fn is_inside() -> bool {
     HELD.try_with(|held| !held.borrow().is_empty()).unwrap_or(false)
 }
 
-/// Whether another thread waits for what this thread is in the middle of.
+/// Returns `true` if another thread waits for a turn that this thread holds.
 pub(crate) fn is_waited_for() -> bool {
     let held = HELD.try_with(|held| held.borrow().clone()).unwrap_or_default();
     held.iter().any(|number| turns::is_waited_for(*number))
 }
 
-/// The key, checked: locators of hostile metadata must not name anything outside the store.
+/// Checks the key: locators of hostile metadata must not name anything outside the store.
 pub(crate) fn key<'k>(layout: &ArrayLayout, task: &Task, key: &'k str) -> Result<Key<'k>, ArrayError> {
     Key::new(key).map_err(|source| store_error(layout, task, source))
 }
@@ -253,12 +264,14 @@ pub(crate) fn store_error(layout: &ArrayLayout, task: &Task, source: StoreError)
     ArrayError::Store { array: layout.name().into(), chunk: task.chunk.to_vec(), source: source.into() }
 }
 
-/// How often a change starts again because its object was replaced while it was read. A server that
-/// tells another version each time would keep it busy for ever.
+/// How often a change starts again because its object was replaced while it was read.
+///
+/// Without this limit, a server that reports another version each time would keep it busy forever.
 const CHANGES: usize = 1000;
 
-/// The outcome of a change: `false`, another writer was faster, also where that showed while the old
-/// object was read.
+/// The outcome of a change. `false`: another writer was faster.
+///
+/// [`StoreError::Changed`], met while the old object is read, means the same.
 pub(crate) fn or_again(done: Result<bool, ArrayError>, changes: &mut usize) -> Result<bool, ArrayError> {
     match done {
         Err(ArrayError::Store { source, .. })
@@ -271,7 +284,7 @@ pub(crate) fn or_again(done: Result<bool, ArrayError>, changes: &mut usize) -> R
     }
 }
 
-/// The answer to who asked to stop.
+/// The error of a request that was asked to stop.
 pub(crate) fn interrupted(layout: &ArrayLayout) -> ArrayError {
     ArrayError::Interrupted { array: layout.name().into() }
 }

@@ -11,16 +11,16 @@ use std::sync::Arc;
 
 /// The codecs of an array, bound to its element type and chunk shape.
 ///
-/// Between what the codecs decode to and the elements lie only an order of axes (a transposed chunk
-/// is a chunk with other strides) and a byte order. Neither is a pass of its own: the copy between
-/// chunk and output applies both.
+/// Decoded bytes differ from elements in memory only in the order of axes (a transposed chunk is a
+/// chunk with other strides) and in byte order. The copy between chunk and output applies both, so
+/// neither needs a pass of its own.
 #[derive(Clone, Debug)]
 pub struct ChunkEncoding {
     chunk: Dims,
     element: usize,
-    /// `order[k]` is the array axis that is stored as the k-th, slowest first. Identity: C order.
+    /// `order[k]` is the array axis stored as the k-th, slowest first. Identity: C order.
     order: SmallVec<[u8; 8]>,
-    /// Bytes of one element of each array axis step in the decoded chunk.
+    /// Bytes from one element to the next in the decoded chunk, per array axis.
     strides: Strides,
     /// Bytes reversed as a unit when reading; 1: none.
     swap: usize,
@@ -30,9 +30,11 @@ pub struct ChunkEncoding {
 }
 
 impl ChunkEncoding {
-    /// Binds codecs. `order`: which array axis is stored as the k-th, slowest first (empty: C
-    /// order). `stored` is the byte order of the stored elements. Errors (as text) where `order` is
-    /// no permutation of the axes, or where a chunk has more bytes than memory can hold.
+    /// Binds codecs to a chunk shape and an element type.
+    ///
+    /// `order` lists the array axes as they are stored, slowest first (empty: C order). `stored` is
+    /// the byte order of stored elements. Fails (with a message) if `order` is not a permutation of
+    /// the axes, or if a chunk has more bytes than memory can hold.
     pub fn new(
         chunk: &[u64],
         dtype: DataType,
@@ -43,7 +45,7 @@ impl ChunkEncoding {
         Self::bind(chunk, dtype, stored, order, None, codecs)
     }
 
-    /// Binds the codecs of metadata, with the errors of [`ChunkEncoding::new`].
+    /// Binds the codecs of metadata. Fails like [`ChunkEncoding::new`].
     pub fn of(chunk: &[u64], dtype: DataType, codecs: &ChunkCodecs) -> Result<Self, String> {
         let ChunkCodecs { order, stored, vlen, codecs } = codecs;
         Self::bind(chunk, dtype, *stored, order, vlen.clone(), codecs.clone())
@@ -93,19 +95,20 @@ impl ChunkEncoding {
         Ok(ChunkEncoding { chunk, element, order, strides, swap, chain, ends_early: false })
     }
 
-    /// The encoding of chunks for which some codecs were left out: bit `i` is the `i`-th of the
-    /// chain.
+    /// The encoding of chunks written without some codecs: bit `i` means the `i`-th of the chain.
     pub(crate) fn without(&self, skipped: u32) -> Self {
         ChunkEncoding { chain: self.chain.without(skipped), ..self.clone() }
     }
 
-    /// The same encoding of elements of variable length whose bytes are in `heap`. `None`: they
-    /// have one size.
+    /// Binds variable-length elements to `heap`, which holds their bytes.
+    ///
+    /// `None` if elements have a fixed size.
     pub fn bound(&self, heap: &Arc<Heap>) -> Option<Self> {
         Some(ChunkEncoding { chain: self.chain.bound(heap)?, ..self.clone() })
     }
 
-    /// The same encoding of chunks that may end early. A read fails only if it wants the missing part.
+    /// Allows chunks to end early. A read fails only if it wants the missing part.
+    ///
     /// For formats whose writers leave out elements beyond the array.
     #[must_use]
     pub fn that_may_end_early(self) -> Self {
@@ -117,13 +120,14 @@ impl ChunkEncoding {
         self.ends_early
     }
 
-    /// Whether elements are of variable length, or change their byte order when they are read.
+    /// Returns `true` if elements have variable length, or change their byte order when read.
     pub(crate) fn vlen_or_swapped(&self) -> bool {
         self.swap > 1 || self.chain.vlen().is_some()
     }
 
-    /// The same bytes as elements of `unit` bytes, `count` of which were one. They are along one
-    /// more axis, the last, which is stored fastest.
+    /// Splits each element into `count` elements of `unit` bytes, along a new last axis.
+    ///
+    /// The new axis is stored fastest.
     pub(crate) fn with_axis(&self, count: u64, unit: usize) -> Self {
         let chunk = self.chunk.iter().copied().chain([count]).collect();
         let order = self.order.iter().copied().chain([self.rank() as u8]).collect();
@@ -152,12 +156,12 @@ impl ChunkEncoding {
         self.chain.decoded_size()
     }
 
-    /// The array axis stored as the k-th, slowest first.
+    /// The array axes in the order in which they are stored, slowest first.
     pub fn order(&self) -> &[u8] {
         &self.order
     }
 
-    /// Whether the last axis is stored fastest, the first slowest.
+    /// Returns `true` if the first axis is stored slowest and the last fastest.
     pub fn is_c_order(&self) -> bool {
         self.order.iter().enumerate().all(|(k, axis)| k == *axis as usize)
     }
@@ -167,7 +171,7 @@ impl ChunkEncoding {
         &self.strides
     }
 
-    /// How many bytes are reversed as a unit between stored and in-memory elements; 1: none.
+    /// Bytes reversed as a unit between stored and in-memory elements; 1: none.
     pub fn swap(&self) -> usize {
         self.swap
     }
@@ -177,8 +181,9 @@ impl ChunkEncoding {
         &self.chain
     }
 
-    /// Whether the stored bytes are the elements in memory, up to the order of axes: nothing to
-    /// decode, nothing to swap.
+    /// Returns `true` if stored bytes are the elements in memory, up to the order of axes.
+    ///
+    /// Then there is nothing to decode and nothing to swap.
     pub fn is_plain(&self) -> bool {
         self.swap == 1 && self.chain.is_identity()
     }

@@ -4,8 +4,8 @@ use smallvec::SmallVec;
 
 /// The bytes of one element, in the array's in-memory byte order.
 ///
-/// Comparison is by bits: -0.0 is not 0.0, and a NaN equals only a NaN of the same payload. So
-/// leaving out chunks of fill value never changes a bit of what is read back.
+/// Compared by bits: -0.0 is not 0.0, and a NaN equals only a NaN of the same payload. Leaving out
+/// chunks of fill value therefore never changes a bit of the elements read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FillValue {
     bytes: SmallVec<[u8; 16]>,
@@ -28,7 +28,7 @@ impl FillValue {
         &self.bytes
     }
 
-    /// Whether all bits are zero.
+    /// Returns `true` if all bits are zero.
     pub fn is_zero(&self) -> bool {
         self.zero
     }

@@ -7,39 +7,40 @@ use std::sync::Arc;
 
 /// How an array is cut into chunks.
 ///
-/// In a regular grid chunk `i` of an axis covers elements `i * n .. (i + 1) * n`. In a rectilinear
-/// grid chunks along an axis may have different lengths, and each axis is a list of runs of equally
-/// long chunks. In both the last chunk may reach past the array's end.
+/// In a regular grid, chunk `i` of an axis covers elements `i * n .. (i + 1) * n`. In a rectilinear
+/// grid, chunks along an axis may differ in length; each axis is a list of runs of equally long
+/// chunks. In both, the last chunk may reach past the array's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkGrid {
-    /// Of the longest chunk along each axis.
+    /// Length of the longest chunk along each axis.
     chunk: Dims,
-    /// Per axis, at least one each; `None`: the grid is regular.
+    /// The runs of each axis, at least one per axis; `None` if the grid is regular.
     runs: Option<Arc<[Vec<Run>]>>,
 }
 
-/// Chunks of one length that follow each other along an axis.
+/// Consecutive chunks of one length along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     /// Number of the first chunk.
     pub(crate) chunk: u64,
-    /// Its first element.
+    /// First element of the first chunk.
     pub(crate) start: u64,
-    /// Elements of each.
+    /// Elements of each chunk.
     pub(crate) size: u64,
-    /// Behind the last element of the last.
+    /// End of the last chunk (exclusive).
     pub(crate) end: u64,
 }
 
 impl ChunkGrid {
-    /// A grid of chunks of this shape. `None` where a chunk has no elements along some axis.
+    /// A grid of chunks of this shape. `None` if a chunk has no elements along some axis.
     pub fn regular(chunk: Dims) -> Option<Self> {
         (!chunk.contains(&0)).then_some(ChunkGrid { chunk, runs: None })
     }
 
-    /// A grid of chunks of different lengths: per axis the lengths, and how many chunks of each
-    /// follow each other. `None` where an axis has no chunks, a chunk no elements, or an axis more
-    /// than 2⁶³ - 1 elements.
+    /// A grid of chunks of different lengths.
+    ///
+    /// Each axis lists lengths, each with the number of consecutive chunks that have it. `None` if
+    /// an axis has no chunks, a chunk has no elements, or an axis has more than 2⁶³ - 1 elements.
     pub fn rectilinear(axes: &[Vec<(u64, u64)>]) -> Option<Self> {
         let (mut chunk, mut all) = (Dims::new(), Vec::new());
         for axis in axes {
@@ -62,12 +63,12 @@ impl ChunkGrid {
         Some(ChunkGrid { chunk, runs: Some(all.into()) })
     }
 
-    /// Whether all chunks have one shape.
+    /// Returns `true` if all chunks have one shape.
     pub fn is_regular(&self) -> bool {
         self.runs.is_none()
     }
 
-    /// The same grid with one more axis at the end, along which there is one chunk of this length.
+    /// Appends an axis with a single chunk of length `len`.
     pub(crate) fn with_axis(&self, len: u64) -> Self {
         let whole = Run { chunk: 0, start: 0, size: len, end: len };
         let runs = self.runs.as_ref().map(|axes| axes.iter().cloned().chain([vec![whole]]).collect());
@@ -84,18 +85,19 @@ impl ChunkGrid {
         &self.chunk
     }
 
-    /// Elements of one chunk per axis, also past the array's end.
+    /// Elements of one chunk per axis, including those past the array's end.
     pub fn shape_of(&self, chunk: &[u64]) -> Dims {
         chunk.iter().enumerate().map(|(axis, index)| self.size(axis, *index)).collect()
     }
 
-    /// Elements of chunk `index` of an axis, also past the array's end.
+    /// Elements of chunk `index` of an axis, including those past the array's end.
     pub fn size(&self, axis: usize, index: u64) -> u64 {
         self.run(axis, |run| run.chunk <= index).map_or(self.chunk[axis], |run| run.size)
     }
 
-    /// The first element of chunk `index` of an axis; the end of a rectilinear axis where there is
-    /// no such chunk.
+    /// The first element of chunk `index` of an axis.
+    ///
+    /// Past the last chunk of a rectilinear axis, it is the end of the axis.
     pub fn start(&self, axis: usize, index: u64) -> u64 {
         match self.run(axis, |run| run.chunk <= index) {
             None => index.saturating_mul(self.chunk[axis]),
@@ -103,7 +105,7 @@ impl ChunkGrid {
         }
     }
 
-    /// The chunk that has this element of an axis.
+    /// The chunk that contains this element of an axis.
     pub fn index_of(&self, axis: usize, element: u64) -> u64 {
         match self.run(axis, |run| run.start <= element) {
             None => element / self.chunk[axis],
@@ -122,7 +124,7 @@ impl ChunkGrid {
         }
     }
 
-    /// How many elements of chunk `index` lie inside an axis of `extent` elements.
+    /// Number of elements of chunk `index` inside an axis of `extent` elements.
     pub fn inside(&self, axis: usize, index: u64, extent: u64) -> u64 {
         if self.runs.is_some() {
             return extent.saturating_sub(self.start(axis, index)).min(self.size(axis, index));
@@ -131,19 +133,19 @@ impl ChunkGrid {
         extent.saturating_sub(index.saturating_mul(chunk)).min(chunk)
     }
 
-    /// Whether the chunks cover an array of `shape`.
+    /// Returns `true` if the chunks cover an array of `shape`.
     pub(crate) fn covers(&self, shape: &[u64]) -> bool {
         self.runs.as_ref().is_none_or(|axes| {
             axes.iter().zip(shape).all(|(runs, n)| runs.last().is_some_and(|last| last.end >= *n))
         })
     }
 
-    /// The runs of an axis of a rectilinear grid, one behind the other.
+    /// The runs of an axis of a rectilinear grid, in order.
     pub(crate) fn runs(&self, axis: usize) -> Option<&[Run]> {
         self.runs.as_ref().map(|axes| axes[axis].as_slice())
     }
 
-    /// The last run of an axis of which this is true, and of all runs before it.
+    /// The last run of an axis for which `is_before` is true, as for all runs before it.
     fn run(&self, axis: usize, is_before: impl Fn(&Run) -> bool) -> Option<&Run> {
         let runs = self.runs(axis)?;
         runs.get(runs.partition_point(is_before).saturating_sub(1))
@@ -163,7 +165,7 @@ mod tests {
         {
             assert_eq!(ChunkGrid::rectilinear(&[vec![(1, 1)], axis.to_vec()]), None, "{axis:?}");
         }
-        // Any number of chunks takes no memory.
+        // Memory does not grow with the number of chunks.
         let grid = ChunkGrid::rectilinear(&[vec![(1, 5), (2, 1 << 61)]]).unwrap();
         assert_eq!(grid.counts(&[1 << 62]), Dims::from_slice(&[5 + ((1 << 62) - 5u64).div_ceil(2)]));
     }

@@ -1,54 +1,59 @@
-//! Where chunks are: what a format answers.
+//! A format's answer to the question where chunks are.
 
 use crate::error::LocateError;
 use smallvec::SmallVec;
 use std::fmt::Debug;
 
-/// Where one chunk's bytes are.
+/// The place of one chunk's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
     /// The chunk does not exist: it reads as fill value.
     Absent,
     /// The chunk is all of its object (the object itself may be missing: fill value).
     Object,
-    /// The chunk is `len` bytes of its object from `offset`. Such chunks can be read, not written.
+    /// The chunk is `len` bytes of its object from `offset`. These chunks can be read, not written.
     Range {
         /// First byte.
         offset: u64,
         /// Number of bytes.
         len: u64,
-        /// Codecs that were left out when this chunk was written: bit `i` stands for the `i`-th of
-        /// [`CodecChain::codecs`](hyperslab_codec::CodecChain::codecs). 0: none.
+        /// Codecs that were left out when this chunk was written. 0: none.
+        ///
+        /// Bit `i` stands for the `i`-th of
+        /// [`CodecChain::codecs`](hyperslab_codec::CodecChain::codecs).
         skipped: u32,
     },
 }
 
 /// Finds the bytes of chunks: a Zarr chunk is a whole object, an HDF5 chunk a range of the file.
-/// Where chunks lie in shards, it finds shards: they are the chunks of
+///
+/// In a sharded array, it finds shards: the chunks of
 /// [`ArrayLayout::object_grid`](crate::ArrayLayout::object_grid).
 pub trait ChunkLocator: Debug + Send + Sync {
-    /// Finds chunks, many in one call: for each of `wanted`, in order, it says which object holds
-    /// the chunk ([`Found::object`]) and where it is in there ([`Found::chunk`]). What has to be
-    /// read for that (an index) is read for all of them at once. Called from many threads; no
-    /// allocation but in `found`, no I/O in the usual case.
+    /// Finds many chunks in one call.
+    ///
+    /// For each of `wanted`, in order, it reports the object that holds the chunk
+    /// ([`Found::object`]) and the chunk's place in there ([`Found::chunk`]). If an index has to be
+    /// read first, it is read once for all chunks. Called from many threads. Allocates only in
+    /// `found`, and usually does no I/O.
     ///
     /// Errors are about the first chunk that `found` lacks.
     fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError>;
 
-    /// Whether chunks are ranges of objects that hold many of them, so that neighbours may be read
-    /// at once.
+    /// Returns `true` if chunks are ranges of shared objects. Neighbours may then be read at once.
     fn shares_objects(&self) -> bool {
         false
     }
 
-    /// The prefix below which all objects of chunks lie, and little else (`""`: the whole store);
-    /// `None`: there is none.
+    /// The prefix of the keys of all chunk objects, shared with few other objects.
+    ///
+    /// `""` is the whole store. `None` if there is no such prefix.
     fn folder(&self) -> Option<&str> {
         None
     }
 }
 
-/// Chunks that are looked for.
+/// Chunks to look for.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkList<'a> {
     rank: usize,
@@ -63,7 +68,7 @@ impl<'a> ChunkList<'a> {
         ChunkList { rank: chunk.len(), count: 1, indices: chunk }
     }
 
-    /// `count` chunks of an array of `rank` axes; their indices stand one behind the other.
+    /// `count` chunks of an array of `rank` axes, with their indices one after the other.
     pub(crate) fn new(rank: usize, count: usize, indices: &'a [u64]) -> Self {
         debug_assert_eq!(rank * count, indices.len());
         ChunkList { rank, count, indices }
@@ -74,7 +79,7 @@ impl<'a> ChunkList<'a> {
         self.count
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the list has no chunks.
     pub fn is_empty(self) -> bool {
         self.count == 0
     }
@@ -85,32 +90,32 @@ impl<'a> ChunkList<'a> {
         (0..self.count).map(move |n| self.get(n))
     }
 
-    /// The `n`-th chunk; empty where there are fewer.
+    /// The `n`-th chunk; empty if there are fewer.
     #[inline]
     pub fn get(self, n: usize) -> &'a [u64] {
         self.indices.get(n * self.rank..(n + 1) * self.rank).unwrap_or_default()
     }
 }
 
-/// Where chunks were found, in the order in which they were asked for.
+/// The places of chunks, in the order of the request.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// The keys of objects, one behind the other, and where each begins.
+    /// The keys of objects, one after the other, and where each begins.
     keys: String,
     starts: SmallVec<[usize; 1]>,
-    /// Number of the object, and place in it.
+    /// Per chunk: the number of its object, and its place there.
     chunks: SmallVec<[(usize, Location); 1]>,
 }
 
 impl Found {
-    /// The chunks that follow are in the object whose key `write` appends.
+    /// Starts an object, whose key `write` appends. The chunks that follow are in it.
     #[inline]
     pub fn object(&mut self, write: impl FnOnce(&mut String)) {
         self.starts.push(self.keys.len());
         write(&mut self.keys);
     }
 
-    /// The next chunk is at this place of the object that was told last.
+    /// Adds the next chunk, at this place of the object that was started last.
     #[inline]
     pub fn chunk(&mut self, location: Location) {
         self.chunks.push((self.starts.len().saturating_sub(1), location));
@@ -135,7 +140,7 @@ impl Found {
         self.chunks.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if no chunk has been added.
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
@@ -148,8 +153,7 @@ impl Found {
         Some((self.keys.get(start..end).unwrap_or_default(), *location))
     }
 
-    /// The number of the object of the `n`-th chunk: equal for chunks of one object that were told
-    /// together.
+    /// The number of the `n`-th chunk's object: equal for chunks that were added to one object.
     pub(crate) fn object_of(&self, n: usize) -> usize {
         self.chunks.get(n).map_or(0, |(object, _)| *object)
     }

@@ -1,4 +1,4 @@
-//! What a format tells the engine about one array.
+//! A format's description of one array.
 
 pub(crate) mod encoding;
 pub(crate) mod fill;
@@ -28,8 +28,9 @@ use hyperslab_store::Store;
 use hyperslab_store::fork::Lazy;
 use std::sync::Arc;
 
-/// Everything the engine needs to know about one array. Built once, when the array is opened;
-/// immutable, shared.
+/// Everything the engine needs to know about one array.
+///
+/// Built once, when the array is opened. Immutable and shared.
 #[derive(Clone, Debug)]
 pub struct ArrayLayout {
     name: String,
@@ -37,34 +38,33 @@ pub struct ArrayLayout {
     dtype: DataType,
     grid: ChunkGrid,
     encoding: ChunkEncoding,
-    /// Where the grid is rectilinear: the encodings of its chunks; `encoding` is that of the
-    /// largest that there could be.
+    /// Encodings for the chunk shapes of a rectilinear grid. `encoding` is for a chunk of the
+    /// greatest length along each axis.
     shapes: Option<ChunkShapes>,
     fill: FillValue,
-    /// Where elements are parts of others: the fill value of those, of which chunks that are not
-    /// there are made.
+    /// For arrays of element parts (fields): the fill value of the whole element. New chunks are
+    /// filled with it.
     whole_fill: Option<FillValue>,
     locator: Arc<dyn ChunkLocator>,
     store: Arc<dyn Store>,
     sharding: Option<Arc<Sharding>>,
     mosaic: Option<Arc<Mosaic>>,
     origin: Option<Arc<dyn Origin>>,
-    /// Made when it is first asked for.
+    /// Made on first use.
     decoding: Lazy<Arc<str>>,
     /// See [`ArrayLayout::without`].
     without: [Lazy<(u32, Arc<ArrayLayout>)>; KEPT],
 }
 
-/// So many layouts of chunks with codecs left out are kept. More different sets of codecs than that
-/// are not in use.
+/// Number of layouts that [`ArrayLayout::without`] keeps. More sets of left-out codecs are not in
+/// use.
 const KEPT: usize = 4;
 
 impl ArrayLayout {
-    /// Joins the parts. `name` is what errors call the array (its path).
+    /// Joins the parts. Error messages call the array `name` (its path).
     ///
-    /// Errors with [`ArrayError::Layout`] where the parts contradict each other: other ranks, a
-    /// fill value that is not one element, an encoding bound to another chunk size, axes longer
-    /// than `i64::MAX`.
+    /// Fails with [`ArrayError::Layout`] if the parts disagree: different ranks, a fill value that
+    /// is not one element, an encoding bound to another chunk size, axes longer than `i64::MAX`.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         name: impl Into<String>,
@@ -126,14 +126,15 @@ impl ArrayLayout {
         })
     }
 
-    /// The same array, whose grid is rectilinear: `make` makes the encodings of its chunks.
+    /// Returns the array with a rectilinear grid: `make` makes the encodings of its chunks.
     pub fn with_shapes(self, make: Arc<dyn MakeEncoding>) -> Self {
         ArrayLayout { shapes: Some(ChunkShapes::new(make)), without: Default::default(), ..self }
     }
 
-    /// How a chunk is read and written that has its own shape: the same array with the encoding of
-    /// that shape. `None`: as all chunks. Errors with [`ArrayError::Layout`] where the codecs do not
-    /// go with it.
+    /// Returns the array with the encoding for this chunk's own shape.
+    ///
+    /// `None` if all chunks share the array's encoding. Fails with [`ArrayError::Layout`] if the
+    /// codecs do not fit the shape.
     pub(crate) fn of_chunk(&self, chunk: &[u64]) -> Result<Option<Arc<ArrayLayout>>, ArrayError> {
         let Some(shapes) = &self.shapes else { return Ok(None) };
         let shape = self.grid.shape_of(chunk);
@@ -153,10 +154,11 @@ impl ArrayLayout {
         own.map(Some)
     }
 
-    /// The same array, its chunks in shards, which may be in a rectilinear grid
-    /// ([`Sharding::in_grid`]). Errors with [`ArrayError::Layout`] where the innermost shards hold
-    /// other chunks, where chunks have different shapes, and where the shards do not cover the
-    /// array.
+    /// Returns the array with its chunks in shards.
+    ///
+    /// The shards may form a rectilinear grid ([`Sharding::in_grid`]). Fails with
+    /// [`ArrayError::Layout`] if the innermost shards hold chunks of another shape, if the array's
+    /// chunks differ in shape, or if the shards do not cover the array.
     pub fn with_sharding(mut self, sharding: Sharding) -> Result<Self, ArrayError> {
         if !self.grid.is_regular() {
             let why = "shards of chunks of different shapes are not supported".into();
@@ -176,10 +178,11 @@ impl ArrayLayout {
         Ok(self)
     }
 
-    /// The same array, made of parts of others: its chunks are never asked for, its grid says how
-    /// much to read at a time (points: all of what they touch). It can be read, not written. Errors
-    /// with [`ArrayError::Layout`] where a part has another number of axes, and where elements are
-    /// encoded.
+    /// Returns the array as a mosaic, made of parts of other arrays.
+    ///
+    /// It can be read, but not written. Its chunks are never located; the grid says how much to
+    /// read at a time. A read of points reads each cell that they touch as a whole. Fails with
+    /// [`ArrayError::Layout`] if a part has another number of axes, or if elements are encoded.
     pub fn with_mosaic(mut self, mosaic: Mosaic) -> Result<Self, ArrayError> {
         let ranks = mosaic.pieces().iter().map(|piece| piece.target.bounds().map(|bounds| bounds.len()));
         if let Some(part) =
@@ -196,21 +199,21 @@ impl ArrayLayout {
         Ok(self)
     }
 
-    /// The same array with another name in messages.
+    /// Returns the array with another name in messages.
     #[must_use]
     pub fn with_name(self, name: impl Into<String>) -> Self {
         let shapes = self.shapes.clone();
         ArrayLayout { name: name.into(), shapes, ..self }
     }
 
-    /// The same array, whose reads look whether another has taken its place.
+    /// Returns the array with an origin: its reads check whether another array has taken its place.
     pub fn with_origin(mut self, origin: Arc<dyn Origin>) -> Self {
         self.origin = Some(origin);
         self.shapes = self.shapes.clone();
         self
     }
 
-    /// Tells whether another array has taken its place, where that can be told.
+    /// Tells whether another array has taken its place; `None` if that cannot be told.
     pub(crate) fn origin(&self) -> Option<&dyn Origin> {
         self.origin.as_deref()
     }
@@ -225,7 +228,7 @@ impl ArrayLayout {
         &self.shape
     }
 
-    /// The same array with another extent (after a resize). Errors as [`ArrayLayout::new`].
+    /// Returns the array with another shape (after a resize). Fails like [`ArrayLayout::new`].
     pub fn with_shape(&self, shape: Dims) -> Result<Self, ArrayError> {
         let Self { name, dtype, grid, encoding, fill, locator, store, .. } = self.clone();
         let layout = Self::new(name, shape, dtype, grid, encoding, fill, locator, store)?;
@@ -247,17 +250,17 @@ impl ArrayLayout {
         &self.grid
     }
 
-    /// How chunks lie in shards, if they do.
+    /// The sharding, if chunks lie in shards.
     pub fn sharding(&self) -> Option<&Sharding> {
         self.sharding.as_deref()
     }
 
-    /// The other arrays that this one is made of, if it is.
+    /// The mosaic, if the array is made of other arrays.
     pub fn mosaic(&self) -> Option<&Mosaic> {
         self.mosaic.as_deref()
     }
 
-    /// Refuses to write an array that is made of others. Errors with [`ArrayError::ReadOnly`].
+    /// Fails with [`ArrayError::ReadOnly`] if the array is a mosaic.
     pub(crate) fn check_writable(&self) -> Result<(), ArrayError> {
         match self.mosaic {
             Some(_) => Err(ArrayError::ReadOnly {
@@ -270,7 +273,7 @@ impl ArrayLayout {
         }
     }
 
-    /// How the array is cut into objects: shards, or chunks where there are none.
+    /// The grid of objects: shards, or chunks if there are no shards.
     pub fn object_grid(&self) -> &ChunkGrid {
         self.sharding.as_ref().map_or(&self.grid, |sharding| sharding.grid())
     }
@@ -280,17 +283,20 @@ impl ArrayLayout {
         &self.encoding
     }
 
-    /// How stored bytes are decoded, as text: equal texts make equal bytes of equal bytes.
+    /// Describes the decoding of stored bytes as text.
+    ///
+    /// Under equal texts, equal bytes decode to equal bytes.
     pub(crate) fn decoding(&self) -> &Arc<str> {
-        // Codecs print all that they are made of.
+        // The `Debug` output of codecs contains all their settings.
         self.decoding.get_or_make(|| format!("{:?}", self.encoding.chain()).into())
     }
 
-    /// How a chunk is read that was written without some of the codecs ([`Location::Range`]): the
-    /// same array with the others. `None`: as all chunks.
+    /// Returns the layout for a chunk that was written without some codecs ([`Location::Range`]).
+    ///
+    /// `None` if no codec was left out.
     pub(crate) fn without(&self, location: Location) -> Option<Arc<ArrayLayout>> {
         let Location::Range { skipped, .. } = location else { return None };
-        // Bits beyond the codecs mean nothing.
+        // Ignore bits beyond the codecs.
         let codecs = u32::try_from(self.encoding.chain().codecs().len()).unwrap_or(u32::MAX);
         let skipped = skipped & 1u32.checked_shl(codecs).map_or(u32::MAX, |bit| bit - 1);
         if skipped == 0 {
@@ -307,17 +313,19 @@ impl ArrayLayout {
         Some(found.unwrap_or_else(made))
     }
 
-    /// The codec of elements of variable length; `None`: they have one size. Where there is one,
-    /// elements are [`hyperslab_codec::Cell`]s, and the array is read with
-    /// [`crate::ragged::read::read_ragged`] and written with
+    /// The codec of variable-length elements; `None` if elements have a fixed size.
+    ///
+    /// With such a codec, elements are [`hyperslab_codec::Cell`]s. Read the array with
+    /// [`crate::ragged::read::read_ragged`] and write it with
     /// [`crate::ragged::write::write_ragged`].
     pub fn vlen(&self) -> Option<&Vlen> {
         self.encoding.chain().vlen()
     }
 
-    /// The same array of elements of variable length, whose bytes are in `heap`: for one request.
-    /// `None`: they have one size. The request as a whole looks whether another array has taken its
-    /// place.
+    /// Binds variable-length elements to `heap`, which holds their bytes during one request.
+    ///
+    /// `None` if elements have a fixed size. The result has no origin: the request as a whole
+    /// checks whether another array has taken this one's place.
     pub fn bound(&self, heap: &Arc<Heap>) -> Option<Self> {
         let encoding = self.encoding.bound(heap)?;
         let (decoding, without) = (Lazy::new(), Default::default());
@@ -325,23 +333,24 @@ impl ArrayLayout {
         Some(ArrayLayout { encoding, shapes, decoding, without, origin: None, ..self.clone() })
     }
 
-    /// What absent chunks hold.
+    /// The value of elements in absent chunks.
     pub fn fill(&self) -> &FillValue {
         &self.fill
     }
 
-    /// What the chunks that are not there are made of, over and over: a whole number of elements.
+    /// The bytes that new chunks repeat: the fill value of a whole number of elements.
     pub(crate) fn chunk_fill(&self) -> &FillValue {
         self.whole_fill.as_ref().unwrap_or(&self.fill)
     }
 
-    /// Finds chunks.
+    /// Finds the array's chunks.
     pub fn locator(&self) -> &Arc<dyn ChunkLocator> {
         &self.locator
     }
 
-    /// Where a chunk is (where there are shards: a shard); `key` becomes the key of its object.
-    /// Errors with [`ArrayError::Locate`], and with [`ArrayError::Store`] where the store failed.
+    /// Finds a chunk (in a sharded array: a shard) and writes its object's key to `key`.
+    ///
+    /// Fails with [`ArrayError::Locate`], or with [`ArrayError::Store`] if the store failed.
     pub fn locate(&self, chunk: &[u64], key: &mut String) -> Result<Location, ArrayError> {
         let mut found = Found::reusing(key);
         let outcome = self.locate_all(ChunkList::one(chunk), &mut found);
@@ -350,12 +359,13 @@ impl ArrayLayout {
         outcome.map(|()| location.unwrap_or(Location::Absent))
     }
 
-    /// Where chunks are (where there are shards: shards), all of which `found` gets. Errors as
-    /// [`ArrayLayout::locate`], about the chunk at fault.
+    /// Finds chunks (in a sharded array: shards) and adds each of them to `found`.
+    ///
+    /// Fails like [`ArrayLayout::locate`]; the error names the chunk at fault.
     pub(crate) fn locate_all(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), ArrayError> {
         let fail = |found: &Found, source| self.format_error(wanted.get(found.len()), source);
         self.locator.locate(wanted, found).map_err(|source| fail(found, source))?;
-        // A chunk that nobody tells of would read as what happens to be in memory.
+        // A chunk that the format skips would read as whatever is in memory.
         if found.len() != wanted.len() {
             let why = format!("the format told where {} of {} chunks are", found.len(), wanted.len());
             return Err(fail(found, why.into()));
@@ -363,7 +373,7 @@ impl ArrayLayout {
         Ok(())
     }
 
-    /// What a format says about a chunk.
+    /// Wraps a format's error about a chunk. Errors of the store become [`ArrayError::Store`].
     pub(crate) fn format_error(&self, chunk: &[u64], source: LocateError) -> ArrayError {
         let (array, chunk) = (self.name.clone(), chunk.to_vec());
         match source.downcast() {
@@ -372,7 +382,7 @@ impl ArrayLayout {
         }
     }
 
-    /// Where objects are.
+    /// The store of the array's objects.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }

@@ -1,8 +1,8 @@
-//! What an array is made of that takes its elements from others (HDF5's virtual datasets).
+//! Mosaics: arrays that take their elements from other arrays (HDF5's virtual datasets).
 //!
-//! A piece says: the k-th element of this pattern of the array is the k-th element of that pattern
-//! of another one. What no piece has, and what a piece of a missing array has, is fill value. Where
-//! pieces overlap, the later one counts.
+//! A piece maps a pattern of the array to a pattern of a source: the k-th element of the one is the
+//! k-th element of the other. Elements outside all pieces are fill value, and so are pieces of a
+//! missing array. If pieces overlap, the later one counts.
 
 #![expect(clippy::indexing_slicing, reason = "the place comes from the list itself")]
 
@@ -17,8 +17,8 @@ use std::sync::Arc;
 pub struct SourceArray {
     /// The array as it is stored.
     pub layout: Arc<ArrayLayout>,
-    /// Makes elements of the mosaic from those of the array. `None`: they are the same, or numbers
-    /// that the engine converts.
+    /// Converts elements of the array to elements of the mosaic. `None`: they are equal, or the
+    /// engine converts them.
     pub convert: Option<Arc<dyn ConvertElements>>,
 }
 
@@ -34,14 +34,16 @@ pub trait ConvertElements: Debug + Send + Sync {
     fn convert(&self, src: &[u8], dst: &mut [u8]);
 }
 
-/// An array that others take elements from. Opened when it is first needed.
+/// An array from which mosaics take elements. Opened on first use.
 pub trait MosaicSource: Debug + Send + Sync {
-    /// The array; `None`: there is none, its elements read as fill value. Called for every request
-    /// that needs it, from many threads: implementations keep what they have opened.
+    /// Returns the array. `None` if it does not exist: its elements then read as fill value.
+    ///
+    /// Called for every request that needs the array, from many threads. Implementations keep what
+    /// they have opened.
     fn open(&self) -> Result<Option<SourceArray>, LocateError>;
 }
 
-/// A part of an array whose elements are those of another array.
+/// A part of a mosaic whose elements are stored in another array.
 #[derive(Clone, Debug)]
 pub struct Piece {
     pub(crate) target: Pattern,
@@ -50,8 +52,9 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// The elements of `target`, in their order, are those of `source` in `array`. Errors (as text)
-    /// where the patterns are known to have other numbers of elements.
+    /// Takes the elements of `target`, in their order, from the elements of `source` in `array`.
+    ///
+    /// Fails (with a message) if the patterns are known to differ in their number of elements.
     pub fn new(target: Pattern, source: Pattern, array: Arc<dyn MosaicSource>) -> Result<Self, String> {
         match (target.count(), source.count()) {
             (Some(target), Some(source)) if target != source => {
@@ -61,22 +64,22 @@ impl Piece {
         }
     }
 
-    /// Per axis of the array where the piece begins and ends; `None`: it is all of it.
+    /// Start and end of the piece along each axis; `None` if it is the whole array.
     pub fn bounds(&self) -> Option<Vec<(u64, u64)>> {
         self.target.bounds()
     }
 }
 
-/// What an array is made of.
+/// The pieces that make up an array.
 #[derive(Debug)]
 pub struct Mosaic {
     pub(crate) pieces: Vec<Piece>,
-    /// No two pieces have an element in common: they may be read in any order, by several threads.
+    /// No two pieces share an element, so several threads may read them in any order.
     pub(crate) disjoint: bool,
 }
 
 impl Mosaic {
-    /// An array of these pieces.
+    /// Makes a mosaic of these pieces.
     pub fn new(pieces: Vec<Piece>) -> Self {
         Mosaic { disjoint: are_disjoint(&pieces), pieces }
     }
@@ -87,11 +90,11 @@ impl Mosaic {
     }
 }
 
-/// Whether the boxes around the pieces are apart from each other. Pieces that lie between each
-/// other's elements are not found to be.
+/// Returns `true` if the bounding boxes of the pieces do not overlap.
 ///
-/// Sorted along the first axis, each is compared only with those that begin before it ends; where
-/// that takes too many comparisons, the answer is no.
+/// Interleaved pieces count as overlapping, even if they share no element. The boxes are sorted
+/// along the first axis, and each is compared only with boxes that begin before it ends. The answer
+/// is `false` if that takes too many comparisons.
 fn are_disjoint(pieces: &[Piece]) -> bool {
     const MOST_FOR_EACH: usize = 256;
     if pieces.len() < 2 {

@@ -1,9 +1,9 @@
-//! One part of each element: a field of structures.
+//! One part of each element, such as a field of structures.
 //!
-//! An array of elements of 12 bytes is also an array with one axis more, of 3 elements of 4 bytes.
-//! A field is a range of that axis. So a field is read and written as every other selection is: of
-//! chunks without codecs only its bytes, into the caller's memory; and of chunks that are there,
-//! all other fields stay.
+//! An array of 12-byte elements is also an array with one more axis, of 3 elements of 4 bytes. A
+//! field is a range of that axis, so it is read and written like any other selection. From chunks
+//! without codecs only the field's bytes are read, straight into the caller's memory. A write to an
+//! existing chunk keeps all other fields.
 
 use crate::dims::{Dims, MAX_RANK};
 use crate::error::LocateError;
@@ -15,50 +15,52 @@ use hyperslab_codec::{ByteOrder, DataType, Kind};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The same bytes of all elements of an array.
+/// The same bytes of every element of an array.
 #[derive(Clone, Debug)]
 pub struct ElementPart {
     layout: ArrayLayout,
     unit: usize,
-    /// What of the last axis it is.
+    /// The part as a range of the last axis: its first index and its length.
     first: u64,
     len: u64,
 }
 
 impl ElementPart {
-    /// The array with one more axis.
+    /// The array with the additional axis.
     pub fn layout(&self) -> &ArrayLayout {
         &self.layout
     }
 
-    /// Bytes of what is one element of [`ElementPart::layout`].
+    /// Bytes of one element of [`ElementPart::layout`].
     pub fn unit(&self) -> usize {
         self.unit
     }
 
-    /// How many of these the part of one element is: the length of the last axis of a result.
+    /// Number of units in the part of one element: the length of a result's last axis.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether the part has no bytes.
+    /// Returns `true` if the part has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// What a selection of the array takes of the part.
+    /// Turns a selection of the array into one of [`ElementPart::layout`].
     pub fn of(&self, selection: Selection) -> Selection {
         selection.with_range(self.first, self.len)
     }
 }
 
 impl ArrayLayout {
-    /// The bytes `part` of all elements, to be written or (`writes: false`) to be read. To be read,
-    /// the part of the fill value has to be the same unit over and over. What is made to be written
-    /// must not be read: what was never written would be another fill value.
+    /// The bytes `part` of all elements, to be written or (`writes: false`) to be read.
     ///
-    /// `None` where that is not so; where elements are of variable length, or are swapped, or are
-    /// those of other arrays; and where there are as many axes as there can be.
+    /// A part can be read only if its bytes in the fill value repeat one unit. A part made for
+    /// writing must not be read: elements that were never written would get a wrong fill value.
+    ///
+    /// `None` if the fill value does not allow reading, or if `part` is empty or not inside an
+    /// element. Also `None` if elements have variable length or are swapped, if the array is a
+    /// mosaic, or if it already has the maximum number of axes.
     pub fn part(&self, part: Range<usize>, writes: bool) -> Option<ElementPart> {
         let (size, rank) = (self.dtype.size(), self.shape.len());
         if self.encoding.vlen_or_swapped() || self.mosaic.is_some() || rank >= MAX_RANK {
@@ -67,7 +69,7 @@ impl ArrayLayout {
         if part.end > size || part.is_empty() {
             return None;
         }
-        // As large as possible: fewer, larger moves.
+        // The largest unit makes the fewest moves.
         let unit = common_divisor(common_divisor(size, part.start), part.len());
         let fill = self.fill.bytes();
         let value = fill.get(part.start..part.start + unit)?;
@@ -101,7 +103,7 @@ impl ArrayLayout {
     }
 }
 
-/// The greatest common divisor; of 0 and a number, that number.
+/// The greatest common divisor. If one number is 0, it is the other one.
 fn common_divisor(a: usize, b: usize) -> usize {
     let (mut a, mut b) = (a, b);
     while b != 0 {
@@ -110,7 +112,7 @@ fn common_divisor(a: usize, b: usize) -> usize {
     a
 }
 
-/// Finds chunks of an array with one more axis, along which there is one chunk.
+/// Finds chunks of an array with one more axis, along which there is a single chunk.
 #[derive(Debug)]
 struct WithoutLastAxis {
     locator: Arc<dyn ChunkLocator>,
@@ -175,7 +177,7 @@ mod tests {
             }
             let part = layout.part(bytes.clone(), true).unwrap();
             if part_of_it {
-                // What is not written stays, or becomes fill value.
+                // Elements that are not written keep their value, or become fill value.
                 let one = Selection::new("a", &[5, 7], &[Index::At(3), Index::At(-1)]).unwrap();
                 let within = part.of(one.clone());
                 let new = vec![0xA5; bytes.len()];
@@ -196,7 +198,7 @@ mod tests {
             let whole = read(&layout, &all, ReadOptions::default()).unwrap();
             prop_assert_eq!(whole.as_slice(), &model);
 
-            // Nothing but fill value is not stored.
+            // Chunks of nothing but fill value are not stored.
             let back: Vec<u8> = fill[bytes.clone()].repeat(5 * 7);
             let source = Source::dense(&back, &within.shape(), part.unit()).unwrap();
             write(part.layout(), &within, &source, WriteOptions::default()).unwrap();
@@ -213,7 +215,7 @@ mod tests {
         let layout = |spec: Spec| spec.layout_with(store.clone(), Arc::new(PerChunk("a")));
         let counted: Vec<u8> = (0..12).collect();
         let uneven = layout(spec(0, vec![], counted));
-        // The part of the fill value is one unit; the whole is not the same unit over and over.
+        // Bytes 4..8 of the fill value are one unit. Bytes 3..8 do not repeat one unit.
         assert!(uneven.part(4..8, false).is_some_and(|part| part.unit() == 4 && part.len() == 1));
         assert!(uneven.part(4..8, true).is_some() && uneven.part(3..8, false).is_none());
         let even = layout(spec(0, vec![], vec![0; 12]));

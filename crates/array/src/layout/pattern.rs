@@ -1,8 +1,8 @@
-//! Which elements of an array a part of a mosaic covers, and in which order.
+//! The elements of an array that a part of a mosaic covers, and their order.
 //!
-//! Patterns of blocks at equal distances, which nearly all are, are handled axis by axis and never
-//! written out: where such an axis meets a selection, or another such axis, the elements are a few
-//! runs of equal steps ([`Interval`]). All other patterns are lists of rows.
+//! Nearly all patterns consist of blocks at equal distances. They are handled axis by axis and
+//! never written out. The elements that such an axis shares with a selection, or with another such
+//! axis, are a few runs of equal steps ([`Interval`]). All other patterns are lists of rows.
 
 #![expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 
@@ -10,21 +10,22 @@ use crate::dims::element_count;
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 
-/// One axis of a pattern: blocks of `block` elements, the first at `start`, each `stride` behind
-/// the one before.
+/// One axis of a pattern: blocks of `block` elements.
+///
+/// The first block begins at `start`, and each further one `stride` elements after the previous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
     /// The first element.
     pub start: u64,
-    /// From one block to the next; no less than a block.
+    /// Distance from one block to the next; at least `block`.
     pub stride: u64,
     /// Elements of a block.
     pub block: u64,
-    /// Elements of all blocks. The last block may have fewer than the others.
+    /// Elements of all blocks together. The last block may be shorter than the others.
     pub len: u64,
 }
 
-/// Some elements of an array, in an order.
+/// Some elements of an array, in a given order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(pub(crate) Kind);
 
@@ -34,7 +35,7 @@ pub(crate) enum Kind {
     All,
     /// The product of blocks along each axis.
     Regular(SmallVec<[Blocks; 4]>),
-    /// Rows, one behind the other.
+    /// Rows, one after the other.
     IndexRows(IndexRows),
 }
 
@@ -44,7 +45,7 @@ pub(crate) struct IndexRows {
     pub(crate) rank: usize,
     /// The first element of each row.
     starts: Vec<u64>,
-    /// How many elements there are before each row; and in all.
+    /// Number of elements before each row; at the end, the total.
     before: Vec<u64>,
 }
 
@@ -53,23 +54,23 @@ pub(crate) struct IndexRows {
 pub(crate) struct IndexRow<'r> {
     pub(crate) start: &'r [u64],
     pub(crate) len: u64,
-    /// How many elements there are before it.
+    /// Number of elements before the row.
     pub(crate) before: u64,
 }
 
-/// A pattern that is no regular one has at most so many rows.
+/// The most rows of a pattern that is not regular.
 const MOST_ROWS: u64 = 1 << 22;
 
-/// No element lies beyond, so that sums of positions are right.
+/// No element lies beyond this position, so that sums of positions do not overflow.
 const END: u64 = i64::MAX as u64;
 
 impl Blocks {
-    /// Elements that follow each other.
+    /// Consecutive elements.
     pub fn run(start: u64, len: u64) -> Self {
         Blocks { start, stride: len.max(1), block: len.max(1), len }
     }
 
-    /// Where the elements end.
+    /// End of the last block (exclusive).
     pub fn end(&self) -> u64 {
         let before = self.count().saturating_sub(1);
         self.start + before * self.stride + (self.len - before * self.block)
@@ -80,7 +81,7 @@ impl Blocks {
         self.len.div_ceil(self.block)
     }
 
-    /// Whether there is nothing between the blocks.
+    /// Returns `true` if there are no gaps between the blocks.
     fn is_dense(&self) -> bool {
         self.len <= self.block || self.stride == self.block
     }
@@ -96,13 +97,14 @@ impl Blocks {
 }
 
 impl Pattern {
-    /// Every element, whatever the array's shape.
+    /// Every element, for an array of any shape.
     pub fn all() -> Self {
         Pattern(Kind::All)
     }
 
-    /// Blocks along each axis; the elements in C order. Errors (as text) where blocks are empty,
-    /// overlap, or end beyond 2⁶³ - 1.
+    /// Blocks along each axis, with the elements in C order.
+    ///
+    /// Fails (with a message) if blocks are empty, overlap, or end beyond 2⁶³ - 1.
     pub fn regular(axes: &[Blocks]) -> Result<Self, String> {
         let lens: SmallVec<[u64; 4]> =
             axes.iter().filter(|axis| axis.is_valid()).map(|axis| axis.len).collect();
@@ -112,8 +114,10 @@ impl Pattern {
         Ok(Pattern(Kind::Regular(axes.into())))
     }
 
-    /// Single elements in this order: the coordinates of the first, then those of the second, and
-    /// so on. Errors (as text) where there are too many to be handled.
+    /// Single elements, in this order.
+    ///
+    /// `coordinates` holds the coordinates of the first element, then of the second, and so on.
+    /// Fails (with a message) if there are too many elements.
     pub fn points(rank: usize, coordinates: &[u64]) -> Result<Self, String> {
         let mut rows = IndexRows::new(rank);
         for point in coordinates.chunks_exact(rank.max(1)) {
@@ -122,8 +126,9 @@ impl Pattern {
         Ok(Pattern(Kind::IndexRows(rows)))
     }
 
-    /// The elements of any of these blocks, each once, in C order. For each block its first and its
-    /// last element. Errors as [`Pattern::points`].
+    /// The elements of any of these blocks, each once, in C order. Fails like [`Pattern::points`].
+    ///
+    /// Each block is given by its first and its last element.
     pub fn blocks<'b>(
         rank: usize,
         blocks: impl Iterator<Item = (&'b [u64], &'b [u64])>,
@@ -149,7 +154,7 @@ impl Pattern {
         let mut rows = IndexRows::new(rank);
         let mut end: Option<SmallVec<[u64; 4]>> = None;
         for (mut start, mut len) in found {
-            // What an earlier row has is not had again.
+            // Skip elements that an earlier row already has.
             if let (Some(end), Some(at)) = (&end, start.last().copied())
                 && end[..rank - 1] == start[..rank - 1]
                 && at < end[rank - 1]
@@ -166,7 +171,7 @@ impl Pattern {
         Ok(Pattern(Kind::IndexRows(rows)))
     }
 
-    /// Number of elements; `None`: that of the array.
+    /// Number of elements; `None`: as many as the array has.
     pub fn count(&self) -> Option<u64> {
         match &self.0 {
             Kind::All => None,
@@ -177,7 +182,7 @@ impl Pattern {
         }
     }
 
-    /// Per axis where the elements begin and end; `None`: anywhere.
+    /// Start and end of the elements along each axis; `None`: every element of any array.
     pub fn bounds(&self) -> Option<Vec<(u64, u64)>> {
         match &self.0 {
             Kind::All => None,
@@ -186,8 +191,9 @@ impl Pattern {
         }
     }
 
-    /// The pattern in an array of `shape`, which it may reach beyond. Errors (as text) where it has
-    /// other axes.
+    /// The pattern for an array of `shape`. It may reach beyond the array.
+    ///
+    /// Fails (with a message) if the number of axes differs.
     pub(crate) fn in_rank(&self, shape: &[u64]) -> Result<Cow<'_, Pattern>, String> {
         let rank = match &self.0 {
             Kind::All => {
@@ -203,9 +209,11 @@ impl Pattern {
         }
     }
 
-    /// For a part that was all of another array, which has the shape `other` now: all elements that
-    /// the array had. `None`: it did not just become shorter along its slowest axis. `shape`: of the
-    /// array with this pattern.
+    /// For a part whose source is a whole array that may have become shorter since.
+    ///
+    /// `self` is the part's pattern in the mosaic, whose shape is `shape`. `other` is the source's
+    /// shape now. Returns all elements that the source had. `None` if the source did not just
+    /// become shorter along its slowest axis.
     pub(crate) fn longer(&self, shape: &[u64], other: &[u64]) -> Option<Pattern> {
         let mut lens: SmallVec<[u64; 4]> = match &self.0 {
             Kind::All => shape.into(),
@@ -231,7 +239,7 @@ impl IndexRows {
         IndexRows { rank, starts: Vec::new(), before: vec![0] }
     }
 
-    /// Appends a row, or makes the last one longer.
+    /// Appends a row, or extends the last one.
     fn push(&mut self, start: &[u64], len: u64) -> Result<(), String> {
         let Some((first, outer)) = start.split_last().filter(|_| start.len() == self.rank) else {
             return Err(format!("{} coordinates for {} axes", start.len(), self.rank));
@@ -263,7 +271,7 @@ impl IndexRows {
         self.before.last().copied().unwrap_or(0)
     }
 
-    /// Some of the rows.
+    /// The rows in `range`.
     pub(crate) fn iter(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = IndexRow<'_>> {
         let starts = self.starts.chunks_exact(self.rank.max(1)).skip(range.start);
         let ends = self.before.windows(2).skip(range.start);
@@ -274,14 +282,14 @@ impl IndexRows {
         })
     }
 
-    /// The rows that have the elements of these numbers.
+    /// The rows that contain the elements with these numbers.
     pub(crate) fn range(&self, elements: std::ops::Range<u64>) -> std::ops::Range<usize> {
         let first = self.before.partition_point(|before| *before <= elements.start).saturating_sub(1);
         let end = self.before.partition_point(|before| *before < elements.end).min(self.len());
         first..end.max(first)
     }
 
-    /// Per axis where the elements of some rows begin and end.
+    /// Start and end of the elements of some rows, along each axis.
     pub(crate) fn bounds(&self, range: std::ops::Range<usize>) -> Vec<(u64, u64)> {
         let mut bounds = vec![(u64::MAX, 0); self.rank];
         for row in self.iter(range) {
@@ -294,14 +302,13 @@ impl IndexRows {
     }
 }
 
-/// `len` positions in equal steps, along an axis of the output and, at the same time, along another
-/// axis.
+/// `len` positions in equal steps, along an axis of the output and along another axis at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interval {
-    /// The first, along the output.
+    /// First position along the output.
     pub(crate) out: u64,
     pub(crate) out_step: u64,
-    /// The first, along the other axis.
+    /// First position along the other axis.
     pub(crate) at: u64,
     pub(crate) at_step: u64,
     pub(crate) len: u64,
@@ -309,7 +316,7 @@ pub(crate) struct Interval {
 
 pub(crate) type Intervals = SmallVec<[Interval; 2]>;
 
-/// What is selected along an axis, upwards.
+/// A selection along one axis, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ascending {
     pub(crate) lowest: u64,
@@ -322,7 +329,7 @@ impl Ascending {
         let step = axis.step.unsigned_abs();
         let reach = axis.len.saturating_sub(1).saturating_mul(step);
         let lowest = if axis.step > 0 { axis.first } else { axis.first.saturating_sub(reach) };
-        // One element has no step, and absurd ones would overflow sums.
+        // A single element has no step, and an absurdly large step would overflow sums.
         Ascending { lowest, step: if axis.len > 1 { step } else { 1 }, len: axis.len }
     }
 
@@ -330,13 +337,13 @@ impl Ascending {
         self.lowest + self.len.saturating_sub(1) * self.step
     }
 
-    /// The position of an element along the selection, if it is selected.
+    /// The position of an element in the selection, if it is selected.
     pub(crate) fn position(&self, element: u64) -> Option<u64> {
         let distance = element.checked_sub(self.lowest)?;
         (distance % self.step == 0).then_some(distance / self.step).filter(|position| *position < self.len)
     }
 
-    /// The selected ones among the elements `start..end`; [`Interval::at`] counts from `start`.
+    /// The selected elements within `start..end`; [`Interval::at`] counts from `start`.
     pub(crate) fn among(&self, start: u64, end: u64) -> Option<Interval> {
         let out = start.saturating_sub(self.lowest).div_ceil(self.step);
         let first = self.lowest.checked_add(out.checked_mul(self.step)?)?;
@@ -348,12 +355,11 @@ impl Ascending {
     }
 }
 
-/// The selected ones among the elements of blocks. [`Interval::at`] is the number of the element in
-/// the blocks.
+/// The selected elements within blocks. [`Interval::at`] is the element's number in the blocks.
 ///
-/// Where elements of several blocks are selected there are two ways to put them into runs: block by
-/// block, or first all that are the first of their block, then all that are the second, and so on.
-/// The one that makes fewer runs is taken.
+/// If elements of several blocks are selected, there are two ways to form runs. One goes block by
+/// block. The other takes the first element of every block, then the second element, and so on. The
+/// way that makes fewer runs is taken.
 pub(crate) fn meet(blocks: &Blocks, selected: Ascending) -> Intervals {
     let Blocks { start, stride, block, len } = *blocks;
     if len == 0 || selected.len == 0 || selected.last() < start {
@@ -377,11 +383,11 @@ pub(crate) fn meet(blocks: &Blocks, selected: Ascending) -> Intervals {
         return (first..=last).filter_map(of_block).collect();
     }
     let common = gcd(stride, selected.step);
-    // Every so many blocks, the element at the same place of a block is selected again.
+    // The element at the same place of a block is selected again every `period` blocks.
     let period = selected.step / common;
     let at_place = |place: u64| {
-        // The numbers in which start + place + number · stride = lowest + position · step; sums of
-        // numbers below 2⁶³.
+        // Solve start + place + number · stride = lowest + position · step for `number`. The terms
+        // are sums of numbers below 2⁶³.
         let (base, lowest, wide) =
             (i128::from(start + place), i128::from(selected.lowest), i128::from(stride));
         let distance = lowest - base;
@@ -412,15 +418,14 @@ pub(crate) fn meet(blocks: &Blocks, selected: Ascending) -> Intervals {
     (0..block).filter_map(at_place).collect()
 }
 
-/// The positions of the elements of `blocks` whose numbers a run has: runs along the blocks' own
-/// axis.
+/// Maps a run of element numbers in `blocks` to runs of positions along the blocks' axis.
 pub(crate) fn through(blocks: &Blocks, run: Interval) -> Intervals {
     let Blocks { start, stride, block, .. } = *blocks;
     if blocks.is_dense() {
         return smallvec![Interval { at: start + run.at, ..run }];
     }
     let position = |number: u64| start + number / block * stride + number % block;
-    // So many elements further, an element has the same place in its block.
+    // After `period` elements of the run, elements have the same place in their block again.
     let period = block / gcd(run.at_step, block);
     let touched = (run.at + (run.len - 1) * run.at_step) / block - run.at / block + 1;
     let mut runs = Intervals::new();
@@ -449,7 +454,7 @@ fn gcd(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// The inverse of `a` modulo `m`, which have no common divisor.
+/// The inverse of `a` modulo `m`. The two have no common divisor.
 fn inverse(a: i128, m: i128) -> i128 {
     let (mut old, mut new) = ((a, 1), (m, 0));
     while new.0 != 0 {
@@ -478,7 +483,7 @@ mod tests {
         (0..blocks.len).map(|n| blocks.start + n / blocks.block * blocks.stride + n % blocks.block).collect()
     }
 
-    /// What runs say, sorted along the output.
+    /// Both positions of each element of the runs, sorted along the output.
     fn told(runs: &[Interval]) -> Vec<(u64, u64)> {
         let each = |run: &Interval| {
             let run = *run;
@@ -593,7 +598,7 @@ mod tests {
         assert_eq!(longer(Pattern::all(), &[6], &[4]), Some(vec![6]));
         assert_eq!(longer(part.clone(), &[9, 9, 9], &[3, 4]), Some(vec![5, 4]));
         assert_eq!(longer(Pattern::points(1, &[7, 3, 5]).unwrap(), &[9], &[2]), Some(vec![3]));
-        // Longer, of other rows, of other axes.
+        // Not shorter, other rows, other axes.
         for other in [&[6, 4][..], &[3, 3], &[5, 4], &[2], &[1, 4, 4], &[]] {
             assert_eq!(longer(part.clone(), &[9, 9, 9], other), None, "{other:?}");
         }

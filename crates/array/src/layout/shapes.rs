@@ -1,8 +1,8 @@
-//! Encodings of chunks that are not all of one shape.
+//! Encodings for chunks of different shapes.
 //!
-//! Codecs are made for a shape of chunk. An array with a rectilinear grid has an encoding for each
-//! shape that is met, made when it is first needed, and kept. So is the layout of a chunk with this
-//! encoding: a chunk of a shape that was met before costs one lookup.
+//! Codecs are made for one chunk shape. An array with a rectilinear grid has an encoding for each
+//! shape in use. It is made when first needed, and kept. The layout of a chunk with this encoding
+//! is kept too, so a shape that was seen before costs one lookup.
 
 use crate::dims::Dims;
 use crate::layout::ArrayLayout;
@@ -15,27 +15,29 @@ use std::sync::Arc;
 
 /// Makes the encoding of chunks of a shape.
 pub trait MakeEncoding: fmt::Debug + Send + Sync {
-    /// The encoding, in the same order of axes for every shape. Errors (as text) where the codecs do
-    /// not go with the shape.
+    /// Makes the encoding. The order of axes must be the same for every shape.
+    ///
+    /// Fails (with a message) if the codecs do not fit the shape.
     fn make(&self, shape: &[u64]) -> Result<ChunkEncoding, String>;
 }
 
-/// So many encodings of an array are kept, and layouts; each is some hundred bytes. Grids with more
-/// different shapes than that make some of them again and again.
+/// Number of encodings, and of layouts, kept for an array: some hundred bytes each.
+///
+/// Grids with more shapes make some of them again and again.
 const KEPT: usize = 1024;
 
-/// The encodings of an array, by the shape of chunk.
+/// The encodings of an array, by chunk shape.
 #[derive(Debug)]
 pub(crate) struct ChunkShapes {
     make: Arc<dyn MakeEncoding>,
     kept: Arc<Mutex<HashMap<Dims, ChunkEncoding>>>,
-    /// Where the bytes of elements of variable length are, for one request.
+    /// The bytes of variable-length elements, for one request.
     heap: Option<Arc<Heap>>,
-    /// Layouts of chunks, by their shape; all else is as in the one layout that this belongs to.
+    /// Layouts of chunks, by shape. In all else they equal the one layout that owns this value.
     layouts: Mutex<HashMap<Dims, Arc<ArrayLayout>>>,
 }
 
-/// For another layout: encodings are shared, layouts of chunks are made anew.
+/// A clone is for another layout: it shares the encodings and makes its own layouts of chunks.
 impl Clone for ChunkShapes {
     fn clone(&self) -> Self {
         let ChunkShapes { make, kept, heap, .. } = self;
@@ -49,13 +51,14 @@ impl ChunkShapes {
         ChunkShapes { make, kept: Arc::default(), heap: None, layouts: Mutex::default() }
     }
 
-    /// The same with elements of variable length whose bytes are in `heap`.
+    /// Binds variable-length elements to `heap`, which holds their bytes.
     pub(crate) fn bound(&self, heap: &Arc<Heap>) -> Self {
         ChunkShapes { heap: Some(heap.clone()), ..self.clone() }
     }
 
-    /// The layout of chunks of a shape; `make` makes it of their encoding, if it is not kept.
-    /// Errors as `make`, and with what `refuse` makes of the errors of [`MakeEncoding::make`].
+    /// Returns the layout of chunks of a shape. If it is not kept, `make` makes it.
+    ///
+    /// Fails with the errors of `make`. Errors of [`MakeEncoding::make`] go through `refuse`.
     pub(crate) fn layout<E>(
         &self,
         shape: &Dims,
@@ -71,7 +74,7 @@ impl ChunkShapes {
         if layouts.len() < KEPT {
             replaced = layouts.insert(shape.clone(), layout.clone());
         }
-        // Codecs may be foreign code: not under the lock.
+        // Codecs may be foreign code: drop them outside the lock.
         drop(layouts);
         drop(replaced);
         Ok(layout)
@@ -82,7 +85,7 @@ impl ChunkShapes {
         ChunkShapes::new(Arc::new(WithAxis { make: self.make.clone(), count, unit }))
     }
 
-    /// The encoding of chunks of a shape. Errors as [`MakeEncoding::make`].
+    /// Returns the encoding of chunks of a shape. Fails like [`MakeEncoding::make`].
     fn encoding(&self, shape: &[u64]) -> Result<ChunkEncoding, String> {
         let found = self.kept.lock().get(shape).cloned();
         let encoding = match found {
@@ -104,7 +107,7 @@ impl ChunkShapes {
     }
 }
 
-/// Makes encodings with one more axis, along which there is one chunk.
+/// Makes encodings with one more axis, along which there is a single chunk.
 #[derive(Debug)]
 struct WithAxis {
     make: Arc<dyn MakeEncoding>,

@@ -1,9 +1,8 @@
 //! The index of a shard: a table of byte ranges.
 //!
-//! It is an array of `u64` with an axis for each axis of the shard and a last one of two, offset
-//! and length; both are 2⁶⁴ - 1 where the inner chunk does not exist. What is stored comes from
-//! outside: each range is checked against the shard before it is believed, and no two may share
-//! bytes.
+//! The index is an array of `u64` with one axis for each axis of the shard, and a last axis of two:
+//! offset and length. Both are 2⁶⁴ - 1 if the inner chunk does not exist. Stored indexes are not
+//! trusted: each range is checked against the shard, and no two may share bytes.
 
 #![expect(
     clippy::indexing_slicing,
@@ -14,12 +13,13 @@ use hyperslab_codec::{ByteOrder, Codec, CodecChain, CodecError, Scratch};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The most inner chunks that a shard may have: an index of 256 MiB. The index is in memory
-/// whenever one element of the shard is read or written, in writing three times, whatever the shard
-/// holds. So this bounds what 600 bytes of made-up metadata can ask for.
+/// The most inner chunks that a shard may have: an index of 256 MiB.
+///
+/// Reading or writing one element of a shard needs the whole index in memory, and writing needs
+/// three copies. This limits the memory that 600 bytes of made-up metadata can claim.
 const MOST_ENTRIES: usize = 1 << 24;
 
-/// An inner chunk that does not exist.
+/// Offset and length of an inner chunk that does not exist.
 const ABSENT: u64 = u64::MAX;
 
 /// How an index is stored.
@@ -27,27 +27,28 @@ const ABSENT: u64 = u64::MAX;
 pub struct IndexEncoding {
     count: usize,
     swap: bool,
-    /// Which of the index's axes is stored as the k-th, slowest first.
+    /// The index's axes in the order in which they are stored, slowest first.
     order: SmallVec<[usize; 8]>,
-    /// Numbers from one entry to the next along the index's axes (the counts), and from offset to
-    /// length.
+    /// Entries along each axis. `strides` are numbers from one entry to the next, `to_len` from
+    /// offset to length.
     counts: SmallVec<[usize; 8]>,
     strides: SmallVec<[usize; 8]>,
     to_len: usize,
     c_order: bool,
     chain: CodecChain,
-    /// Bytes as stored.
+    /// Bytes of the stored index.
     size: usize,
 }
 
 impl IndexEncoding {
     /// An index of `counts` inner chunks per axis, in the order in which the shard stores its axes.
-    /// `order`: which of the `counts.len() + 1` axes (the last is that of offset and length) is
-    /// stored as the k-th, slowest first; empty: C order. `stored`: the byte order of the numbers.
-    /// `codecs`: bytes-to-bytes codecs, in the order of encoding; only those that add a fixed
-    /// number of bytes are possible, as the index is found by its size.
     ///
-    /// Errors (as text) where the index is too large for memory, or a codec changes its size.
+    /// `order` lists the `counts.len() + 1` axes of the index as they are stored, slowest first
+    /// (empty: C order). The last axis holds offset and length. `stored` is the byte order of the
+    /// numbers. `codecs` are bytes-to-bytes codecs, in encoding order. They may only add a fixed
+    /// number of bytes, because the index is found by its size.
+    ///
+    /// Fails (with a message) if the index is too large for memory, or if a codec changes its size.
     pub fn new(
         counts: &[u64],
         order: &[usize],
@@ -106,8 +107,9 @@ impl IndexEncoding {
         })
     }
 
-    /// The index of a shard of another shape. Of `counts`, those of the axes that this index has
-    /// are taken. Errors as [`IndexEncoding::new`].
+    /// Returns the encoding for a shard of another shape. Fails like [`IndexEncoding::new`].
+    ///
+    /// Uses only the first `counts`, one for each axis of this index.
     pub(crate) fn of_counts(&self, counts: &[u64]) -> Result<Self, String> {
         let counts = counts.get(..self.counts.len()).unwrap_or(counts);
         let stored = match (ByteOrder::NATIVE, self.swap) {
@@ -117,9 +119,11 @@ impl IndexEncoding {
         Self::new(counts, &self.order, stored, self.chain.codecs().to_vec())
     }
 
-    /// How an index is decoded, as text: equal texts make equal indexes of equal bytes.
+    /// Describes the decoding of an index as text.
+    ///
+    /// Under equal texts, equal bytes decode to equal indexes.
     pub(crate) fn decoding(&self) -> String {
-        // What is hashed for each shard that is opened: no more than it takes.
+        // Hashed for each shard that is opened, so it contains no more than necessary.
         format!("{:?} {:?} {} {:?}", self.counts, self.order, self.swap, self.chain)
     }
 
@@ -133,7 +137,7 @@ impl IndexEncoding {
         self.size
     }
 
-    /// Where, in numbers of eight bytes, the offset of an entry is; its length is `to_len` further.
+    /// Position of an entry's offset, in numbers of eight bytes. The length is `to_len` further.
     fn place(&self, entry: usize) -> usize {
         if self.c_order {
             return 2 * entry;
@@ -153,8 +157,10 @@ impl IndexEncoding {
         if self.swap { number.swap_bytes() } else { number }
     }
 
-    /// The entries of a stored index. Errors where a checksum fails (unless not `verify`), or the
-    /// bytes are too few or too many.
+    /// Decodes a stored index.
+    ///
+    /// Fails if a checksum is wrong (only with `verify`), or if there are too few or too many
+    /// bytes.
     pub(crate) fn decode(&self, stored: &[u8], verify: bool) -> Result<ShardIndex, CodecError> {
         let none = Err(CodecError::Size {
             codec: "sharding_indexed",
@@ -172,7 +178,7 @@ impl IndexEncoding {
         Ok(ShardIndex { entries, faults: Vec::new() })
     }
 
-    /// An index as it is stored.
+    /// Encodes an index into `stored`.
     pub(crate) fn encode(
         &self,
         index: &ShardIndex,
@@ -194,7 +200,7 @@ impl IndexEncoding {
         self.chain.encode(&bytes, stored, scratch)
     }
 
-    /// An index of nothing.
+    /// An index without inner chunks.
     pub(crate) fn absent(&self) -> Result<ShardIndex, CodecError> {
         ShardIndex::absent(self.count).ok_or_else(|| self.no_memory())
     }
@@ -208,16 +214,16 @@ impl IndexEncoding {
 /// A range of a shard: offset and length.
 pub(crate) type ByteRange = (u64, u64);
 
-/// Where the inner chunks of one shard are.
+/// The byte ranges of the inner chunks of one shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ShardIndex {
     entries: Vec<ByteRange>,
-    /// Entries that cannot be right, and why; in order.
+    /// Entries that cannot be right, and why; sorted by entry.
     faults: Vec<(usize, String)>,
 }
 
 impl ShardIndex {
-    /// An index of nothing. `None`: there is no memory for it.
+    /// An index without inner chunks. `None` if there is no memory for it.
     pub(crate) fn absent(count: usize) -> Option<Self> {
         let mut entries = Vec::new();
         entries.try_reserve_exact(count).ok()?;
@@ -225,9 +231,10 @@ impl ShardIndex {
         Some(ShardIndex { entries, faults: Vec::new() })
     }
 
-    /// Looks for entries that cannot be right: ranges that reach beyond `size` bytes or into the
-    /// index itself (`stored`), and ranges that share bytes. What is wrong with one does not keep
-    /// others from being read.
+    /// Finds entries that cannot be right. All other entries can still be read.
+    ///
+    /// Ranges must not reach beyond `size` bytes or into the index itself (`stored`), and must not
+    /// share bytes.
     pub(crate) fn check(&mut self, size: u64, stored: ByteRange) {
         let mut present: Vec<(u64, u64, usize)> = Vec::new();
         let mut faults = Vec::new();
@@ -246,7 +253,7 @@ impl ShardIndex {
             }
         }
         present.sort_unstable();
-        // The range so far that reaches furthest: a later one that begins before its end shares
+        // The range so far with the furthest end. A later range that begins before this end shares
         // bytes with it.
         let mut furthest: Option<(u64, u64, usize)> = None;
         for (offset, end, n) in present {
@@ -268,8 +275,9 @@ impl ShardIndex {
         self.faults = faults;
     }
 
-    /// Where an inner chunk is; `None`: it does not exist. Errors (as text) if its range cannot be
-    /// right.
+    /// Returns the range of an inner chunk; `None` if the chunk does not exist.
+    ///
+    /// Fails (with a message) if the range cannot be right.
     pub(crate) fn get(&self, n: usize) -> Result<Option<ByteRange>, String> {
         if let Ok(at) = self.faults.binary_search_by_key(&n, |fault| fault.0) {
             return Err(self.faults[at].1.clone());
@@ -282,7 +290,7 @@ impl ShardIndex {
         self.faults.first()
     }
 
-    /// Says where an inner chunk is; `None`: it does not exist.
+    /// Sets the range of an inner chunk; `None`: the chunk does not exist.
     pub(crate) fn set(&mut self, n: usize, range: Option<ByteRange>) {
         if let Some(entry) = self.entries.get_mut(n) {
             *entry = range.unwrap_or((ABSENT, ABSENT));
@@ -299,7 +307,7 @@ impl ShardIndex {
             .map(|(n, (a, b))| (n, *a, *b))
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that the index takes.
     pub(crate) fn bytes(&self) -> usize {
         16 * self.entries.len() + 64 * self.faults.len()
     }

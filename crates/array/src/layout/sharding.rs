@@ -1,4 +1,4 @@
-//! What a format tells the engine about shards.
+//! A format's description of shards.
 
 #![expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
@@ -13,33 +13,35 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Shards within shards within shards … deeper than this are refused: each level costs a read
-/// before the next can be found.
+/// The deepest nesting of shards. Each level costs a read before the next can be found.
 const MOST_LEVELS: usize = 8;
 
-/// So many levels of shards of different shapes are kept for an array. Grids with more different
-/// shapes than that make some of them again and again.
+/// Number of outermost levels kept for an array, one for each shape of shard.
+///
+/// Grids with more shapes make some of them again and again.
 const KEPT: usize = 1024;
 
-/// The levels of shards between objects and chunks, from the object inwards; at least one.
+/// The levels of shards between objects and chunks, from the object inwards. At least one.
 ///
-/// In a rectilinear grid of shards the objects have different shapes, and each shape an outermost
-/// level of its own (`Sharding::outermost`). The inner chunks have one shape all the same: they
-/// lie in a regular grid.
+/// In a rectilinear grid of shards, objects have different shapes, and each shape has its own
+/// outermost level (`Sharding::outermost`). The inner chunks still have one shape: they lie in a
+/// regular grid.
 #[derive(Clone, Debug)]
 pub struct Sharding {
-    /// Those of the largest object that there could be.
+    /// Levels for an object of the greatest length along each axis.
     levels: Vec<ShardLevel>,
     grid: ChunkGrid,
-    /// Where the grid is rectilinear: outermost levels by the shape of the object.
+    /// For a rectilinear grid: outermost levels, by the shape of the object.
     shapes: Option<Arc<Mutex<LevelsByShape>>>,
 }
 
 type LevelsByShape = HashMap<Dims, Arc<ShardLevel>>;
 
 impl Sharding {
-    /// Joins levels, the object's first. Errors (as text) where there is none, or too many, or the
-    /// inner chunks of one are not the shards of the next.
+    /// Joins levels, the object's first.
+    ///
+    /// Fails (with a message) if there are no levels or too many, or if the inner chunks of one
+    /// level are not the shards of the next.
     pub fn new(levels: Vec<ShardLevel>) -> Result<Self, String> {
         if levels.len() > MOST_LEVELS {
             return Err(format!("shards are nested {} deep; the limit is {MOST_LEVELS}", levels.len()));
@@ -59,9 +61,10 @@ impl Sharding {
         Ok(Sharding { levels, grid, shapes: None })
     }
 
-    /// The same shards where objects have the shapes of the cells of `grid`; the levels are those
-    /// of the largest. Errors (as text) where they are not, and where inner chunks do not divide a
-    /// shard.
+    /// Puts the shards into `grid`, so that objects have the shapes of its cells.
+    ///
+    /// The levels must be for its largest cell. Fails (with a message) if they are not, or if inner
+    /// chunks do not divide a shard.
     pub fn in_grid(self, grid: ChunkGrid) -> Result<Self, String> {
         if grid.chunk_shape() != self.grid.chunk_shape() {
             let (found, largest) = (self.grid.chunk_shape(), grid.chunk_shape());
@@ -81,8 +84,9 @@ impl Sharding {
         Ok(Sharding { grid, shapes, ..self })
     }
 
-    /// The same shards of an array with one more axis at the end, along which there is one chunk of
-    /// this length. `None`: no shards.
+    /// Appends an axis with a single chunk of length `len` to the array.
+    ///
+    /// `None` if the result is not a valid sharding.
     pub(crate) fn with_axis(&self, len: u64) -> Option<Self> {
         let levels: Vec<ShardLevel> = self.levels.iter().map(|level| level.with_axis(len)).collect();
         let sharding = Sharding::new(levels).ok()?;
@@ -92,8 +96,9 @@ impl Sharding {
         }
     }
 
-    /// The outermost level of the object at `place` of the grid, which may have a shape of its own.
-    /// `None`: it is the first of [`Sharding::levels`]. Errors (as text) where its index is too
+    /// The outermost level of the object at `place` of the grid, if objects differ in shape.
+    ///
+    /// `None`: use the first of [`Sharding::levels`]. Fails (with a message) if the index is too
     /// large for memory.
     pub(crate) fn outermost(&self, place: &[u64]) -> Result<Option<Arc<ShardLevel>>, String> {
         let (Some(shapes), Some(largest)) = (&self.shapes, self.levels.first()) else { return Ok(None) };
@@ -113,7 +118,7 @@ impl Sharding {
         Ok(Some(level))
     }
 
-    /// The levels, the object's first: in a rectilinear grid, that of the largest object.
+    /// The levels, the object's first. In a rectilinear grid, they are for the largest object.
     pub fn levels(&self) -> &[ShardLevel] {
         &self.levels
     }
@@ -132,9 +137,9 @@ impl Sharding {
 /// One chunk of a shard that a request touches.
 #[derive(Clone, Debug)]
 pub(crate) struct Touched {
-    /// Its task's number in the plan of chunks.
+    /// The number of its task in the plan of chunks.
     pub(crate) number: usize,
-    /// Which chunk of the shard, per axis.
+    /// Index of the chunk within the shard, per axis.
     pub(crate) at: Dims,
 }
 
@@ -147,24 +152,26 @@ pub struct ShardLevel {
     inner: Dims,
     /// Inner chunks of a shard per axis of the array.
     counts: Dims,
-    /// `order[k]`: the axis of the array that the index counts as the k-th, slowest first.
+    /// The array axes in the order in which the index counts them, slowest first.
     order: SmallVec<[u8; 8]>,
     index: IndexEncoding,
     at_start: bool,
-    /// Codecs that the shard as a whole goes through, in the order of encoding.
+    /// Codecs for the shard as a whole, in encoding order.
     codecs: Vec<Arc<dyn Codec>>,
-    /// Made when it is first asked for.
+    /// Made on first use.
     decoding: Lazy<Arc<str>>,
 }
 
 impl ShardLevel {
-    /// A level. All shapes are per axis of the array; `order`: see [`ShardLevel::order`] (empty: C
-    /// order). `index`: how its index is stored, made for the same number of inner chunks per axis
-    /// **in the index's order**; `at_start`: before the inner chunks instead of behind them.
-    /// `codecs`: what the whole shard goes through, in the order of encoding.
+    /// Makes a level. All shapes are per axis of the array.
     ///
-    /// Errors (as text) where shards are not cut evenly, or have more inner chunks than an index
-    /// could list.
+    /// `order`: see [`ShardLevel::order`] (empty: C order). `index` says how the index is stored.
+    /// It is made for the same number of inner chunks per axis, **in the index's order**.
+    /// `at_start` puts the index before the inner chunks instead of behind them. `codecs` apply to
+    /// the whole shard, in encoding order.
+    ///
+    /// Fails (with a message) if shards are not cut evenly, if `order` is not a permutation of the
+    /// axes, or if `index` is made for another number of inner chunks.
     pub fn new(
         shape: &[u64],
         inner: &[u64],
@@ -210,7 +217,7 @@ impl ShardLevel {
         })
     }
 
-    /// The same level of shards of another shape. Errors as [`ShardLevel::new`].
+    /// Returns the level for shards of another shape. Fails like [`ShardLevel::new`].
     fn of_shape(&self, shape: &[u64]) -> Result<Self, String> {
         let order: SmallVec<[usize; 8]> = self.order.iter().map(|axis| usize::from(*axis)).collect();
         let counts: Dims = order.iter().map(|axis| shape[*axis] / self.inner[*axis]).collect();
@@ -246,7 +253,7 @@ impl ShardLevel {
         &self.counts
     }
 
-    /// The axis of the array that the index counts as the k-th, slowest first.
+    /// The array axes in the order in which the index counts them, slowest first.
     pub fn order(&self) -> &[u8] {
         &self.order
     }
@@ -256,31 +263,36 @@ impl ShardLevel {
         &self.index
     }
 
-    /// Whether the index lies before the inner chunks.
+    /// Returns `true` if the index lies before the inner chunks.
     pub fn at_start(&self) -> bool {
         self.at_start
     }
 
-    /// What the shard as a whole goes through, in the order of encoding.
+    /// The codecs for the shard as a whole, in encoding order.
     pub fn codecs(&self) -> &[Arc<dyn Codec>] {
         &self.codecs
     }
 
-    /// How its index is found and decoded, as text: equal texts make equal indexes of equal bytes.
+    /// Describes the place and the decoding of the index as text.
+    ///
+    /// Under equal texts, equal bytes decode to equal indexes.
     pub(crate) fn decoding(&self) -> &Arc<str> {
         self.decoding.get_or_make(|| format!("{} {}", self.at_start, self.index.decoding()).into())
     }
 
-    /// Where the index of a shard of `len` bytes is stored; `None` where it is shorter than its
-    /// index.
+    /// Offset and length of the index in a shard of `len` bytes.
+    ///
+    /// `None` if the shard is shorter than its index.
     pub(crate) fn index_range(&self, len: u64) -> Option<(u64, u64)> {
         let size = self.index.size() as u64;
         let behind = len.checked_sub(size)?;
         Some((if self.at_start { 0 } else { behind }, size))
     }
 
-    /// The array's chunks, of shape `chunk`, by the inner chunk that they lie in (its entry in the
-    /// index), in the order of the index. Afterwards they count within that.
+    /// Groups the array's chunks (of shape `chunk`) by the inner chunk that they lie in.
+    ///
+    /// The keys are entries of the index, in its order. In the groups, [`Touched::at`] counts
+    /// within the inner chunk.
     pub(crate) fn group(
         &self,
         chunk: &[u64],
@@ -296,7 +308,7 @@ impl ShardLevel {
         groups
     }
 
-    /// The entry in the index of the inner chunk at `at` (per axis of the array, within the shard).
+    /// The index entry of the inner chunk at `at` (per axis of the array, within the shard).
     pub(crate) fn number(&self, at: &[u64]) -> usize {
         self.order.iter().fold(0, |number, axis| {
             let k = *axis as usize;

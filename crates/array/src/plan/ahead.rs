@@ -1,25 +1,27 @@
-//! Announcing what steps read to a store far away, before their turn comes: all of it is on its way
-//! while the first is decoded. What has come waits in memory, so only so many bytes are announced.
+//! Announces the ranges that later steps will read to a store far away.
+//!
+//! All ranges are on their way while the first one is decoded. Bytes that arrive early wait in
+//! memory, so the number of announced bytes is bounded.
 
 use crate::costs;
 use crate::layout::ArrayLayout;
 use crate::plan::lot::{Lot, Step};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// An object of a lot (the numbers of both), and ranges of it: offsets and lengths.
+/// An object (the numbers of its lot and of the object in it), and ranges of it: offset and length.
 type Wanted = ((usize, usize), Vec<(u64, u64)>);
 
-/// What the steps of a round read, and how far that was announced.
+/// The ranges that the steps of a round read, and how many steps were announced.
 pub(crate) struct Ahead<'a, 's> {
     lots: &'a [Lot<'s>],
     steps: &'a [(usize, Step)],
-    /// Bytes of all steps before each; empty for stores that answer at once.
+    /// Bytes that earlier steps read, for each step; empty for stores that answer at once.
     before: Vec<u64>,
-    /// Wanted bytes of chunks that are no longer than this are fetched with the whole chunk.
+    /// Chunks of at most this many bytes are fetched whole, even if only a part is wanted.
     short: u64,
-    /// Requests that go together.
+    /// How many requests the store makes at once.
     at_once: usize,
-    /// The first step that was not announced.
+    /// The first step that was not yet announced.
     next: AtomicUsize,
 }
 
@@ -40,8 +42,8 @@ impl<'a, 's> Ahead<'a, 's> {
         ahead
     }
 
-    /// Announces what has not been announced of this step and those behind it, as far as memory
-    /// allows.
+    /// Announces this step and those after it, as far as memory allows. Skips steps that were
+    /// announced before.
     pub(crate) fn announce_from(&self, number: usize) {
         let Some(done) = self.before.get(number) else { return };
         let most = done.saturating_add(costs::WAITING_BYTES as u64);
@@ -64,8 +66,9 @@ impl<'a, 's> Ahead<'a, 's> {
         }
     }
 
-    /// The longest gap that is read, so that there are no more requests than go together: the
-    /// longest gaps of all objects are left out. Each object has one request at least.
+    /// The longest gap to read, so that there are no more requests than the store makes at once.
+    ///
+    /// The longest gaps over all objects are skipped. Each object has at least one request.
     fn longest_gap(&self, objects: &[Wanted]) -> u64 {
         let mut all: Vec<u64> = objects.iter().flat_map(|(_, ranges)| gaps(ranges)).collect();
         match self.at_once.checked_sub(objects.len()) {
@@ -90,7 +93,7 @@ impl<'a, 's> Ahead<'a, 's> {
     }
 }
 
-/// Bytes between ranges of an object that follow each other.
+/// Bytes between successive ranges of an object.
 fn gaps(ranges: &[(u64, u64)]) -> impl Iterator<Item = u64> {
     let pairs = ranges.iter().zip(ranges.iter().skip(1));
     pairs.map(|((offset, len), (next, _))| next.saturating_sub(offset.saturating_add(*len)))

@@ -1,5 +1,6 @@
-//! What is known of a lot of tasks once its chunks are located, and the steps that it is cut into,
-//! each of which one thread does by itself.
+//! A lot of tasks whose chunks are located, and the steps that it is cut into.
+//!
+//! One thread does a whole step.
 
 use crate::costs;
 use crate::layout::locate::Location;
@@ -9,21 +10,21 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What is known of the tasks of a lot, once they are located.
+/// The tasks of a lot, once their chunks are located.
 #[derive(Default)]
 pub(crate) struct Lot<'s> {
     pub(crate) objects: SmallVec<[FoundObject<'s>; 1]>,
-    /// Chunks that are read by runs, or together. Sorted by where they are once there are steps.
+    /// Chunks that are read in runs or together. [`Lot::steps`] sorts them by position.
     pub(crate) chunks: SmallVec<[FoundChunk; 1]>,
     /// Chunks that are read one by one.
     pub(crate) alone: Vec<Alone>,
-    /// Chunks that a cache holds, decoded, and the numbers of their tasks.
+    /// Chunks that a cache holds in decoded form.
     pub(crate) held: Vec<(FoundChunk, Arc<Memory>)>,
-    /// The numbers of tasks whose chunks do not exist, and the object that they would be in.
+    /// Numbers of tasks whose chunks are absent, and the object that would hold each.
     pub(crate) absent: Vec<(usize, usize)>,
-    /// Bytes of indexes that had to be read to know this.
+    /// Bytes of indexes that were read to locate the chunks.
     pub(crate) index_bytes: u64,
-    /// Bytes of the other chunks of its shards, which a write copies. Counted only to be told.
+    /// Bytes of the other chunks of its shards, which a write copies. Counted only for `explain`.
     pub(crate) others: u64,
 }
 
@@ -32,24 +33,24 @@ pub(crate) struct Lot<'s> {
 pub(crate) struct FoundObject<'s> {
     pub(crate) key: String,
     pub(crate) opened: Option<Box<dyn Opened + 's>>,
-    /// Which contents it had when it was opened.
+    /// The object's stamp when it was opened.
     pub(crate) stamp: Option<Stamp>,
-    /// Whether its bytes were read before, all of them.
+    /// `true` if all its bytes were read before.
     pub(crate) in_memory: bool,
 }
 
 /// A chunk that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FoundChunk {
-    /// Which of the objects its bytes are in, from where, and how many.
+    /// Which object its bytes are in, at which offset, and how many.
     pub(crate) object: usize,
     pub(crate) offset: u64,
     pub(crate) len: u64,
-    /// Its task's number.
+    /// The number of its task.
     pub(crate) number: usize,
 }
 
-/// A chunk that is read by itself.
+/// A chunk that is read on its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Alone {
     pub(crate) object: usize,
@@ -57,25 +58,25 @@ pub(crate) struct Alone {
     pub(crate) number: usize,
 }
 
-/// What one thread does of a lot.
+/// The share of a lot that one thread does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Reads a run, and decodes its chunks.
     Run(Run),
-    /// Reads the wanted bytes of chunks without codecs, of one object.
+    /// Reads the wanted bytes of chunks without codecs, all in one object.
     Direct(Range<usize>),
-    /// Reads a chunk by itself.
+    /// Reads a chunk on its own.
     Alone(usize),
     /// Copies a chunk that a cache holds.
     Held(usize),
-    /// Fills the elements of chunks that do not exist.
+    /// Fills the elements of absent chunks.
     Fill(Range<usize>),
 }
 
 /// Bytes of an object that are read at once, for one or more chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Which of the lot's chunks.
+    /// Which of the lot's chunks are in the run.
     pub(crate) chunks: Range<usize>,
     pub(crate) object: usize,
     pub(crate) offset: u64,
@@ -83,9 +84,11 @@ pub(crate) struct Run {
 }
 
 impl<'s> Lot<'s> {
-    /// Cuts what is to be done into steps: runs with at most `gap` unwanted bytes between chunks,
-    /// of at most `longest` bytes, unless a chunk alone is longer. `direct`: of chunks without
-    /// codecs only the wanted bytes are read. Chunks that do not exist have a step only if `fill`.
+    /// Cuts the lot into steps and passes them to `each`.
+    ///
+    /// Runs have at most `gap` unwanted bytes between chunks, and at most `longest` bytes in all,
+    /// unless a single chunk is longer. With `direct`, chunks must have no codecs, and only their
+    /// wanted bytes are read. Absent chunks get a step only with `fill`.
     pub(crate) fn steps(
         &mut self,
         (gap, longest): (u64, u64),
@@ -108,8 +111,10 @@ impl<'s> Lot<'s> {
     }
 }
 
-/// Sorts chunks by where they are and joins those with at most `gap` bytes between them, up to
-/// `most` bytes in all.
+/// Sorts chunks by position and joins neighbours into runs.
+///
+/// Neighbours have at most `gap` bytes between them. A run has at most `most` bytes, unless it is a
+/// single chunk.
 fn runs(chunks: &mut [FoundChunk], gap: u64, most: u64, each: &mut dyn FnMut(Run)) {
     chunks.sort_unstable();
     let mut last: Option<Run> = None;

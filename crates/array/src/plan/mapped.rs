@@ -1,4 +1,4 @@
-//! Memory as a request sees it.
+//! The caller's memory, seen along the axes of the array.
 
 #![expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
@@ -9,16 +9,19 @@ use crate::layout::ArrayLayout;
 use crate::select::view::{Source, Target};
 use crate::select::{Factor, Selection};
 
-/// A view bound to a selection: base and strides per axis of the array, walked upwards. Where it is
-/// [uneven](Mapped::is_uneven), elements go by way of dense memory.
+/// A view bound to a selection: base and strides per axis of the array, walked upwards.
+///
+/// If it is [uneven](Mapped::is_uneven), elements go through dense memory.
 pub(crate) struct Mapped<P> {
     base: P,
     strides: Strides,
     uneven: bool,
 }
 
-/// Refuses a selection that was made for another shape (it would name chunks outside the array),
-/// memory of another shape, and memory of smaller or larger elements (the copy would leave it).
+/// Binds memory to a selection.
+///
+/// Fails if the selection was made for another shape: it would name chunks outside the array. Fails
+/// if the memory has another shape or another element size: the copy would leave the memory.
 fn bind(
     layout: &ArrayLayout,
     shape: &[u64],
@@ -43,8 +46,7 @@ fn bind(
     Ok(along(selection, shape, strides))
 }
 
-/// The bytes from each element of a part of the result to the next in C order, where they are
-/// always the same.
+/// Bytes from one element of a part of the result to the next in C order; `None` if they vary.
 fn even(shape: &[u64], strides: &[isize]) -> Option<isize> {
     let mut found: Option<(isize, isize)> = None;
     for (len, stride) in shape.iter().zip(strides).rev().filter(|(len, _)| **len != 1) {
@@ -57,19 +59,19 @@ fn even(shape: &[u64], strides: &[isize]) -> Option<isize> {
     Some(found.map_or(0, |(step, _)| step))
 }
 
-/// Per axis of the array: the stride along the ascending selection, and the bytes from the given
-/// base to its first element. Axes that points are on all have the stride from one point to the
-/// next.
+/// How memory is walked along a selection.
+///
+/// Per axis of the array, the stride along the ascending selection; and the bytes from the given
+/// base to the first element. All axes with points have the stride from one point to the next.
 #[derive(Default)]
 pub(crate) struct Along {
     pub(crate) strides: Strides,
     offset: isize,
-    /// Points have several axes in the result, and there is no such stride: nothing can be bound to
-    /// this.
+    /// Points have several axes in the result and no single stride. This cannot be bound.
     uneven: bool,
 }
 
-/// The memory has the selection's shape.
+/// Follows memory along a selection. The memory must have the selection's shape.
 pub(crate) fn along(selection: &Selection, shape: &[u64], strides: &[isize]) -> Along {
     if !selection.points().is_empty() {
         return along_points(selection, shape, strides);
@@ -89,7 +91,7 @@ pub(crate) fn along(selection: &Selection, shape: &[u64], strides: &[isize]) -> 
     Along { strides: bound, offset, uneven: false }
 }
 
-/// [`along`] for a selection with points, whose axes lie between the others.
+/// [`along`] for a selection with points, whose axes lie among the others.
 #[cold]
 fn along_points(selection: &Selection, shape: &[u64], strides: &[isize]) -> Along {
     let (mut at, mut offset, mut uneven) = (0, 0isize, false);
@@ -126,12 +128,12 @@ impl Mapped<*mut u8> {
         Ok(Mapped { base: view.base.wrapping_offset(offset), strides, uneven })
     }
 
-    /// Memory of these strides that is never touched.
+    /// Memory with these strides that is never touched.
     pub(crate) fn unread(strides: &[isize]) -> Self {
         Mapped { base: std::ptr::null_mut(), strides: strides.into(), uneven: false }
     }
 
-    /// Where the element at `out` (along the ascending selection) lies.
+    /// Address of the element at index `out` of the ascending selection.
     pub(crate) fn at(&self, out: &[u64]) -> *mut u8 {
         self.base.wrapping_offset(self.offset(out))
     }
@@ -148,7 +150,7 @@ impl Mapped<*const u8> {
         Ok(Mapped { base: view.base.wrapping_offset(offset), strides, uneven })
     }
 
-    /// Where the element at `out` (along the ascending selection) lies.
+    /// Address of the element at index `out` of the ascending selection.
     pub(crate) fn at(&self, out: &[u64]) -> *const u8 {
         self.base.wrapping_offset(self.offset(out))
     }
@@ -162,8 +164,10 @@ impl<P> Mapped<P> {
             .fold(0isize, |sum, (stride, n)| sum.wrapping_add(stride.wrapping_mul(*n as isize)))
     }
 
-    /// Whether points have several axes in the result, and in this memory not always the same
-    /// number of bytes from one to the next. It can then not be used as it is.
+    /// Returns whether the distance between points varies in this memory.
+    ///
+    /// Such memory cannot be used directly. This happens only if points have several axes in the
+    /// result.
     pub(crate) fn is_uneven(&self) -> bool {
         self.uneven
     }

@@ -31,20 +31,20 @@ struct Span {
     out: u64,
 }
 
-/// One axis of a plan, always walked upwards; a negative step is the target's to mirror.
+/// One axis of a plan, always walked upwards. The target mirrors a negative step.
 #[derive(Clone, Copy, Debug)]
 struct AxisPlan {
     /// The lowest selected element.
     lowest: u64,
-    /// Distance to the next.
+    /// Distance to the next one.
     step: u64,
     /// Number of selected elements, at least 1.
     len: u64,
-    /// Elements of a chunk, or of a part of one.
+    /// Elements per chunk, or per part of one.
     chunk: u64,
     /// Number of chunks (or parts) with a selected element.
     spans: u64,
-    /// Parts of a chunk; 1: chunks are not cut.
+    /// Parts per chunk; 1 if chunks are not cut.
     parts: u64,
 }
 
@@ -56,12 +56,12 @@ impl AxisPlan {
         Some(Self::cut(lowest, step, axis.len, chunk))
     }
 
-    /// `len` elements from `lowest` on, `step` apart; the last of them is within 64 bits.
+    /// `len` elements from `lowest` on, `step` apart. The last one must fit into 64 bits.
     #[inline]
     fn cut(lowest: u64, step: u64, len: u64, chunk: u64) -> Self {
         let reach = (len - 1) * step;
-        // Steps up to a chunk's length miss no chunk between the first and the last; longer ones
-        // meet another chunk each time.
+        // Steps up to a chunk's length miss no chunk between the first and the last. Longer steps
+        // reach a new chunk each time.
         let spans = if step <= chunk { (lowest + reach) / chunk - lowest / chunk + 1 } else { len };
         AxisPlan { lowest, step, len, chunk, spans, parts: 1 }
     }
@@ -74,8 +74,8 @@ impl AxisPlan {
         (self.lowest + out * self.step) / self.chunk - self.lowest / self.chunk
     }
 
-    /// The n-th chunk with a selected element. Worked out, not looked up: an axis may have any
-    /// number of chunks.
+    /// The n-th chunk with a selected element. Computed, not looked up: an axis may have any number
+    /// of chunks.
     fn span(&self, n: u64) -> Span {
         let AxisPlan { lowest, step, len, chunk, .. } = *self;
         let out = match () {
@@ -89,8 +89,9 @@ impl AxisPlan {
     }
 }
 
-/// The part of one axis of a plan that falls into a run of equally long chunks of a rectilinear
-/// grid. Its elements and chunks count from the start of the run.
+/// The part of one axis of a plan that falls into a run of equally long chunks.
+///
+/// Only rectilinear grids have such runs. Elements and chunks count from the start of the run.
 #[derive(Clone, Copy, Debug)]
 struct RunPlan {
     axis: AxisPlan,
@@ -107,8 +108,8 @@ struct RunPlan {
 struct Runs(Vec<Vec<RunPlan>>);
 
 impl RunPlan {
-    /// The parts of an axis of a plan, one for each run with a selected element; and how many spans
-    /// they have together. `None` if there is no memory.
+    /// The parts of an axis of a plan, one for each run with a selected element; and the number of
+    /// their spans. `None` if there is no memory.
     fn all(axis: &AxisPlan, runs: &[Run]) -> Option<(Vec<Self>, u64)> {
         let (mut all, mut out, mut spans, mut rest) = (Vec::new(), 0, 0, runs);
         while out < axis.len {
@@ -138,20 +139,19 @@ impl RunPlan {
     }
 }
 
-/// Bytes of a cache line.
+/// Bytes per cache line.
 const LINE: usize = 64;
 
-/// The tasks of a request: one for each chunk that has a selected element. Those of slices are in C
-/// order of the chunks.
+/// The tasks of a request: one for each chunk with a selected element.
 ///
-/// Task `i` is put together on demand, on the thread that executes it, without allocating: a plan
-/// of any number of tasks is a few numbers per axis, and where points are picked one by one, a
-/// table of these.
+/// Tasks of slices are in C order of the chunks. Task `i` is put together on demand, on the thread
+/// that executes it, without allocating. A plan of any number of tasks therefore takes only a few
+/// numbers per axis, and a table of the points that are picked one by one.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Axes that points are on have a single span here.
+    /// Axes with points have a single span here.
     axes: SmallVec<[AxisPlan; 8]>,
-    /// Of a rectilinear grid: the parts of each axis.
+    /// The parts of each axis; only for a rectilinear grid.
     runs: Option<Box<Runs>>,
     points: Vec<PointPlan>,
     count: usize,
@@ -160,14 +160,14 @@ pub struct Plan {
 #[expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 #[expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 impl Plan {
-    /// Cuts `selection`, which was made for this layout's shape. `None` where that gives more tasks
-    /// than can be counted, or where there is no memory for the table of points.
+    /// Cuts `selection`, which was made for this layout's shape. Returns `None` if there are more
+    /// tasks than can be counted, or no memory for the table of points.
     pub fn new(layout: &ArrayLayout, selection: &Selection) -> Option<Self> {
         Self::saturating(layout, selection).filter(|plan| plan.count < usize::MAX)
     }
 
-    /// As [`Plan::new`]; more tasks than can be counted are `usize::MAX`. The first of them can be
-    /// put together all the same.
+    /// As [`Plan::new`], but with a length of `usize::MAX` if there are more tasks than can be
+    /// counted. The first of them can still be put together.
     pub(crate) fn saturating(layout: &ArrayLayout, selection: &Selection) -> Option<Self> {
         let mut plan = Plan { axes: SmallVec::new(), runs: None, points: Vec::new(), count: 0 };
         if selection.is_empty() {
@@ -190,7 +190,7 @@ impl Plan {
         Some(plan)
     }
 
-    /// Cuts the axes along a rectilinear grid. `None` as [`Plan::new`].
+    /// Cuts the axes along a rectilinear grid. Returns `None` as [`Plan::new`] does.
     #[inline(never)]
     fn cut_by_runs(&mut self, grid: &ChunkGrid) -> Option<()> {
         let mut all = Vec::new();
@@ -205,8 +205,8 @@ impl Plan {
         Some(())
     }
 
-    /// The same cut along the grid of objects; and for each set of points, the first of its spans
-    /// here in each of its spans there. `None` if there is no memory.
+    /// This selection cut along the grid of objects. Also returns, for each set of points, the
+    /// first span here of each span there. `None` if there is no memory.
     pub(crate) fn by_object(&self, layout: &ArrayLayout) -> Option<(Self, Vec<Vec<usize>>)> {
         let grid = layout.object_grid();
         let axes: SmallVec<[AxisPlan; 8]> = (self.axes.iter().zip(grid.chunk_shape()))
@@ -218,19 +218,19 @@ impl Plan {
             if !grid.is_regular() {
                 plan.cut_by_runs(grid)?;
             }
-            // No more than there are chunks.
+            // Does not overflow: there are at most as many objects as chunks.
             let spans = plan.axes.iter().map(|axis| axis.spans as usize);
             plan.count = spans.chain(plan.points.iter().map(PointPlan::len)).product();
         }
         Some((plan, firsts))
     }
 
-    /// Makes what is written last of an element that is named more than once be what stays.
+    /// Orders points so that the value written last to a repeated element stays.
     pub(crate) fn in_order_of_result(&mut self) {
         self.points.iter_mut().for_each(PointPlan::in_order_of_result);
     }
 
-    /// Where the points of a task are, in memory of these strides per axis of the array.
+    /// The places of a task's points, in memory with these strides per axis of the array.
     #[inline]
     pub(crate) fn places(&self, task: &Task, strides: &[isize]) -> AllPlaces<'_> {
         if task.picks.is_empty() {
@@ -239,9 +239,10 @@ impl Plan {
         task.picks.iter().filter_map(|pick| pick.places(&self.points, strides)).collect()
     }
 
-    /// The points of a task in a chunk of its own shape; the task gets what they reach there. `to`:
-    /// bytes between the chunk's elements per axis of the array. Nothing where the task has none.
-    /// `None` if there is no memory.
+    /// The points of a task in a chunk that has a shape of its own. Adjusts the reach of the task.
+    ///
+    /// `to` holds the bytes between the chunk's elements per axis of the array. Empty for a task
+    /// without points. `None` if there is no memory.
     pub(crate) fn moved(
         &self,
         layout: &ArrayLayout,
@@ -252,12 +253,12 @@ impl Plan {
         task.picks.iter_mut().map(|pick| self.points.get(pick.plan)?.moved(pick, from, to)).collect()
     }
 
-    /// Cuts the one chunk of a plan, if it is large and has no codecs, into parts that are tasks of
-    /// their own, along the axis that is stored slowest: so that several threads can read it, and
-    /// so that what is read is still in the cache when its axes or bytes are reordered.
+    /// Cuts the only chunk of a plan into parts that are tasks, if it is large and has no codecs.
     ///
-    /// Parts are equally long: their number divides the chunk's length. A chunk of prime length
-    /// stays whole.
+    /// Several threads can then read the chunk. Bytes are also still in the cache when axes or
+    /// bytes are reordered. The cut is along the axis that is stored slowest. All parts have the
+    /// same length, so their number divides the chunk's length. A chunk of prime length stays
+    /// whole.
     pub(crate) fn cut(mut self, layout: &ArrayLayout, selection: &Selection, threads: usize) -> Self {
         let encoding = layout.encoding();
         let reordered = encoding.swap() > 1 || !encoding.is_c_order();
@@ -274,8 +275,8 @@ impl Plan {
         let long = |axis: &&u8| encoding.chunk_shape()[**axis as usize] > 1;
         let Some(k) = encoding.order().iter().find(long).map(|axis| *axis as usize) else { return self };
         let (chunk, row) = (encoding.chunk_shape()[k], encoding.strides()[k].unsigned_abs());
-        // Parts of a transposed chunk are rows of the output if the axis is the output's fastest:
-        // rows of whole cache lines.
+        // If the cut axis is the output's fastest, parts of a transposed chunk become rows of the
+        // output. Keep these to whole cache lines.
         let least = if k + 1 == self.axes.len() { LINE / encoding.element_size().max(1) } else { 1 };
         let least = least.max(costs::PART.div_ceil(row.max(1))) as u64;
         let Some(parts) = (2..=(chunk / least).min(costs::MOST_PARTS)).rev().find(|parts| chunk % parts == 0)
@@ -290,7 +291,7 @@ impl Plan {
         self
     }
 
-    /// Whether the tasks are parts of one chunk.
+    /// Returns whether the tasks are parts of one chunk.
     pub(crate) fn is_cut(&self) -> bool {
         self.axes.iter().any(|axis| axis.parts > 1)
     }
@@ -300,7 +301,7 @@ impl Plan {
         self.count
     }
 
-    /// Whether there is nothing to do.
+    /// Returns whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -320,7 +321,7 @@ impl Plan {
         part.unwrap_or_else(|| axis.number(out))
     }
 
-    /// Puts task `number` (below [`Plan::len`]) together in `task`, whose vectors are reused.
+    /// Puts task `number` (below [`Plan::len`]) into `task`, whose vectors are reused.
     pub fn task(&self, layout: &ArrayLayout, number: usize, task: &mut Task) {
         self.task_of(layout, layout.grid(), number, task);
     }
@@ -342,8 +343,8 @@ impl Plan {
             task.step[k] = axis.step;
             task.count[k] = span.count;
             task.out[k] = span.out;
-            // `count` equal to the chunk's elements can only mean all of them: steps above 1 select
-            // fewer, unless there is but one.
+            // `count` equals the chunk's length only if all elements are selected: steps above 1
+            // select fewer, unless the length is 1.
             task.whole &= span.count == grid.size(k, task.chunk[k]);
         }
         if !self.points.is_empty() {
@@ -351,7 +352,7 @@ impl Plan {
         }
     }
 
-    /// Adds the points to a task; `rest`: which of their spans.
+    /// Adds the points to a task. `rest` numbers the combination of their spans.
     #[inline(never)]
     fn put_points(&self, layout: &ArrayLayout, grid: &ChunkGrid, rest: usize, task: &mut Task) {
         let size = |axis: usize, index: u64| grid.size(axis, index);
@@ -363,7 +364,7 @@ impl Plan {
         task.whole = whole;
     }
 
-    /// The span of each set of points, from what is left of a task's number after the axes.
+    /// The span of each set of points. `rest` is a task's number without the axes' share.
     fn point_spans(&self, mut rest: usize) -> SmallVec<[usize; 2]> {
         let mut spans = SmallVec::from_elem(0, self.points.len());
         for (span, points) in spans.iter_mut().zip(&self.points).rev() {
@@ -383,28 +384,27 @@ impl Plan {
         self.points.get(k).map_or(0, PointPlan::len)
     }
 
-    /// The numbers, along each axis, of the tasks that hold the selected elements from `out` on,
-    /// `count` of them.
+    /// Per axis, the numbers of the tasks that hold the `count` selected elements from `out` on.
     pub(crate) fn numbers(&self, out: &[u64], count: &[u64]) -> SmallVec<[Range<u64>; 8]> {
         let range = |(k, (axis, (out, count))): (usize, (&AxisPlan, (&u64, &u64)))| match axis.spans {
-            1 => 0..1, // also axes that points are on
+            1 => 0..1, // also axes with points
             _ => self.number_of(k, axis, *out)..self.number_of(k, axis, out + count - 1) + 1,
         };
         self.axes.iter().zip(out.iter().zip(count)).enumerate().map(range).collect()
     }
 
-    /// The index along `axis` of the chunk of the tasks that have these numbers along the axes, and
-    /// then along the sets of points.
+    /// The chunk index along `axis` of one task.
+    ///
+    /// The task is given by its number along each axis, and then along each set of points.
     pub(crate) fn chunk(&self, axis: usize, along: &[u64]) -> u64 {
         let (axes, spans) = along.split_at(self.axes.len());
         let picked = self.points.iter().zip(spans).find_map(|(points, n)| points.chunk(*n as usize, axis));
         picked.unwrap_or_else(|| self.span(axis, &self.axes[axis], axes[axis]).chunk)
     }
 
-    /// The number of the task that has these numbers along the axes, and then along the sets of
-    /// points.
+    /// The number of the task with these numbers along the axes, and then along the sets of points.
     pub(crate) fn number(&self, along: &[u64]) -> usize {
-        // Below the number of tasks, which was counted.
+        // Does not overflow: the result is below the number of tasks, which was counted.
         let (axes, spans) = along.split_at(self.axes.len());
         let number =
             self.points.iter().zip(spans).fold(0, |number, (points, n)| number * points.len() + *n as usize);
@@ -419,7 +419,7 @@ impl Plan {
 mod tests {
     use super::*;
 
-    /// Span by span, element by element.
+    /// Finds the spans element by element.
     fn walked(axis: &AxisSelection, chunk: u64) -> Vec<Span> {
         let mut elements: Vec<u64> =
             (0..axis.len as i64).map(|i| (axis.first as i64 + i * axis.step) as u64).collect();
@@ -460,7 +460,7 @@ mod tests {
         }
     }
 
-    /// A layout of one plain chunk of `shape`, stored in `order`.
+    /// A layout with one plain chunk of `shape`, stored in `order`.
     fn plain(shape: &[u64], order: &[usize]) -> ArrayLayout {
         let dtype = "<f4".parse().unwrap();
         let encoding = crate::layout::encoding::ChunkEncoding::new(

@@ -1,14 +1,14 @@
 //! Points cut along the chunk grid.
 //!
-//! 1. Every run of points is cut where chunks and rows end. What is left is an [`PlacedStretch`]:
-//!    its **place** in the array as it is stored (chunk by chunk, byte by byte within the chunk),
-//!    its place in the result, and how many points follow each other.
-//! 2. Entries are sorted by place: those of one chunk are one span, in the order of the chunk's
-//!    bytes; where chunks lie in shards, chunks of one shard are neighbours.
-//! 3. Each span becomes a task. One with a single entry is a task like those of slices, and takes
-//!    the same ways. Others carry a [`Pick`].
+//! 1. Runs of points are cut where chunks and rows end. Each piece is an entry, a
+//!    [`PlacedStretch`]. It has its **place** in the array as stored (chunk by chunk, byte by byte
+//!    within a chunk), its place in the result, and its number of points.
+//! 2. Entries are sorted by place. The entries of one chunk are one span, in the order of the
+//!    chunk's bytes. Chunks of the same shard are neighbours.
+//! 3. Each span becomes a task. A span with a single entry becomes a task like those of slices, and
+//!    is executed in the same way. Other tasks carry a [`Pick`].
 //!
-//! An entry is 16 bytes, however many axes there are.
+//! An entry has 16 bytes, however many axes there are.
 
 #![expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, spans as their entries")]
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
@@ -24,70 +24,69 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The entries of one chunk, or one shard.
+/// The entries of one chunk or one shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PointSpan {
     entries: Range<usize>,
-    /// First byte of an entry, and of the point that lies furthest, from the start of the chunk.
+    /// First byte of the nearest point and of the furthest one, from the start of the chunk.
     reach: Range<u64>,
     points: u64,
-    /// Whether points may be named more than once.
+    /// `true` if a point may occur more than once.
     repeats: bool,
 }
 
-/// Points of a selection, as tasks.
+/// The points of a selection, as tasks.
 #[derive(Clone, Debug)]
 pub(crate) struct PointPlan {
     axes: Axes,
     entries: Arc<Vec<PlacedStretch>>,
     spans: Vec<PointSpan>,
-    /// Bytes of places of a chunk (a shard).
+    /// Number of places in a chunk, or in a shard if the plan is by object.
     size: u64,
-    /// Chunks (shards) of an object per axis, of those that the points are on; and objects of the
-    /// array.
+    /// For each axis with points: chunks (or shards) per object, and objects in the array.
     per_object: Dims,
     objects: Dims,
-    /// Bytes between points that follow each other, in a chunk.
+    /// Bytes from one point to the next within a chunk.
     step: u64,
-    /// The longest step in a chunk along one of the axes.
+    /// The longest stride within a chunk along one of the axes.
     across: u64,
     cells: Cells,
 }
 
-/// Which objects and chunks there are along the axes.
+/// How the axes are divided into objects and chunks.
 #[derive(Clone, Debug)]
 enum Cells {
     /// All objects have one shape.
     Even,
-    /// Chunks have different shapes: the grid. Places are those in a chunk of the largest shape.
+    /// Chunks have different shapes, given by the grid. Places assume a chunk of the largest shape.
     Chunks(ChunkGrid),
-    /// Shards have different shapes: their grid, and the elements of an inner chunk per axis of
-    /// those that the points are on. Places are those in a shard of the largest shape.
+    /// Shards have different shapes: their grid, and the elements of an inner chunk along each axis
+    /// with points. Places assume a shard of the largest shape.
     Shards(ChunkGrid, Dims),
 }
 
-/// The points of a task in a chunk of its own shape.
+/// The points of a task in a chunk that has a shape of its own.
 pub(crate) struct MovedPoints {
     entries: Vec<PlacedStretch>,
     step: isize,
     across: isize,
-    /// The first of their axes.
+    /// The first of the axes with points.
     axis: usize,
 }
 
 impl MovedPoints {
-    /// Where the points are, in memory of these strides per axis of the array.
+    /// The places of the points, in memory with these strides per axis of the array.
     pub(crate) fn places(&self, strides: &[isize]) -> Places<'_> {
         let MovedPoints { entries, step, across, axis } = self;
         Places { entries, start: 0, step: *step, stride: strides[*axis], across: *across }
     }
 }
 
-/// [`Places`] of a task, one for each set of points; none for a task of slices.
+/// [`Places`] of a task, one for each set of points. Empty for a task of slices.
 pub(crate) type AllPlaces<'a> = SmallVec<[Places<'a>; 1]>;
 
 impl PointPlan {
-    /// `None` where there are more places than can be counted, or no memory.
+    /// Returns `None` if there are more places than can be counted, or no memory.
     pub(crate) fn new(layout: &ArrayLayout, points: &Points) -> Option<Self> {
         let encoding = layout.encoding();
         let of = |numbers: &[u64]| points.axes.iter().map(|axis| numbers[*axis]).collect::<Dims>();
@@ -148,8 +147,8 @@ impl PointPlan {
         Some(entries)
     }
 
-    /// The part of a chunk's row that element number `at` lies in: which elements, and the place of
-    /// the first.
+    /// The part of a chunk's row that holds element number `at`: its elements, and the place of the
+    /// first one.
     fn row(&self, at: u64, extent: &[u64], chunk: &[u64], strides: &[u64]) -> (Range<u64>, u64) {
         let mut index = Dims::from_elem(0, extent.len());
         let mut rest = at;
@@ -157,7 +156,7 @@ impl PointPlan {
             (*index, rest) = (rest % len, rest / len);
         }
         let last = extent.len() - 1;
-        // The place of an index of the k-th axis in its chunk, and the chunk's length.
+        // The position of an index of the k-th axis in its chunk, and the chunk's length.
         let place = |k: usize, index: u64| match &self.cells {
             Cells::Even | Cells::Shards(..) => (index % chunk[k], chunk[k]),
             Cells::Chunks(grid) => {
@@ -165,7 +164,7 @@ impl PointPlan {
                 (index - grid.start(self.axes[k], number), grid.size(self.axes[k], number))
             }
         };
-        // Its object, and the chunk in that.
+        // The number of the object, and of the chunk within the object.
         let cell = |k: usize, index: u64| match &self.cells {
             Cells::Even => {
                 let (number, per) = (index / chunk[k], self.per_object[k]);
@@ -191,8 +190,8 @@ impl PointPlan {
         (row, number * self.size + byte)
     }
 
-    /// Sorts entries by place, and those of one place by their place in the result. `None` if there
-    /// is no memory.
+    /// Sorts entries by place, and entries with equal places by their place in the result. `None`
+    /// if there is no memory.
     fn sorted(&self, mut entries: Vec<PlacedStretch>) -> Option<Vec<PlacedStretch>> {
         let chunks = self.objects.iter().chain(&self.per_object).product::<u64>();
         if entries.is_sorted() {
@@ -202,7 +201,7 @@ impl PointPlan {
             entries.sort_unstable();
             return Some(entries);
         }
-        // By chunk first, counting: those of one chunk are often in order then.
+        // Sort by chunk first, by counting. Entries within a chunk are then often in order already.
         let mut ends: Vec<usize> = Vec::new();
         ends.try_reserve_exact(chunks as usize + 1).ok()?;
         ends.resize(chunks as usize + 1, 0);
@@ -227,7 +226,7 @@ impl PointPlan {
         Some(sorted)
     }
 
-    /// Appends points, to the last entry if they go on where it ends. `None` if there is no memory.
+    /// Appends points. Extends the last entry if they continue it. `None` if there is no memory.
     fn push(&self, entries: &mut Vec<PlacedStretch>, place: u64, out: u64, count: u64) -> Option<()> {
         let step = self.step;
         if let Some(last) = entries.last_mut()
@@ -244,11 +243,12 @@ impl PointPlan {
         Some(())
     }
 
-    /// The points of a task in a chunk of its own shape: `from` and `to` are the bytes between
-    /// elements per axis of the array, in a chunk of the largest shape, and in that one. `None` if
-    /// there is no memory.
+    /// The points of a task in a chunk that has a shape of its own.
+    ///
+    /// `from` and `to` are the bytes between elements per axis of the array: `from` in a chunk of
+    /// the largest shape, `to` in this chunk. `None` if there is no memory.
     pub(crate) fn moved(&self, pick: &mut Pick, from: &[isize], to: &[isize]) -> Option<MovedPoints> {
-        // Longer strides are multiples of what the shorter ones reach.
+        // Divide by the longest stride first: the shorter strides together stay within it.
         let mut axes = self.axes.clone();
         axes.sort_unstable_by_key(|axis| std::cmp::Reverse(from[*axis]));
         let place = |entry: &PlacedStretch| {
@@ -276,8 +276,8 @@ impl PointPlan {
         self.spans.len()
     }
 
-    /// The same points by the objects that their chunks lie in; and for each of these the first of
-    /// its chunks here.
+    /// The same points grouped by object. Also returns the number of each object's first chunk
+    /// here.
     pub(crate) fn by_object(&self) -> (Self, Vec<usize>) {
         let chunks: u64 = self.per_object.iter().product();
         let (size, mut firsts) = (self.size * chunks, Vec::new());
@@ -306,7 +306,7 @@ impl PointPlan {
         place - place % self.size
     }
 
-    /// The index of chunk `n` of these along the `k`-th of the points' axes.
+    /// The index of the chunk of span `n`, along the `k`-th axis with points.
     fn index(&self, n: usize, k: usize) -> u64 {
         let number = self.spans.get(n).map_or(0, |span| self.start(span)) / self.size;
         let chunks: u64 = self.per_object.iter().product();
@@ -322,7 +322,7 @@ impl PointPlan {
         }
     }
 
-    /// The index of chunk `n` of these along an axis of the array, if points are on it.
+    /// The index of the chunk of span `n`, along an axis of the array. `None` if it has no points.
     pub(crate) fn chunk(&self, n: usize, axis: usize) -> Option<u64> {
         let k = self.axes.iter().position(|on| *on == axis)?;
         Some(self.index(n, k))
@@ -332,9 +332,11 @@ impl PointPlan {
         &self.axes
     }
 
-    /// Puts the share of chunk `n` of these into a task. `number`: which plan of points this is.
-    /// Returns whether every element of the chunk is selected, as far as these axes say; `size`: how
-    /// many elements a chunk has, per axis of the array.
+    /// Puts the share of span `n` into a task.
+    ///
+    /// `number` is the number of this plan in [`Pick::plan`]. `size` gives the elements of a chunk
+    /// along an axis of the array. Returns whether every element of the chunk is selected, as far
+    /// as these axes say.
     pub(crate) fn task(
         &self,
         number: usize,
@@ -354,7 +356,7 @@ impl PointPlan {
         }
         match &self.entries[span.entries.clone()] {
             [entry] => {
-                // Longer strides are multiples of what the shorter ones reach.
+                // Divide by the longest stride first: the shorter strides together stay within it.
                 let mut rest = entry.place - start;
                 let mut axes = self.axes.clone();
                 axes.sort_unstable_by_key(|axis| std::cmp::Reverse(strides[*axis]));
@@ -378,8 +380,8 @@ impl PointPlan {
         !span.repeats && span.points == all
     }
 
-    /// Puts entries of chunks in which points may come more than once into the order of the result:
-    /// what is written last stays.
+    /// Sorts the entries of chunks with repeated points by their order in the result, so that the
+    /// value written last stays.
     pub(crate) fn in_order_of_result(&mut self) {
         if self.spans.iter().any(|span| span.repeats) {
             let entries = Arc::make_mut(&mut self.entries);
@@ -391,7 +393,7 @@ impl PointPlan {
 }
 
 impl Pick {
-    /// Where the points are, in memory of these strides per axis of the array.
+    /// The places of the points, in memory with these strides per axis of the array.
     pub(crate) fn places<'p>(&self, plans: &'p [PointPlan], strides: &[isize]) -> Option<Places<'p>> {
         let plan = plans.get(self.plan)?;
         Some(Places {
@@ -407,7 +409,7 @@ impl Pick {
 /// The spans of sorted entries. `None` if there is no memory.
 fn spans(entries: &[PlacedStretch], size: u64, step: u64) -> Option<Vec<PointSpan>> {
     let mut spans: Vec<PointSpan> = Vec::new();
-    // Behind the last byte that is known to be taken.
+    // End of the bytes that earlier entries occupy.
     let (mut start, mut taken) = (0, 0);
     for (n, entry) in entries.iter().enumerate() {
         let last = entry.place + (entry.len() - 1) * step;

@@ -8,8 +8,8 @@
 //! | read-into | no codec, and one row of bytes on both sides | reads straight into the output |
 //! | read-rows | no codec, otherwise | reads only the byte ranges that are wanted |
 //! | decode-into | all of the chunk is wanted, as one row of bytes | decodes straight into the output |
-//! | decode-part | a part is wanted, and the codec can decode that by itself | to scratch, then scatters |
-//! | decode-scatter | otherwise, and if a cache is to keep the chunk | decodes to scratch, then scatters |
+//! | decode-part | a part is wanted, and the codec can do that | to scratch, then scatters |
+//! | decode-scatter | otherwise, or if a cache keeps it | decodes to scratch, then scatters |
 //!
 //! | writing | when | |
 //! |---|---|---|
@@ -20,11 +20,11 @@
 //! | gather | a whole chunk, otherwise | gathers into scratch, then encodes and writes |
 //!
 //! Each has a file in [`crate::read::strategies`] or [`crate::write::strategies`], which says when
-//! it fits and what it does. A chunk is read or written by the first that fits.
+//! it fits and what it does. A chunk is read or written by the first strategy that fits.
 //!
-//! Tasks with several stretches of points have no single row of bytes on either side: of a chunk
-//! without codecs they read the ranges around the points ([`crate::read::windows`]), and the pass
-//! in the end goes from place to place ([`crate::copy::gather`]).
+//! Tasks with several stretches of points have no single row of bytes on either side. Without
+//! codecs, they read the ranges around the points ([`crate::read::windows`]). The last pass goes
+//! from place to place ([`crate::copy::gather`]).
 
 use std::fmt;
 

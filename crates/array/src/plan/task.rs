@@ -19,14 +19,13 @@ pub struct Task {
     pub step: Dims,
     /// Number of selected elements.
     pub count: Dims,
-    /// Where the first one goes, in elements from the start of the ascending selection. (Of points
-    /// that are on several axes: how many come before it, at the first of these axes.)
+    /// Position of the first one, in elements from the start of the ascending selection. (For
+    /// points on several axes: the number of points before it, at the first of these axes.)
     pub out: Dims,
-    /// Which points, along the axes that have them, where there is more than one run of them; their
-    /// axes count one element above.
+    /// The points, if they form more than one run. Their axes have a count of 1 above.
     pub(crate) picks: Vec<Pick>,
-    /// Whether every element of the chunk is selected. Never of one that reaches past the array's
-    /// end: somebody else may have made the array longer, and have written there.
+    /// `true` if every element of the chunk is selected. Always `false` for a chunk that reaches
+    /// past the array's end: others may have made the array longer and written there.
     pub whole: bool,
 }
 
@@ -36,8 +35,9 @@ impl Task {
         self.count.iter().product::<u64>() * self.picks.iter().map(|pick| pick.points).product::<u64>()
     }
 
-    /// Whether every element of the chunk of `grid` that lies inside an array of `shape` is
-    /// selected, as far as slices tell.
+    /// Returns whether every element of the chunk that lies inside the array is selected.
+    ///
+    /// The chunk is one of `grid`, the array has `shape`. Always `false` for a task with picks.
     pub(crate) fn covers(&self, grid: &ChunkGrid, shape: &[u64]) -> bool {
         let mut axes = self.chunk.iter().zip(&self.count).zip(shape).enumerate();
         self.picks.is_empty()
@@ -45,7 +45,7 @@ impl Task {
     }
 }
 
-/// The bytes of a decoded chunk between the first that a task wants and the last.
+/// The bytes of a decoded chunk from the first to the last that a task wants.
 pub(crate) fn reach(layout: &ArrayLayout, task: &Task) -> Range<usize> {
     let (strides, start) = within_chunk(layout, task);
     let last: usize =
@@ -55,11 +55,11 @@ pub(crate) fn reach(layout: &ArrayLayout, task: &Task) -> Range<usize> {
     picks.fold(start..end, |reach, pick| reach.start + pick.start..reach.end + pick.end)
 }
 
-/// Bytes between selected elements in a decoded chunk, per axis, and those before the first.
+/// Bytes between selected elements in a decoded chunk, per axis; and bytes before the first one.
 pub(crate) fn within_chunk(layout: &ArrayLayout, task: &Task) -> (Strides, usize) {
     let given = layout.encoding().strides();
-    // A step is at most the chunk's length where more than one element is selected, so products
-    // stay inside the chunk.
+    // If more than one element is selected, the step is at most the chunk's length, and the
+    // products stay inside the chunk.
     let strides = given
         .iter()
         .zip(task.step.iter().zip(&task.count))

@@ -1,9 +1,10 @@
 //! A selection cut into parts that follow each other in C order.
 //!
-//! The result is counted along factors: axes, and lists of points. A part is some rows along one of
-//! them: of the slower ones one element each, of the faster ones everything. So that chunks are not
-//! decoded twice, a part ends where a chunk ends, if it can ([`Cuts`] says where for points): a
-//! smaller part is taken for that, or a larger one within a bound.
+//! The result is counted along factors: axes, and lists of points. A part is some rows along one
+//! factor. It takes one element of each slower factor, and all elements of the faster ones.
+//!
+//! If possible, a part ends where a chunk ends, so that no chunk is decoded twice. ([`Cuts`] says
+//! where for points.) To do so, a part may be smaller than asked for, or larger within a bound.
 
 #![expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
@@ -24,22 +25,24 @@ use crate::select::view::Target;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
-/// Elements of fixed size (heap ids, cells) that were read: a part of a request.
+/// A batch of elements of fixed size (heap ids, cells) that were read for a request.
 #[derive(Debug)]
 pub struct Batch<'a> {
     /// Their bytes, dense, in C order.
     pub memory: &'a [u8],
-    /// How many there were before.
+    /// Number of elements in earlier batches.
     pub first: usize,
-    /// How many there are.
+    /// Number of elements in this batch.
     pub count: usize,
 }
 
-/// Reads a selection in batches of about `cells` elements, in C order, and gives each to `each`:
-/// what becomes of references need not be in memory as a whole. Batches end where chunks end, if
-/// that is possible without being many times larger; they are larger than `cells` only where chunks
-/// with codecs would otherwise be decoded several times (all in one where points of few chunks jump
-/// back and forth). Of a selection of nothing there is none. Stops at the first error.
+/// Reads a selection in batches of about `cells` elements, in C order, and passes each to `each`.
+///
+/// The values that heap ids or cells refer to thus need not all be in memory at once. Batches end
+/// where chunks end, unless that makes them many times larger. A batch exceeds `cells` only if
+/// chunks with codecs would otherwise be decoded several times. If points jump back and forth
+/// between few chunks, a single batch has them all. An empty selection yields no batches. Stops at
+/// the first error.
 pub fn in_batches<E: From<ArrayError>>(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -63,26 +66,26 @@ pub fn in_batches<E: From<ArrayError>>(
 /// The parts of a selection on an array.
 pub(super) struct Batches<'s> {
     selection: &'s Selection,
-    /// What the elements of the result are counted along, from slow to fast, and how far.
+    /// The factors of the result from slow to fast, and their lengths.
     factors: SmallVec<[(Factor, u64); 8]>,
-    /// Of each of the selection's points, as soon as there is more than one part.
+    /// One for each set of points; made when there is more than one part.
     cuts: Vec<Cuts>,
-    /// Elements of a chunk per axis.
+    /// Elements per chunk along each axis.
     chunk: &'s [u64],
-    /// Whether a chunk that is met by two parts costs twice.
+    /// `true` if a chunk costs twice when two parts touch it.
     coded: bool,
-    /// Elements that are selected.
+    /// Number of selected elements.
     total: u64,
 }
 
 /// A part of a selection.
 pub(super) struct Share<'s> {
-    /// `None`: all of it.
+    /// `None`: the whole selection.
     selection: Option<Selection>,
     whole: &'s Selection,
     pub(super) count: u64,
-    /// In how many stretches of points it is (see [`Cuts`]); 0 where chunks have as much of each
-    /// part.
+    /// Number of stretches of points (see [`Cuts`]). 0 if it does not matter: for the whole
+    /// selection, for parts along an axis, and without codecs.
     pub(super) stretches: u64,
 }
 
@@ -92,15 +95,15 @@ impl Share<'_> {
     }
 }
 
-/// A batch may be so many times larger than it should be, so that no chunk is decoded twice.
+/// How many times larger than asked for a batch may be, so that no chunk is decoded twice.
 const LARGER: u64 = 8;
 
 impl<'s> Batches<'s> {
-    /// Errors with [`ArrayError::Index`] where the selection was made for another shape.
+    /// Fails with [`ArrayError::Index`] if the selection was made for another shape.
     pub(super) fn new(layout: &'s ArrayLayout, selection: &'s Selection) -> Result<Self, ArrayError> {
         selection.check(layout.name(), layout.shape())?;
         let total = if selection.is_empty() { Some(0) } else { element_count(&selection.shape()) };
-        // Counts of a request are also places in memory.
+        // Counts also index memory, so they must fit `isize`.
         let total = total.filter(|total| isize::try_from(*total).is_ok());
         let total = total.ok_or_else(|| memory_error(layout, "the result", u64::MAX))?;
         let coded = !layout.encoding().chain().is_identity();
@@ -115,14 +118,15 @@ impl<'s> Batches<'s> {
         Ok(Batches { selection, factors, cuts: Vec::new(), chunk: layout.grid().chunk_shape(), coded, total })
     }
 
-    /// How many elements there are.
+    /// Number of elements in all parts.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
 
-    /// The part from element number `first` on (in C order), of about `cells` elements, in no more
-    /// stretches of points than `stretches`, if that is possible without decoding chunks again and
-    /// again. `None`: that is the end. Parts are to be taken one after the other.
+    /// The part that begins with element number `first` in C order; `None` at the end.
+    ///
+    /// The part has about `cells` elements. It has at most `stretches` stretches of points, unless
+    /// that would decode chunks again and again. Parts must be taken one after the other.
     pub(super) fn next(
         &mut self,
         layout: &ArrayLayout,
@@ -143,8 +147,8 @@ impl<'s> Batches<'s> {
         let chunk: u64 = self.chunk.iter().fold(1, |all, len| all.saturating_mul(*len));
         let more = cells.saturating_mul(LARGER).max(self.total / LARGER);
         let most = more.max(chunk);
-        // The slowest factor along which rows may be taken from here: with few enough elements in a
-        // row, and none of the row that is next taken already.
+        // Find the slowest factor along which rows may be taken from here. A row must have few
+        // enough elements, and none of the next row may be taken already.
         let (mut along, mut row) = (self.factors.len() - 1, 1);
         for k in (1..self.factors.len()).rev() {
             let slower = row * self.factors[k].1;
@@ -198,8 +202,8 @@ impl<'s> Batches<'s> {
         Ok(Some(Share { selection, whole: self.selection, count: (to - from) * row, stretches }))
     }
 
-    /// Whether a chunk may have several elements that a factor tells apart, and would be decoded
-    /// for each.
+    /// Returns whether a chunk may hold several elements along a factor, and would be decoded for
+    /// each.
     fn shares(&self, factor: usize) -> bool {
         self.coded
             && match self.factors[factor].0 {
@@ -208,8 +212,8 @@ impl<'s> Batches<'s> {
             }
     }
 
-    /// Where a part that begins with row `from` along an axis ends: of `rows` of them, or at most
-    /// of `most`.
+    /// Returns the end of a part along an axis that begins with row `from`. The part has about
+    /// `rows` rows, and at most `most`.
     fn end(&self, axis: usize, from: u64, rows: u64, most: u64) -> u64 {
         let (axis, chunk) = (&self.selection.axes()[axis], self.chunk[axis]);
         let wanted = from.saturating_add(rows);
@@ -226,7 +230,7 @@ impl<'s> Batches<'s> {
         next_chunk(axis, chunk, wanted).min(from.saturating_add(most)).min(axis.len)
     }
 
-    /// Reads a part, and gives its bytes to `take`. `buffer` is reused from part to part.
+    /// Reads a part and passes its bytes to `take`. Reuses `buffer` from part to part.
     pub(super) fn read<E: From<ArrayError>>(
         &self,
         layout: &ArrayLayout,
@@ -238,19 +242,19 @@ impl<'s> Batches<'s> {
         if options.interrupt.is_some_and(|ask| ask()) {
             return Err(ArrayError::Interrupted { array: layout.name().into() }.into());
         }
-        // Few elements need no memory of their own.
+        // A few elements fit on the stack.
         let mut few = [0u128; 16];
         let none = || memory_error(layout, "elements of a batch", part.count);
         let len = (part.count as usize).checked_mul(layout.dtype().size()).ok_or_else(none)?;
         if part.count == self.total && len > size_of_val(&few) {
-            // All at once: what `read` knows about arrays with few chunks is worth having.
+            // The part is the whole selection: `read` has shortcuts for arrays with few chunks.
             return take(read(layout, part.selection(), options)?.as_slice());
         }
         let memory = match len <= size_of_val(&few) {
             true => &mut bytemuck::cast_slice_mut(&mut few)[..len],
             false => {
-                // What it holds is not needed: another block, in use before, costs less than making
-                // this one larger.
+                // The old contents are not needed. A recycled block costs less than growing this
+                // one.
                 if !buffer.as_mut().is_some_and(|memory| len <= memory.room() && memory.resize(len)) {
                     *buffer = None;
                     *buffer = Some(Memory::dirty(len).ok_or_else(none)?);
@@ -265,20 +269,20 @@ impl<'s> Batches<'s> {
     }
 }
 
-/// The number of the `at`-th element of an axis that is selected.
+/// The array index of the `at`-th selected element of an axis.
 fn element(axis: &AxisSelection, at: u64) -> u64 {
     axis.first.wrapping_add_signed(axis.step.wrapping_mul(at as i64))
 }
 
-/// The first selected element of the chunk that holds the `at`-th.
+/// The number of the first selected element in the chunk that holds the `at`-th one.
 fn chunk_start(axis: &AxisSelection, chunk: u64, at: u64) -> u64 {
     let within = element(axis, at) % chunk;
     let before = if axis.step > 0 { within } else { chunk - 1 - within };
     at.saturating_sub(before / axis.step.unsigned_abs())
 }
 
-/// The first selected element of the chunk behind that which holds the `at`-th (there may be none;
-/// then it is one that is not selected).
+/// The number of the first selected element behind the chunk that holds the `at`-th one. May be
+/// past the end of the selection.
 fn next_chunk(axis: &AxisSelection, chunk: u64, at: u64) -> u64 {
     let within = element(axis, at) % chunk;
     let left = if axis.step > 0 { chunk - within } else { within + 1 };
@@ -332,7 +336,7 @@ mod tests {
         }
     }
 
-    /// Where batches of an axis of `len` elements begin.
+    /// Returns the starts of the batches of a selection.
     fn starts(spec: &Spec, indices: &[Index<'_>], cells: usize) -> Vec<usize> {
         let layout = spec.layout(&MemoryStore::new());
         let selection = select(&spec.shape, indices);
@@ -354,13 +358,13 @@ mod tests {
         let back = Index::Slice { start: None, stop: None, step: -3 };
         // 99, 96, … 60 | 57, … 12 | 9, … 0
         assert_eq!(starts(&spec, &[back], 16), [0, 14, 30]);
-        // Of chunks without codecs any part can be read.
+        // Without codecs, any part of a chunk can be read.
         assert_eq!(starts(&spec, &[], 9)[..4], [0, 9, 10, 19]);
         spec.codecs = 1;
         assert_eq!(starts(&spec, &[], 9)[..4], [0, 10, 20, 30]);
         assert_eq!(starts(&spec, &[], 1)[..4], [0, 10, 20, 30]);
 
-        // Rows of four: two of them are a chunk's, which is not to be decoded twice.
+        // Rows of four elements: two rows share a chunk, which must not be decoded twice.
         let mut spec = Spec::plain(&[8, 4], &[2, 2], "<u2");
         assert_eq!(starts(&spec, &[], 4), [0, 4, 8, 12, 16, 20, 24, 28]);
         assert_eq!(starts(&spec, &[], 3)[..4], [0, 2, 4, 6]);
@@ -369,8 +373,8 @@ mod tests {
         assert_eq!(starts(&spec, &[], 1), [0, 8, 16, 24]);
     }
 
-    /// Reads points in batches of about `cells`; gives the most chunks that one batch decoded, and
-    /// how many all did.
+    /// Reads points in batches of about `cells`. Returns the most chunks that one batch decoded,
+    /// and the total of all batches.
     fn decoded(shape: &[u64], chunk: &[u64], indices: &[Index<'_>], cells: usize) -> (usize, usize) {
         let spec = Spec { codecs: 1, ..Spec::plain(shape, chunk, "<u2") };
         let (store, log) = (MemoryStore::new(), Arc::new(Mutex::new(BTreeSet::new())));
@@ -396,7 +400,7 @@ mod tests {
 
     #[test]
     fn points_touch_few_chunks_at_a_time_and_few_of_them_twice() {
-        // Sorted, irregular: five or six of each of 100 chunks.
+        // Sorted, irregular: five or six points in each of 100 chunks.
         let sorted: Vec<i64> = (0..1000).filter(|at| at * at % 13 < 9).collect();
         assert_eq!(decoded(&[1000], &[10], &[Index::List(&sorted)], 70), (13, 100));
         assert_eq!(decoded(&[1000], &[10], &[Index::List(&sorted)], 3), (1, 100));
@@ -406,13 +410,13 @@ mod tests {
         let mut groups: Vec<i64> = sorted.clone();
         groups.sort_by_key(|at| (at / 10 * 37 % 100, *at));
         assert_eq!(decoded(&[1000], &[10], &[Index::List(&groups)], 3), (1, 100));
-        // Few points, each in a chunk of its own: as many at a time as there should be.
+        // Few points, each in its own chunk: batches are as large as asked for.
         let far: Vec<i64> = (0..100).map(|n| n * 37 % 100 * 10).collect();
         assert_eq!(decoded(&[1000], &[10], &[Index::List(&far)], 7), (7, 100));
-        // Back and forth: each batch would need all of them.
+        // Back and forth: each batch would need all chunks.
         let jumps: Vec<i64> = (0..1000).map(|n| n * 613 % 1000).collect();
         assert_eq!(decoded(&[1000], &[10], &[Index::List(&jumps)], 1), (100, 100));
-        // In one half, then in the other.
+        // First in one half, then in the other.
         let halves: Vec<i64> = (0..1000).map(|n| n / 500 * 500 + n * 613 % 500).collect();
         assert_eq!(decoded(&[1000], &[10], &[Index::List(&halves)], 1), (50, 100));
 
@@ -431,7 +435,7 @@ mod tests {
     #[test]
     fn batches_of_points() {
         let mut spec = Spec::plain(&[100], &[10], "<u2");
-        // Of chunks without codecs any part can be read.
+        // Without codecs, any part of a chunk can be read.
         assert_eq!(starts(&spec, &[Index::List(&[3, 99, 50, 3])], 1), [0, 1, 2, 3]);
         spec.codecs = 1;
         assert_eq!(starts(&spec, &[Index::List(&[3, 99, 50, 3])], 1), [0, 1, 2, 3]);

@@ -1,12 +1,12 @@
-//! Where a list of points may be cut, so that chunks are not decoded again and again.
+//! Where a list of points may be cut without decoding chunks again and again.
 //!
-//! Points that follow each other in one chunk are a **stretch**. A cut between two stretches costs
-//! a chunk that is decoded twice only if points come back to a chunk behind the cut, so:
+//! Successive points in one chunk are a **stretch**. A cut between two stretches makes a chunk be
+//! decoded twice only if later points return to a chunk from before the cut. There are two cases:
 //!
-//! - where every chunk is visited once or twice on average, any end of a stretch will do;
-//! - else those are free that no chunk is visited on both sides of: all ends where points are
-//!   sorted by chunks, those of rows of chunks for a mask on several axes, none where points jump
-//!   back and forth.
+//! - Points visit every chunk once or twice on average. Any end of a stretch will do.
+//! - Otherwise a cut is free if no chunk is visited on both sides of it. If points are sorted by
+//!   chunk, all ends of stretches are free. For a mask on several axes, the ends of rows of chunks
+//!   are. If points jump back and forth, no end is.
 
 #![expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 
@@ -17,29 +17,29 @@ use crate::select::points::{Points, Stretch};
 pub(super) struct Cuts {
     /// The number of the first point of each run.
     starts: Vec<u64>,
-    /// How many points there are.
+    /// Number of points.
     count: u64,
-    /// Ends of stretches; none where chunks have no codecs.
+    /// Ends of stretches; empty if chunks have no codecs.
     ends: Vec<u64>,
-    /// Those of them that cost nothing; `None`: all.
+    /// Ends at which a cut costs nothing; `None`: all of them.
     free: Option<Vec<u64>>,
 }
 
-/// How long a part of points may be.
+/// Bounds on the number of points in a part.
 pub(super) struct Bounds {
-    /// As many as it should have,
+    /// The wanted number of points.
     pub(super) wanted: u64,
-    /// in no more stretches than these.
+    /// The most stretches.
     pub(super) stretches: u64,
-    /// If a chunk would be decoded twice otherwise.
+    /// The most points if a chunk would be decoded twice otherwise.
     pub(super) most: u64,
-    /// If all of them are of one chunk.
+    /// The most points if all of them are in one chunk.
     pub(super) chunk: u64,
 }
 
 impl Cuts {
-    /// `chunk`: elements per axis of the array; `coded`: whether a chunk that is met by two parts
-    /// costs twice. `None` if there is no memory.
+    /// `chunk` has the elements of a chunk per axis of the array. `coded` says whether a chunk
+    /// costs twice if two parts touch it. `None` if there is no memory.
     pub(super) fn new(points: &Points, chunk: &[u64], coded: bool) -> Option<Self> {
         let mut starts = Vec::new();
         starts.try_reserve_exact(points.runs.len()).ok()?;
@@ -60,12 +60,12 @@ impl Cuts {
         Some(cuts)
     }
 
-    /// Whether some chunk has several points one behind the other, and would be decoded for each.
+    /// Returns whether some chunk has several successive points, and would be decoded for each.
     pub(super) fn shares(&self) -> bool {
         (self.ends.len() as u64) < self.count && !self.ends.is_empty()
     }
 
-    /// Where a part that begins with point `from` ends.
+    /// Returns the end of the part that begins with point `from`.
     pub(super) fn end(&self, from: u64, bounds: &Bounds) -> u64 {
         let mut wanted = from.saturating_add(bounds.wanted);
         if let Some(end) = self.stretch(from).checked_add(bounds.stretches - 1)
@@ -83,18 +83,18 @@ impl Cuts {
         let free = self.free.as_deref().unwrap_or(&self.ends);
         let before = last(free, from, wanted).or_else(|| first(free, wanted, most));
         let whole = || first(&self.ends, from, chunk).filter(|end| *end > wanted);
-        // Where points jump back and forth each part would touch the same chunks: it would hold as
-        // much, and decode it again.
+        // Points jump back and forth. Each smaller part would touch the same chunks: it would hold
+        // as much, and decode it again.
         before.or_else(whole).or_else(|| first(free, wanted, self.count)).unwrap_or(self.count)
     }
 
-    /// In how many stretches the points from number `from` to `to` are; 0 where that does not
+    /// The number of stretches that the points from number `from` to `to` are in; 0 if it does not
     /// matter.
     pub(super) fn stretches(&self, from: u64, to: u64) -> u64 {
         if self.ends.is_empty() { 0 } else { self.stretch(to - 1) - self.stretch(from) + 1 }
     }
 
-    /// The number of the stretch that has point number `at`.
+    /// The number of the stretch that contains point number `at`.
     fn stretch(&self, at: u64) -> u64 {
         self.ends.partition_point(|end| *end <= at) as u64
     }
@@ -113,13 +113,13 @@ impl Cuts {
         Some(Points { axes, extent, shape, before: points.before, runs, reach })
     }
 
-    /// Where point number `at` is, along each of the points' axes.
+    /// The index of point number `at`, along each axis with points.
     pub(super) fn index(&self, points: &Points, at: u64) -> Dims {
         let run = self.run(at);
         unravel(points.runs[run].at + (at - self.starts[run]), &points.extent)
     }
 
-    /// The run that has point number `at`.
+    /// The run that contains point number `at`.
     fn run(&self, at: u64) -> usize {
         self.starts.partition_point(|start| *start <= at) - 1
     }
@@ -131,7 +131,7 @@ fn last(ascending: &[u64], low: u64, high: u64) -> Option<u64> {
     ascending[..end].last().copied().filter(|at| *at > low)
 }
 
-/// The first such number.
+/// The first number that is greater than `low` and not greater than `high`.
 fn first(ascending: &[u64], low: u64, high: u64) -> Option<u64> {
     let next = ascending.partition_point(|at| *at <= low);
     ascending.get(next).copied().filter(|at| *at <= high)
@@ -145,7 +145,7 @@ fn unravel(mut at: u64, extent: &[u64]) -> Dims {
     index
 }
 
-/// The chunk of each stretch, and the number of its first point. `None` if there is no memory.
+/// For each stretch, its chunk and the number of its first point. `None` if there is no memory.
 fn stretches(points: &Points, chunk: &[u64]) -> Option<Vec<(u64, u64)>> {
     let last = points.extent.len() - 1;
     let mut stretches: Vec<(u64, u64)> = Vec::new();
@@ -170,15 +170,14 @@ fn stretches(points: &Points, chunk: &[u64]) -> Option<Vec<(u64, u64)>> {
     Some(stretches)
 }
 
-/// Ends of stretches behind which no chunk is visited that was visited before. `None`: all may be
-/// taken for such.
+/// Ends of stretches after which no earlier chunk is visited again. `None`: any end may be used.
 fn free(mut stretches: Vec<(u64, u64)>, count: u64) -> Option<Vec<u64>> {
     let all = stretches.len();
     if stretches.is_sorted() {
         return None;
     }
     stretches.sort_unstable();
-    // Of each chunk its first stretch and its last one.
+    // For each chunk, where its first and its last stretch start.
     let mut visits = stretches;
     let (mut chunks, mut current) = (0, None);
     for n in 0..visits.len() {

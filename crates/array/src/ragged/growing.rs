@@ -1,14 +1,14 @@
-//! A result of variable length that grows batch by batch: [`Ragged`] under construction.
+//! A result of variable length that grows batch by batch: a [`Ragged`] under construction.
 //!
-//! For each batch: note which elements are there, append to `offsets`, make room for the values,
-//! and fill it.
+//! For each batch: note which elements are present, append to `offsets`, make room for the values,
+//! and fill them in.
 
 use super::Ragged;
 use crate::dims::Dims;
 use crate::runtime::memory::Memory;
 
 impl Ragged {
-    /// No elements yet. There is room for the offsets of `count`. `None`: there is no memory.
+    /// A result without elements, with room for `count` offsets. `None` if there is no memory.
     pub fn growing(count: usize) -> Option<Ragged> {
         let mut offsets = Vec::new();
         offsets.try_reserve_exact(count.checked_add(1)?).ok()?;
@@ -16,27 +16,28 @@ impl Ragged {
         Some(Ragged { shape: Dims::new(), offsets, values: Memory::dirty(0)?, validity: None })
     }
 
-    /// How many elements there are.
+    /// Number of elements.
     pub fn count(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// Where the last element ends, in items.
+    /// The end of the last element, in items.
     pub fn end(&self) -> i64 {
         self.offsets.last().copied().unwrap_or_default()
     }
 
-    /// Makes room for `items` more of `size` bytes each, whatever is in it. Returns the byte where
-    /// they begin; `None`: there is no memory.
+    /// Makes room for `items` more items of `size` bytes each, with arbitrary contents. Returns the
+    /// byte where they begin; `None` if there is no memory.
     pub fn grow(&mut self, items: u64, size: usize) -> Option<usize> {
         let used = self.values.len();
         let len = usize::try_from(items).ok()?.checked_mul(size)?.checked_add(used)?;
         self.values.resize(len).then_some(used)
     }
 
-    /// Notes of the elements that come next whether they are there. Call it before their offsets
-    /// are appended. Nothing is kept until the first that is not there; `nulls` says whether it is
-    /// among these. `false`: there is no memory.
+    /// Records which of the next elements are present. Call it before their offsets are appended.
+    ///
+    /// `nulls` says whether any of these elements is missing. Nothing is stored until the first
+    /// missing element. Returns `false` if there is no memory.
     #[must_use]
     pub fn note(&mut self, nulls: bool, there: impl Iterator<Item = bool>) -> bool {
         if nulls && self.validity.is_none() {
@@ -53,8 +54,8 @@ impl Ragged {
         true
     }
 
-    /// Reserves memory for `total` elements, as if all were as long as those that are there, but
-    /// for no more than `most` bytes. Without such memory the result grows as it is needed.
+    /// Reserves memory for `total` elements of the average length so far, up to `most` bytes. If
+    /// that memory cannot be reserved, the result grows as needed.
     pub fn expect(&mut self, total: usize, most: u64) {
         let there = self.count();
         if there < total {
@@ -64,7 +65,7 @@ impl Ragged {
         }
     }
 
-    /// The result, which takes no more memory than it needs.
+    /// The finished result. Gives back the memory that it does not need.
     pub fn finish(mut self, shape: Dims) -> Ragged {
         self.values.shrink();
         Ragged { shape, ..self }

@@ -1,7 +1,8 @@
-//! Values of variable length that a caller's own structures hold, NumPy's strings say. All threads
-//! take them, in one pass: bytes go to a buffer for each piece, and the engine's cells refer to
-//! them. [`Ragged`](super::Ragged) would take a pass for the sizes, one for the bytes, and one for
-//! the cells.
+//! Values of variable length that a caller's own structures hold, such as NumPy's strings.
+//!
+//! All threads take the values in one pass. Bytes go to one buffer for each piece, and the engine's
+//! cells refer to them. [`Ragged`](super::Ragged) would need three passes: for the sizes, the bytes
+//! and the cells.
 
 use super::parts::each_part;
 use super::read::codec;
@@ -14,34 +15,36 @@ use hyperslab_codec::{Cell, VlenKind};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Values of which one thread takes the bytes at once.
+/// Number of values whose bytes one thread takes at once.
 pub(super) const PIECE: usize = 1 << 15;
 
-/// Bytes of a value, as long as no more is known.
+/// Bytes of a value that are assumed before any value is known.
 const GUESS: usize = SHORT;
 
-/// Bytes that are copied at once of a value that is short.
+/// Bytes that are copied at once for a short value.
 const SHORT: usize = 16;
 
-/// Gives the values of a range to [`Piece::push`].
+/// Passes the values of a range to [`Piece::push`].
 pub type Take<'t, E> = &'t (dyn Fn(Range<usize>, &mut Piece<'_>) -> Result<(), E> + Sync);
 
 /// Values of variable length for one array, as the engine writes them.
 #[derive(Debug)]
 pub struct Packed {
     pub(super) shape: Dims,
-    /// Cells that refer to the pieces: to the first as buffer 1 of a heap, as 0 is the fill value.
+    /// Cells that refer to the pieces. Piece 0 is buffer 1 of a heap: buffer 0 is the fill value.
     pub(super) cells: Memory,
     pub(super) pieces: Vec<Arc<Memory>>,
 }
 
 impl Packed {
-    /// Takes values of `shape`, in C order, for the array of `layout`. `take` is called for ranges
-    /// of them, by several threads at once; it gives each value of its range to [`Piece::push`].
+    /// Takes values of `shape`, in C order, for the array of `layout`.
     ///
-    /// Errors with what `take` returns; with [`ArrayError::Layout`] where elements have one size,
-    /// and with [`ArrayError::Values`] where there are fewer values or more, text is no UTF-8, or
-    /// one has more than 4 GiB.
+    /// Several threads call `take` at once, for ranges of the values. `take` passes each value of
+    /// its range to [`Piece::push`].
+    ///
+    /// Fails with the error of `take`. Fails with [`ArrayError::Layout`] if elements have a fixed
+    /// size. Fails with [`ArrayError::Values`] if there are too few or too many values, if text is
+    /// not UTF-8, or if a value has more than 4 GiB.
     pub fn take<E: From<ArrayError> + Send>(
         layout: &ArrayLayout,
         shape: &[u64],
@@ -101,19 +104,19 @@ pub struct Piece<'a> {
     end: usize,
     fill: &'a [u8],
     fill_cell: [u8; Cell::SIZE],
-    /// Of the values that come.
+    /// The cells of the values that are still to come.
     cells: std::slice::IterMut<'a, [u8; Cell::SIZE]>,
-    /// Values that came after the last.
+    /// Number of values beyond the last expected one.
     surplus: usize,
     wrong: Option<Wrong>,
 }
 
-/// Why a value was not taken.
+/// Why a value could not be taken.
 #[derive(Debug)]
 enum Wrong {
-    /// It has so many bytes.
+    /// The value has this many bytes, which is too many.
     Long(usize),
-    /// There is none for so many bytes in all.
+    /// There is no memory for this many bytes in all.
     NoMemory(usize),
 }
 
@@ -138,7 +141,7 @@ impl Piece<'_> {
                 self.wrong = Some(Wrong::Long(value.len()));
                 return;
             };
-            // Where there is no memory, nothing is stored in the end.
+            // If there is no memory, `Packed::take` fails and nothing is stored.
             let Some(to) = self.bytes.as_mut_slice().get_mut(offset..end) else { return };
             to.copy_from_slice(value);
             self.end = end;
@@ -146,8 +149,8 @@ impl Piece<'_> {
         };
     }
 
-    /// As [`Piece::push`], of the value that is the first `len` bytes of these: most are short, and a
-    /// copy of fixed length is faster.
+    /// As [`Piece::push`], for a value that is the first `len` of `bytes`. Most values are short,
+    /// and a copy of fixed length is faster.
     #[inline]
     pub fn push_short(&mut self, bytes: &[u8; 16], len: usize) {
         let value = bytes.get(..len).unwrap_or(bytes);
@@ -165,7 +168,7 @@ impl Piece<'_> {
         }
     }
 
-    /// Makes room for `least` bytes, and for more that will come.
+    /// Makes room for `least` bytes, and for more bytes to come.
     #[cold]
     fn grow(&mut self, least: usize) {
         if !(self.bytes.resize(least.saturating_mul(2)) || self.bytes.resize(least)) {
@@ -174,12 +177,12 @@ impl Piece<'_> {
     }
 }
 
-/// Whether the bytes of all these cells, which lie one behind the other, are UTF-8.
+/// Returns whether the bytes of all these cells, stored one after the other, are UTF-8.
 fn is_text(bytes: &[u8], cells: &[[u8; Cell::SIZE]]) -> bool {
     if bytes.is_ascii() {
         return true;
     }
-    // Values that begin between characters of text are texts.
+    // All bytes together are text, so a value is text if it begins between two characters.
     let begins = |cell: &Cell| {
         let first = usize::try_from(cell.offset).ok().and_then(|at| bytes.get(at));
         cell.len == 0 || cell.buffer == 0 || first.is_some_and(|byte| byte & 0xC0 != 0x80)

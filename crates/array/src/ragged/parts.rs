@@ -1,4 +1,4 @@
-//! Parts of a request that need nothing of each other, on all threads.
+//! Runs independent parts of a request on all threads.
 
 #![expect(clippy::indexing_slicing, reason = "tasks are numbered by the list itself")]
 
@@ -7,13 +7,14 @@ use crate::execute::tasks;
 use crate::runtime::pool::POOL;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Calls `each` once for every part, with its number and the part (places of the result that are
-/// its own, say), on up to `threads` threads (`None`: [`crate::runtime::settings::threads`]).
-/// `work` is that of all in bytes that could be moved instead: little of it stays on the caller's
-/// thread. Returns what each made of its part, in their order.
+/// Calls `each` once for every part, with its number, on up to `threads` threads.
 ///
-/// After an error no further parts are started; the error of the lowest part that failed is
-/// returned.
+/// A part may be, for example, a region of the result. `None` threads means
+/// [`crate::runtime::settings::threads`]. `work` is the work of all parts, in bytes that could be
+/// moved instead: a little work stays on the caller's thread. Returns the results in the order of
+/// the parts.
+///
+/// After an error, no further part is started. The error of the lowest failed part is returned.
 pub fn each_part<P: Send, T: Send + Sync, E: Send>(
     parts: Vec<P>,
     work: u64,
@@ -23,7 +24,7 @@ pub fn each_part<P: Send, T: Send + Sync, E: Send>(
     if parts.len() <= 1 {
         return parts.into_iter().map(|part| each(0, part)).collect();
     }
-    // Local: only threads of this request know them.
+    // Local: only threads of this request use them.
     let parts: Vec<_> = parts.into_iter().map(|part| (Mutex::new(Some(part)), OnceLock::new())).collect();
     let task = |number: usize, _: hyperslab_store::Ask<'_>| {
         let (part, made) = &parts[number];

@@ -1,13 +1,14 @@
-//! Reading elements of variable length: batch by batch, so that memory is that of the result and
-//! little more. Steps, for each batch:
+//! Reads elements of variable length batch by batch, with little more memory than the result needs.
 //!
-//! 1. read its cells with the ordinary engine; decoding chunks puts what cells refer to into the
-//!    batch's heap;
-//! 2. add up the lengths of the cells: the offsets of the result;
-//! 3. copy from the heap to the end of the values, on all threads, neighbours in one go.
+//! Steps for each batch:
 //!
-//! How many cells a batch has depends on how many bytes the last one had in its heap: those of all
-//! elements of the chunks that it touched.
+//! 1. Read its cells with the ordinary engine. Decoding a chunk puts the bytes that cells refer to
+//!    into the batch's heap.
+//! 2. Add up the lengths of the cells. The sums are the offsets of the result.
+//! 3. Copy from the heap to the end of the values, on all threads. Neighbours are copied in one go.
+//!
+//! The number of cells in a batch depends on the bytes in the heap of the batch before: the bytes
+//! of all elements of the chunks that it touched.
 
 #![expect(clippy::indexing_slicing, reason = "offsets were pushed for every cell before they are looked at")]
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
@@ -27,17 +28,18 @@ use crate::select::Selection;
 use hyperslab_codec::{Cell, Heap, Vlen};
 use std::sync::Arc;
 
-/// Reads elements of variable length whose codec is [`hyperslab_codec::Vlen`]. What was never
-/// written is the fill value. Options for the order of the result and for a cache are of no meaning
-/// here.
+/// Reads elements of variable length whose codec is [`hyperslab_codec::Vlen`].
 ///
-/// Errors as [`crate::read()`]; with [`ArrayError::Layout`] where elements have one size.
+/// Elements that were never written have the fill value. Ignores the options for the order of the
+/// result and for a cache.
+///
+/// Fails as [`crate::read()`] does, and with [`ArrayError::Layout`] if elements have a fixed size.
 pub fn read_ragged(
     layout: &ArrayLayout,
     selection: &Selection,
     options: ReadOptions<'_>,
 ) -> Result<Ragged, ArrayError> {
-    // Points are nearly always of several objects; a plan of them is a table.
+    // Points are nearly always in several objects, and planning them builds a table. Do not count.
     let count = || match selection.points() {
         [] => Plan::new(layout, selection).map_or(usize::MAX, |plan| plan.len()),
         _ => usize::MAX,
@@ -51,7 +53,7 @@ fn read_once(
     options: ReadOptions<'_>,
 ) -> Result<Ragged, ArrayError> {
     let vlen = codec(layout)?;
-    // Cells are of one heap: kept chunks would refer to others.
+    // Cells refer to the heap of one batch. Chunks kept in a cache would refer to other heaps.
     let options = ReadOptions { cache: None, fortran: false, ..options };
     let mut batches = Batches::new(layout, selection)?;
     let mut output = RaggedOutput::new(layout, vlen, batches.total())?;
@@ -73,8 +75,8 @@ fn read_once(
         cells = fitting(part.count)
             .min(cells.max(part.count).saturating_mul(costs::GROWTH))
             .clamp(1, costs::MOST_CELLS);
-        // Points may lie close together here and far apart there: what a chunk has counts, not what
-        // a point has.
+        // Points may be close together here and far apart there. The bytes in the heap depend on
+        // the chunks, not on the points, so bound the stretches too.
         stretches = match part.stretches {
             0 => u64::MAX,
             n => fitting(n).clamp(1, n.saturating_mul(costs::GROWTH)),
@@ -83,7 +85,7 @@ fn read_once(
     Ok(output.result.finish(selection.shape()))
 }
 
-/// The codec of an array's elements. Errors where they have one size.
+/// The codec of an array's elements. Fails if they have a fixed size.
 pub(super) fn codec(layout: &ArrayLayout) -> Result<&Vlen, ArrayError> {
     layout.vlen().ok_or_else(|| one_size(layout))
 }
@@ -93,7 +95,7 @@ pub(super) fn one_size(layout: &ArrayLayout) -> ArrayError {
     ArrayError::Layout { array: layout.name().into(), why }
 }
 
-/// How many cells the first batch has: those of some chunks, at least one for each thread.
+/// Number of cells in the first batch: several chunks' cells, at least one chunk for each thread.
 fn first_cells(layout: &ArrayLayout, selection: &Selection, threads: usize) -> u64 {
     let (mut elements, mut selected) = (1u64, 1u64);
     for (axis, chunk) in selection.axes().iter().zip(layout.grid().chunk_shape()) {
@@ -104,10 +106,10 @@ fn first_cells(layout: &ArrayLayout, selection: &Selection, threads: usize) -> u
     selected.saturating_mul((costs::FIRST_BATCH / elements.max(1)).max(threads as u64))
 }
 
-/// The result as far as it is there.
+/// The result so far.
 struct RaggedOutput {
     result: Ragged,
-    /// Bytes of an item.
+    /// Bytes per item.
     item: u32,
 }
 
@@ -122,7 +124,8 @@ impl RaggedOutput {
         Ok(RaggedOutput { result: Ragged::growing(total as usize).ok_or_else(none)?, item })
     }
 
-    /// Appends what cells refer to. Returns the bytes of the heap, and of the cells.
+    /// Appends the bytes that cells refer to. Returns the bytes of the heap and of the cells
+    /// together.
     fn append(
         &mut self,
         layout: &ArrayLayout,
@@ -136,7 +139,7 @@ impl RaggedOutput {
             buffers.iter().map(|buffer| buffer.as_deref().map_or(&[][..], |bytes| bytes.as_ref())).collect();
         let before = self.result.count();
         let mut end = self.result.end();
-        // Dividing takes longer than everything else here.
+        // A division would take longer than everything else here.
         if self.item == 1 {
             self.result.offsets.extend(cells.iter().map(|cell| {
                 end += i64::from(Cell::read(cell).len);
@@ -188,8 +191,8 @@ impl RaggedOutput {
     }
 }
 
-/// Copies what cells refer to, one behind the other. Cells whose bytes follow each other are copied
-/// together. `None`: a cell refers to what is not there.
+/// Copies the bytes that cells refer to, one after the other. Adjacent bytes are copied together.
+/// `None` if a cell refers to bytes that do not exist.
 fn copy(cells: &[[u8; Cell::SIZE]], buffers: &[&[u8]], mut to: &mut [u8]) -> Option<()> {
     let mut run = Cell::default();
     let mut end = 0;

@@ -1,11 +1,11 @@
-//! Values of variable length from one place in memory each.
+//! Builds values of variable length from rows that are anywhere in memory.
 
 use super::Ragged;
 use crate::dims::Dims;
 
 impl Ragged {
-    /// Text or bytes: as many `rows`, in C order, as there are elements in an array of `shape`.
-    /// Offsets count bytes. `None`: there are more or fewer, or there is no memory for them.
+    /// Builds text or bytes from `rows` in C order, one for each element of an array of `shape`.
+    /// Offsets count bytes. `None` if the number of rows is wrong, or if there is no memory.
     pub fn of<'a>(shape: &[u64], rows: impl ExactSizeIterator<Item = &'a [u8]> + Clone) -> Option<Ragged> {
         if crate::dims::element_count(shape)? != rows.len() as u64 {
             return None;

@@ -1,7 +1,8 @@
-//! Writing elements of variable length. Cells of all values are made, whose bytes stay where they
-//! are; then the ordinary engine writes the cells, and encoding a chunk takes the bytes that they
-//! refer to. Of chunks that are written in part the old elements go to the same heap, until the
-//! chunk is encoded.
+//! Writes elements of variable length.
+//!
+//! First a cell is made for each value, whose bytes stay where they are. Then the ordinary engine
+//! writes the cells: encoding a chunk takes the bytes that its cells refer to. If a chunk is
+//! written in part, its old elements go to the same heap until the chunk is encoded.
 
 #![expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 
@@ -28,14 +29,15 @@ impl AsRef<[u8]> for Values {
     }
 }
 
-/// Writes elements of variable length whose codec is [`hyperslab_codec::Vlen`]. The shape of
-/// `values` is broadcast to that of the selection, with NumPy's rules. What is null is written as
-/// empty.
+/// Writes elements of variable length whose codec is [`hyperslab_codec::Vlen`].
 ///
-/// Errors as [`crate::write()`]; with [`ArrayError::Layout`] where elements have one size; with
-/// [`ArrayError::Values`] where the values contradict each other, or are not what the array holds
-/// (text that is no UTF-8, more than 4 GiB in one). All values are looked at before anything is
-/// written.
+/// The shape of `values` is broadcast to the selection's shape by NumPy's rules. Nulls are written
+/// as empty elements.
+///
+/// Fails as [`crate::write()`] does. Fails with [`ArrayError::Layout`] if elements have a fixed
+/// size. Fails with [`ArrayError::Values`] if the parts of `values` disagree, or if the array
+/// cannot hold the values (text that is not UTF-8, more than 4 GiB in one value). All values are
+/// checked before anything is written.
 pub fn write_ragged(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -47,10 +49,10 @@ pub fn write_ragged(
     })
 }
 
-/// Writes the cells of some elements: gets the layout with the heap that they refer to.
+/// Writes the cells of some elements. The layout holds the heap that they refer to.
 pub(crate) type WriteCells<'w> = &'w mut dyn FnMut(&ArrayLayout, &Source<'_>) -> Result<(), ArrayError>;
 
-/// As [`write_ragged`]; the cells are written by `write`.
+/// As [`write_ragged`], but the cells are written by `write`.
 pub(crate) fn write_ragged_with(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -60,7 +62,7 @@ pub(crate) fn write_ragged_with(
 ) -> Result<(), ArrayError> {
     let vlen = codec(layout)?;
     layout.check_writable()?;
-    // Before cells are made of them.
+    // Check the shape before making cells.
     broadcast(layout, &values.shape, &selection.shape())?;
     let heap = heap(vlen);
     let buffer = heap.push(Arc::new(Values(values.clone()))).unwrap_or_default();
@@ -68,7 +70,7 @@ pub(crate) fn write_ragged_with(
     write_cells(layout, selection, (&values.shape, &cells), heap, write)
 }
 
-/// As [`write_ragged`], of values that were packed for this array.
+/// As [`write_ragged`], for values that were packed for this array.
 pub fn write_packed(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -85,7 +87,7 @@ pub fn write_packed(
     })
 }
 
-/// Writes cells of values of a shape, whose bytes are in the heap.
+/// Writes the cells of values of `shape`, whose bytes are in the heap.
 fn write_cells(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -96,14 +98,14 @@ fn write_cells(
     let target = selection.shape();
     let strides = broadcast(layout, shape, &target)?;
     let bound = layout.bound(&Arc::new(heap)).ok_or_else(|| one_size(layout))?;
-    // SAFETY: there is a cell for each element of the values' shape, one behind the other, and
-    // `strides` are those of this shape, or 0. They are not written to before the source is
+    // SAFETY: there is a cell for each element of the values' shape, one after the other, and
+    // `strides` are those of this shape, or 0. Nobody writes to the cells before the source is
     // dropped.
     let source = unsafe { Source::from_raw(cells.as_slice().as_ptr(), &target, &strides) };
     write(&bound, &source)
 }
 
-/// The strides with which cells of `shape` are repeated for `target`.
+/// The strides that repeat cells of `shape` over `target`.
 fn broadcast(layout: &ArrayLayout, shape: &[u64], target: &[u64]) -> Result<Strides, ArrayError> {
     strides(shape, target).ok_or_else(|| ArrayError::Shape {
         array: layout.name().into(),
@@ -112,7 +114,7 @@ fn broadcast(layout: &ArrayLayout, shape: &[u64], target: &[u64]) -> Result<Stri
     })
 }
 
-/// The strides with which cells of `shape` are repeated for `target`. `None`: they cannot be.
+/// The strides that repeat cells of `shape` over `target`. `None` if that is impossible.
 fn strides(shape: &[u64], target: &[u64]) -> Option<Strides> {
     let surplus = shape.len().saturating_sub(target.len());
     let (ones, shape) = shape.split_at(surplus);
@@ -131,7 +133,7 @@ fn strides(shape: &[u64], target: &[u64]) -> Option<Strides> {
     Some(strides)
 }
 
-/// The cells of values that are in buffer `buffer`.
+/// Makes the cells of values whose bytes are in buffer `buffer`.
 fn cells(
     layout: &ArrayLayout,
     vlen: &Vlen,
@@ -167,7 +169,7 @@ fn cells(
     let none = || memory_error(layout, "the elements to be written", count as u64 * Cell::SIZE as u64);
     let mut memory = Memory::dirty(count.checked_mul(Cell::SIZE).ok_or_else(none)?).ok_or_else(none)?;
     let (cells, _) = memory.as_mut_slice().as_chunks_mut::<{ Cell::SIZE }>();
-    // A lock for each piece: only its thread takes it.
+    // One lock for each piece: only its thread takes it.
     let pieces: Vec<_> = cells.chunks_mut(PIECE).map(Mutex::new).collect();
     let (limit, _) = tasks::write_limits(layout, options.threads);
     let work = (count * Cell::SIZE + bytes.len()) as u64;
@@ -186,20 +188,20 @@ struct CellMaker<'a> {
     offsets: &'a [i64],
     validity: Option<&'a [bool]>,
     bytes: &'a [u8],
-    /// Bytes of an item.
+    /// Bytes per item.
     item: usize,
     text: bool,
-    /// Whether all bytes are characters of their own.
+    /// `true` if every byte is a whole character.
     ascii: bool,
-    /// Whether all bytes together are text: then values that begin and end between characters are
-    /// texts. Otherwise each has to be looked at: what is null may be anything.
+    /// `true` if all bytes together are text: then a value that begins and ends between characters
+    /// is text. Otherwise each value is checked, because a null may hold any bytes.
     all_text: bool,
     fill: &'a [u8],
     fill_cell: Cell,
 }
 
 impl CellMaker<'_> {
-    /// Makes the cells of the values from `first` on; on failure says why.
+    /// Makes the cells of the values from `first` on. The error says why it failed.
     fn make(&self, first: usize, cells: &mut [[u8; Cell::SIZE]]) -> Result<(), String> {
         let mut start = self.place(first)?;
         let ends = self.offsets.get(first + 1..).unwrap_or_default();
@@ -231,7 +233,7 @@ impl CellMaker<'_> {
         Ok(())
     }
 
-    /// Where value `at` begins, and the one before it ends.
+    /// The byte at which value `at` begins and the value before it ends.
     #[cold]
     fn place(&self, at: usize) -> Result<usize, String> {
         let offset = self.offsets.get(at);
@@ -242,7 +244,7 @@ impl CellMaker<'_> {
         })
     }
 
-    /// Whether no character of text is on both sides of byte `at`.
+    /// Returns whether a character of text may begin at byte `at`.
     #[inline]
     fn is_boundary(&self, at: usize) -> bool {
         self.bytes.get(at).is_none_or(|byte| byte & 0xC0 != 0x80)

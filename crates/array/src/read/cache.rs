@@ -1,27 +1,27 @@
 //! Decoded chunks that are kept: opt-in, bounded, never stale.
 //!
-//! A request for a small part of a compressed chunk decodes all of it. Where requests come back to
-//! the same chunks, a [`ChunkCache`] (given with [`crate::read::options::ReadOptions::cache`])
-//! keeps what was decoded:
+//! A request for a small part of a compressed chunk decodes all of it. If requests come back to the
+//! same chunks, a [`ChunkCache`] (given with [`crate::read::options::ReadOptions::cache`]) keeps
+//! the decoded chunks:
 //!
-//! 1. Look for the chunk. It is found under the store's number of its object
-//!    ([`hyperslab_store::Store::lock_id`]) and its place in it.
-//! 2. Ask the store for the object's [`Stamp`], one system call, and compare it with the one that
-//!    came with the bytes. Equal stamps promise equal bytes, whichever store and key they are asked
-//!    of: numbers of objects may collide, which costs a hit and never a value.
-//! 3. Compare how the bytes were decoded: the same object may be read under other metadata, and
-//!    with checksums not verified.
-//! 4. Copy from the kept chunk. What is kept is in stored order and byte order, as it came out of
-//!    the codecs: data type, order of axes and shape of the array take effect in the copy.
+//! 1. Look up the chunk by the store's number of its object ([`hyperslab_store::Store::lock_id`])
+//!    and by its place in the object.
+//! 2. Ask the store for the object's [`Stamp`] (one system call), and compare it with the stamp
+//!    that came with the bytes. Equal stamps promise equal bytes, whatever store and key they come
+//!    from. Numbers of objects may collide; that costs a hit and never returns a wrong value.
+//! 3. Compare how the bytes were decoded: the same object may be read under other metadata, or
+//!    without verifying checksums.
+//! 4. Copy from the kept chunk. It is in stored order and byte order, as it came out of the codecs.
+//!    The copy applies the array's data type, order of axes and shape.
 //!
-//! Otherwise the chunk is read, decoded into memory of its own, kept if the store vouches for it by
-//! a stamp, and copied from there. Requests that touch more than the cache holds keep nothing: they
-//! would push out all that is there, and then each other. So do chunks without codecs: a range of
-//! them is read for little more than the stamp costs.
+//! Otherwise the chunk is read, decoded into its own memory, kept if the store vouches for it with
+//! a stamp, and copied from there. Requests that touch more than the cache holds keep nothing:
+//! their chunks would push out everything else, and then each other. Chunks without codecs are not
+//! kept either, because reading a range of them costs little more than the stamp.
 //!
-//! What goes when there is no room is chosen by the CLOCK algorithm: a hand goes round and takes
-//! what was not used since it last came by. What was read once leaves before what is read again and
-//! again, and a hit only sets a flag.
+//! The CLOCK algorithm chooses the chunks to drop: a hand goes round and removes chunks that were
+//! not used since it last passed. Chunks that are read once leave before chunks that are read again
+//! and again, and a hit only sets a flag.
 
 #![expect(clippy::indexing_slicing, reason = "slots are numbered by the list itself")]
 
@@ -34,22 +34,23 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Keeps decoded chunks, of one array or of several. Shared by threads. A forked child starts with
-/// an empty one: its parent's may be locked for ever.
+/// Keeps decoded chunks of one or several arrays. Shared by threads.
+///
+/// A forked child starts with an empty cache, because its parent's may be locked forever.
 pub struct ChunkCache {
     limit: usize,
     state: AtomicPtr<CacheState>,
 }
 
-/// Tells processes apart: each has one, at an address of its own.
+/// Identifies a process: each process has one, at its own address.
 #[derive(Default)]
 struct Here(#[allow(dead_code)] u8);
 
 static HERE: PerProcess<Here> = PerProcess::new();
 
-/// What a process keeps.
+/// The part of the cache that belongs to one process.
 struct CacheState {
-    /// Identifies the process: it is never freed, so no two have one address.
+    /// Identifies the process. It is never freed, so no two processes share an address.
     owner: *const Here,
     /// Per process.
     kept: Mutex<KeptChunks>,
@@ -60,21 +61,20 @@ struct KeptChunks {
     places: HashMap<ChunkPlace, usize>,
     slots: Vec<Option<KeptChunk>>,
     free: Vec<usize>,
-    /// The slot that is looked at next when there is no room.
+    /// The slot to look at next when there is no room.
     hand: usize,
     bytes: usize,
     hits: u64,
     misses: u64,
 }
 
-/// Where a chunk is found. May be the same for two chunks: the stamp tells them apart.
+/// Key of a chunk in the cache. Two chunks may share it: the stamp tells them apart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct ChunkPlace {
     object: u64,
-    /// Offset and length of a chunk that is a part of its object.
+    /// Offset and length of a chunk that is only a part of its object.
     range: Option<(u64, u64)>,
-    /// Whether checksums were verified. Bytes whose sums nobody looked at must not pass for
-    /// verified ones.
+    /// `true` if checksums were verified. Unverified bytes must not pass for verified ones.
     verified: bool,
 }
 
@@ -86,7 +86,8 @@ struct KeptChunk {
     used: bool,
 }
 
-/// Counted for each chunk besides its bytes: very small chunks must not take many times the bound.
+/// Bytes counted for each chunk besides its own. Very small chunks must not take many times the
+/// limit.
 const OVERHEAD: usize = 512;
 
 impl KeptChunk {
@@ -100,12 +101,12 @@ fn cost(len: usize) -> usize {
 }
 
 impl ChunkCache {
-    /// A cache that keeps at most so many bytes, 512 for each chunk included. 0: it keeps nothing.
+    /// A cache that keeps at most `limit` bytes, including 512 per chunk. 0: it keeps nothing.
     pub fn new(limit: usize) -> Self {
         ChunkCache { limit, state: AtomicPtr::default() }
     }
 
-    /// The most bytes that it keeps.
+    /// The most bytes that the cache keeps.
     pub fn limit(&self) -> usize {
         self.limit
     }
@@ -115,7 +116,7 @@ impl ChunkCache {
         self.lock().bytes
     }
 
-    /// How often a chunk was found, and not: absent and changed chunks were not.
+    /// The number of hits and of misses. Absent and changed chunks count as misses.
     pub fn hits_and_misses(&self) -> (u64, u64) {
         let kept = self.lock();
         (kept.hits, kept.misses)
@@ -130,20 +131,22 @@ impl ChunkCache {
         drop(dropped);
     }
 
-    /// Whether a request of so many chunks is to be kept.
+    /// Returns `true` if the cache can hold all chunks of a request.
     pub(crate) fn has_room_for(&self, chunks: usize, decoded_size: usize) -> bool {
         cost(decoded_size).saturating_mul(chunks) <= self.limit
     }
 
-    /// The decoded chunk, if it is kept and its object has not changed. `stamp`: which contents the
-    /// object has; `None`: the store is asked. `count`: it is then counted as used, or as missed.
+    /// Returns the decoded chunk if it is kept and its object has not changed.
+    ///
+    /// `stamp` is the object's current stamp; `None`: ask the store. With `count`, the chunk counts
+    /// as used or as missed.
     pub(crate) fn get(&self, wanted: &ChunkId<'_>, stamp: Option<Stamp>, count: bool) -> Option<Arc<Memory>> {
         let found = match count {
             true => self.lock().take_note(wanted),
             false => self.lock().find(wanted).map(|chunk| (chunk.stamp, chunk.memory.clone())),
         }?;
-        // The lock is not held while the store is asked. An error of the store is told by the read
-        // that follows.
+        // Do not hold the lock while asking the store. The read that follows reports errors of the
+        // store.
         let now = stamp.or_else(|| wanted.layout.store().stamp(wanted.key).ok().flatten());
         if now == Some(found.0) {
             return Some(found.1);
@@ -163,7 +166,7 @@ impl ChunkCache {
         let decoding = wanted.layout.decoding().clone();
         let chunk = KeptChunk { place: wanted.place, stamp, decoding, memory, used: false };
         let removed = self.lock().insert(chunk, self.limit);
-        // Giving memory back takes long: not under the lock.
+        // Freeing memory takes long: do it outside the lock.
         drop(removed);
     }
 
@@ -186,7 +189,7 @@ impl ChunkCache {
     #[cold]
     fn make(&self, owner: *const Here, old: *mut CacheState) -> &CacheState {
         let new = Box::into_raw(Box::new(CacheState { owner, kept: Mutex::default() }));
-        // A parent's state is left alone: another thread of the parent may have held its lock, and
+        // Leave a parent's state alone: another thread of the parent may have held its lock, and
         // been about to change it.
         match self.state.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: made above; see `state`.
@@ -213,8 +216,8 @@ impl Drop for ChunkCache {
         // SAFETY: null, or from Box::into_raw in `make`.
         let mine = unsafe { state.as_ref() }.is_some_and(|state| std::ptr::eq(state.owner, HERE.get()));
         if mine {
-            // SAFETY: as above; the last user of the cache is here, and a state of this process was
-            // made by it.
+            // SAFETY: as above; nobody else uses the cache any more, and it made this state in this
+            // process.
             drop(unsafe { Box::from_raw(state) });
         }
     }
@@ -226,7 +229,7 @@ impl std::fmt::Debug for ChunkCache {
     }
 }
 
-/// A chunk that is looked for, and how it is read.
+/// A chunk to look for, and how it is read.
 pub(crate) struct ChunkId<'a> {
     layout: &'a ArrayLayout,
     key: Key<'a>,
@@ -249,12 +252,12 @@ impl KeptChunks {
         let chunk = self.slots.get_mut(*self.places.get(&wanted.place)?)?.as_mut()?;
         let same = Arc::ptr_eq(&chunk.decoding, wanted.layout.decoding())
             || chunk.decoding == *wanted.layout.decoding();
-        // Equal decodings make equal sizes; what is copied from must not depend on how codecs print
-        // themselves.
+        // Equal decodings imply equal sizes. Check anyway: the copy must be safe whatever codecs
+        // print as their `Debug` output.
         (same && chunk.memory.len() == wanted.layout.encoding().decoded_size()).then_some(chunk)
     }
 
-    /// What is kept at a place, counted as found and used; or counted as missed.
+    /// Returns the chunk of a place and counts it as found and used, or counts a miss.
     fn take_note(&mut self, wanted: &ChunkId<'_>) -> Option<(Stamp, Arc<Memory>)> {
         let found = self.find(wanted).map(|chunk| {
             chunk.used = true;
@@ -267,8 +270,9 @@ impl KeptChunks {
         found
     }
 
-    /// What was counted as found is outdated. Removes it, if no other thread has put something
-    /// newer in its place.
+    /// Turns a hit into a miss, because the chunk that was found is outdated.
+    ///
+    /// Removes the chunk, unless another thread has already put a newer one in its place.
     fn forget(&mut self, place: &ChunkPlace, stamp: Stamp) -> Option<KeptChunk> {
         self.hits -= 1;
         self.misses += 1;
@@ -285,7 +289,7 @@ impl KeptChunks {
         Some(chunk)
     }
 
-    /// Puts a chunk in the place of what is there, and returns what goes for it.
+    /// Puts a chunk in its place, and returns the chunks that it replaces or pushes out.
     fn insert(&mut self, chunk: KeptChunk, limit: usize) -> Vec<KeptChunk> {
         let mut removed: Vec<KeptChunk> = Vec::new();
         removed.extend(self.places.get(&chunk.place).copied().and_then(|slot| self.remove(slot)));
@@ -334,7 +338,7 @@ mod tests {
     fn places(kept: &KeptChunks) -> Vec<u64> {
         let mut found: Vec<u64> = kept.places.keys().map(|place| place.object).collect();
         found.sort_unstable();
-        // Everything is told three times; they must agree.
+        // Chunks are counted in three ways, which must agree.
         let slots = kept.slots.iter().flatten().count();
         assert_eq!((slots, slots * cost(CHUNK)), (found.len(), kept.bytes));
         assert_eq!(kept.slots.len(), slots + kept.free.len());
@@ -374,7 +378,7 @@ mod tests {
             assert_eq!(found.len(), 4);
             assert!(found.contains(&1) && found.contains(&2) && found.contains(&object), "{found:?}");
         }
-        // Unused, they go like all others.
+        // Unused chunks are dropped like all others.
         for object in 200..208 {
             kept.insert(chunk(object, 0), 4 * cost(CHUNK));
         }

@@ -1,4 +1,4 @@
-//! One chunk's share of a read: all that is known of it, and the strategy that follows from that.
+//! One chunk's share of a read: everything known about it, and the strategy that follows.
 
 use crate::copy::gather;
 use crate::copy::gather::Direction;
@@ -15,37 +15,39 @@ use crate::runtime::memory::Memory;
 use hyperslab_store::RangeRead;
 use std::sync::Arc;
 
-/// The copy from a decoded chunk to the output, and where in the chunk it starts.
+/// The copy from a decoded chunk to the output, and the byte in the chunk at which it starts.
 pub(crate) fn read_region(layout: &ArrayLayout, task: &Task, target: &[isize]) -> (Region, usize) {
     let (strides, offset) = within_chunk(layout, task);
     let encoding = layout.encoding();
     (Region::new(&task.count, target, &strides, encoding.element_size(), encoding.swap()), offset)
 }
 
-/// Reads one chunk's share of a request, by a strategy that was chosen when this was made.
+/// Reads one chunk's share of a request, by a strategy chosen in advance.
 pub(crate) struct ChunkReader<'a> {
     pub(crate) strategy: &'static ReadStrategy,
     pub(crate) request: &'a Request<'a>,
-    /// That of the chunk, some of whose codecs may have been left out.
+    /// The chunk's layout, which may leave out some codecs.
     pub(crate) layout: &'a ArrayLayout,
-    /// Where the first element goes.
+    /// The place of the first element in the output.
     pub(crate) dst: *mut u8,
-    /// The points of the task, if there are any: the region is copied at each of them.
+    /// The points of the task, if any. The region is copied at each of them.
     pub(crate) places: AllPlaces<'a>,
     pub(crate) region: Region,
-    /// Where the region begins in the decoded chunk.
+    /// First byte of the region in the decoded chunk.
     pub(crate) offset: usize,
-    /// The decoded chunk, where a cache holds it.
+    /// The decoded chunk, if a cache holds it.
     pub(crate) held: Option<Arc<Memory>>,
-    /// Whether a cache is to keep it, decoded.
+    /// `true` if a cache will keep the decoded chunk.
     pub(crate) keep: bool,
-    /// Whether its stored bytes are read together with those of neighbours.
+    /// `true` if its stored bytes are read together with its neighbours.
     pub(crate) joined: bool,
 }
 
 impl<'a> ChunkReader<'a> {
-    /// Decides how a stored chunk is read. `held`: what a cache holds of it; `joined`: whether its
-    /// bytes come with those of neighbours.
+    /// Decides how to read a stored chunk.
+    ///
+    /// `held` is the decoded chunk from a cache. `joined`: its bytes are read together with its
+    /// neighbours.
     pub(crate) fn new(
         request: &'a Request<'a>,
         layout: &'a ArrayLayout,
@@ -57,7 +59,7 @@ impl<'a> ChunkReader<'a> {
         Self::with_places(request, layout, task, places, held, joined)
     }
 
-    /// [`ChunkReader::new`] where the points of the task are at these places.
+    /// [`ChunkReader::new`] with the given places for the points of the task.
     #[inline(always)]
     pub(crate) fn with_places(
         request: &'a Request<'a>,
@@ -69,7 +71,7 @@ impl<'a> ChunkReader<'a> {
     ) -> Self {
         let strides = request.target.strides();
         let (region, offset) = read_region(layout, task, strides);
-        // What has no codecs is never kept.
+        // Chunks without codecs are never kept.
         let keep = request.keep.is_some() && !layout.encoding().chain().stores_decoded();
         let dst = request.target.at(&task.out);
         let strategy = strategies::LAST;
@@ -79,17 +81,17 @@ impl<'a> ChunkReader<'a> {
         this
     }
 
-    /// Whether the chunk has no codecs.
+    /// Returns `true` if the chunk has no codecs.
     pub(crate) fn is_plain(&self) -> bool {
         self.layout.encoding().chain().stores_decoded()
     }
 
-    /// The length of the one row of bytes that the task is, both in the chunk and in the output.
+    /// The length of the task if it is one row of bytes, both in the chunk and in the output.
     pub(crate) fn one_row(&self, task: &Task) -> Option<usize> {
         if task.picks.is_empty() { self.region.contiguous() } else { None }
     }
 
-    /// Reads, for the task at hand. Returns whether the chunk exists.
+    /// Reads the task at hand. Returns `true` if the chunk exists.
     pub(crate) fn read(&self, scratch: &mut Scratch, stored: Stored<'_>) -> Result<bool, ArrayError> {
         let found = (self.strategy.read)(self, scratch, stored)?;
         if found && self.request.masking.is_some() && !(self.strategy.marks)(self) {
@@ -98,21 +100,23 @@ impl<'a> ChunkReader<'a> {
         Ok(found)
     }
 
-    /// The output as one row of `len` bytes: to be dereferenced only for a region of which
-    /// [`Region::contiguous`] is `len`.
+    /// The output as one row of `len` bytes.
+    ///
+    /// Dereference it only for a region whose [`Region::contiguous`] is `len`.
     pub(crate) fn row(&self, len: usize) -> *mut [u8] {
         std::ptr::slice_from_raw_parts_mut(self.dst, len)
     }
 
-    /// Whether the chunk's bytes go as they are to rows of the output.
+    /// Returns `true` if the chunk's bytes go unchanged to rows of the output.
     pub(crate) fn is_direct(&self) -> bool {
         self.places.is_empty()
             && self.layout.encoding().swap() == 1
             && self.region.contiguous().or_else(|| self.region.direct_row()).is_some()
     }
 
-    /// Adds the ranges of a chunk whose bytes [go straight](ChunkReader::is_direct) to the output; it
-    /// begins at `start`.
+    /// Adds the ranges of a chunk that goes [straight](ChunkReader::is_direct) to the output.
+    ///
+    /// The chunk begins at `start` of its object.
     pub(crate) fn push_rows<'b>(&self, start: u64, list: &mut Vec<RangeRead<'b>>) {
         let mut push = |len: usize, dst: isize, src: isize| {
             // SAFETY: a row that is contiguous in the output, of initialised bytes; rows are
@@ -139,8 +143,10 @@ impl<'a> ChunkReader<'a> {
         unsafe { gather::copy(&self.places, Direction::Read, &self.region, self.dst, src) };
     }
 
-    /// The ranges that [`ChunkReader::read`] asks for of a chunk of `stored.1` bytes from `stored.0`
-    /// on, ascending. Those that touch are one, as a store reads them.
+    /// The ranges that [`ChunkReader::read`] requests from a chunk.
+    ///
+    /// The chunk has `stored.1` bytes, from `stored.0` on. The ranges are ascending, and touching
+    /// ones are joined, as a store reads them.
     pub(crate) fn ranges(&self, task: &Task, stored: (u64, u64)) -> Vec<(u64, u64)> {
         let mut ranges = (self.strategy.ranges)(self, task, stored);
         join_touching(&mut ranges);
@@ -148,7 +154,7 @@ impl<'a> ChunkReader<'a> {
     }
 }
 
-/// Sorts ranges, and makes one of those that touch, as a store reads them.
+/// Sorts ranges, and joins touching ones, as a store reads them.
 pub(crate) fn join_touching(ranges: &mut Vec<(u64, u64)>) {
     ranges.sort_unstable();
     ranges.dedup_by(|next, last| {

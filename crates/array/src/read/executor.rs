@@ -1,16 +1,17 @@
-//! The executor of reads: lots are located, their chunks joined to runs, read, decoded and put in
-//! place, for every format alike.
+//! The executor of reads, for every format alike.
 //!
-//! 1. Tasks are taken together in [`Lots`].
-//! 2. The chunks of a lot are located ([`ArrayLayout::locate_all`]; of a shard by its index,
-//!    [`crate::shard::find`]), grouped by object, and joined to runs where reading the gap costs
-//!    less than another request.
-//! 3. For each chunk a [`ChunkReader`] chooses the strategy, and follows it.
+//! Lots are located, and their chunks joined to runs, read, decoded and put in place.
 //!
-//! Where locating needs no I/O, the thread that claims a lot does all of it. Shards are located
-//! first, some at a time, each by one thread; their steps are then in one queue, so that uneven
-//! shards leave no thread idle. [`crate::explain`] takes the same way, and tells what a step would
-//! do instead of doing it.
+//! 1. Tasks are grouped in [`Lots`].
+//! 2. The chunks of a lot are located by [`ArrayLayout::locate_all`], or in a shard by its index
+//!    ([`crate::shard::find`]). They are grouped by object, and joined to runs where reading the
+//!    gap costs less than another request.
+//! 3. For each chunk, a [`ChunkReader`] chooses the strategy and follows it.
+//!
+//! If locating needs no I/O, the thread that claims a lot does all its work. Shards are located
+//! first, some at a time, each by one thread. Their steps then share one queue, so that uneven
+//! shards leave no thread idle. [`crate::explain`] does the same, but reports the steps instead of
+//! executing them.
 
 #![expect(clippy::indexing_slicing, reason = "steps have the numbers of the lots that they were made of")]
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
@@ -37,14 +38,14 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Takes the lots of a round, and steps with the numbers of their lots; tells whether to go on.
+/// Takes the lots of a round, and its steps with their lots' numbers. Returns `false` to stop.
 pub(crate) type EachRound<'e> = &'e mut dyn FnMut(&[Lot<'_>], &[(usize, Step)]) -> Result<bool, ArrayError>;
 
-/// How many threads may work on a request, and those if it waits.
+/// Number of threads that may work on a request, and the number if it waits.
 pub(crate) type Limits = (usize, usize);
 
 impl<'a> Request<'a> {
-    /// Reads all. `bytes`: an estimate of what is moved.
+    /// Reads everything. `bytes` estimates the bytes to move.
     pub(crate) fn read(
         &self,
         bytes: u64,
@@ -56,7 +57,7 @@ impl<'a> Request<'a> {
         if let Lots::Objects(count, window) = lots {
             let work = tasks::work(layout, self.plan.len(), bytes);
             let flight = Flight::new(self, count, window);
-            // Threads that wait for one request each are not needed.
+            // Needs no extra threads that each wait for one request.
             let limits = (limits.0, 0);
             return tasks::run_tasks(layout, count, work, limits, interrupt, &|_, scratch, _| {
                 flight.read_one(scratch)
@@ -85,7 +86,7 @@ impl<'a> Request<'a> {
             let part = (bytes as u128 * chunks as u128 / self.plan.len().max(1) as u128) as u64;
             let work = tasks::work(layout, chunks, part);
             let ahead = Ahead::new(layout, found, steps);
-            // Before there are several threads: they would ask for what is not announced yet.
+            // Before several threads run: they would read ranges that are not announced yet.
             ahead.announce_from(0);
             tasks::run_tasks(layout, steps.len(), work, limits, interrupt, &|number, scratch, _| {
                 ahead.announce_from(number);
@@ -95,8 +96,9 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Locates lots that are spread, some at a time, and calls `each` with them and with their
-    /// steps, until it returns `false`. Of a lot at most `most` chunks are looked at.
+    /// Locates spread lots, some at a time, and calls `each` with them and their steps.
+    ///
+    /// Stops when `each` returns `false`. Looks at no more than `most` chunks of a lot.
     pub(crate) fn rounds(
         &self,
         lots: &Lots<'_>,
@@ -110,10 +112,10 @@ impl<'a> Request<'a> {
             let mut found: SmallVec<[Lot<'_>; 1]> = SmallVec::new();
             found.resize_with(together.min(lots.len() - first), Lot::default);
             match &mut found[..] {
-                // As mostly: no other thread is needed.
+                // The usual case: no other thread is needed.
                 [lot] => Scratch::with(|scratch| self.find(lots, first, most, scratch, lot))?,
                 found => {
-                    // Local: only threads of this request know them.
+                    // Local: only threads of this request know the locks.
                     let found: Vec<Mutex<&mut Lot<'_>>> = found.iter_mut().map(Mutex::new).collect();
                     let work = found.len() as u64 * costs::LOCATE_WORK;
                     tasks::run_tasks(self.layout, found.len(), work, limits, interrupt, &|n, scratch, _| {
@@ -135,7 +137,7 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// The steps of a lot, of a round of `stored` bytes in all.
+    /// Cuts a lot into steps. `stored` is the number of bytes of the whole round.
     pub(crate) fn steps(
         &self,
         lots: &Lots<'_>,
@@ -147,11 +149,11 @@ impl<'a> Request<'a> {
         let (identity, cost) = (self.layout.encoding().chain().stores_decoded(), self.layout.store().cost());
         let fill = !self.absent.filled;
         match lots {
-            // Only what is wanted, all of an object in one call, which joins what is near.
+            // Read only the wanted bytes, all of an object in one call, which joins near ranges.
             Lots::Neighbours(..) if cost.is_far() && identity => {
                 lot.steps((u64::MAX, u64::MAX), true, fill, each);
             }
-            // Runs are asked for together: few gaps are worth reading.
+            // Runs are requested together, so few gaps are worth reading.
             Lots::Neighbours(..) if cost.is_far() => {
                 lot.steps((cost.request / costs::GAPS_FAR_AWAY, costs::LONGEST_RUN), false, fill, each);
             }
@@ -161,7 +163,7 @@ impl<'a> Request<'a> {
             }
             _ => {
                 let longest = match threads {
-                    // What goes straight to the target is kept nowhere.
+                    // Bytes that go straight to the target need no buffer.
                     1 if identity => u64::MAX,
                     1 => costs::LONGEST_RUN,
                     threads => (stored / (4 * threads as u64)).clamp(costs::SHORTEST_RUN, costs::LONGEST_RUN),
@@ -171,7 +173,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Locates the chunks of a lot, the first `most` of them.
+    /// Locates the chunks of a lot, no more than the first `most`.
     pub(crate) fn find(
         &self,
         lots: &Lots<'_>,
@@ -233,8 +235,9 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// Whether a chunk can be in this range of the last object, which is opened for that. A chunk
-    /// that cannot is read by itself: the error names it.
+    /// Returns `true` if a chunk can be in this range of the last object, which is opened for that.
+    ///
+    /// A chunk that cannot be there is read by itself: the error names it.
     fn fits(&self, lot: &mut Lot<'a>, chunk: &[u64], offset: u64, len: u64) -> Result<bool, ArrayError> {
         let (layout, chain) = (self.layout, self.layout.encoding().chain());
         let Some(object) = lot.objects.last_mut() else { return Ok(false) };
@@ -251,8 +254,9 @@ impl<'a> Request<'a> {
         Ok(whole && offset.checked_add(len).is_some_and(|end| end <= opened.size()))
     }
 
-    /// Locates the one chunk that `tasks` tasks are parts of, and opens its object once for all:
-    /// parts of an object that is replaced meanwhile would make a chunk that never was.
+    /// Locates the chunk that all tasks are parts of, and opens its object once for all of them.
+    ///
+    /// If the object were replaced in between, its parts would make a chunk that never existed.
     fn find_cut(&self, tasks: usize, scratch: &mut Scratch, lot: &mut Lot<'a>) -> Result<(), ArrayError> {
         let layout = self.layout;
         self.plan.task(layout, 0, &mut scratch.task);
@@ -269,7 +273,7 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// Locates the chunks of some shards that are touched, of each the first `most` of them.
+    /// Locates the touched chunks of some shards, no more than the first `most` of each.
     fn find_shards(
         &self,
         shards: &ShardPlan<'_>,
@@ -288,7 +292,7 @@ impl<'a> Request<'a> {
         let wanted = ChunkList::new(layout.shape().len(), numbers.len(), &chunks);
         let mut found = Found::reusing(key);
         layout.locate_all(wanted, &mut found)?;
-        // Which of them may exist, and which do not.
+        // The shards that may exist, and the shards that do not.
         let (mut open, mut absent) = (SmallVec::<[usize; 8]>::new(), SmallVec::<[usize; 8]>::new());
         let mut there: SmallVec<[Shard<'_, '_>; 1]> = SmallVec::new();
         for n in 0..numbers.len() {
@@ -320,7 +324,7 @@ impl<'a> Request<'a> {
         lot.index_bytes += read;
         let mut at_hand = numbers.len() - 1;
         let mut touched = |n: usize, task: &mut Task| {
-            // Mostly there is one.
+            // Usually there is one shard.
             if std::mem::replace(&mut at_hand, n) != n {
                 shards.shard(numbers.start + n, task);
             }
@@ -335,7 +339,7 @@ impl<'a> Request<'a> {
                 let key = found.get(n).map_or("", |(key, _)| key).into();
                 lot.objects.push(FoundObject { key, ..FoundObject::default() });
             } else {
-                // All of it at once.
+                // Fill everything at once.
                 self.fill(shards.plan(), task);
             }
         }
@@ -344,7 +348,7 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// Takes chunks that a cache holds from those that are to be read.
+    /// Moves chunks that a cache holds from the chunks to read to the held chunks.
     fn take_held(&self, lot: &mut Lot<'_>, scratch: &mut Scratch) -> Result<(), ArrayError> {
         if self.cache.is_none() {
             return Ok(());
@@ -365,7 +369,7 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// What of the object of the task at hand is read: without codecs only what is wanted of it.
+    /// The part of an object to read for the task at hand: without codecs, only the wanted bytes.
     pub(crate) fn next_of(
         &self,
         location: Location,
@@ -374,7 +378,7 @@ impl<'a> Request<'a> {
     ) -> Result<Next, ArrayError> {
         let (start, len) = match location {
             Location::Range { offset, len, .. } => (offset, len),
-            // No chunk is longer, whatever is stored under its name.
+            // No chunk is longer, whatever its object contains.
             _ if !self.layout.encoding().chain().stores_decoded() => {
                 return Ok(Next::Start(self.layout.encoding().chain().max_encoded() as u64));
             }
@@ -388,7 +392,7 @@ impl<'a> Request<'a> {
         let first = ranges.iter().min();
         let end = ranges.iter().map(|(offset, len)| offset.saturating_add(*len)).max();
         Ok(match first.zip(end) {
-            // What lies between is less than another request.
+            // Reading the bytes in between costs less than another request.
             Some(((first, _), end)) if end - first <= self.layout.store().cost().request => {
                 Next::Part(*first, end - first)
             }
@@ -397,7 +401,7 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Reads a task whose object has been opened, or says why that failed.
+    /// Reads a task whose object has been opened. Fails if opening failed.
     pub(crate) fn read_opened(
         &self,
         (number, location): (usize, Location),
@@ -417,14 +421,14 @@ impl<'a> Request<'a> {
         self.read_alone(Stored { location, opened: Some(&*opened) }, scratch)
     }
 
-    /// Reads a task that is a lot by itself.
+    /// Reads a task that is a lot of its own.
     fn read_one(&self, number: usize, scratch: &mut Scratch) -> Result<(), ArrayError> {
         self.plan.task(self.layout, number, &mut scratch.task);
         let location = self.layout.locate(&scratch.task.chunk, &mut scratch.key)?;
         self.read_alone(Stored { location, opened: None }, scratch)
     }
 
-    /// Reads the chunk of the task at hand by itself; `scratch` has the key of its object.
+    /// Reads the chunk of the task at hand by itself. `scratch` has the key of its object.
     fn read_alone(&self, stored: Stored<'_>, scratch: &mut Scratch) -> Result<(), ArrayError> {
         let found = self.is_present(stored.location, &scratch.key)
             && self.decide(stored.location, scratch, |reader, scratch| reader.read(scratch, stored))?;
@@ -434,7 +438,7 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// Decides how the chunk of the task at hand is read by itself, and goes on with `then`.
+    /// Decides how to read the chunk of the task at hand by itself, and calls `then`.
     pub(crate) fn decide<T>(
         &self,
         location: Location,
@@ -446,7 +450,7 @@ impl<'a> Request<'a> {
         if !layout.grid().is_regular() {
             return self.decide_by_shape(location, scratch, then);
         }
-        // Without a cache, as mostly, nothing is asked.
+        // Usually there is no cache to look in.
         let held = match self.cache {
             Some(_) => self.held(layout, &scratch.task, &scratch.key, location, None)?,
             None => None,
@@ -454,7 +458,7 @@ impl<'a> Request<'a> {
         then(&ChunkReader::new(self, layout, &scratch.task, held, false), scratch)
     }
 
-    /// [`Request::decide`] for a chunk of its own shape.
+    /// [`Request::decide`] for a chunk with a shape of its own.
     #[inline(never)]
     fn decide_by_shape<T>(
         &self,
@@ -474,7 +478,7 @@ impl<'a> Request<'a> {
         then(&ChunkReader::with_places(self, layout, &scratch.task, places, held, false), scratch)
     }
 
-    /// Does a step of a lot.
+    /// Executes a step of a lot.
     fn execute(&self, lot: &Lot<'_>, step: &Step, scratch: &mut Scratch) -> Result<(), ArrayError> {
         let put_together = |object: usize, number: usize, scratch: &mut Scratch| {
             scratch.key.clear();
@@ -512,7 +516,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Reads a run into `encoded`, and decodes its chunks to where they belong.
+    /// Reads a run into `encoded`, and decodes its chunks to their places.
     fn read_run(
         &self,
         encoded: &mut Vec<u8>,
@@ -541,7 +545,7 @@ impl<'a> Request<'a> {
                 encoded
             }
         };
-        // Under the same stamp as before the run was read: it vouches for the run.
+        // The stamp is the same before and after reading the run, so it vouches for the run.
         let vouched = self.keep.and(*stamp).filter(|stamp| opened.vouched() == Some(*stamp));
         for chunk in chunks {
             self.plan.task(layout, chunk.number, &mut scratch.task);
@@ -554,8 +558,9 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// Reads chunks of one object that have no codecs: only the bytes that are wanted, all that go
-    /// straight to the target in one call.
+    /// Reads chunks without codecs of one object: only the wanted bytes.
+    ///
+    /// One call reads all bytes that go straight to the target.
     fn read_direct(
         &self,
         lot: &Lot<'_>,
@@ -567,7 +572,7 @@ impl<'a> Request<'a> {
         let Some(FoundObject { key, opened: Some(opened), .. }) = object else { return Ok(()) };
         scratch.key.clone_from(key);
         let mut task = std::mem::take(&mut scratch.task);
-        // Chunks of one request have rows of one kind, but for those at its edges.
+        // All chunks of a request have the same kind of rows, except at its edges.
         let mut direct = true;
         let mut others: Vec<FoundChunk> = Vec::new();
         let (list, ..) = scratch.split_ranges();
@@ -592,7 +597,7 @@ impl<'a> Request<'a> {
         scratch.task = task;
         outcome?;
         if direct && self.masking.is_some() {
-            // Those that are not direct are marked again when they are read.
+            // Chunks that are not direct are marked again when they are read.
             for chunk in chunks {
                 self.plan.task(layout, chunk.number, &mut scratch.task);
                 self.mark(&scratch.task);
@@ -618,7 +623,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Where a chunk is, as a format would say it.
+/// The location of a chunk, as a format would report it.
 pub(crate) fn location(chunk: &FoundChunk) -> Location {
     Location::Range { offset: chunk.offset, len: chunk.len, skipped: 0 }
 }

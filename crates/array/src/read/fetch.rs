@@ -1,4 +1,4 @@
-//! Fetching: the stored bytes of chunks from the store, and decoding those of a whole chunk.
+//! Fetches the stored bytes of chunks from the store, and decodes whole chunks.
 
 use crate::error::ArrayError;
 use crate::execute::scratch::{Scratch, sized};
@@ -14,12 +14,13 @@ use hyperslab_store::{Lent, Opened, RangeRead, Stamp, StoreError};
 #[derive(Clone, Copy)]
 pub(crate) struct Stored<'s> {
     pub(crate) location: Location,
-    /// Its object, where that is open.
+    /// Its object, if it is open.
     pub(crate) opened: Option<&'s dyn Opened>,
 }
 
-/// Opens the object of a chunk, for several reads of the same contents; `None`: the chunk does not
-/// exist.
+/// Opens the object of a chunk, for several reads of the same contents.
+///
+/// `None`: the chunk does not exist.
 pub(crate) fn open<'l>(
     layout: &'l ArrayLayout,
     task: &Task,
@@ -41,8 +42,9 @@ pub(crate) fn open<'l>(
     Ok(opened)
 }
 
-/// Errors where an open object cannot be the chunk that it should be: without codecs all chunks have
-/// one size.
+/// Fails if an open object has another size than its chunk.
+///
+/// Without codecs, all chunks have one size.
 pub(crate) fn check_size(
     layout: &ArrayLayout,
     task: &Task,
@@ -58,9 +60,10 @@ pub(crate) fn check_size(
     Err(store_error(layout, task, StoreError::WrongSize { key, url, expected, found }))
 }
 
-/// Reads ranges of a chunk without codecs; offsets count from the start of the chunk. Returns
-/// whether it exists. An object of another size than a chunk has is refused: its elements would be
-/// the wrong ones.
+/// Reads ranges of a chunk without codecs. Returns `true` if the chunk exists.
+///
+/// Offsets count from the start of the chunk. Fails if the object has another size than a chunk,
+/// because its elements would be the wrong ones.
 pub(crate) fn ranges_of(
     layout: &ArrayLayout,
     stored: Stored<'_>,
@@ -105,8 +108,9 @@ pub(crate) fn ranges_of(
     }
 }
 
-/// An index that names a range of an object vouches for the object: it is not a chunk of fill
-/// value.
+/// Fails if an object is missing although an index names a range of it.
+///
+/// The index vouches for the object, so the chunk is not fill value.
 fn found_or_missing(layout: &ArrayLayout, task: &Task, key: &str, found: bool) -> Result<bool, ArrayError> {
     if found {
         return Ok(true);
@@ -120,15 +124,17 @@ fn found_or_missing(layout: &ArrayLayout, task: &Task, key: &str, found: bool) -
     Err(store_error(layout, task, source))
 }
 
-/// Reads the stored bytes of a chunk that is a whole object into `scratch.encoded`. Returns whether
-/// it exists.
+/// Reads the stored bytes of a chunk that is a whole object into `scratch.encoded`.
+///
+/// Returns `true` if the chunk exists.
 pub(crate) fn fetch(layout: &ArrayLayout, scratch: &mut Scratch) -> Result<bool, ArrayError> {
     let stored = Stored { location: Location::Object, opened: None };
     Ok(fetch_stamped(layout, scratch, stored, false)?.0)
 }
 
-/// A chunk's stored bytes, and with `stamped` the stamp under which they may be kept, where the store
-/// has them in memory. `None`: they are to be read.
+/// Returns a chunk's stored bytes if the store has them in memory. `None`: they must be read.
+///
+/// With `stamped`, also returns the stamp under which they may be kept.
 pub(crate) fn lent(
     layout: &ArrayLayout,
     scratch: &Scratch,
@@ -141,7 +147,7 @@ pub(crate) fn lent(
         Location::Object => (0, opened.size()),
         Location::Range { offset, len, .. } => (offset, len),
     };
-    // What is too long is refused where it is read.
+    // Chunks that are too long are refused when they are read.
     if len > layout.encoding().chain().max_encoded() as u64 {
         return Ok(None);
     }
@@ -149,8 +155,10 @@ pub(crate) fn lent(
     Ok(lent.map(|lent| (lent, if stamped { opened.vouched() } else { None })))
 }
 
-/// Reads a chunk's stored bytes into `scratch.encoded`. Returns whether it exists; with `stamped`,
-/// also the stamp under which the bytes may be kept, if the store vouches for them.
+/// Reads a chunk's stored bytes into `scratch.encoded`. Returns `true` if the chunk exists.
+///
+/// With `stamped`, also returns the stamp under which the bytes may be kept, if the store vouches
+/// for them.
 pub(crate) fn fetch_stamped(
     layout: &ArrayLayout,
     scratch: &mut Scratch,
@@ -201,8 +209,10 @@ pub(crate) fn fetch_stamped(
     }
 }
 
-/// Decodes a chunk's stored bytes: the whole chunk, in stored order and byte order; of one that
-/// [may end early](crate::ChunkEncoding::that_may_end_early) at least what the task wants.
+/// Decodes the stored bytes of a whole chunk, in stored order and byte order.
+///
+/// If the chunk [may end early](crate::ChunkEncoding::that_may_end_early), decodes at least the
+/// bytes that the task wants.
 pub(crate) fn decoded<'s>(
     layout: &ArrayLayout,
     scratch: &'s mut Scratch,
@@ -227,7 +237,7 @@ pub(crate) fn decoded<'s>(
         Err(error) if layout.encoding().ends_early() => {
             match chain.decode_front(encoded, reach(layout, task).end, out, codec, verify) {
                 Ok(()) => {}
-                // It says how much there is.
+                // This error says how many bytes there are.
                 Err(short @ CodecError::Size { .. }) => return Err(fail(short)),
                 Err(_) => return Err(fail(error)),
             }

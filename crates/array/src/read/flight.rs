@@ -1,11 +1,12 @@
-//! Chunks that are objects of their own, of a store far away: requests for the next ones are under
-//! way while those that have come are decoded.
+//! Chunks that are objects of their own in a store far away.
 //!
-//! 1. All threads of a request take chunks out of one list, in the order in which they come. So one
-//!    that comes late holds up nobody.
-//! 2. Each thread that takes one fills the list up: the store always has as many requests as it can
-//!    make at once, and some that wait for a permit.
-//! 3. What has come waits in memory for its turn, so the list is bounded in bytes, too.
+//! Requests for the next chunks are under way while chunks that have arrived are decoded.
+//!
+//! 1. All threads of a request take chunks from one list, in the order of arrival. A chunk that is
+//!    late delays no other.
+//! 2. Each thread that takes a chunk refills the list: the store always has as many requests as it
+//!    can make at once, and some that wait for a permit.
+//! 3. Chunks that have arrived wait in memory for their turn, so the list is bounded in bytes, too.
 
 use crate::error::ArrayError;
 use crate::execute::scratch::Scratch;
@@ -19,32 +20,33 @@ use std::sync::{Mutex, PoisonError};
 /// The chunks of a request, on their way.
 pub(crate) struct Flight<'r, 'a> {
     request: &'r Request<'a>,
-    /// Tasks of the request.
+    /// Number of tasks of the request.
     tasks: usize,
-    /// How many are on their way at a time, at first and at most.
+    /// Number of chunks on their way at a time: at first, and at most.
     window: Window,
     /// Local: only threads of this request know it.
     list: Mutex<List<'a>>,
 }
 
-/// How many chunks are on their way at a time.
+/// Number of chunks on their way at a time.
 ///
-/// Many answers share a line: if all that may wait in memory were asked for at once, the first would
-/// be complete as late as the last, and cores would idle until then. So there are few at first, and
-/// one more each time that a thread finds none that has come.
+/// All responses share a line. If everything that may wait in memory were requested at once, the
+/// first response would be complete as late as the last, and cores would idle until then. The
+/// number therefore starts small. It grows by one each time a thread finds that no chunk has
+/// arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub(crate) first: usize,
     pub(crate) most: usize,
 }
 
-/// What was begun and has not been taken.
+/// The chunks that have begun and were not taken yet.
 struct List<'a> {
-    /// How many may be on their way now.
+    /// Number of chunks that may be on their way now.
     window: usize,
-    /// Whether some have come.
+    /// `true` if a chunk has arrived since a thread last found none.
     flows: bool,
-    /// The first task that was not begun.
+    /// The first task that has not begun.
     next: usize,
     chunks: VecDeque<OnItsWay<'a>>,
 }
@@ -54,7 +56,7 @@ struct OnItsWay<'a> {
     number: usize,
     location: Location,
     key: String,
-    /// `None`: there is no such object.
+    /// `None`: the object does not exist.
     begun: Option<Box<dyn Begun<'a> + 'a>>,
 }
 
@@ -78,7 +80,7 @@ impl<'r, 'a> Flight<'r, 'a> {
                     if waiting::is_over() {
                         return Err(tasks::interrupted(self.request.layout));
                     }
-                    // Others may have come meanwhile.
+                    // Other chunks may have arrived meanwhile.
                     let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
                     list.chunks.push_front(OnItsWay { begun: Some(begun), ..chunk });
                     continue;
@@ -91,8 +93,9 @@ impl<'r, 'a> Flight<'r, 'a> {
         Ok(())
     }
 
-    /// Takes the first chunk that has come, or else the first of all. `None`: other threads have the
-    /// last ones.
+    /// Takes the first chunk that has arrived, or else the first of the list.
+    ///
+    /// `None`: other threads have the last ones.
     fn take(&self, scratch: &mut Scratch) -> Result<Option<OnItsWay<'a>>, ArrayError> {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         let here = list.chunks.iter().position(OnItsWay::is_here);
@@ -101,7 +104,7 @@ impl<'r, 'a> Flight<'r, 'a> {
         }
         list.flows |= here.is_some();
         let chunk = here.and_then(|here| list.chunks.remove(here));
-        // Some together: to locate them is less work then.
+        // Begin several together: locating them is then less work.
         let (free, left) = (list.window.saturating_sub(list.chunks.len()), self.tasks - list.next);
         if left > 0 && free >= (list.window / 8).min(left).max(1) {
             self.begin(&mut list, free.min(left), scratch)?;
@@ -109,7 +112,7 @@ impl<'r, 'a> Flight<'r, 'a> {
         Ok(chunk.or_else(|| list.chunks.pop_front()))
     }
 
-    /// Begins to open the objects of the next `count` tasks.
+    /// Starts to open the objects of the next `count` tasks.
     fn begin(&self, list: &mut List<'a>, count: usize, scratch: &mut Scratch) -> Result<(), ArrayError> {
         let (layout, plan) = (self.request.layout, self.request.plan);
         let numbers = list.next..list.next + count;

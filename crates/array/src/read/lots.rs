@@ -3,14 +3,13 @@
 //! | chunks | a lot is |
 //! |---|---|
 //! | objects of their own, or large ranges of one | one task |
-//! | objects of their own, in a store that opens several at once | as many tasks |
+//! | objects of their own, in a store far away | one task (see [`crate::read::flight`]) |
 //! | small ranges of an object (a file of HDF5) | some hundreds of tasks, in the order of the plan |
-//! | large ranges of an object far away | as many tasks as the store is asked for at once |
+//! | large ranges of an object far away | as many tasks as the store takes requests at once |
 //! | one large chunk without codecs, cut | all its tasks |
-//! | in shards | the tasks of one shard, or of several where the store opens several at once |
+//! | in shards | the tasks of one shard, or of several if the store opens several at once |
 //!
-//! What is known of a lot of several tasks once its chunks are located is a
-//! [`crate::plan::lot::Lot`].
+//! A [`crate::plan::lot::Lot`] holds the located chunks of a lot with several tasks.
 
 use crate::costs;
 use crate::error::ArrayError;
@@ -19,25 +18,26 @@ use crate::plan::Plan;
 use crate::read::flight::Window;
 use crate::shard::plan::ShardPlan;
 
-/// How the tasks of a plan are taken together. There is one for each request, on the stack.
+/// How the tasks of a plan are grouped. Each request has one, on the stack.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Lots<'a> {
-    /// Each by itself.
+    /// Each task is a lot.
     Single(usize),
-    /// So many that follow each other: of how many in all, and how many together.
+    /// Consecutive tasks: number of tasks, and tasks per lot.
     Neighbours(usize, usize),
-    /// Each by itself, of chunks that are objects of their own, of a store far away: how many in
-    /// all, and how many are on their way at a time.
+    /// For chunks that are objects of their own in a store far away. Each task is a lot: number of
+    /// tasks, and chunks on their way at a time.
     Objects(usize, Window),
-    /// They are parts of one chunk.
+    /// All tasks are parts of one chunk: number of tasks.
     Cut(usize),
-    /// Those of so many shards.
+    /// The tasks of shards, and the number of shards per lot.
     Shards(ShardPlan<'a>, usize),
 }
 
 impl<'a> Lots<'a> {
-    /// The lots of a request on up to `threads` threads. Errors with [`ArrayError::Memory`] where
-    /// there is none for the plan of shards.
+    /// Groups the tasks of a request on up to `threads` threads.
+    ///
+    /// Fails with [`ArrayError::Memory`] if there is no memory for the plan of shards.
     pub(crate) fn new(layout: &'a ArrayLayout, plan: &'a Plan, threads: usize) -> Result<Self, ArrayError> {
         let decoded = layout.encoding().decoded_size();
         if let Some(sharding) = layout.sharding() {
@@ -59,17 +59,17 @@ impl<'a> Lots<'a> {
             return Ok(Lots::Neighbours(plan.len(), together));
         }
         if cost.is_far() {
-            // What has come waits in memory for its turn.
+            // Chunks that have arrived wait in memory for their turn.
             let fit = costs::WAITING_BYTES / layout.encoding().chain().max_encoded().max(1);
             if !shares {
-                // Half of them wait for a permit: when an answer is complete, the next request goes at
-                // once.
+                // Half of the requests wait for a permit: as soon as a response is complete, the
+                // next request goes out.
                 let most = cost.at_once.saturating_mul(2);
                 let of = |part: usize| (fit.saturating_mul(threads) / part).clamp(1, most);
                 return Ok(Lots::Objects(plan.len(), Window { first: of(costs::FIRST_PART), most: of(1) }));
             }
-            // A thread decodes what it has asked for. Little work is left to one: lots that follow one
-            // another would be rounds.
+            // A thread decodes the chunks that it has requested. Little work becomes one lot:
+            // several lots in a row would each take a round trip.
             let work = (decoded as u64).saturating_mul(plan.len() as u64);
             let share = if work < costs::SPREAD_FROM { plan.len() } else { plan.len().div_ceil(threads) };
             let together = fit.min(share).clamp(1, cost.at_once);
@@ -88,7 +88,7 @@ impl<'a> Lots<'a> {
         }
     }
 
-    /// How many lots are located before their steps are done.
+    /// Number of lots to locate before their steps are executed.
     pub(crate) fn of_a_round(&self) -> usize {
         match self {
             Lots::Shards(_, each) => (costs::OPEN_SHARDS / each).max(1),
@@ -96,8 +96,9 @@ impl<'a> Lots<'a> {
         }
     }
 
-    /// Whether the steps of a lot are done by several threads. Otherwise the thread that locates a
-    /// lot does all of them.
+    /// Returns `true` if several threads execute the steps of a lot.
+    ///
+    /// Otherwise the thread that locates a lot executes all its steps.
     pub(crate) fn are_spread(&self) -> bool {
         matches!(self, Lots::Cut(_) | Lots::Shards(..))
     }

@@ -1,7 +1,7 @@
-//! Which elements of a result are missing: those that equal the fill value.
+//! Finds the missing elements of a result: elements that equal the fill value.
 //!
-//! Each thread compares what it has just read, while it is in the processor's cache: a second pass
-//! over a large result would take more than half of the time of the read again.
+//! Each thread compares the elements that it has just read, while they are in the processor's
+//! cache. A second pass over a large result would take more than half of the read's time again.
 
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
 
@@ -18,11 +18,13 @@ use smallvec::SmallVec;
 /// Elements of a piece, which one thread compares at once.
 const PIECE: usize = 1 << 18;
 
-/// Reads a selection as [`crate::read()`] does, and a byte for each element, in the same order: 1
-/// where it equals `missing`, one element of the same type, else 0. A missing NaN equals every NaN.
+/// Reads a selection like [`crate::read()`], together with a mask.
 ///
-/// `None`: elements are no numbers in the machine's byte order, so nothing compares them here, and
-/// nothing was read. Errors as [`crate::read()`].
+/// The mask has one byte per element, in the same order: 1 if the element equals `missing`, else 0.
+/// `missing` is one element of the same type. A missing NaN equals every NaN.
+///
+/// `None`: elements are not numbers in the machine's byte order, so they cannot be compared here.
+/// Nothing was read then. Fails like [`crate::read()`].
 pub fn read_masked(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -38,7 +40,7 @@ pub fn read_masked(
     Ok(Some((memory, mask)))
 }
 
-/// What a result is compared with, and the mask, once it is made.
+/// The value to compare a result with, and the mask once it is made.
 pub(crate) struct Comparing<'a> {
     missing: &'a [u8],
     compare: Compare,
@@ -46,8 +48,10 @@ pub(crate) struct Comparing<'a> {
 }
 
 impl<'a> Comparing<'a> {
-    /// Makes the mask of a result of `count` elements, which is at `values`. `filled`: it already
-    /// holds this value, and is only read where it no longer does.
+    /// Makes the mask of a result of `count` elements at `values`.
+    ///
+    /// `filled`: the result already holds this value everywhere, and only other elements will be
+    /// read.
     pub(crate) fn start(
         &mut self,
         layout: &ArrayLayout,
@@ -76,11 +80,12 @@ impl<'a> Comparing<'a> {
     }
 }
 
-/// Elements of a row that is worth a call of its own.
+/// Number of elements that make a row worth a call of its own.
 const LONG: u64 = 128;
 
-/// Whether the parts of a result, one for each chunk, have long rows in it. `strides`: bytes from one
-/// selected element to the next, per axis of the array.
+/// Returns `true` if each chunk's part of a result has long rows in it.
+///
+/// `strides`: bytes from one selected element to the next, per axis of the array.
 pub(crate) fn has_long_rows(layout: &ArrayLayout, selection: &Selection, strides: &[isize]) -> bool {
     let chunk = layout.grid().chunk_shape();
     let mut axes: SmallVec<[_; 8]> = strides.iter().zip(selection.axes()).zip(chunk).collect();
@@ -93,11 +98,11 @@ pub(crate) fn has_long_rows(layout: &ArrayLayout, selection: &Selection, strides
             return row >= LONG;
         }
     }
-    // One chunk holds all.
+    // One chunk holds everything.
     true
 }
 
-/// Where elements that have been read are compared, and where the answers go.
+/// Compares elements that have been read, and writes the answers to a mask.
 pub(crate) struct Masking<'a> {
     missing: &'a [u8],
     compare: Compare,
@@ -109,15 +114,15 @@ pub(crate) struct Masking<'a> {
     mask: *mut u8,
 }
 
-// SAFETY: `values` and `mask` lead to memory of the read that made this; its threads take disjoint
-// parts of it.
+// SAFETY: `values` and `mask` point to memory of the read that made this value. Its threads take
+// disjoint parts of that memory.
 unsafe impl Sync for Masking<'_> {}
 
 impl Masking<'_> {
-    /// Compares `counts` elements of the result, which are `strides` bytes apart from `first` on.
+    /// Compares `counts` elements of the result, `strides` bytes apart, from `first` on.
     ///
     /// # Safety
-    /// These elements are parts of the result and initialised, and no other thread uses them.
+    /// These elements must be initialised parts of the result that no other thread uses.
     pub(crate) unsafe fn mark(&self, counts: &[u64], strides: &[isize], first: *const u8) {
         if counts.contains(&0) {
             return;
@@ -153,7 +158,7 @@ impl Masking<'_> {
         unsafe { self.rows(&[], row.len() / self.size, at) }
     }
 
-    /// Compares rows of `row` elements at all places along `axes`, the first at `at` bytes.
+    /// Compares rows of `row` elements at all places along `axes`. The first row is at byte `at`.
     ///
     /// # Safety
     /// As [`Masking::mark`].
@@ -165,8 +170,8 @@ impl Masking<'_> {
             }
             return;
         }
-        // SAFETY: as promised by the caller: a row of the result, and the same elements of the mask,
-        // which has a byte for each.
+        // SAFETY: as promised by the caller: a row of the result, and the same elements of the
+        // mask, which has one byte per element.
         let (values, mask) = unsafe {
             (
                 std::slice::from_raw_parts(self.values.offset(at), row * self.size),
@@ -176,10 +181,10 @@ impl Masking<'_> {
         (self.compare)(values, self.missing, mask);
     }
 
-    /// Compares the whole result, where its parts were not compared as they were read.
+    /// Compares the whole result, if its parts were not compared as they were read.
     ///
     /// # Safety
-    /// The result has `count` elements, all initialised, and no other thread uses it.
+    /// The result must have `count` elements, all initialised, and no other thread may use it.
     pub(crate) unsafe fn mark_all(
         &self,
         layout: &ArrayLayout,
@@ -200,7 +205,7 @@ impl Masking<'_> {
 
 type Compare = fn(&[u8], &[u8], &mut [u8]);
 
-/// How elements are compared.
+/// The function that compares elements of a type. `None`: there is none.
 fn comparison(dtype: DataType) -> Option<Compare> {
     if dtype.has_order() && dtype.order() != ByteOrder::NATIVE {
         return None;
@@ -250,7 +255,7 @@ fn each<const SIZE: usize>(values: &[u8], mask: &mut [u8], is_missing: impl Fn([
     each_element(values, mask, is_missing);
 }
 
-/// As [`each_element`], compiled to AVX2.
+/// Like [`each_element`], but compiled for AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn each_avx2<const SIZE: usize>(values: &[u8], mask: &mut [u8], is_missing: impl Fn([u8; SIZE]) -> bool) {

@@ -10,11 +10,12 @@ use crate::plan::Plan;
 use crate::read::present;
 use crate::select::Selection;
 
-/// Checks that every object (chunk, or shard) of a selection is stored. Chunks that a stored shard
-/// leaves out hold fill values: they are not missing. What is deleted between this check and a read
-/// is not noticed.
+/// Checks that every object (chunk or shard) of a selection is stored.
 ///
-/// Errors with [`ArrayError::Missing`], which names the first that is missing.
+/// Chunks absent from a stored shard hold fill values and do not count as missing. An object that
+/// is deleted between this check and a read goes unnoticed.
+///
+/// Fails with [`ArrayError::Missing`], which names the first missing object.
 pub fn check_stored(
     layout: &ArrayLayout,
     selection: &Selection,

@@ -1,4 +1,4 @@
-//! Reading a selection.
+//! Reads selections.
 
 pub(crate) mod cache;
 pub(crate) mod chunk;
@@ -35,11 +35,14 @@ use crate::select::view::Target;
 use hyperslab_store::{Key, Next, Opening};
 use std::collections::HashSet;
 
-/// Reads a selection into new memory: dense, of the selection's shape, in C order unless `options`
-/// say otherwise.
+/// Reads a selection into new memory.
 ///
-/// Errors: [`ArrayError::Memory`] for results that memory cannot hold, [`ArrayError::Store`] and
-/// [`ArrayError::Codec`] naming the chunk at fault. Nothing is returned then.
+/// The result is dense, has the selection's shape, and is in C order unless `options` say
+/// otherwise.
+///
+/// Fails with [`ArrayError::Memory`] if memory cannot hold the result, and with
+/// [`ArrayError::Store`] or [`ArrayError::Codec`], which name the chunk at fault. Nothing is
+/// returned then.
 pub fn read(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -48,7 +51,7 @@ pub fn read(
     read_new(layout, selection, options, None)
 }
 
-/// As [`read()`]; `comparing`: tells which elements are missing.
+/// Like [`read()`]. `comparing` finds the missing elements.
 pub(crate) fn read_new(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -76,8 +79,8 @@ pub(crate) fn read_new(
         target.reverse_axes();
     }
     let bound = Mapped::target(layout, &target, selection)?;
-    // Where the parts of the result are boxes, each is compared when it has been read; but not row
-    // by row where these are short.
+    // If the parts of the result are boxes, each is compared once it is read. Parts with short rows
+    // are not, because they would be compared row by row.
     let boxes = selection.points().is_empty()
         && layout.mosaic().is_none()
         && (masking.is_none() || mask::has_long_rows(layout, selection, bound.strides()));
@@ -96,8 +99,9 @@ pub(crate) fn read_new(
     Ok(memory)
 }
 
-/// Reads a selection into the caller's memory, which must have the selection's shape. After an
-/// error its contents are unspecified: some chunks may have been written.
+/// Reads a selection into the caller's memory, which must have the selection's shape.
+///
+/// After an error, its contents are unspecified: some chunks may have been written.
 pub fn read_into(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -107,7 +111,7 @@ pub fn read_into(
     read_target(layout, selection, target, options, None)
 }
 
-/// As [`read_into`]; `nesting`: what the array is a part of, if it is.
+/// Like [`read_into`]. `nesting`: the position in nested mosaics, if the array is a part of one.
 pub(crate) fn read_target(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -127,10 +131,11 @@ pub(crate) fn read_target(
     execute_all(layout, plan, selection, &bound, Absent::default(), bytes, options, None, nesting)
 }
 
-/// Whether most of a sample of the objects do not exist, so that memory which the system zeroes on
-/// demand is cheaper than pages that are already there but dirty; then, too, the keys of all
-/// objects that exist, if that can be told for less than asking for each. A guess that decides
-/// about speed only.
+/// Guesses whether most objects do not exist, from a sample of them.
+///
+/// Memory that the system zeroes on demand is then cheaper than dirty pages that are already there.
+/// In this case, also returns the keys of all objects that exist, if listing them costs less than
+/// asking for each. The guess only affects speed.
 fn sparse(layout: &ArrayLayout, plan: &Plan, selection: &Selection) -> (bool, Option<HashSet<String>>) {
     const SAMPLE: usize = 8;
     if let Some(mosaic) = layout.mosaic() {
@@ -147,7 +152,7 @@ fn sparse(layout: &ArrayLayout, plan: &Plan, selection: &Selection) -> (bool, Op
         return (false, None);
     }
     let cost = layout.store().cost();
-    // Asking for all of them takes no longer than a look at some.
+    // Asking for all objects takes no longer than asking for a sample.
     if cost.is_far() && plan.len() <= cost.at_once {
         return (false, None);
     }
@@ -177,7 +182,7 @@ fn sparse(layout: &ArrayLayout, plan: &Plan, selection: &Selection) -> (bool, Op
     (sparse, if sparse { present(layout, plan.len()) } else { None })
 }
 
-/// The keys of all objects that exist, if that can be told for less than asking for each of `most`.
+/// The keys of all objects that exist, if listing them costs less than asking for each of `most`.
 pub(crate) fn present(layout: &ArrayLayout, most: usize) -> Option<HashSet<String>> {
     let prefix = match layout.locator().folder()? {
         "" => None,
@@ -186,7 +191,7 @@ pub(crate) fn present(layout: &ArrayLayout, most: usize) -> Option<HashSet<Strin
     Some(layout.store().present(prefix, most)?.into_iter().collect())
 }
 
-/// Reads every chunk that a selection touches, all of one array.
+/// Reads every chunk that a selection touches. All of them belong to one array.
 #[allow(clippy::too_many_arguments)]
 fn execute_all(
     layout: &ArrayLayout,

@@ -1,15 +1,18 @@
-//! A read of several objects finds those of one array, also where another array takes its place
-//! meanwhile ([`crate::layout::origin`]).
+//! Makes a read of several objects see one array ([`crate::layout::origin`]).
+//!
+//! This holds even if another array takes its place meanwhile.
 
 use crate::error::ArrayError;
 use crate::layout::ArrayLayout;
 use crate::layout::origin::Seen;
 
-/// How often a read begins again before it gives up.
+/// How often a read is tried before it gives up.
 const ATTEMPTS: usize = 16;
 
-/// Does a read of so many objects (`count`) until all of them are of one array. `read` gets `true`
-/// where it was done before: what was found out about the objects then is of no use.
+/// Repeats a read of `count` objects until all of them belong to one array.
+///
+/// `read` gets `true` when it is repeated: its earlier findings about the objects are then
+/// outdated.
 pub(crate) fn of_one_array<T>(
     layout: &ArrayLayout,
     count: impl FnOnce() -> usize,

@@ -6,16 +6,16 @@ use crate::read::cache::ChunkCache;
 /// Options of one read.
 #[derive(Clone, Copy, Default)]
 pub struct ReadOptions<'a> {
-    /// How many threads may work on it, the caller's included; `None`:
-    /// [`crate::settings::threads`].
+    /// Number of threads that may work on the read, including the caller's.
+    ///
+    /// `None`: [`crate::settings::threads`].
     pub threads: Option<usize>,
-    /// Whether checksums are verified; `None`: [`crate::settings::verify_checksums`].
+    /// Verifies checksums. `None`: [`crate::settings::verify_checksums`].
     pub verify: Option<bool>,
-    /// Whether [`crate::read()`] makes the first axis of its result the fastest (Fortran's order)
-    /// instead of the last.
+    /// Makes [`crate::read()`] return Fortran order: the first axis is the fastest, not the last.
     pub fortran: bool,
-    /// Asked by the calling thread between chunks; `true` stops the read.
+    /// Called between chunks on the calling thread. Return `true` to stop the read.
     pub interrupt: Option<Interrupt<'a>>,
-    /// Where decoded chunks are kept, and looked for first; `None`: nowhere.
+    /// Cache to look up and keep decoded chunks in. `None`: no cache.
     pub cache: Option<&'a ChunkCache>,
 }

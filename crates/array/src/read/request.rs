@@ -1,4 +1,4 @@
-//! A request to read: what all its tasks have in common.
+//! A request to read: everything that its tasks have in common.
 
 use crate::copy::gather;
 use crate::error::ArrayError;
@@ -16,12 +16,12 @@ use hyperslab_store::Stamp;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// What is known of objects that do not exist.
+/// Knowledge about objects that do not exist.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Absent<'a> {
-    /// The target already holds the fill value: absent chunks need nothing.
+    /// The target already holds the fill value, so absent chunks need no work.
     pub(crate) filled: bool,
-    /// The objects that exist; others are not asked for.
+    /// The objects that exist. No others are requested.
     pub(crate) present: Option<&'a HashSet<String>>,
 }
 
@@ -32,13 +32,13 @@ pub(crate) struct Request<'a> {
     pub(crate) target: &'a Mapped<*mut u8>,
     pub(crate) absent: Absent<'a>,
     pub(crate) verify: bool,
-    /// Where decoded chunks are looked for.
+    /// Cache to look up decoded chunks in.
     pub(crate) cache: Option<&'a ChunkCache>,
-    /// Where decoded chunks are kept.
+    /// Cache to keep decoded chunks in.
     pub(crate) keep: Option<&'a ChunkCache>,
-    /// What is told which elements are missing.
+    /// Marks missing elements, if the request wants a mask.
     pub(crate) masking: Option<&'a Masking<'a>>,
-    /// Only looks: the cache counts nothing.
+    /// Only looks: the cache counts no hits and misses.
     pub(crate) dry: bool,
 }
 
@@ -57,13 +57,14 @@ impl<'a> Request<'a> {
         Request { layout, plan, target, absent, verify, cache, keep, masking: None, dry: false }
     }
 
-    /// Whether a chunk may exist that is at this place of an object.
+    /// Returns `true` if a chunk at this place of an object may exist.
     pub(crate) fn is_present(&self, location: Location, key: &str) -> bool {
         location != Location::Absent && self.absent.present.is_none_or(|present| present.contains(key))
     }
 
-    /// What a cache holds of a chunk. `stamp`: which contents its object has; `None`: the store is
-    /// asked.
+    /// Returns the decoded chunk if a cache holds it.
+    ///
+    /// `stamp` is the current stamp of its object; `None`: ask the store.
     pub(crate) fn held(
         &self,
         layout: &ArrayLayout,
@@ -79,23 +80,23 @@ impl<'a> Request<'a> {
         Ok(cache.get(&wanted, stamp, !self.dry))
     }
 
-    /// Fills the part of the target of a task of `plan`: that of chunks, or that of shards.
+    /// Fills the target's part for a task of `plan`, which is a plan of chunks or of shards.
     pub(crate) fn fill(&self, plan: &Plan, task: &Task) {
         if !self.absent.filled {
             let (strides, dst) = (self.target.strides(), self.target.at(&task.out));
             let (places, value) = (plan.places(task, strides), self.layout.fill().bytes());
-            // SAFETY: the target covers the selection, of which the task is a part.
+            // SAFETY: the target covers the selection, and the task is a part of it.
             unsafe { gather::fill(&places, &task.count, strides, value, dst) };
             self.mark(task);
         }
     }
 
-    /// Marks which elements of a task are missing, all of which have been read.
+    /// Marks the missing elements of a task. All its elements have been read.
     #[inline]
     pub(crate) fn mark(&self, task: &Task) {
         if let Some(masking) = self.masking {
-            // SAFETY: the target covers the selection, of which the task is a part; it has no
-            // points where there is a masking.
+            // SAFETY: the target covers the selection, and the task is a part of it. With a
+            // masking, it has no points.
             unsafe { masking.mark(&task.count, self.target.strides(), self.target.at(&task.out)) };
         }
     }

@@ -1,19 +1,19 @@
-//! Read-ahead: the rows of an array along one axis, one after the other, while threads of the pool
-//! read those to come.
+//! Read-ahead: rows of an array along one axis, in order, while pool threads read the next ones.
 //!
-//! 1. The axis is cut into blocks: the rows of one chunk along the axis, or of several where chunks
-//!    are small, so that a hand-off between threads is paid for many kilobytes. A chunk is decoded
-//!    once.
-//! 2. Workers begin blocks in order, as long as what is begun and not yet delivered fits
+//! 1. The axis is cut into blocks: the rows of one chunk along the axis, or of several chunks if
+//!    they are small. Each hand-off between threads then moves many kilobytes, and a chunk is
+//!    decoded once.
+//! 2. Workers begin blocks in order, as long as all blocks that are begun but not delivered fit
 //!    [`StreamOptions::ahead`].
-//! 3. The consumer takes the next block. If nobody has begun it, it reads it itself; if a worker is
-//!    at it, it reads a later one, and waits only when there is none that may be begun. So two
-//!    threads decode all the time, also where the consumer has nothing else to do.
+//! 3. The consumer takes the next block. If no worker has begun it, the consumer reads it. If a
+//!    worker is reading it, the consumer reads a later one, and waits only if no other block may
+//!    begin. Two threads therefore decode all the time, even if the consumer has nothing else to
+//!    do.
 //! 4. An error is delivered in the place of its block, after all rows before it, and ends the
 //!    stream.
 //!
-//! A dropped stream cancels what has not begun. A worker inside a block finishes its chunk and
-//! throws the block away.
+//! A dropped stream cancels blocks that have not begun. A worker inside a block finishes its chunk
+//! and throws the block away.
 
 #![expect(
     clippy::indexing_slicing,
@@ -44,31 +44,33 @@ use std::time::Duration;
 /// Options of a stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamOptions {
-    /// The most bytes that are read ahead. A block that is larger is read all the same, alone.
+    /// The most bytes that are read ahead. A larger block is still read, alone.
+    ///
     /// `None`: four blocks per thread, but at least 64 and at most 512 MiB, and never less than two
     /// blocks.
     pub ahead: Option<u64>,
-    /// How many threads may work on it, the caller's included; `None`: [`settings::threads`]. With
-    /// 1 nothing is read ahead.
+    /// Number of threads that may work on the stream, including the caller's.
+    ///
+    /// `None`: [`settings::threads`]. With 1, nothing is read ahead.
     pub threads: Option<usize>,
-    /// Whether checksums are verified; `None`: [`settings::verify_checksums`].
+    /// Verifies checksums. `None`: [`settings::verify_checksums`].
     pub verify: Option<bool>,
 }
 
-/// One index of the streamed axis, and what is there.
+/// One index of the streamed axis, and its elements.
 #[derive(Debug)]
 pub struct Row {
     /// Index along the axis.
     pub index: u64,
-    /// The elements, dense, in C order, of shape [`Stream::row_shape`]. Nothing else lies in this
-    /// memory.
+    /// The elements, dense, in C order, of shape [`Stream::row_shape`]. The memory holds nothing
+    /// else.
     pub memory: Memory,
 }
 
 /// The rows of an array along one axis, in order, read ahead by other threads. See [`Stream::new`].
 ///
-/// The stream is of the array as it was when it began: of that shape. What is written meanwhile may
-/// or may not be seen.
+/// The stream has the shape that the array had when the stream began. Later writes may or may not
+/// be seen.
 #[derive(Debug)]
 pub struct Stream {
     shared: Arc<Shared>,
@@ -76,7 +78,7 @@ pub struct Stream {
     process: u32,
     /// Blocks that were delivered.
     delivered: u64,
-    /// The block being handed out, and how much of `ahead` it takes.
+    /// The block being handed out, and its share of `ahead`.
     current: Option<RowBlock>,
     ended: bool,
 }
@@ -84,7 +86,7 @@ pub struct Stream {
 /// How often a waiting consumer asks whether to stop.
 pub(crate) const ASK: Duration = Duration::from_millis(50);
 
-/// A bound on what is under way, for units of work of `unit` bytes on `threads` threads.
+/// A limit for the bytes under way, for units of work of `unit` bytes on `threads` threads.
 pub(crate) fn default_bound(unit: u64, threads: usize) -> u64 {
     unit.saturating_mul(4)
         .saturating_mul(threads as u64)
@@ -100,36 +102,36 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What all threads of a stream know.
+/// State shared by all threads of a stream.
 #[derive(Debug)]
 struct Shared {
     layout: Arc<ArrayLayout>,
     axis: usize,
     rows: Range<u64>,
-    /// Rows of a block; blocks end at multiples of it.
+    /// Rows of a block. Blocks end at multiples of this number.
     per_block: u64,
     row_bytes: u64,
     ahead: u64,
-    /// Workers that may read at a time.
+    /// Number of workers that may read at a time.
     helpers: usize,
-    /// Threads per block: all of them where only few blocks fit `ahead`.
+    /// Threads per block: all of them if only few blocks fit `ahead`.
     threads: Option<usize>,
     verify: Option<bool>,
-    /// Per process: a child makes another, see [`Stream::follow_fork`].
+    /// Per process: a child makes its own, see [`Stream::follow_fork`].
     state: Mutex<StreamState>,
-    /// A block was read.
+    /// Signals that a block was read.
     ready: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct StreamState {
-    /// Blocks begun, delivered ones included.
+    /// Number of blocks begun, including delivered ones.
     begun: u64,
-    /// Blocks begun and not delivered, in order; `None`: being read.
+    /// Blocks begun and not delivered, in order. `None`: a thread is reading the block.
     window: VecDeque<Option<Outcome>>,
-    /// Bytes of these and of the one being handed out.
+    /// Bytes of these blocks and of the one being handed out.
     bytes: u64,
-    /// Workers called and not gone yet.
+    /// Number of workers that were called and have not left yet.
     called: usize,
     stopped: bool,
     waiting: bool,
@@ -137,7 +139,7 @@ struct StreamState {
     most_bytes: u64,
 }
 
-/// A panic of a worker is the consumer's.
+/// A worker's panic is passed on to the consumer.
 type Outcome = std::thread::Result<Result<RowBlock, ArrayError>>;
 
 /// Rows to be handed out.
@@ -154,15 +156,15 @@ struct RowBlock {
 enum Elements {
     /// The memory of each row.
     Rows(VecDeque<Memory>),
-    /// All rows in one array, to be copied from: a row that is kept must not keep its block.
+    /// All rows in one array, to copy from. A row that the caller keeps must not keep its block.
     Together(Memory),
 }
 
 impl Stream {
-    /// Streams `rows` of `axis`: what [`read()`](crate::read()) gives for each index, the axis
-    /// dropped.
+    /// Streams `rows` of `axis`: the result of [`read()`](crate::read()) for each index.
     ///
-    /// Errors with [`ArrayError::Index`] where there is no such axis, or it has no such rows.
+    /// Rows do not have the streamed axis. Fails with [`ArrayError::Index`] if the array has no
+    /// such axis, or the axis has no such rows.
     pub fn new(
         layout: Arc<ArrayLayout>,
         axis: usize,
@@ -187,7 +189,7 @@ impl Stream {
             (ahead / 2 / threads as u64).min(costs::WORTH_A_HAND_OFF)
         });
         let per_block = match chunk.saturating_mul(row_bytes) {
-            // Rows without elements: nothing is read.
+            // Rows without elements: there is nothing to read.
             0 => u64::MAX,
             bytes if bytes > costs::LARGEST_BLOCK.max(options.ahead.unwrap_or(0)) => {
                 (costs::LARGEST_BLOCK / row_bytes).max(1)
@@ -231,7 +233,7 @@ impl Stream {
         self.shared.row_bytes
     }
 
-    /// How many rows are still to come, if no error does.
+    /// Number of rows still to come, unless an error comes first.
     pub fn remaining(&self) -> u64 {
         let handed_out = match &self.current {
             Some(block) => block.rows.start - self.shared.rows.start,
@@ -241,7 +243,7 @@ impl Stream {
         if self.ended { 0 } else { self.shared.rows.end - self.shared.rows.start - handed_out }
     }
 
-    /// Whether the next row needs no reading, no waiting, and no copying to speak of.
+    /// Returns `true` if the next row needs no reading, no waiting, and next to no copying.
     pub fn is_ready(&self) -> bool {
         const QUICK: u64 = 64 << 10;
         self.current.as_ref().is_some_and(|block| {
@@ -250,8 +252,10 @@ impl Stream {
         })
     }
 
-    /// The next row, as the iterator gives it. `interrupt` is asked now and then while this reads
-    /// or waits; `true` ends the stream with [`ArrayError::Interrupted`].
+    /// Returns the next row, as the iterator does.
+    ///
+    /// `interrupt` is called now and then while this reads or waits. If it returns `true`, the
+    /// stream ends with [`ArrayError::Interrupted`].
     pub fn next_row(&mut self, interrupt: Option<Interrupt<'_>>) -> Option<Result<Row, ArrayError>> {
         if self.ended {
             return None;
@@ -263,11 +267,11 @@ impl Stream {
         outcome
     }
 
-    /// Ends the stream: reading ahead stops, what was read is dropped.
+    /// Ends the stream: stops reading ahead, and drops everything that was read.
     pub fn close(&mut self) {
         self.ended = true;
         self.current = None;
-        // In a forked child the lock may be held by a thread that is not there.
+        // In a forked child, the lock may be held by a thread that does not exist there.
         if self.process == std::process::id() {
             let mut state = lock(&self.shared.state);
             state.stopped = true;
@@ -282,8 +286,9 @@ impl Stream {
         lock(&self.shared.state).most_bytes
     }
 
-    /// As if this process were a child of the one that made the stream, forked while a thread held
-    /// the lock.
+    /// Makes this process look like a child of the stream's process.
+    ///
+    /// The fork happened while a thread held the lock.
     #[cfg(test)]
     pub(crate) fn as_in_a_child(&mut self) {
         std::mem::forget(lock(&self.shared.state));
@@ -306,7 +311,7 @@ impl Stream {
         Ok(memory.map(|memory| Row { index, memory }))
     }
 
-    /// The next block. Reads it or others while it is not there.
+    /// Returns the next block. Reads it, or others, until it is there.
     fn advance(&mut self, interrupt: Option<Interrupt<'_>>) -> Result<Option<RowBlock>, ArrayError> {
         self.follow_fork();
         let shared = &*self.shared;
@@ -323,7 +328,7 @@ impl Stream {
                     Some(Ok(block)) => block.map(Some),
                     Some(Err(panic)) => {
                         // The rows of this block never come. A caller that catches the panic must
-                        // not get those behind it.
+                        // not get later rows.
                         self.close();
                         resume_unwind(panic)
                     }
@@ -350,7 +355,7 @@ impl Stream {
                 state = shared.ready.wait_timeout(state, ASK).unwrap_or_else(PoisonError::into_inner).0;
                 state.waiting = false;
                 if let Some(ask) = interrupt {
-                    // Asking may wait for another thread, which may need the lock.
+                    // The callback may wait for another thread, which may need the lock.
                     drop(state);
                     if ask() {
                         return Err(interrupted(&shared.layout));
@@ -361,14 +366,15 @@ impl Stream {
         }
     }
 
-    /// In a forked child: begins anew where the parent was. Its threads are not here, and its lock
-    /// may be held for ever.
+    /// In a forked child, starts again at the parent's position.
+    ///
+    /// The parent's threads do not exist here, and its lock may be held forever.
     fn follow_fork(&mut self) {
         if self.process == std::process::id() {
             return;
         }
         let fresh = self.shared.anew(self.delivered, self.current.as_ref().map_or(0, |block| block.bytes));
-        // Never freed: that would be up to threads that do not exist.
+        // Never freed: its drop would depend on threads that do not exist.
         std::mem::forget(std::mem::replace(&mut self.shared, Arc::new(fresh)));
         self.process = std::process::id();
     }
@@ -382,7 +388,7 @@ impl Iterator for Stream {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // An error ends it early.
+        // An error ends the stream early.
         (0, usize::try_from(self.remaining()).ok())
     }
 }
@@ -394,7 +400,7 @@ impl Drop for Stream {
 }
 
 impl Shared {
-    /// The same, of which `begun` blocks are done and nothing is under way but the one handed out.
+    /// A copy with `begun` blocks done and only the handed-out block in flight.
     fn anew(&self, begun: u64, bytes: u64) -> Self {
         Shared {
             layout: self.layout.clone(),
@@ -423,10 +429,10 @@ impl Shared {
         (rows.end - rows.start).saturating_mul(self.row_bytes)
     }
 
-    /// Whether another block may be begun: there is one, and it fits, or nothing else is under way.
+    /// Returns `true` if there is a next block that fits `ahead`, or that would be under way alone.
     fn may_begin(&self, state: &StreamState) -> bool {
-        // Of blocks larger than anything can be, more bytes than there are numbers for: they do not
-        // fit, however far ahead is allowed.
+        // The sum overflows if blocks are absurdly large. They do not fit, however large `ahead`
+        // is.
         let fits = |block| state.bytes.checked_add(block).is_some_and(|bytes| bytes <= self.ahead);
         !state.stopped
             && state.begun < self.blocks()
@@ -449,8 +455,10 @@ impl Shared {
         Some(number)
     }
 
-    /// Puts a block in its place. Returns what nobody waits for: the caller drops it without the
-    /// lock, because an error of foreign code may need other locks to be dropped.
+    /// Puts a block in its place. Returns an outcome that nobody waits for.
+    ///
+    /// The caller drops that outcome without the lock, because dropping an error of foreign code
+    /// may take other locks.
     #[must_use = "to be dropped without the lock"]
     fn put(&self, state: &mut StreamState, number: u64, outcome: Outcome) -> Option<Outcome> {
         if state.stopped {
@@ -467,12 +475,12 @@ impl Shared {
         unwanted
     }
 
-    /// Calls workers for what may be begun.
+    /// Calls workers for blocks that may begin.
     fn call(self: &Arc<Self>, state: &mut StreamState) {
         while state.called < self.helpers && self.may_begin(state) {
             state.called += 1;
-            // One more than helpers: where a block is read by several threads, one of them may be
-            // the consumer's, and asleep.
+            // One more than helpers: if several threads read a block, one of them may be the
+            // consumer's, and asleep.
             POOL.get().background(self.clone(), self.helpers + 1);
         }
     }
@@ -495,13 +503,13 @@ impl Shared {
             let row = |at: u64| read(&self.layout, &select(Index::At(at as i64))?, options);
             Ok(Elements::Rows(rows.clone().map(row).collect::<Result<_, _>>()?))
         };
-        // Rows that are chunks need not be taken apart.
+        // Rows that are whole chunks need not be taken apart.
         let apart = self.row_bytes > 0 && self.layout.grid().chunk_shape()[self.axis] == 1;
         let elements = if apart { each()? } else { together()? };
         Ok(RowBlock { first: rows.start, rows, bytes, elements })
     }
 
-    /// A row of a block.
+    /// Copies a row of a block.
     fn copy_row(&self, block: &Memory, row: u64) -> Result<Memory, ArrayError> {
         let none = || memory_error(&self.layout, "a row", self.row_bytes);
         let len = usize::try_from(self.row_bytes).map_err(|_| none())?;
@@ -515,8 +523,8 @@ impl Shared {
         let mut strides = c_strides(&whole, element);
         let offset = strides.remove(self.axis) as usize * row as usize;
         let region = Region::new(&shape, &c_strides(&shape, element), &strides, element, 1);
-        // SAFETY: `memory` is a dense row; `block` is a dense array of rows of which this is one,
-        // so all of it lies within.
+        // SAFETY: `memory` is a dense row; `block` is a dense array of rows, and this row lies
+        // within it.
         unsafe {
             strided::copy(&region, memory.as_mut_slice().as_mut_ptr(), block.as_slice()[offset..].as_ptr())
         };

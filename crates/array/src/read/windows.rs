@@ -1,15 +1,15 @@
-//! Points of chunks without codecs: only the bytes around them are read.
+//! Points in chunks without codecs: only the bytes around them are read.
 //!
-//! 1. The part of a chunk that is copied at each place (the region) is looked at: axes whose steps
-//!    are longer than what one more range costs are walked, so that a bite is a few bytes close
+//! 1. The region is the part of a chunk that is copied at each place. Axes of the region are walked
+//!    if their steps are longer than the cost of one more range. A bite is then a few bytes close
 //!    together, or one long row.
-//! 2. The bites are walked, roughly in the order of the chunk's bytes, and taken a window at a
-//!    time: memory is bounded however many points there are, and however large the chunk is.
-//! 3. Within a window they are sorted, and those that lie close together are joined to one range.
-//!    All ranges of a window are read by one call. Long rows that are the same in the caller's
-//!    memory are read straight to it.
-//! 4. Where there is more than one window, the object is opened once for all: windows of an object
-//!    that is replaced meanwhile would make a chunk that never was.
+//! 2. The bites are walked, roughly in the order of the chunk's bytes, and taken one window at a
+//!    time. Memory is bounded for any number of points and any size of the chunk.
+//! 3. Bites within a window are sorted, and close ones are joined to one range. One call reads all
+//!    ranges of a window. Long rows that are the same in the caller's memory are read straight to
+//!    it.
+//! 4. With more than one window, the object is opened once for all of them. If it were replaced in
+//!    between, the windows would make a chunk that never existed.
 
 #![expect(clippy::indexing_slicing, reason = "places of axes come from the list itself")]
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
@@ -27,17 +27,17 @@ use crate::read::fetch::{Stored, open, ranges_of};
 use hyperslab_store::{Opened, RangeRead};
 use smallvec::SmallVec;
 
-/// Some bytes of a chunk that are copied together.
+/// Bytes of a chunk that are copied together.
 #[derive(Clone, Copy, Debug)]
 struct Bite {
-    /// Where they start, in the chunk and in the caller's memory.
+    /// Their start in the chunk and in the caller's memory.
     chunk: isize,
     memory: isize,
-    /// Points.
+    /// Number of points.
     count: usize,
 }
 
-/// What is walked to find bites.
+/// One factor of the walk that finds bites.
 #[derive(Clone, Copy)]
 enum Factor<'p> {
     Axis(Axis),
@@ -55,24 +55,24 @@ impl Factor<'_> {
 
 /// The bites of a task.
 struct Windows<'p> {
-    /// Those with long steps in the chunk first.
+    /// Factors with long steps in the chunk come first.
     factors: SmallVec<[Factor<'p>; 8]>,
-    /// What is copied at each point of a bite.
+    /// The region that is copied at each point of a bite.
     region: Region,
-    /// Bytes of the chunk from the first to the last of the region.
+    /// Bytes of the chunk from the first to the last byte of the region.
     reach: usize,
-    /// From one point of a bite to the next: in the chunk, and in the caller's memory.
+    /// The step from one point of a bite to the next, in the chunk and in the caller's memory.
     step: Axis,
-    /// Points of a bite, at most.
+    /// The most points of a bite.
     most: usize,
-    /// Whether each point is one long row, the same on both sides.
+    /// `true` if each point is one long row, the same on both sides.
     direct: bool,
-    /// What one more range costs.
+    /// The cost of one more range, in bytes.
     another: usize,
 }
 
 impl<'p> Windows<'p> {
-    /// `another`: what one more range costs, in bytes that could be read instead.
+    /// `another`: the cost of one more range, in bytes that could be read instead.
     fn new(mut region: Region, places: &'p [Places<'p>], another: u64) -> Self {
         let another = isize::try_from(another).unwrap_or(isize::MAX);
         let mut factors: SmallVec<[Factor<'p>; 8]> = places.iter().map(Factor::Places).collect();
@@ -108,7 +108,7 @@ impl<'p> Windows<'p> {
         (bite.count - 1) * self.step.src as usize + self.reach
     }
 
-    /// Calls `found` with each bite, until it fails.
+    /// Calls `found` with each bite, until a call fails.
     fn walk<E>(
         &self,
         factors: &[Factor<'_>],
@@ -133,7 +133,7 @@ impl<'p> Windows<'p> {
         }
     }
 
-    /// Calls `full` with windows of bites; whether more may come.
+    /// Calls `full` with windows of bites. The second argument is `true` if more may come.
     fn each<E>(
         &self,
         offset: usize,
@@ -155,7 +155,7 @@ impl<'p> Windows<'p> {
         if window.is_empty() { Ok(()) } else { full(&mut window, false) }
     }
 
-    /// Sorts the bites of a window, and joins those that lie close together: ranges of the chunk.
+    /// Sorts the bites of a window, and joins close ones to ranges of the chunk.
     fn ranges(&self, window: &mut [Bite]) -> Vec<(usize, usize)> {
         window.sort_unstable_by_key(|bite| bite.chunk);
         let mut ranges: Vec<(usize, usize)> = Vec::new();
@@ -170,7 +170,7 @@ impl<'p> Windows<'p> {
     }
 }
 
-/// The ranges of a chunk that are read for a task with points, offset and length, window by window.
+/// The ranges to read for a task with points, as offset and length, window by window.
 pub(crate) fn ranges(region: Region, places: &[Places<'_>], offset: usize, another: u64) -> Vec<(u64, u64)> {
     let windows = Windows::new(region, places, another);
     let mut all = Vec::new();
@@ -187,7 +187,7 @@ pub(crate) fn ranges(region: Region, places: &[Places<'_>], offset: usize, anoth
     all
 }
 
-/// Reads a task with points of a chunk without codecs. Returns whether the chunk exists.
+/// Reads a task with points from a chunk without codecs. Returns `true` if the chunk exists.
 pub(crate) fn read(
     chunk: &ChunkReader<'_>,
     scratch: &mut Scratch,
@@ -248,7 +248,7 @@ fn read_window(
     if !found {
         return Ok(false);
     }
-    // Both are in the order of the chunk's bytes.
+    // Bites and ranges are both in the order of the chunk's bytes.
     let (mut range, mut before) = (0, 0);
     for bite in window {
         while let Some((start, end)) = ranges.get(range)
@@ -261,8 +261,8 @@ fn read_window(
         let src = buffer.as_ptr().wrapping_add(before + bite.chunk as usize - start);
         let dst = chunk.dst.wrapping_offset(bite.memory);
         let step = Axis { len: bite.count, ..windows.step };
-        // SAFETY: the target covers the task's elements; the range that holds the bite was
-        // read to the buffer, all of it.
+        // SAFETY: the target covers the task's elements; the range with the bite was read to the
+        // buffer, all of it.
         unsafe { gather::copy_run(&windows.region, step, dst, src) };
     }
     Ok(true)

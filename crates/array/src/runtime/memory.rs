@@ -6,27 +6,25 @@ use crate::costs;
 use crate::runtime::recycler::{self, RECYCLER};
 use memmap2::MmapMut;
 
-/// Bytes owned by one holder: a result that becomes a NumPy array without a copy, or a decoded
-/// chunk.
+/// Bytes with one owner: a result that becomes a NumPy array without a copy, or a decoded chunk.
 ///
-/// Aligned for every element type. Always initialised: fresh from the system it is zero; recycled,
-/// it holds stale bytes that its new owner overwrites. Dropping it returns the pages to the
-/// recycler.
+/// Aligned for every element type. Always initialised: fresh memory is zero, recycled memory holds
+/// stale bytes that its new owner overwrites. Dropping it returns the pages to the recycler.
 pub struct Memory {
     block: Backing,
     len: usize,
 }
 
 enum Backing {
-    /// Below the size where whole pages pay. `u128` for its alignment.
+    /// Too small for whole pages to pay. `u128` for its alignment.
     Small(Vec<u128>),
-    /// `None` only while being dropped.
+    /// `None` only during the drop.
     Pages(Option<MmapMut>),
 }
 
 impl Memory {
-    /// Memory with unspecified (but initialised) contents: for callers who overwrite every byte.
-    /// `None` if there is none.
+    /// Memory with unspecified (but initialised) contents, for callers who overwrite every byte.
+    /// `None` if there is not enough.
     pub fn dirty(len: usize) -> Option<Self> {
         if len < costs::PAGES_FROM {
             return Some(Memory { block: Backing::Small(small(len)), len });
@@ -39,8 +37,8 @@ impl Memory {
         Some(Memory { block: Backing::Pages(Some(pages)), len })
     }
 
-    /// Memory of zeros. Large ones cost nothing until they are touched: the system zeroes pages on
-    /// first use. `None` if there is none.
+    /// Memory of zeros. A large block costs nothing until it is touched: the system zeroes pages on
+    /// first use. `None` if there is not enough.
     pub fn zeroed(len: usize) -> Option<Self> {
         if len < costs::PAGES_FROM {
             return Some(Memory { block: Backing::Small(small(len)), len });
@@ -49,10 +47,11 @@ impl Memory {
         Some(Memory { block: Backing::Pages(Some(pages)), len })
     }
 
-    /// Makes it longer or shorter, contents kept; new bytes are unspecified (but initialised).
-    /// `false`: there is no memory, and nothing changes. Growing step by step costs no more than
-    /// growing at once, and no memory: room is made for twice as much, of addresses only.
-    /// [`Memory::shrink`] gives back what is not needed in the end.
+    /// Changes the length and keeps the contents. New bytes are unspecified (but initialised).
+    ///
+    /// Returns `false`, and changes nothing, if there is no memory. Growing step by step costs no
+    /// more than growing at once: room is made for twice the size, which takes addresses but no
+    /// memory. [`Memory::shrink`] gives back the surplus.
     pub fn resize(&mut self, len: usize) -> bool {
         let room = self.room();
         if len > room && !self.grow(len.max(room.saturating_mul(2))) && !self.grow(len) {
@@ -62,9 +61,10 @@ impl Memory {
         true
     }
 
-    /// Makes room for about `len` bytes, in pages that were in use before if there are some. What
-    /// is guessed too large is given back by [`Memory::shrink`], too small grows again. Returns
-    /// whether there is room.
+    /// Makes room for about `len` bytes, in recycled pages if there are some.
+    ///
+    /// If the guess is too large, [`Memory::shrink`] gives back the surplus; if it is too small,
+    /// the memory grows again. Returns whether there is room.
     pub fn reserve(&mut self, len: usize) -> bool {
         if len <= self.room() {
             return true;
@@ -79,8 +79,9 @@ impl Memory {
         true
     }
 
-    /// Gives back the room behind the end, as far as that is whole pages and more than a quarter of
-    /// what is used: blocks of any other size would not be used again.
+    /// Gives back the room behind the end if it is more than a quarter of the size in use.
+    ///
+    /// The block that remains has a size that the recycler can give out again.
     pub fn shrink(&mut self) {
         match (&mut self.block, recycler::class_of(self.len)) {
             (Backing::Small(words), _) => words.truncate(self.len.div_ceil(size_of::<u128>())),
@@ -90,14 +91,14 @@ impl Memory {
                 *self = Memory { block: Backing::Small(words), len: self.len };
             }
             (Backing::Pages(Some(pages)), Some(class)) if class + class / 4 < pages.len() => {
-                // Where it cannot be made smaller it stays as it is: only addresses are lost.
+                // If the block cannot shrink, it stays as it is: only addresses are lost.
                 remap(pages, class);
             }
             _ => {}
         }
     }
 
-    /// Bytes that it could have without another block.
+    /// Bytes that fit without another block.
     pub(crate) fn room(&self) -> usize {
         match &self.block {
             Backing::Small(words) => words.len() * size_of::<u128>(),
@@ -105,7 +106,7 @@ impl Memory {
         }
     }
 
-    /// Makes room for `len` bytes; at least as many as there are. Returns whether there is.
+    /// Makes room for `len` bytes, at least as many as there are. Returns whether there is room.
     fn grow(&mut self, len: usize) -> bool {
         if let Backing::Small(words) = &mut self.block
             && len < costs::PAGES_FROM
@@ -131,7 +132,7 @@ impl Memory {
         self.len
     }
 
-    /// Whether there are no bytes.
+    /// Returns whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -159,7 +160,7 @@ fn small(len: usize) -> Vec<u128> {
     vec![0; len.div_ceil(size_of::<u128>())]
 }
 
-/// Makes a block larger or smaller without a copy: the system gives its pages other addresses.
+/// Makes a block larger or smaller without a copy: the system moves its pages to other addresses.
 /// Returns whether it could.
 #[cfg(target_os = "linux")]
 fn remap(pages: &mut MmapMut, class: usize) -> bool {
@@ -183,7 +184,7 @@ fn fresh(class: usize, whole: bool) -> Option<MmapMut> {
     let pages = MmapMut::map_anon(class).ok()?;
     #[cfg(target_os = "linux")]
     if whole && class >= costs::HUGE_FROM {
-        // Advice only: where the system has no huge pages, nothing changes.
+        // Advice only: nothing changes if the system has no huge pages.
         let _ = pages.advise(memmap2::Advice::HugePage);
     }
     Some(pages)
@@ -259,7 +260,7 @@ mod tests {
                 memory.room()
             );
         }
-        // What was in use before is used again for what is about as large.
+        // Pages that were in use before are used again for about the same size.
         let mut guessed = Memory::dirty(10).unwrap();
         guessed.as_mut_slice().fill(7);
         drop(Memory::dirty(77 << 20).unwrap());

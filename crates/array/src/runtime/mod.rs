@@ -1,4 +1,4 @@
-//! What requests run on: threads, memory, settings. Knows no array.
+//! Threads, memory and settings that requests run on. Knows nothing of arrays.
 
 pub(crate) mod memory;
 pub(crate) mod pool;

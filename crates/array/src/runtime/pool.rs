@@ -1,33 +1,33 @@
 //! The engine's threads.
 //!
-//! A request is a number of independent tasks. The calling thread works on them itself; idle
-//! workers join it. Each takes the next task when it is done with one, so uneven tasks cannot leave
-//! threads idle. Steps, and what each prevents:
+//! A request is a number of independent tasks. The calling thread works on them itself, and idle
+//! workers join it. Each thread takes the next task when it has finished one, so uneven tasks leave
+//! no thread idle. Steps, and what each prevents:
 //!
-//! 1. The caller queues a job and wakes as many workers as the job has seats. It never waits for
-//!    one to come: a busy pool slows a request down to its caller's speed, no further.
-//! 2. A worker takes a seat under the queue's lock, claims tasks by an atomic counter until none is
-//!    left, and leaves, again under the lock.
-//! 3. When the caller finds no task left it takes the job off the queue (no worker can enter any
-//!    more) and waits for those inside. Only then does it return, so the closure may borrow from
-//!    its stack.
-//! 4. A failed or panicking task stops the claiming of further ones; the error of the lowest task
-//!    is reported.
-//! 5. A task that takes long, or waits, asks whether to go on: on the caller's thread that runs the
-//!    handlers of signals, on workers it looks at the flag that stops the request. While the caller
-//!    waits for workers it goes on asking, so that a signal stops these, too. Stores that wait for a
-//!    network ask the same, through the thread ([`waiting`]).
+//! 1. The caller queues a job and wakes as many workers as the job has seats. It never waits for a
+//!    worker to come: with a busy pool, the request runs at its caller's speed, but no slower.
+//! 2. A worker takes a seat under the queue's lock. It claims tasks through an atomic counter until
+//!    none is left, and leaves under the job's lock.
+//! 3. When the caller finds no task left, it takes the job off the queue, so that no more workers
+//!    can enter. Then it waits for the workers inside. Only then does it return, so the closure may
+//!    borrow from its stack.
+//! 4. After a task fails or panics, no further tasks are claimed. The error of the lowest failed
+//!    task is reported.
+//! 5. A task that takes long, or waits, asks whether to go on. On the caller's thread this runs the
+//!    signal handlers; on workers it reads the flag that stops the request. The caller also asks
+//!    while it waits for workers, so that a signal stops them too. Stores that wait for a network
+//!    ask in the same way, through the thread ([`waiting`]).
 //!
-//! Beside requests there is background work (read-ahead, write-behind), which nobody waits for
-//! here. Workers do a step of it when no request needs them, so a request waits for background work
-//! no longer than a step takes. If the work is wanted and no worker has come, the thread that
-//! ordered it does it.
+//! Besides requests there is background work (read-ahead, write-behind), which nobody waits for
+//! here. Workers do one step of it when no request needs them, so a request waits for background
+//! work no longer than one step. If the result is wanted and no worker has come, the thread that
+//! ordered the work does it.
 //!
 //! Nothing is dropped under a lock. A drop can run foreign code: a store or a codec in Python takes
 //! Python's lock, whose holder may be waiting for the queue.
 //!
-//! Tasks never start jobs of their own. A step may start a request, whose tasks then do not: there
-//! is no deeper nesting, and no deadlock.
+//! Tasks never start jobs. A step of background work may start a request, whose tasks do not start
+//! jobs either. Jobs nest no deeper, and cannot deadlock.
 
 use crate::runtime::process::PerProcess;
 use crate::runtime::settings;
@@ -39,16 +39,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Work without a caller who waits.
+/// Work that no caller waits for.
 pub(crate) trait Background: Send + Sync {
-    /// Does a piece of it. Returns whether a worker shall come again.
+    /// Does one step of the work. Returns whether a worker should come again.
     fn step(self: Arc<Self>) -> bool;
 }
 
-/// That of this process.
+/// The pool of this process.
 pub(crate) static POOL: PerProcess<Pool> = PerProcess::new();
 
-/// Worker threads of one process, started as they are first needed.
+/// Worker threads of one process, started when they are first needed.
 #[derive(Default)]
 pub(crate) struct Pool(Arc<Shared>);
 
@@ -57,24 +57,24 @@ struct Shared {
     /// Per process, as the pool is.
     queue: Mutex<Queue>,
     wake: Condvar,
-    /// How much work was ever queued; changed under the queue's lock.
+    /// How often work was queued; changed under the queue's lock.
     posted: AtomicUsize,
-    /// Workers that look out for work instead of sleeping; changed under the queue's lock.
+    /// Workers that poll for work instead of sleeping; changed under the queue's lock.
     awake: AtomicUsize,
     /// Requests under way.
     callers: AtomicUsize,
 }
 
-/// How often a caller who waits for workers asks whether to stop.
+/// How often a caller that waits for workers asks whether to stop.
 const ASK: Duration = Duration::from_millis(20);
 
-/// How long a thread looks out for what it waits for before it sleeps. Waking a sleeping thread
-/// takes longer than reading a chunk, above all on virtual machines; and one request is often
-/// followed by the next.
+/// How long a thread polls before it sleeps.
+///
+/// Waking a sleeping thread takes longer than reading a chunk, above all on virtual machines. And
+/// one request often follows another.
 const LOOK_OUT: Duration = Duration::from_micros(50);
 
-/// Looks for a while whether something has happened. Gives way to every other thread that could run
-/// meanwhile.
+/// Polls for a while whether something has happened. Lets other threads run meanwhile.
 fn look_out(happened: impl Fn() -> bool) -> bool {
     let start = Instant::now();
     loop {
@@ -96,7 +96,7 @@ struct Queue {
     jobs: VecDeque<Arc<Job>>,
     background: VecDeque<Arc<dyn Background>>,
     workers: usize,
-    /// Workers that wait to be woken.
+    /// Workers that sleep until they are woken.
     idle: usize,
 }
 
@@ -104,7 +104,7 @@ struct Queue {
 /// anyone can call it.
 struct Job {
     work: *const (dyn Fn() + Sync),
-    /// Seats and people. Per process, as the pool is.
+    /// Free and taken seats. Per process, as the pool is.
     state: Mutex<Seats>,
     left: Condvar,
     panicked: AtomicBool,
@@ -137,24 +137,25 @@ impl Drop for Caller<'_> {
 }
 
 impl Pool {
-    /// Says that a request begins, and gives the number of other requests under way.
+    /// Counts a request as begun, and returns the number of other requests under way.
     pub(crate) fn enter(&self) -> (Caller<'_>, usize) {
         let others = self.0.callers.fetch_add(1, Ordering::Relaxed);
         (Caller(self), others)
     }
 
-    /// Whether a worker is looking out for work: then handing some over costs little.
+    /// Returns whether a worker is polling for work: then handing some over costs little.
     pub(crate) fn is_awake(&self) -> bool {
         self.0.awake.load(Ordering::Relaxed) > 0
     }
 
-    /// Runs tasks `0..count` on up to `threads` threads, the caller's included, and returns when
-    /// all that were started are done. `more` is asked after the caller's first task how many
-    /// further threads shall come.
+    /// Runs tasks `0..count` on up to `threads` threads, including the caller's.
     ///
-    /// After an error no further tasks are started; the error of the lowest-numbered task that
-    /// failed is returned. `interrupted` is asked by the calling thread: between its tasks, when
-    /// its task asks, and while it waits for others. It stops the request by returning an error.
+    /// Returns when all tasks that were started are done. After the caller's first task, `more`
+    /// says how many further threads to add.
+    ///
+    /// After an error no further tasks are started; the error of the lowest-numbered failed task is
+    /// returned. The calling thread calls `interrupted` between its tasks, when its task asks, and
+    /// while it waits for other threads. An error from `interrupted` stops the request.
     pub(crate) fn run<E: Send>(
         &self,
         count: usize,
@@ -164,7 +165,7 @@ impl Pool {
         interrupted: &dyn Fn() -> Option<E>,
     ) -> Result<(), E> {
         let next = AtomicUsize::new(0);
-        // Local: only threads of this request know it.
+        // Local: only threads of this request use it.
         let failed: Mutex<Option<(usize, E)>> = Mutex::new(None);
         let stop = AtomicBool::new(false);
         let fail = |at: usize, error: E| {
@@ -188,7 +189,7 @@ impl Pool {
                     gave_up.set(gave_up.get() || stop.load(Ordering::Relaxed));
                     gave_up.get()
                 };
-                // What it gave up for is told by the one who stopped the request.
+                // If the task gave up, the thread that stopped the request has the error.
                 if let Err(error) = waiting::with_ask(&ask, || task(at, &ask))
                     && !gave_up.get()
                 {
@@ -196,7 +197,7 @@ impl Pool {
                 }
             }
         };
-        // Whether the request is to stop; told, if this is new.
+        // Asks whether to stop the request. Records the error if this call stops it.
         let asked = |at: usize| {
             if !stop.load(Ordering::Relaxed)
                 && let Some(error) = interrupted()
@@ -240,9 +241,10 @@ impl Pool {
         }
     }
 
-    /// Runs `own` here while up to `helpers` workers, and `more` when `own` calls them, run `work`.
-    /// Returns when all have left; calls `waiting` now and then until then. A panic anywhere is
-    /// passed on here.
+    /// Runs `own` here while up to `helpers` workers run `work`.
+    ///
+    /// `own` can call in as many further workers as `more` says. Calls `waiting` now and then until
+    /// all workers have left, then returns. Passes on a panic of any thread.
     fn help(
         &self,
         helpers: usize,
@@ -282,8 +284,8 @@ impl Pool {
         while seats.taken > 0 {
             seats = job.left.wait_timeout(seats, ASK).unwrap_or_else(PoisonError::into_inner).0;
             if seats.taken > 0 && asked.is_ok() {
-                // Asking runs foreign code: not under the lock. If that panics, the others are
-                // waited for all the same.
+                // Asking runs foreign code, so not under the lock. If it panics, still wait for the
+                // others.
                 drop(seats);
                 asked = catch_unwind(AssertUnwindSafe(waiting));
                 if asked.is_err() {
@@ -300,8 +302,8 @@ impl Pool {
         }
     }
 
-    /// Queues a job, if it is not queued yet, for `helpers` workers of at least `workers` that
-    /// there shall be.
+    /// Queues a job, unless it is queued already, and wakes up to `helpers` workers. First starts
+    /// workers until there are `workers`.
     fn offer(&self, job: &Arc<Job>, helpers: usize, workers: usize) {
         let mut queue = lock(&self.0.queue);
         if !queue.jobs.iter().any(|other| Arc::ptr_eq(other, job)) {
@@ -312,10 +314,11 @@ impl Pool {
         self.wake(queue, helpers);
     }
 
-    /// Wakes workers for what was just queued, at most `most`. Those that are awake look at the
-    /// queue before they sleep, and take as much of what waits there as they are: to wake others
-    /// for the same would cost a call of the system, and these would take the cores from the ones
-    /// that work only to find nothing.
+    /// Wakes workers for the work that was just queued, at most `most`.
+    ///
+    /// Workers that are awake look at the queue before they sleep, and each takes one thing that
+    /// waits there. Waking others for the same work would cost a system call. The woken threads
+    /// would take cores from the working ones, only to find nothing.
     fn wake(&self, queue: MutexGuard<'_, Queue>, most: usize) {
         let seats = queue.jobs.iter().map(|job| lock(&job.state).free).sum::<usize>();
         let waiting = seats + queue.background.len();
@@ -326,8 +329,8 @@ impl Pool {
         }
     }
 
-    /// Sends one worker, of at least `workers` that there shall be, to `work`: now or later, or
-    /// never if the system gives no threads.
+    /// Has one worker do `work` in the background: now, later, or never if the system gives no
+    /// threads. First starts workers until there are `workers`.
     pub(crate) fn background(&self, work: Arc<dyn Background>, workers: usize) {
         let mut queue = lock(&self.0.queue);
         queue.background.push_back(work);
@@ -340,7 +343,7 @@ impl Pool {
         while queue.workers < workers {
             let shared = self.0.clone();
             let name = format!("hyperslab-{}", queue.workers);
-            // A system that refuses more threads leaves the work to those there are.
+            // If the system refuses more threads, the existing ones do the work.
             if std::thread::Builder::new().name(name).spawn(move || worker(&shared)).is_err() {
                 break;
             }
@@ -353,7 +356,7 @@ thread_local! {
     static WORKS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this is a thread of the engine's own. They never end.
+/// Returns whether the current thread is one of the engine's own. They never end.
 pub fn is_worker() -> bool {
     WORKS.get()
 }
@@ -364,7 +367,7 @@ fn worker(shared: &Shared) {
     loop {
         let found = queue.jobs.iter().position(|job| enter(job));
         let Some(job) = found.and_then(|at| {
-            // To the back: with several requests waiting, workers spread over them.
+            // To the back, so that workers spread over the waiting requests.
             let job = queue.jobs.remove(at)?;
             queue.jobs.push_back(job.clone());
             Some(job)
@@ -392,10 +395,10 @@ fn worker(shared: &Shared) {
     }
 }
 
-/// Waits for work, at first awake. No more workers stay awake than there are cores beside the one
-/// that gives work.
+/// Waits for work, at first by polling. One core is left to the thread that gives work: at most one
+/// worker for each other core polls.
 fn sleep<'q>(shared: &'q Shared, mut queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
-    // Under the lock: what is queued from here on changes the number.
+    // Under the lock, so that anything queued from here on changes the number.
     let seen = shared.posted.load(Ordering::Relaxed);
     let posted = || shared.posted.load(Ordering::Relaxed) != seen;
     if shared.awake.fetch_add(1, Ordering::Relaxed) + 1 < settings::cores() {
@@ -418,16 +421,16 @@ fn in_background<'q>(
     work: Arc<dyn Background>,
 ) -> MutexGuard<'q, Queue> {
     drop(queue);
-    // The work catches panics of what it calls and passes them on to its owner. This catches the
-    // rest, so that the worker survives.
+    // The work catches panics of the code that it calls, and passes them on to its owner. This
+    // catches all other panics, so that the worker survives.
     let outcome = catch_unwind(AssertUnwindSafe(|| work.clone().step()));
     let again = matches!(outcome, Ok(true));
     drop(outcome);
-    // Work that is done may hold the last reference to a store or a codec: it goes before the queue
-    // is locked.
+    // Finished work may hold the last reference to a store or a codec. Drop it before the queue is
+    // locked.
     let again = again.then_some(work);
     let mut queue = lock(&shared.queue);
-    // To the back: with several kinds waiting, workers spread over them.
+    // To the back, so that workers spread over the waiting work.
     queue.background.extend(again);
     queue
 }

@@ -1,34 +1,35 @@
-//! What is shared within one process, and not with its children: threads, recycled memory, indexes
-//! of shards, the background writers that are alive.
+//! Values that are shared within one process, but not with its children.
+//!
+//! Threads, recycled memory, indexes of shards and live background writers are such values.
 //!
 //! A forked child inherits memory but no threads, and mutexes in whatever state other threads held
-//! them. Using the parent's pool or locks there would hang for ever. So a child must find out that
-//! it is one, before it touches any of this. The parent's value is left alone (leaked in the child:
-//! freeing it could need a lock that nobody will release).
+//! them. Using the parent's pool or locks there would hang for ever. A child must therefore find
+//! out that it is one before it touches any of this. The parent's value is left alone. It leaks in
+//! the child: freeing it could need a lock that nobody will release.
 //!
-//! Every request asks, so the answer must be cheap. Where the system can do it (Linux 4.14), the
-//! pointer to the value lies in a page that the kernel wipes in every child: a child finds no value
-//! and makes its own. Elsewhere the process id is compared, a system call. (A handler of
-//! `pthread_atfork` would miss children made by other means.)
+//! Every request checks for a fork, so the check must be cheap. If the system can do it (Linux
+//! 4.14), the pointer to the value is in a page that the kernel wipes in every child. A child then
+//! finds no value and makes its own. Elsewhere the process id is compared, which takes a system
+//! call. (A handler of `pthread_atfork` would miss children made by other means.)
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A value of which each process has its own, made on first use.
+/// A value that each process has for itself, made on first use.
 pub(crate) struct PerProcess<T: 'static> {
-    /// Where the address of the value is, null before the first use. Never changes after that:
+    /// Refers to the address of the value; null before the first use. Never changes after that, as
     /// children inherit it.
     place: AtomicPtr<Anchor<T>>,
-    /// The place where the system wipes none.
+    /// The place of the address if the system has no pages that it wipes.
     kept: Anchor<T>,
 }
 
-/// Where a value's address is, null before the first use. Is itself in the page that is wiped, if
-/// there is such a page.
+/// The address of a value, null before the first use. Stored in the page that is wiped, if there is
+/// one.
 type Anchor<T> = AtomicPtr<Owned<T>>;
 
 /// The value of one process.
 struct Owned<T> {
-    /// Where forks are found by it: the id of the process.
+    /// The id of the process, if forks are detected by it.
     id: Option<u32>,
     value: T,
 }
@@ -47,10 +48,10 @@ impl<T: Default> PerProcess<T> {
         }
     }
 
-    /// The value of this process, whose address is at `place`.
+    /// The value of this process. Its address is at `place`.
     fn at(&'static self, place: &'static Anchor<T>) -> &'static T {
         let found = place.load(Ordering::Acquire);
-        // SAFETY: what is there is null or came from Box::leak in `make`, and is never freed.
+        // SAFETY: the pointer is null or came from Box::leak in `make`, and is never freed.
         match unsafe { found.as_ref() } {
             Some(owned) if owned.id.is_none_or(|id| id == std::process::id()) => &owned.value,
             _ => self.make(place, found),
@@ -64,7 +65,7 @@ impl<T: Default> PerProcess<T> {
         match place.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: `new` was leaked above.
             Ok(_) => unsafe { &(*new).value },
-            // SAFETY: another thread of this process was first; what it stored was leaked too. Ours
+            // SAFETY: another thread of this process was first; its value was leaked too. Ours
             // holds no threads yet: leaking it once is the price of never freeing anything shared.
             Err(other) => unsafe { &(*other).value },
         }
@@ -82,21 +83,21 @@ impl<T: Default> PerProcess<T> {
     }
 }
 
-/// A null pointer in a page that reads as zeros in every child process. `None` where the system has
-/// no such pages.
+/// A null pointer in a page that reads as zeros in every child process. `None` if the system has no
+/// such pages.
 #[cfg(target_os = "linux")]
 fn wiped_place<T>() -> Option<&'static Anchor<T>> {
     use std::ffi::{c_int, c_void};
     unsafe extern "C" {
         fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
     }
-    /// The same number on every architecture that Rust has Linux for.
+    /// The same number on every architecture on which Rust supports Linux.
     const MADV_WIPEONFORK: c_int = 18;
     let mut page = memmap2::MmapMut::map_anon(size_of::<Anchor<T>>()).ok()?;
     let address = page.as_mut_ptr();
-    // SAFETY: the range is a private anonymous mapping that nobody else knows; the advice changes
-    // nothing of it in this process. The system rounds the length up to whole pages, as the mapping
-    // was.
+    // SAFETY: the range is a private anonymous mapping that nobody else knows, and the advice
+    // changes nothing in this process. The system rounds the length up to whole pages, as it did
+    // for the mapping.
     if unsafe { madvise(address.cast(), page.len(), MADV_WIPEONFORK) } != 0 {
         return None;
     }
@@ -116,7 +117,7 @@ fn wiped_place<T>() -> Option<&'static Anchor<T>> {
 mod tests {
     use super::*;
 
-    /// Has an address of its own.
+    /// Not of size zero, so that each has an address of its own.
     #[derive(Default)]
     struct Value(#[allow(dead_code)] u8);
 
@@ -132,7 +133,7 @@ mod tests {
         }
     }
 
-    /// As a child finds it where nothing is wiped.
+    /// As in a child on a system that wipes no pages.
     #[test]
     fn the_value_of_another_process_is_not_used() {
         static VALUE: PerProcess<Value> = PerProcess::new();

@@ -1,7 +1,7 @@
-//! Pages that were in use before.
+//! Pages that were in use before, kept for new owners.
 //!
 //! Faulting in fresh pages costs several times more than reading a file into pages already there.
-//! So pages of dropped results and scratch are kept, up to a bound
+//! The pages of dropped results and scratch are therefore kept, up to a bound
 //! ([`crate::runtime::settings::recycler_bound`]), and given out again. A block is either here or
 //! owned by exactly one [`crate::runtime::memory::Memory`]: nothing that a user holds is ever
 //! reused.
@@ -12,11 +12,11 @@ use memmap2::MmapMut;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// That of this process.
+/// The recycler of this process.
 pub(crate) static RECYCLER: PerProcess<Recycler> = PerProcess::new();
 
-/// Sets [`settings::recycler_bound`]; 0 turns recycling off. What is kept beyond the new bound is
-/// freed now.
+/// Sets [`settings::recycler_bound`]; 0 turns recycling off. Frees blocks beyond the new bound at
+/// once.
 pub fn set_recycler_bound(bytes: usize) {
     settings::keep_recycler_bound(bytes);
     RECYCLER.get().trim(bytes);
@@ -29,7 +29,7 @@ pub(crate) struct Recycler(Mutex<Recycled>);
 
 #[derive(Default)]
 struct Recycled {
-    /// By block size, so that one class serves slightly different lengths.
+    /// By block size. One class serves slightly different lengths.
     classes: BTreeMap<usize, Class>,
     bytes: usize,
     clock: u64,
@@ -46,8 +46,8 @@ pub fn recycled_bytes() -> usize {
     RECYCLER.get().lock().bytes
 }
 
-/// The block size that serves `len` bytes: at most an eighth more. The surplus is address space
-/// only, never touched.
+/// The block size that serves `len` bytes: at most an eighth more. The surplus is only address
+/// space, never touched.
 pub(crate) fn class_of(len: usize) -> Option<usize> {
     let granule = (len.checked_next_power_of_two()? / 16).max(4096);
     len.checked_next_multiple_of(granule)
@@ -78,8 +78,8 @@ impl Recycler {
         self.take(found?)
     }
 
-    /// Keeps a block, in favour of classes longer unused; beyond the bound, blocks go back to the
-    /// system.
+    /// Keeps a block. If this exceeds the bound, frees blocks of the class that was unused for
+    /// longest.
     pub(crate) fn give(&self, block: MmapMut) {
         let (bound, class) = (settings::recycler_bound(), block.len());
         if class > bound {
@@ -94,7 +94,7 @@ impl Recycler {
         kept.bytes += class;
         let freed = kept.shrink(bound);
         drop(kept);
-        // Unmapping many pages takes long: not under the lock.
+        // Unmapping many pages takes long, so not under the lock.
         drop(freed);
     }
 

@@ -1,14 +1,14 @@
-//! What is selected along one axis.
+//! The selection along one axis.
 
-/// What is selected along one axis: `first, first + step, …`, `len` elements.
+/// The selection along one axis: `first, first + step, …`, `len` elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AxisSelection {
-    /// The element that comes first in the result. Meaningless where `len` is 0.
+    /// The element that comes first in the result. Meaningless if `len` is 0.
     pub first: u64,
-    /// Distance to the next; negative runs backwards. Not zero.
+    /// Distance to the next element; negative: backwards. Never zero.
     pub step: i64,
     /// Number of elements.
     pub len: u64,
-    /// Whether an integer selected it: the result does not have this axis.
+    /// `true` if an integer selected the element: the result does not have this axis.
     pub dropped: bool,
 }

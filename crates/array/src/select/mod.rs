@@ -13,23 +13,23 @@ use smallvec::SmallVec;
 /// One item of a NumPy-style index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Index<'a> {
-    /// One element; negative counts from the end. The axis is dropped from the result.
+    /// One element; a negative index counts from the end. The result does not have this axis.
     At(i64),
     /// `start:stop:step` with Python's meaning of absent and out-of-range bounds.
     Slice {
-        /// First element, or the end where `step` is negative.
+        /// First element. `None`: the start of the axis, or its end if `step` is negative.
         start: Option<i64>,
-        /// One past the last.
+        /// One past the last element.
         stop: Option<i64>,
-        /// Not zero.
+        /// Must not be zero.
         step: i64,
     },
     /// `...`: all axes not named by other items.
     Ellipsis,
-    /// These elements, in this order; negative ones count from the end, and an element may come
+    /// These elements, in this order. Negative indices count from the end, and an element may occur
     /// more than once.
     List(&'a [i64]),
-    /// The elements where this is true. As long as the axis.
+    /// The elements for which the mask is true. It is as long as the axis.
     Mask(&'a [bool]),
 }
 
@@ -43,32 +43,34 @@ impl Index<'_> {
     }
 }
 
-/// What is selected of an array: along each axis a strided range, or points along one or more axes.
-/// Every element named lies inside the array.
+/// The selected elements of an array: along each axis a strided range, or points on some axes.
+///
+/// All selected elements lie inside the array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     axes: SmallVec<[AxisSelection; 8]>,
-    /// In the order of their axes in the result. No two have an axis in common.
+    /// In the order of their axes in the result. No two share an axis.
     points: Vec<Points>,
 }
 
-/// What stands for an axis that points are on: it takes no part in the result by itself.
+/// Stands for an axis with points. It adds no axis to the result itself.
 const PICKED: AxisSelection = AxisSelection { first: 0, step: 1, len: 1, dropped: true };
 
 #[expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 impl Selection {
-    /// Everything of an array of `shape`.
+    /// All elements of an array of `shape`.
     pub fn all(shape: &[u64]) -> Self {
         let mut axes = SmallVec::new();
         all(&mut axes, shape, shape.len());
         Selection { axes, points: Vec::new() }
     }
 
-    /// NumPy's basic indexing on an array of `shape`; missing items at the end mean `:`. Lists and
-    /// masks pick along their own axis each (orthogonal indexing, NumPy's `a[np.ix_(…)]`).
+    /// NumPy's basic indexing on an array of `shape`. Missing items at the end mean `:`.
     ///
-    /// Errors with [`ArrayError::Index`] for an index out of bounds, a zero step, more items than
-    /// axes, two ellipses, or a mask of another length than its axis. `array` is the name for these
+    /// Each list or mask picks along its own axis (orthogonal indexing, NumPy's `a[np.ix_(…)]`).
+    ///
+    /// Fails with [`ArrayError::Index`] for an index out of bounds, a zero step, more items than
+    /// axes, two ellipses, or a mask of another length than its axis. `array` is the name in these
     /// messages.
     pub fn new(array: &str, shape: &[u64], indices: &[Index<'_>]) -> Result<Self, ArrayError> {
         let refuse = |why: String| ArrayError::Index { array: array.to_owned(), why };
@@ -106,17 +108,19 @@ impl Selection {
         Ok(selection)
     }
 
-    /// These ranges and points, which the caller knows to lie inside the array.
+    /// A selection of these ranges and points. The caller knows that they lie inside the array.
     pub(crate) fn of(axes: SmallVec<[AxisSelection; 8]>, points: Vec<Points>) -> Self {
         Selection { axes, points }
     }
 
-    /// NumPy's advanced indexing: all lists together are the coordinates of points, which have
-    /// `dims` in the result, in C order. Each list is as long as `dims` has elements (broadcast
-    /// them first). These axes of the result stand where the lists do; where a slice or an ellipsis
-    /// stands between lists (or between a list and an integer), they come first.
+    /// NumPy's advanced indexing: all lists together are the coordinates of points.
     ///
-    /// Errors as [`Selection::new`], and for masks.
+    /// In the result, the points have the axes `dims`, in C order. Each list must have as many
+    /// items as `dims` has elements (broadcast them first). The points' axes stand in the place of
+    /// the lists. They come first if a slice or an ellipsis stands between lists (or between a list
+    /// and an integer).
+    ///
+    /// Fails like [`Selection::new`], and for masks.
     pub fn pointwise(
         array: &str,
         shape: &[u64],
@@ -127,8 +131,8 @@ impl Selection {
         let left = unnamed(&refuse, shape.len(), indices)?;
         let mut axes: SmallVec<[AxisSelection; 8]> = SmallVec::new();
         let (mut on, mut extent, mut lists) = (Axes::new(), Dims::new(), Vec::new());
-        // Where the points' axes are to go: at the first list or integer, unless something else
-        // stands before the last.
+        // Position of the points' axes: at the first list or integer, or at the front if a slice or
+        // an ellipsis stands before the last one.
         let (mut before, mut ended) = (None, false);
         for index in indices {
             let axis = axes.len();
@@ -162,10 +166,11 @@ impl Selection {
         Ok(Selection { axes, points: vec![points] })
     }
 
-    /// The elements of an array of `shape` where `mask`, which has this shape, in C order, is true:
-    /// a result of one axis, in C order.
+    /// The elements of an array of `shape` for which `mask` is true, as a result of one axis.
     ///
-    /// Errors with [`ArrayError::Index`] where it has another number of elements.
+    /// `mask` has the array's shape. Mask and result are in C order.
+    ///
+    /// Fails with [`ArrayError::Index`] if the mask has another number of elements.
     pub fn mask(array: &str, shape: &[u64], mask: &[bool]) -> Result<Self, ArrayError> {
         let refuse = |why: String| ArrayError::Index { array: array.to_owned(), why };
         if shape.is_empty() {
@@ -178,25 +183,24 @@ impl Selection {
         Ok(Selection { axes: SmallVec::from_elem(PICKED, shape.len()), points: vec![points] })
     }
 
-    /// The same of an array with one more axis at the end, of which `len` elements from `first` are
-    /// selected.
+    /// Appends an axis at the end, and selects `len` of its elements, starting at `first`.
     pub(crate) fn with_range(mut self, first: u64, len: u64) -> Self {
         self.axes.push(AxisSelection { first, step: 1, len, dropped: false });
         self
     }
 
-    /// The strided ranges, one per axis of the array. Axes that points are on have one that says
-    /// nothing.
+    /// The strided ranges, one per axis of the array. Axes with points have a range without
+    /// meaning.
     pub(crate) fn axes(&self) -> &[AxisSelection] {
         &self.axes
     }
 
-    /// What is picked one by one.
+    /// The points of the selection.
     pub(crate) fn points(&self) -> &[Points] {
         &self.points
     }
 
-    /// The shape of the result: axes selected by an integer are gone.
+    /// The shape of the result, without the axes selected by an integer.
     pub fn shape(&self) -> Dims {
         let kept = self.axes.iter().filter(|axis| !axis.dropped).map(|axis| axis.len);
         if self.points.is_empty() {
@@ -210,7 +214,7 @@ impl Selection {
         shape
     }
 
-    /// What the axes of the result come from, in their order.
+    /// Calls `part` with the origin of the result's axes, in their order.
     pub(crate) fn for_each_part(&self, mut part: impl FnMut(Factor)) {
         let mut waiting = self.points.iter().enumerate().peekable();
         let mut kept = 0;
@@ -224,14 +228,15 @@ impl Selection {
         waiting.for_each(|(n, _)| part(Factor::Points(n)));
     }
 
-    /// Whether it is one element, of no axes.
+    /// Returns `true` if the result is one element without axes.
     pub fn is_scalar(&self) -> bool {
         self.axes.iter().all(|axis| axis.dropped) && self.points.iter().all(|points| points.shape.is_empty())
     }
 
-    /// Where the selected elements of an array of `shape` follow each other in C order: the number
-    /// of the first, and how many they are. `None`: they do not, or nothing is selected, or the
-    /// selection was made for another shape.
+    /// Returns the selected elements as one run in C order: the number of the first, and the count.
+    ///
+    /// `None` if elements of an array of `shape` do not follow each other, if nothing is selected,
+    /// or if the selection was made for another shape.
     pub fn as_run(&self, shape: &[u64]) -> Option<(u64, u64)> {
         if !self.points.is_empty() || self.axes.len() != shape.len() {
             return None;
@@ -250,8 +255,9 @@ impl Selection {
         Some((first, count))
     }
 
-    /// Refuses an array of another shape than the selection was made for, where that would reach
-    /// outside it: an array may have shrunk since. Errors with [`ArrayError::Index`].
+    /// Fails with [`ArrayError::Index`] if the selection reaches outside an array of `shape`.
+    ///
+    /// The array may have shrunk since the selection was made.
     pub(crate) fn check(&self, array: &str, shape: &[u64]) -> Result<(), ArrayError> {
         let last = |axis: &AxisSelection| {
             let reach = axis.step.unsigned_abs().checked_mul(axis.len.saturating_sub(1))?;
@@ -274,22 +280,22 @@ impl Selection {
         })
     }
 
-    /// Whether nothing is selected.
+    /// Returns `true` if nothing is selected.
     pub fn is_empty(&self) -> bool {
         self.axes.iter().any(|axis| axis.len == 0) || self.points.iter().any(|points| points.runs.is_empty())
     }
 }
 
-/// What axes of a result come from.
+/// The origin of axes of a result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Factor {
     /// An axis of the array.
     Axis(usize),
-    /// These of the [`Points`].
+    /// The [`Points`] of this number.
     Points(usize),
 }
 
-/// Selects everything along the axes up to `end` that are not selected yet.
+/// Selects everything along all axes before `end` that have no selection yet.
 #[expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 fn all(axes: &mut SmallVec<[AxisSelection; 8]>, shape: &[u64], end: usize) {
     for len in &shape[axes.len()..end] {
@@ -297,7 +303,7 @@ fn all(axes: &mut SmallVec<[AxisSelection; 8]>, shape: &[u64], end: usize) {
     }
 }
 
-/// How many axes an ellipsis stands for. Refuses two of them, and more items than axes.
+/// Number of axes that an ellipsis stands for. Fails on two ellipses, or on more items than axes.
 fn unnamed(
     refuse: &dyn Fn(String) -> ArrayError,
     rank: usize,
@@ -341,7 +347,7 @@ fn range(
     Ok(AxisSelection { first, step, len, dropped: false })
 }
 
-/// Takes the next axis by points: as a range, if they are as regular as that.
+/// Selects points along the next axis, or a range if the points are regular enough.
 fn pick(axes: &mut SmallVec<[AxisSelection; 8]>, points: &mut Vec<Points>, mut found: Points) {
     if let Some(range) = found.as_range() {
         return axes.push(range);
@@ -351,7 +357,7 @@ fn pick(axes: &mut SmallVec<[AxisSelection; 8]>, points: &mut Vec<Points>, mut f
     points.push(found);
 }
 
-/// First element and number of elements of a slice, as Python's `slice.indices` has it.
+/// First element and number of elements of a slice, like Python's `slice.indices`.
 #[expect(clippy::cast_possible_truncation, reason = "both are clamped to the axis first")]
 fn slice(len: u64, start: Option<i64>, stop: Option<i64>, step: i64) -> (u64, u64) {
     // Lengths are at most i64::MAX, so i128 holds every sum.
@@ -436,7 +442,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the definition: walk the axis by Python's rules, element by element.
+        /// Compares with the definition: walks the axis by Python's rules, element by element.
         #[test]
         fn slices_are_pythons(
             len in 0u64..12,

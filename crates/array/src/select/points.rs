@@ -1,10 +1,10 @@
 //! Elements that are picked one by one: lists of indices, and masks.
 //!
-//! A list along one axis, several lists of coordinates that belong together, and a mask are one
-//! thing: **points** on one or more axes, in the order of the result. They are kept as runs of
-//! element numbers, so that neighbours cost nothing: a mask that selects half of an array in long
-//! rows is a few numbers per row, and a list costs 16 bytes for each point. What is as regular as a
-//! slice becomes one ([`Points::as_range`]).
+//! A list along one axis, several lists of coordinates, and a mask are the same thing: **points**
+//! on one or more axes, in the order of the result. They are kept as runs of element numbers, so
+//! that neighbours cost nothing. A mask that selects half of an array in long rows takes a few
+//! numbers per row. A list takes 16 bytes per point. Points as regular as a slice become a range
+//! ([`Points::as_range`]).
 
 #![expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
@@ -17,12 +17,12 @@ use smallvec::SmallVec;
 /// Axes of an array, ascending.
 pub(crate) type Axes = SmallVec<[usize; 4]>;
 
-/// Elements one behind the other along the last of some axes, going on in the next row.
+/// Consecutive elements along the last of some axes, continuing in the next row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stretch {
-    /// The number of the first, counted along these axes in C order.
+    /// Number of the first element, counted along these axes in C order.
     pub(crate) at: u64,
-    /// How many; at least 1.
+    /// Number of elements, at least 1.
     pub(crate) len: u64,
 }
 
@@ -30,24 +30,25 @@ pub(crate) struct Stretch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Points {
     pub(crate) axes: Axes,
-    /// Elements of the array along these axes.
+    /// Lengths of the array along these axes.
     pub(crate) extent: Dims,
-    /// Their place in the result: so many axes of these lengths.
+    /// Lengths of the points' axes in the result.
     pub(crate) shape: Dims,
-    /// How many of the axes of the result that strided ranges leave come before these.
+    /// Number of axes from strided ranges that come before these in the result.
     pub(crate) before: usize,
     /// In the order of the result.
     pub(crate) runs: Vec<Stretch>,
-    /// How long the array must be along each of the axes to have all points.
+    /// The least length of the array along each axis that contains all points.
     pub(crate) reach: Dims,
 }
 
-/// What is wrong with an index.
+/// Makes the error for a wrong index.
 pub(crate) type Refuse<'r> = &'r dyn Fn(String) -> ArrayError;
 
 impl Points {
-    /// Points by their coordinates: one list per axis, negative ones count from the end. Lists are
-    /// as long as `shape` has elements.
+    /// Points by their coordinates: one list per axis. Negative coordinates count from the end.
+    ///
+    /// Each list must have as many items as `shape` has elements.
     pub(crate) fn of_lists(
         refuse: Refuse<'_>,
         axes: Axes,
@@ -74,8 +75,9 @@ impl Points {
         Ok(Points { axes, extent, shape, before: 0, runs: runs.0, reach })
     }
 
-    /// Where `mask`, which is in C order, is true: points along all of `axes`, in a result of one
-    /// axis.
+    /// The points for which `mask` (in C order) is true, along all of `axes`.
+    ///
+    /// They have one axis in the result.
     pub(crate) fn of_mask(
         refuse: Refuse<'_>,
         axes: Axes,
@@ -104,7 +106,7 @@ impl Points {
         Ok(Points { axes, extent, shape, before: 0, runs: runs.0, reach })
     }
 
-    /// The range that selects the same along a single axis, if there is one.
+    /// The range that selects the same elements along a single axis, if there is one.
     pub(crate) fn as_range(&self) -> Option<AxisSelection> {
         if self.axes.len() != 1 || self.shape.len() != 1 {
             return None;
@@ -124,7 +126,7 @@ impl Points {
         }
     }
 
-    /// Whether an array with axes of these lengths has all points.
+    /// Returns `true` if an array of `shape` has all points.
     pub(crate) fn fits(&self, shape: &[u64]) -> bool {
         self.runs.is_empty()
             || self.axes.iter().zip(&self.reach).all(|(axis, reach)| shape.get(*axis) >= Some(reach))
@@ -133,7 +135,7 @@ impl Points {
 
 const NO_MEMORY: &str = "there is no memory for so many indices";
 
-/// Stretches that grow.
+/// A growing list of stretches.
 #[derive(Default)]
 struct Stretches(Vec<Stretch>);
 
@@ -152,14 +154,14 @@ impl Stretches {
     }
 }
 
-/// The index that `at` means on an axis of `len` elements.
+/// The index that `at` stands for on an axis of `len` elements.
 fn wrapped(at: i64, len: u64) -> u64 {
     if at < 0 { len.wrapping_add_signed(at) } else { at as u64 }
 }
 
-/// Refuses a list with an index outside an axis. Gives one more than its largest index.
+/// Fails if a list has an index outside an axis. Returns its largest index plus one.
 fn check(refuse: Refuse<'_>, list: &[i64], len: u64, axis: usize) -> Result<u64, ArrayError> {
-    // Lengths are at most i64::MAX. Without branches, so that it vectorises.
+    // Lengths are at most i64::MAX. The loop has no branches, so that it vectorises.
     let len = len as i64;
     let (mut least, mut most, mut reach) = (0, -1, 0);
     for at in list {
@@ -174,7 +176,7 @@ fn check(refuse: Refuse<'_>, list: &[i64], len: u64, axis: usize) -> Result<u64,
     Ok(reach as u64)
 }
 
-/// How many bytes at the start of `bytes`, all of which are 0 or 1, are `value`.
+/// Number of bytes at the start of `bytes` that are `value`. All bytes are 0 or 1.
 fn same(bytes: &[u8], value: u8) -> usize {
     let pattern = u64::from_le_bytes([value; 8]);
     let (words, rest) = bytes.as_chunks::<8>();

@@ -12,7 +12,7 @@ pub struct Target<'a> {
     pub(crate) base: *mut u8,
     pub(crate) shape: Dims,
     pub(crate) strides: Strides,
-    /// Bytes of one element; `None` where the maker of the view vouches for them.
+    /// Bytes of one element; `None` if the maker of the view vouches for them.
     pub(crate) element: Option<usize>,
     memory: PhantomData<&'a mut [u8]>,
 }
@@ -29,7 +29,7 @@ pub struct Source<'a> {
 }
 
 // SAFETY: a Target stands for an exclusive borrow of bytes, which may be sent to other threads; the
-// plan gives each of them other elements.
+// plan gives each thread other elements.
 unsafe impl Send for Target<'_> {}
 // SAFETY: as above; the pointer is only written through by tasks over disjoint elements.
 unsafe impl Sync for Target<'_> {}
@@ -44,23 +44,25 @@ fn dense(len: usize, shape: &[u64], element: usize) -> Option<Strides> {
 }
 
 impl<'a> Target<'a> {
-    /// Dense memory in C order. `None` where `memory` is not exactly as long as `shape` elements of
-    /// `element` bytes.
+    /// Dense memory in C order.
+    ///
+    /// `None` unless `memory` is exactly as long as `shape` elements of `element` bytes.
     pub fn dense(memory: &'a mut [u8], shape: &[u64], element: usize) -> Option<Self> {
         let strides = dense(memory.len(), shape, element)?;
         let element = Some(element);
         Some(Target { base: memory.as_mut_ptr(), shape: shape.into(), strides, element, memory: PhantomData })
     }
 
-    /// Makes dense memory in C order dense memory in Fortran's order, of the same shape.
+    /// Turns dense memory in C order into dense memory in Fortran order, of the same shape.
     pub(crate) fn reverse_axes(&mut self) {
         let Some(element) = self.element else { return };
         let reversed: Dims = self.shape.iter().rev().copied().collect();
         self.strides = c_strides(&reversed, element).into_iter().rev().collect();
     }
 
-    /// Copies all elements from dense memory in C order. The view was checked, and `memory` has as
-    /// many elements.
+    /// Copies all elements from dense memory in C order.
+    ///
+    /// The view must have been checked, and `memory` must have as many elements.
     pub(crate) fn copy_dense(&mut self, memory: &[u8], element: usize) {
         let region = Region::new(&self.shape, &self.strides, &c_strides(&self.shape, element), element, 1);
         // SAFETY: the view covers its shape; `memory` holds as many elements.
@@ -71,26 +73,29 @@ impl<'a> Target<'a> {
     ///
     /// # Safety
     /// For all indices within `shape`, `base + Σ index · stride` must be valid for writes of one
-    /// element of the array that is read, for `'a`; no two indices may share bytes; nobody else may
-    /// read or write these bytes during `'a`. Where that cannot be known (memory of NumPy's), a
-    /// change has one consequence: the elements read are unspecified, or the read fails where a
-    /// compressor sums what it decoded. Decoders copy from what they decoded before, to places that
-    /// the stored bytes name, and look at no value of it.
+    /// element of the array that is read, during `'a`. No two indices may share bytes. Nobody else
+    /// may read or write these bytes during `'a`.
+    ///
+    /// If this cannot be known (memory of NumPy), a change has one consequence. The elements read
+    /// are unspecified, or the read fails because a compressor checks the sum of its output.
+    /// Decoders copy earlier output to places that the stored bytes name, and never look at its
+    /// values.
     pub unsafe fn from_raw(base: *mut u8, shape: &[u64], strides: &[isize]) -> Self {
         Target { base, shape: shape.into(), strides: strides.into(), element: None, memory: PhantomData }
     }
 }
 
 impl<'a> Source<'a> {
-    /// One element in every place.
+    /// The same element in every place.
     pub fn repeated(element: &'a [u8], shape: &[u64]) -> Self {
         let strides = std::iter::repeat_n(0, shape.len()).collect();
         let size = Some(element.len());
         Source { base: element.as_ptr(), shape: shape.into(), strides, element: size, memory: PhantomData }
     }
 
-    /// Dense memory in C order. `None` where `memory` is not exactly as long as `shape` elements of
-    /// `element` bytes.
+    /// Dense memory in C order.
+    ///
+    /// `None` unless `memory` is exactly as long as `shape` elements of `element` bytes.
     pub fn dense(memory: &'a [u8], shape: &[u64], element: usize) -> Option<Self> {
         let strides = dense(memory.len(), shape, element)?;
         let element = Some(element);
@@ -101,15 +106,18 @@ impl<'a> Source<'a> {
     ///
     /// # Safety
     /// For all indices within `shape`, `base + Σ index · stride` must be valid for reads of one
-    /// element of the array that is written, for `'a`, and not change during it. Where that cannot
-    /// be known (memory of NumPy's), a change has one consequence: the chunks that are written then
-    /// hold unspecified values. They are lent to encoders as memory that changes
+    /// element of the array that is written, during `'a`, and must not change meanwhile.
+    ///
+    /// If this cannot be known (memory of NumPy), a change has one consequence: the written chunks
+    /// hold unspecified values. Encoders get them as memory that changes
     /// ([`hyperslab_codec::Racing`]), and nothing else here relies on reading a byte twice.
     pub unsafe fn from_raw(base: *const u8, shape: &[u64], strides: &[isize]) -> Self {
         Source { base, shape: shape.into(), strides: strides.into(), element: None, memory: PhantomData }
     }
 
-    /// All elements, dense in C order. `None` where memory cannot hold them. The view was checked.
+    /// Copies all elements to dense memory in C order. `None` if memory cannot hold them.
+    ///
+    /// The view must have been checked.
     pub(crate) fn dense_copy(&self, element: usize) -> Option<Memory> {
         let bytes = element_count(&self.shape)?.checked_mul(element as u64)?;
         let mut memory = Memory::dirty(usize::try_from(bytes).ok()?)?;
@@ -119,13 +127,13 @@ impl<'a> Source<'a> {
         Some(memory)
     }
 
-    /// Whether all elements are `value`. The view was checked.
+    /// Returns `true` if all elements are `value`. The view must have been checked.
     pub(crate) fn is_all(&self, value: &[u8]) -> bool {
         // SAFETY: the view covers its shape.
         unsafe { strided::all_equal(&self.shape, &self.strides, value, self.base) }
     }
 
-    /// One element for all of `shape`.
+    /// The same element for all of `shape`.
     pub fn repeat(element: &'a [u8], shape: &[u64]) -> Self {
         Source {
             base: element.as_ptr(),

@@ -1,10 +1,10 @@
-//! Indexes that are kept: a shard's index is read once, as long as the shard stays the same.
+//! Keeps indexes of shards: an index is read once, as long as its shard stays the same.
 //!
-//! An index is found by the [`Stamp`] of the object that has just been opened: equal stamps promise
-//! equal bytes. A shard that changed has another, so nothing is stale; what was kept of it before
-//! goes when there is no room. Bounded by
-//! [`settings::shard_index_bound`](crate::runtime::settings::shard_index_bound); the oldest go
-//! first.
+//! An index is looked up by the [`Stamp`] of the object that has just been opened: equal stamps
+//! promise equal bytes. A changed shard has another stamp, so a kept index is never stale. The
+//! index of the old contents is dropped when there is no room.
+//! [`settings::shard_index_bound`](crate::runtime::settings::shard_index_bound) bounds the memory;
+//! the oldest indexes go first.
 
 use crate::layout::shard_index::ShardIndex;
 use crate::runtime::process::PerProcess;
@@ -12,22 +12,22 @@ use hyperslab_store::Stamp;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Which index.
+/// Identifies an index.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct IndexPlace {
-    /// Which contents of which object.
+    /// Identifies the contents of the object.
     pub(crate) stamp: Stamp,
-    /// Where the shard lies in it.
+    /// The offset of the shard in the object.
     pub(crate) offset: u64,
-    /// Its bytes.
+    /// Bytes of the shard.
     pub(crate) len: u64,
     /// How the index is decoded, as text.
     pub(crate) decoding: Arc<str>,
-    /// Whether checksums were verified.
+    /// `true` if checksums were verified.
     pub(crate) verified: bool,
 }
 
-/// Those of this process.
+/// The indexes that this process keeps.
 pub(crate) static INDEXES: PerProcess<IndexCache> = PerProcess::new();
 
 /// The indexes of one process.
@@ -38,12 +38,12 @@ pub(crate) struct IndexCache(Mutex<KeptIndexes>);
 #[derive(Default)]
 struct KeptIndexes {
     found: HashMap<IndexPlace, Arc<ShardIndex>>,
-    /// In the order in which they came.
+    /// In the order in which they were kept.
     order: VecDeque<IndexPlace>,
     bytes: usize,
 }
 
-/// Counted for each index besides its entries.
+/// Bytes counted for each index in addition to its entries.
 const OVERHEAD: usize = 256;
 
 fn cost(index: &ShardIndex) -> usize {
@@ -51,12 +51,13 @@ fn cost(index: &ShardIndex) -> usize {
 }
 
 impl IndexCache {
-    /// The index at a place, if it is kept.
+    /// The index at `place`, if it is kept.
     pub(crate) fn get(&self, place: &IndexPlace) -> Option<Arc<ShardIndex>> {
         self.lock().found.get(place).cloned()
     }
 
-    /// Keeps an index that came with the stamp of its place; at most `bound` bytes in all.
+    /// Keeps an index that was read under the stamp of `place`. At most `bound` bytes are kept in
+    /// all.
     pub(crate) fn keep(&self, place: IndexPlace, index: &Arc<ShardIndex>, bound: usize) {
         let mut dropped = Vec::new();
         let mut kept = self.lock();
@@ -78,7 +79,7 @@ impl IndexCache {
                 dropped.push(old);
             }
         }
-        // Giving memory back takes long: not under the lock.
+        // Freeing memory takes long, so not under the lock.
         drop(kept);
     }
 

@@ -1,10 +1,10 @@
-//! Where the chunks are that a request touches of some shards.
+//! Locates the chunks that a request touches in some shards.
 //!
-//! 1. The shards are opened, by one call of the store ([`Shard::open_all`]).
-//! 2. Get the indexes of one depth, first those of the objects: from the cache, or those that are
-//!    missing together, within a bound on memory; check them.
-//! 3. Look up the chunks. Those of shards within a shard are looked up there: step 2 again, one
-//!    level further in, for all shards at once.
+//! 1. Open the shards with one call of the store ([`Shard::open_all`]).
+//! 2. Get the indexes of one depth, first those of the objects. They come from the cache, or are
+//!    read together, within a bound on memory. Check them.
+//! 3. Look up the chunks. For shards within shards, repeat from step 2 one level further in, for
+//!    all shards at once.
 
 #![expect(clippy::indexing_slicing, reason = "shards and objects have the numbers under which they came")]
 
@@ -18,25 +18,25 @@ use hyperslab_store::{Opened, RangeRead};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Looks chunks up, for a lot.
+/// Looks up chunks for a lot.
 pub(crate) struct Finder<'l, 'a, 's> {
     shards: &'l [Shard<'a, 's>],
     lot: &'l mut Lot<'s>,
-    /// Whether [`Lot::others`] are counted.
+    /// `true` if [`Lot::others`] are counted.
     others: bool,
 }
 
-/// Where the bytes of a shard are.
+/// The place of a shard's bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShardPlace {
-    /// Which of the shards it is, or lies in.
+    /// The number of the shard that it is, or is in.
     pub(crate) shard: usize,
-    /// Which of the lot's objects its bytes are in, and offset and length there.
+    /// Which of the lot's objects holds its bytes; offset and length there.
     pub(crate) object: usize,
     pub(crate) range: (u64, u64),
 }
 
-/// Shards within shards, and what is looked for in each.
+/// Shards within shards, and the chunks to find in each.
 #[derive(Default)]
 struct Inner {
     places: Vec<ShardPlace>,
@@ -47,12 +47,12 @@ struct Inner {
 type Indexes = SmallVec<[Arc<ShardIndex>; 1]>;
 
 impl<'l, 'a, 's> Finder<'l, 'a, 's> {
-    /// For shards that `lot` has the objects of.
+    /// `lot` must hold the objects of the shards.
     pub(crate) fn new(shards: &'l [Shard<'a, 's>], lot: &'l mut Lot<'s>, others: bool) -> Self {
         Finder { shards, lot, others }
     }
 
-    /// Looks chunks up, from the objects inwards; `touched`: those in the n-th place.
+    /// Looks up chunks, from the objects inwards. `touched` gives the chunks of the n-th place.
     pub(crate) fn find<I: Iterator<Item = Touched>>(
         mut self,
         places: &[ShardPlace],
@@ -69,8 +69,10 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
         Ok(())
     }
 
-    /// Looks up what is in shards of one level: chunks in the innermost, else shards, which are
-    /// returned. `largest`: the level, of the largest shard.
+    /// Looks up the contents of shards of one level.
+    ///
+    /// Chunks in the innermost level go to the lot; shards in other levels are returned. `largest`
+    /// is this level for the largest shard.
     fn find_in<I: Iterator<Item = Touched>>(
         &mut self,
         largest: &ShardLevel,
@@ -80,7 +82,7 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
         mut touched: impl FnMut(usize) -> I,
     ) -> Result<Inner, ArrayError> {
         let (mut inner, mut n) = (Inner::default(), 0);
-        // A file may claim any number of shards: their indexes are not all in memory at once.
+        // A file may claim any number of shards, so their indexes are not all in memory at once.
         let most = (costs::INDEXES_AT_ONCE / largest.index().size().max(1)).max(1);
         let shards = self.shards;
         let level_of = |place: &ShardPlace| shards[place.shard].level(depth).unwrap_or(largest);
@@ -102,7 +104,8 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
         Ok(inner)
     }
 
-    /// Looks chunks up in a shard of the innermost level; returns the bytes of those that exist.
+    /// Looks up chunks in a shard of the innermost level. Returns the bytes of the chunks that
+    /// exist.
     fn look_up(
         &mut self,
         level: &ShardLevel,
@@ -130,7 +133,7 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
         Ok(found)
     }
 
-    /// Looks up the shards of depth `depth` within a shard of `level`; returns their bytes.
+    /// Looks up the shards of depth `depth` within a shard of `level`. Returns their bytes.
     fn descend(
         &mut self,
         depth: usize,
@@ -162,8 +165,8 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
         Ok(bytes)
     }
 
-    /// The indexes of shards of one depth, whose levels `level_of` gives. What is not kept is
-    /// announced for all of them before the first is read.
+    /// The indexes of shards of one depth, whose levels `level_of` gives. Announces the missing
+    /// ones before the first is read.
     fn indexes<'v>(
         &mut self,
         level_of: &impl Fn(&ShardPlace) -> &'v ShardLevel,
@@ -174,7 +177,7 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
             let stamp = self.lot.objects[place.object].stamp;
             needs.push(self.shards[place.shard].index_need(level_of(place), stamp, place.range)?);
         }
-        // Those of one object follow each other: they are read by one call.
+        // Shards of one object are neighbours. They are read with one call.
         let ends = || wanted.chunk_by(|a, b| a.object == b.object);
         let cost = self.shards[0].layout.store().cost();
         if wanted.len() > 1 && cost.is_far() {
@@ -216,7 +219,8 @@ impl<'l, 'a, 's> Finder<'l, 'a, 's> {
         wanted.iter().zip(needs).map(index).collect()
     }
 
-    /// What the bytes of a shard are read from. Its object was opened before it was looked at.
+    /// The open object that holds the bytes of a shard. Objects are opened before their shards are
+    /// looked up.
     fn opened(&self, place: ShardPlace) -> Result<&dyn Opened, ArrayError> {
         let opened = self.lot.objects[place.object].opened.as_deref();
         opened.ok_or_else(|| self.shards[place.shard].wrong(None, "it is not open".into()))

@@ -1,9 +1,10 @@
-//! Bytes in memory that are read like an open object: shards that had to be read or decoded as a
-//! whole.
+//! Bytes in memory that are read like an open object.
+//!
+//! Used for shards that had to be read or decoded as a whole.
 
 use hyperslab_store::{Opened, RangeRead, Stamp, StoreError};
 
-/// The bytes, and what to call them in messages.
+/// The bytes, and their names in error messages.
 #[derive(Debug)]
 pub(crate) struct InMemory {
     pub(crate) bytes: Vec<u8>,

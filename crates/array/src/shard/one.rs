@@ -1,5 +1,6 @@
-//! One shard: its bytes, its index, and errors that name it. For readers ([`super::find`]) and
-//! writers alike.
+//! One shard: its bytes, its index, and errors that name it.
+//!
+//! Used by readers ([`super::find`]) and writers alike.
 
 use super::cache::{INDEXES, IndexPlace};
 use super::memory::InMemory;
@@ -18,29 +19,29 @@ use hyperslab_store::{Key, Next, Opened, Opening, RangeRead, Stamp, StoreError};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// A shard that is an object, whether it exists or not.
+/// A shard that is an object of its own, whether it exists or not.
 pub(crate) struct Shard<'a, 's> {
     pub(crate) layout: &'s ArrayLayout,
     pub(crate) sharding: &'a Sharding,
-    /// Its level, where shards have different shapes.
+    /// The shard's own outermost level, if shards have different shapes.
     outermost: Option<Arc<ShardLevel>>,
     /// The plan of chunks.
     pub(crate) plan: &'a Plan,
     pub(crate) key: Key<'a>,
-    /// Its index per axis.
+    /// The shard's index per axis.
     pub(crate) chunk: Dims,
     pub(crate) verify: bool,
 }
 
-/// The index of a shard, or what has to be read to know it.
+/// The index of a shard, or the bytes to read for it.
 pub(crate) enum IndexNeed {
     Kept(Arc<ShardIndex>),
-    /// Bytes from an offset of what the shard lies in, and where the index is kept then.
+    /// The offset in the object, a buffer for the bytes, and the place to keep the index at.
     Read(u64, Vec<u8>, Option<IndexPlace>),
 }
 
 impl IndexNeed {
-    /// Offset and length of what is missing.
+    /// Offset and length of the missing bytes.
     pub(crate) fn range(&self) -> Option<(u64, u64)> {
         match self {
             IndexNeed::Kept(_) => None,
@@ -50,8 +51,10 @@ impl IndexNeed {
 }
 
 impl<'a, 's> Shard<'a, 's> {
-    /// The shard at `chunk` of the grid of shards. `plan`: that of chunks. Errors with
-    /// [`ArrayError::Layout`] where the index of a shard of its shape is too large for memory.
+    /// The shard at `chunk` of the grid of shards. `plan` is the plan of chunks.
+    ///
+    /// Fails with [`ArrayError::Layout`] if the index of a shard of this shape is too large for
+    /// memory.
     pub(crate) fn new(
         layout: &'s ArrayLayout,
         sharding: &'a Sharding,
@@ -65,7 +68,7 @@ impl<'a, 's> Shard<'a, 's> {
         Ok(Shard { layout, sharding, outermost, plan, key, chunk, verify })
     }
 
-    /// How a shard of this depth is stored: this one (0), or one in it.
+    /// How shards of this depth are stored: this shard (0), or shards in it.
     pub(crate) fn level(&self, depth: usize) -> Option<&ShardLevel> {
         match &self.outermost {
             Some(level) if depth == 0 => Some(level),
@@ -73,16 +76,17 @@ impl<'a, 's> Shard<'a, 's> {
         }
     }
 
-    /// Opens it. `None`: there is no such object.
+    /// Opens the shard. `None` if there is no such object.
     pub(crate) fn open(&self) -> Result<Option<FoundObject<'s>>, ArrayError> {
         let mut found = None;
         Self::open_all(std::slice::from_ref(self), &mut 0, &mut |_, object| found = object)?;
         Ok(found)
     }
 
-    /// Opens shards of one array, and gives each to `each`. Those that go through codecs as a
-    /// whole, and those of stores that cannot read ranges, are read and decoded as a whole: `read`
-    /// counts the bytes.
+    /// Opens shards of one array, and passes each to `each`.
+    ///
+    /// Shards are read and decoded as a whole if they go through codecs as a whole, or if the store
+    /// cannot read ranges. `read` counts the bytes.
     pub(crate) fn open_all(
         shards: &[Self],
         read: &mut u64,
@@ -91,7 +95,7 @@ impl<'a, 's> Shard<'a, 's> {
         let Some(Shard { layout, sharding, .. }) = shards.first() else { return Ok(()) };
         let store = layout.store();
         let ranges = store.reads_ranges();
-        // Far away they are asked for together all the same.
+        // Far away, shards are requested together all the same.
         if !ranges && !store.cost().is_far() {
             for (n, shard) in shards.iter().enumerate() {
                 each(n, shard.read_all(read)?);
@@ -123,12 +127,12 @@ impl<'a, 's> Shard<'a, 's> {
         outcome
     }
 
-    /// This object, or one that is decoded from it.
+    /// The shard's object, or one that was decoded from it.
     pub(crate) fn found(&self, opened: Box<dyn Opened + 's>, in_memory: bool) -> FoundObject<'s> {
         FoundObject { key: self.key.as_str().into(), stamp: opened.stamp(), opened: Some(opened), in_memory }
     }
 
-    /// Reads and decodes all of it.
+    /// Reads and decodes the whole object.
     fn read_all(&self, read: &mut u64) -> Result<Option<FoundObject<'s>>, ArrayError> {
         let (mut stored, most) = (Vec::new(), self.most_bytes(0));
         let limit = usize::try_from(most).unwrap_or(usize::MAX);
@@ -139,7 +143,7 @@ impl<'a, 's> Shard<'a, 's> {
         }
     }
 
-    /// The same of an open object.
+    /// Reads and decodes the whole of an open object.
     fn read_opened(&self, opened: &dyn Opened, read: &mut u64) -> Result<FoundObject<'s>, ArrayError> {
         let limit = self.most_bytes(0);
         if opened.size() > limit {
@@ -164,8 +168,8 @@ impl<'a, 's> Shard<'a, 's> {
         Ok(self.found(Box::new(self.in_memory(bytes)), true))
     }
 
-    /// A shard of depth `depth`, that goes through codecs and is stored at `range` of `opened`,
-    /// decoded. `None`: it goes through none.
+    /// Reads and decodes a shard of depth `depth` at `range` of `opened`. `None` if it goes through
+    /// no codecs.
     pub(crate) fn decoded(
         &self,
         depth: usize,
@@ -184,7 +188,7 @@ impl<'a, 's> Shard<'a, 's> {
 
     fn decode(&self, depth: usize, stored: &[u8]) -> Result<Vec<u8>, hyperslab_codec::CodecError> {
         let most = usize::try_from(self.most_bytes(depth)).unwrap_or(usize::MAX);
-        // Of elements of variable length metadata do not say how large they are.
+        // Metadata do not say how large elements of variable length are.
         let limit = if self.layout.vlen().is_some() { most.min(vlen_limit(stored.len())) } else { most };
         let mut bytes = Vec::new();
         let (codecs, mut scratch) = (self.codecs(depth), Scratch::default());
@@ -200,8 +204,8 @@ impl<'a, 's> Shard<'a, 's> {
         self.level(depth).map_or(&[], ShardLevel::codecs)
     }
 
-    /// The index of a shard of `level` that lies at `range` of `opened`. It is kept where `stamp`
-    /// says which contents these are.
+    /// The index of a shard of `level` at `range` of `opened`. The index is kept if `stamp`
+    /// identifies these contents.
     pub(crate) fn index(
         &self,
         level: &ShardLevel,
@@ -219,7 +223,7 @@ impl<'a, 's> Shard<'a, 's> {
         }
     }
 
-    /// What has to be read to know the index of a shard of `level` at `range` of an object.
+    /// The index of a shard of `level` at `range` of an object, or the bytes to read for it.
     pub(crate) fn index_need(
         &self,
         level: &ShardLevel,
@@ -238,7 +242,7 @@ impl<'a, 's> Shard<'a, 's> {
         Ok(IndexNeed::Read(range.0 + offset, self.room(len)?, place))
     }
 
-    /// The index of such a shard of these bytes, which were read from `opened`.
+    /// Decodes the index of a shard from `bytes`, which were read from `opened`, and checks it.
     pub(crate) fn decode_index(
         &self,
         level: &ShardLevel,
@@ -257,7 +261,7 @@ impl<'a, 's> Shard<'a, 's> {
         Ok(index)
     }
 
-    /// Where the index of a shard of `len` bytes is.
+    /// Offset and length of the index in a shard of `len` bytes.
     fn index_range(&self, level: &ShardLevel, len: u64) -> Result<(u64, u64), ArrayError> {
         level.index_range(len).ok_or_else(|| {
             let why = format!(
@@ -268,7 +272,7 @@ impl<'a, 's> Shard<'a, 's> {
         })
     }
 
-    /// A buffer of so many bytes.
+    /// A buffer of `len` bytes.
     fn room(&self, len: u64) -> Result<Vec<u8>, ArrayError> {
         let none = |_| memory_error(self.layout, "a part of a shard", len);
         let mut bytes = Vec::new();
@@ -278,7 +282,7 @@ impl<'a, 's> Shard<'a, 's> {
         Ok(bytes)
     }
 
-    /// A range of `opened`, in which it is known to lie.
+    /// Reads a range of `opened`, which must lie inside.
     pub(crate) fn bytes(
         &self,
         opened: &dyn Opened,
@@ -291,13 +295,13 @@ impl<'a, 's> Shard<'a, 's> {
         Ok(bytes)
     }
 
-    /// Refuses more bytes than metadata allow for.
+    /// Fails if there are more bytes than metadata allow for.
     pub(crate) fn check_len(&self, number: Option<usize>, len: u64, most: u64) -> Result<(), ArrayError> {
         let why = || format!("it has {len} bytes; {most} are the most that can be right");
         if len > most { Err(self.wrong(number, why())) } else { Ok(()) }
     }
 
-    /// An error of the store, which names the object.
+    /// Wraps an error of the store, which names the object.
     pub(crate) fn store(&self, source: StoreError) -> ArrayError {
         ArrayError::Store {
             array: self.layout.name().into(),
@@ -306,7 +310,7 @@ impl<'a, 's> Shard<'a, 's> {
         }
     }
 
-    /// An error about the shard, or about the chunk of a task.
+    /// An error about the shard, or about the chunk of task `number`.
     pub(crate) fn wrong(&self, number: Option<usize>, why: String) -> ArrayError {
         let chunk = number.map(|number| {
             let mut task = Task::default();
@@ -316,15 +320,15 @@ impl<'a, 's> Shard<'a, 's> {
         ArrayError::Shard { array: self.layout.name().into(), key: self.key.as_str().into(), chunk, why }
     }
 
-    /// The most bytes that a shard of depth `depth` may have, stored or decoded, to be taken into
-    /// memory as a whole. Generous: rewritten shards may hold bytes that nothing refers to.
+    /// The most bytes that a shard of depth `depth` may have, stored or decoded, to be read as a
+    /// whole. Generous: rewritten shards may hold bytes that nothing refers to.
     fn most_bytes(&self, depth: usize) -> u64 {
         let chunk = self.layout.encoding().chain().max_encoded() as u64;
         let Some(level) = self.level(depth) else { return chunk };
         let all = self.most_bytes(depth + 1).saturating_mul(level.index().count() as u64);
         let mut size = all.saturating_mul(2).saturating_add(level.index().size() as u64);
         if self.layout.vlen().is_some() {
-            // No metadata says how large it is: no larger than a chunk may be.
+            // Metadata do not say how large it is. Allow no more than for a chunk.
             size = size.min(chunk);
         }
         let encoded = level

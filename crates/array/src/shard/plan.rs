@@ -13,18 +13,19 @@ use crate::plan::task::Task;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// The tasks of a plan (one for each inner chunk), by the shards that they lie in.
+/// The tasks of a plan (one for each inner chunk), grouped by shard.
 pub(crate) struct ShardPlan<'a> {
     layout: &'a ArrayLayout,
     sharding: &'a Sharding,
     chunks: &'a Plan,
     shards: Plan,
-    /// For each set of points, the first of its spans in `chunks` of each of its spans in `shards`.
+    /// For each set of points and each of its spans in `shards`, the first span in `chunks`.
     firsts: Vec<Vec<usize>>,
 }
 
 impl<'a> ShardPlan<'a> {
-    /// `chunks`: the plan of a selection. Errors with [`ArrayError::Memory`] where there is none.
+    /// `chunks` is the plan of a selection. Fails with [`ArrayError::Memory`] if there is no
+    /// memory.
     pub(crate) fn new(
         layout: &'a ArrayLayout,
         sharding: &'a Sharding,
@@ -45,13 +46,12 @@ impl<'a> ShardPlan<'a> {
         self.shards.len()
     }
 
-    /// Puts shard `number`'s share of the request together: the task of a chunk as large as the
-    /// shard.
+    /// Puts the share of shard `number` into `task`: the task of a chunk as large as the shard.
     pub(crate) fn shard(&self, number: usize, task: &mut Task) {
         self.shards.task_of(self.layout, self.layout.object_grid(), number, task);
     }
 
-    /// The numbers of the chunks of shard `number`, along each axis, and then along each set of
+    /// The numbers of the chunks in shard `number`, along each axis and then along each set of
     /// points.
     fn ranges(&self, number: usize, shard: &Task) -> SmallVec<[Range<u64>; 8]> {
         let mut ranges = self.chunks.numbers(&shard.out, &shard.count);
@@ -63,11 +63,11 @@ impl<'a> ShardPlan<'a> {
         ranges
     }
 
-    /// The chunks of the shard of this number that are touched; `shard`: its task.
+    /// The chunks touched in shard `number`, whose task is `shard`.
     pub(crate) fn touched(&self, number: usize, shard: &Task) -> impl Iterator<Item = Touched> + use<'_, 'a> {
         let ranges = self.ranges(number, shard);
         let mut next: Option<Dims> = Some(ranges.iter().map(|range| range.start).collect());
-        // The first chunk of the shard: inner chunks divide shards, so they lie in a regular grid.
+        // The first chunk of the shard. Inner chunks divide shards, so they lie in a regular grid.
         let grid = self.sharding.grid();
         let first = |(k, chunk): (usize, &u64)| grid.start(k, shard.chunk[k]) / chunk;
         let first: Dims = self.layout.grid().chunk_shape().iter().enumerate().map(first).collect();
@@ -81,7 +81,7 @@ impl<'a> ShardPlan<'a> {
     }
 }
 
-/// The next place in C order; `None` after the last.
+/// The next position in C order; `None` after the last.
 fn advance(mut along: Dims, ranges: &[Range<u64>]) -> Option<Dims> {
     for (n, range) in along.iter_mut().zip(ranges).rev() {
         *n += 1;

@@ -37,14 +37,14 @@ fn is_busy(error: &ArrayError) -> bool {
 fn what_was_queued_is_stored_before_the_shape_changes() {
     let (store, spec) = (MemoryStore::new(), spec());
     let layout = slow(&store, &spec);
-    // Another handle on the same array.
+    // A second handle on the same array.
     let same = slow(&store, &spec);
     let writer = Writer::new(layout.clone(), OPTIONS);
     (0..40).for_each(|row| write(&writer, &layout, row).unwrap());
     assert!(store.list(None).unwrap().len() < 40);
     let settled = settle(&same, None).unwrap();
     assert_eq!(store.list(None).unwrap().len(), 40);
-    // Nothing is queued meanwhile. By the thread that resizes, never.
+    // Nothing is queued meanwhile. A write by the thread that resizes fails.
     let error = write(&writer, &layout, 3).unwrap_err();
     assert!(is_busy(&error), "{error}");
     let smaller = Arc::new(layout.with_shape([10u64, 100].into_iter().collect()).unwrap());
@@ -72,7 +72,7 @@ fn what_was_queued_is_stored_before_the_shape_changes() {
     writer.flush(None).unwrap();
     let keys = store.list(None).unwrap();
     assert_eq!(keys.len(), 2, "{keys:?}");
-    // It grows again: the old shape is right again.
+    // The array grows again, so the old shape is right again.
     settle(&smaller, None).unwrap().resized(layout.shape());
     write(&writer, &layout, 30).unwrap();
     writer.flush(None).unwrap();
@@ -91,7 +91,7 @@ fn waiting_for_writers_can_be_stopped() {
     assert_eq!(store.list(None).unwrap().len(), 40);
 }
 
-/// A finalizer in the middle of a write to the same chunk.
+/// A finalizer drops the writer in the middle of a write to the same chunk.
 #[test]
 fn a_writer_that_is_dropped_inside_its_chunk_loses_nothing() {
     let (store, spec) = (MemoryStore::new(), spec());
@@ -111,7 +111,7 @@ fn a_writer_that_is_dropped_inside_its_chunk_loses_nothing() {
     assert!(store.exists(checked).unwrap());
 }
 
-/// A signal handler that writes what this thread is writing.
+/// A signal handler writes to the chunk that this thread is writing.
 #[test]
 fn a_write_inside_itself_is_refused_and_others_are_not() {
     let (store, spec) = (MemoryStore::new(), spec());

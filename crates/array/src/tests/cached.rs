@@ -12,7 +12,7 @@ fn spec() -> Spec {
     Spec { codecs: 1, ..Spec::plain(&SHAPE, &[20, 30], "<i2") }
 }
 
-/// A cache that has room for so many chunks.
+/// A cache that has room for `chunks` chunks.
 fn room_for(chunks: usize) -> ChunkCache {
     ChunkCache::new(chunks * (20 * 30 * 2 + 512))
 }
@@ -21,14 +21,14 @@ fn window(rows: (i64, i64), columns: (i64, i64)) -> Selection {
     select(&SHAPE, &[Index::range(rows.0, rows.1), Index::range(columns.0, columns.1)])
 }
 
-/// Writes numbers from `value` on.
+/// Writes ascending numbers that begin with `value`.
 fn count_up(layout: &ArrayLayout, selection: &Selection, value: i16) {
     let len = selection.shape().iter().product::<u64>() as i16;
     let bytes: Vec<u8> = (0..len).flat_map(|n| (value + n).to_le_bytes()).collect();
     put(layout, selection, &bytes);
 }
 
-/// What is read with the cache, after a comparison with what is read without.
+/// Reads with the cache. Checks that reading without a cache gives the same.
 fn same(layout: &ArrayLayout, selection: &Selection, cache: &ChunkCache) -> Memory {
     let options = ReadOptions { cache: Some(cache), ..ReadOptions::default() };
     let found = read(layout, selection, options).unwrap();
@@ -54,7 +54,7 @@ fn hits_and_misses_are_exact() {
         assert_eq!(cache.hits_and_misses(), (hits, misses));
     }
     assert_eq!(cache.bytes(), cache.limit());
-    // Another layout of the same array finds the same chunks.
+    // Another layout of the same array finds the same cached chunks.
     let again = layout.with_shape(SHAPE.as_slice().into()).unwrap();
     same(&again, &window((0, 5), (0, 5)), &cache);
     assert_eq!(cache.hits_and_misses(), (7, 4));
@@ -108,9 +108,9 @@ fn other_metadata_is_not_confused() {
             same(&spec.layout(&store), &selection, &cache);
         }
     }
-    // The same stored bytes all the time.
+    // The stored bytes stayed the same all the time.
     assert_eq!(cache.hits_and_misses().1, 4);
-    // Bytes that other codecs refuse.
+    // Other codecs refuse these bytes.
     let other = Spec { codecs: 2, ..first };
     let options = ReadOptions { cache: Some(&cache), ..ReadOptions::default() };
     assert!(read(&other.layout(&store), &window((0, 1), (0, 1)), options).is_err());
@@ -170,7 +170,7 @@ fn parts_of_one_object_are_told_apart() {
     let cache = room_for(4);
     for round in 1..4 {
         same(&layout, &Selection::all(&SHAPE), &cache);
-        // Chunks that no object has are not looked for.
+        // Absent chunks are not looked up in the cache.
         assert_eq!(cache.hits_and_misses(), (3 * (round - 1), 3));
     }
     store.write(Key::new("packed").unwrap(), &[&object]).unwrap();
@@ -216,7 +216,7 @@ fn explain_tells() {
     let expected = [(Strategy("cached"), 1), (Strategy("decode-scatter"), 1), (Strategy("fill"), 2)];
     assert_eq!(told.strategies, expected);
     assert_eq!((told.bytes_decoded, cache.hits_and_misses()), (20 * 30 * 2, counts));
-    // Without a cache only what is wanted is decoded.
+    // Without a cache, only the wanted part is decoded.
     let told = explain_read(&layout, &window((0, 1), (0, 1)), 0).unwrap();
     assert_eq!(told.strategies, [(Strategy("decode-part"), 1)]);
     count_up(&layout, &window((0, 1), (0, 1)), 2);
@@ -224,7 +224,7 @@ fn explain_tells() {
     assert_eq!(told.strategies, [(Strategy("decode-scatter"), 1)]);
 }
 
-/// Readers with a cache never see a value older than the last one that was written when they began.
+/// Readers with a cache never see a value older than the last one written before they began.
 #[test]
 fn readers_are_never_behind() {
     use std::sync::atomic::{AtomicI32, Ordering};

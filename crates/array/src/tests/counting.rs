@@ -1,4 +1,4 @@
-//! A store that counts what it is asked for.
+//! A store that counts its requests.
 
 use hyperslab_store::{
     Begun, Cost, Entry, Key, MemoryStore, Next, Opened, Opening, RangeRead, Replacement, Stamp, Store,
@@ -7,27 +7,26 @@ use hyperslab_store::{
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// In memory.
+/// A store in memory.
 #[derive(Debug)]
 pub(super) struct Counting {
     inner: MemoryStore,
-    /// Whether it reads ranges.
+    /// `true` if it reads ranges.
     ranges: bool,
-    /// Whether it tells which contents an object has, so that indexes may be kept; and what a
-    /// request costs.
+    /// `true` if objects have stamps, so that indexes may be kept, and if requests have a cost.
     stamped: bool,
-    /// How many objects it opens by one call.
+    /// How many objects it opens with one call.
     at_once: usize,
-    /// How often its caller had to wait, if it is far away: for objects that are opened together, or
-    /// for ranges that were announced together, once.
+    /// How often its caller had to wait, if the store is far away. Objects that are opened together
+    /// count once, and so do ranges that are announced together.
     pub(super) rounds: AtomicU64,
-    /// Whether ranges were announced since it was last waited for.
+    /// `true` if ranges were announced since the last wait.
     announced: AtomicBool,
     pub(super) opens: AtomicU64,
     pub(super) reads: AtomicU64,
     /// Bytes that were read.
     pub(super) bytes: AtomicU64,
-    /// Whether open objects can no longer be read.
+    /// `true` if open objects can no longer be read.
     pub(super) broken: AtomicBool,
 }
 
@@ -52,7 +51,7 @@ impl Counting {
         Counting { stamped: true, ..Counting::new(&MemoryStore::new(), true) }
     }
 
-    /// One that is far away: so many objects are opened together.
+    /// A store that is far away and opens `at_once` objects together.
     pub(super) fn far(inner: &MemoryStore, at_once: usize) -> Self {
         Counting { at_once, ..Counting::new(inner, true) }
     }
@@ -67,7 +66,7 @@ impl Counting {
     }
 }
 
-/// What is open, and which ranges of it came when it was opened, or were announced.
+/// An open object, and the ranges of it that came with its opening or were announced.
 #[derive(Debug)]
 struct CountingOpened<'s>(&'s Counting, Box<dyn Opened + 's>, Mutex<Vec<(u64, u64)>>);
 
@@ -94,7 +93,7 @@ impl Opened for CountingOpened<'_> {
             self.0.rounds.fetch_add(1, Relaxed);
         }
         self.0.count(ranges);
-        // As a file does it: ranges that follow each other are one read.
+        // As in a file, ranges that follow each other are one read.
         let mut end = None;
         for range in ranges.iter() {
             if end != Some(range.offset) {
@@ -126,7 +125,7 @@ impl Opened for CountingOpened<'_> {
     }
 }
 
-/// A new object that shares no bytes with others: what it copies is read.
+/// A new object that shares no bytes with others: bytes that it copies are read.
 #[derive(Debug)]
 struct Copying<'s>(&'s Counting, String, Vec<u8>);
 

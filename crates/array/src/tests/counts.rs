@@ -1,4 +1,4 @@
-//! Costs that are exact: chunks touched.
+//! Costs that are exact: the chunks touched.
 
 use super::counting::Counting;
 use super::model::{Spec, select};
@@ -42,7 +42,7 @@ fn chunks_far_away_are_asked_for_together() {
         let rounds = || counting.rounds.swap(0, Relaxed);
         assert_eq!(read(&far, &all, options).unwrap().as_slice(), &values[..]);
         assert_eq!(rounds(), 2);
-        // A series through all of them; of plain chunks only its elements are read.
+        // A series through all chunks. Of plain chunks, only its elements are read.
         let series = select(&spec.shape, &[Index::ALL, Index::At(5)]);
         counting.bytes.store(0, Relaxed);
         let found = read(&far, &series, options).unwrap();
@@ -51,7 +51,7 @@ fn chunks_far_away_are_asked_for_together() {
         if codecs == 0 {
             assert_eq!(counting.bytes.load(Relaxed), 400);
         }
-        // One that is not there, and one that is no chunk.
+        // An absent chunk, and an object that is no chunk.
         let key = |chunk: u64| {
             let mut key = String::new();
             near.locate(&[chunk, 0], &mut key).unwrap();

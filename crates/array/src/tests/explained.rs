@@ -1,4 +1,4 @@
-//! What `explain` says is what the store and the codecs are asked for, byte for byte.
+//! `explain` says exactly what the store and the codecs are asked for, byte for byte.
 
 use super::counting::Counting;
 use super::generated::case;
@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The bytes that came out of the codec of the elements, of a test's thread and those that help it.
+/// Counts the bytes that come out of a codec, on a test's thread and on those that help it.
 #[derive(Debug)]
 struct CountedCodec(Arc<dyn Codec>, Arc<AtomicU64>);
 
@@ -69,11 +69,11 @@ impl Codec for CountedCodec {
     }
 }
 
-/// How the chunks of an array are stored.
+/// The storage of an array's chunks.
 #[derive(Clone, Debug)]
 enum Storage {
     Objects,
-    /// All in one object, so far apart.
+    /// All in one object, with this many bytes between them.
     Packed(usize),
     Shards(Vec<Level>),
 }
@@ -86,7 +86,7 @@ fn stored() -> impl Gen<Value = Storage> {
     ]
 }
 
-/// The layout of a case, with all its chunks stored.
+/// Makes the layout of a case, with all its chunks stored.
 fn made(
     spec: &Spec,
     stored: &Storage,
@@ -108,7 +108,7 @@ fn made(
     };
     filled(&layout);
     let Storage::Packed(gap) = stored else { return (store, layout) };
-    // The chunks of objects, one behind the other in one.
+    // The chunks of all objects, one after the other in a single object.
     let counts: Dims = spec.shape.iter().zip(&spec.chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
     let (mut object, mut ranges, mut key) = (vec![0xEE; 3], Vec::new(), String::new());
     for number in 0..counts.iter().product::<u64>() {
@@ -128,7 +128,7 @@ fn made(
     (store, packed)
 }
 
-/// However many chunks a request has, so many are examined, and no more are told of.
+/// A bounded number of chunks is examined, and no others are described.
 #[test]
 fn no_more_is_told_than_was_examined() {
     let spec = Spec::plain(&[400_000], &[1], "|u1");
@@ -148,7 +148,7 @@ fn no_more_is_told_than_was_examined() {
     }
 }
 
-/// Compares what is told of a read with what the read does.
+/// Compares the explanation of a read with the read itself.
 fn same(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -161,7 +161,7 @@ fn same(
     reset();
     let told = explain_read_cached(layout, selection, usize::MAX, cache).unwrap();
     prop_assert_eq!(reset(), (told.index_bytes, 0), "explaining reads indexes, no more");
-    // Indexes that explaining has read may be kept now.
+    // Indexes that the explanation has read may be kept now.
     let index = explain_read_cached(layout, selection, 0, cache).unwrap().index_bytes;
     reset();
     read(layout, selection, ReadOptions { cache, ..ReadOptions::default() }).unwrap();
@@ -171,14 +171,14 @@ fn same(
         told.tasks.iter().map(|task| task.bytes_read).sum::<u64>(),
         told.bytes_read - told.gap_bytes
     );
-    // Pieces of a mosaic may overlap, and of its points all of the boxes around them are read.
+    // Pieces of a mosaic may overlap. For points, the whole boxes around them are read.
     if layout.mosaic().is_none() {
         prop_assert_eq!(elements(&told), selection.shape().iter().product::<u64>());
     }
     Ok(())
 }
 
-/// Compares what is told of a write with what the write reads and decodes before.
+/// Compares the explanation of a write with the bytes that the write reads and decodes.
 fn same_write(
     layout: &ArrayLayout,
     selection: &Selection,
@@ -191,7 +191,7 @@ fn same_write(
     let values: Vec<u8> = (0..layout.dtype().size()).map(|n| 7 + n as u8).collect();
     put_repeated(layout, selection, &values);
     let done = (store[0].bytes.load(Relaxed), decoded.load(Relaxed));
-    // The index of a shard is kept since it was explained.
+    // The explanation left the index of the shard in the cache.
     prop_assert_eq!(done, (told.bytes_read + told.bytes_copied, told.bytes_decoded), "{}", &told);
     Ok(())
 }
@@ -212,8 +212,9 @@ proptest! {
         let cache = ChunkCache::new(room);
         for selection in &selections {
             same(&layout, selection, None, &store, &decoded)?;
-            // Twice: what the first read keeps the second finds. The cache has room for all: else the
-            // read itself could push out what explain has seen.
+            // Twice: the second read finds the chunks that the first one kept. The cache has room
+            // for all chunks. Otherwise the read itself could evict chunks that the explanation has
+            // seen.
             same(&layout, selection, Some(&cache), &store, &decoded)?;
             same(&layout, selection, Some(&cache), &store, &decoded)?;
             let len = layout.shape().first().copied().unwrap_or(0) as i64;
@@ -233,8 +234,8 @@ proptest! {
         }
     }
 
-    /// Arrays one behind the other along the first axis of another; `apart`: how far, or (if
-    /// negative) how much of each lies under the next.
+    /// Arrays one behind the other along the first axis of another. `apart` is the gap between
+    /// them, or (if negative) the length by which each lies under the next.
     #[test]
     fn what_is_told_of_mosaics_is_done(
         (spec, _, _) in case().prop_filter("stacked along an axis", |(spec, ..)| !spec.shape.is_empty() && !spec.shape.contains(&0)),

@@ -1,5 +1,6 @@
-//! Bad bytes and bad requests: typed errors that name array, chunk and key; neighbours stay as they
-//! were.
+//! Bad bytes and bad requests give typed errors that name array, chunk and key.
+//!
+//! Neighbouring chunks stay as they were.
 
 use super::model::{Spec, filled, get, on, put_repeated, select, stored};
 use crate::*;
@@ -38,7 +39,7 @@ fn damaged_chunks_are_named() {
             let outcome = write(&layout, &one, &Source::repeat(&[1; 4], &[]), WriteOptions::default());
             assert!(outcome.is_err());
             assert_eq!(stored(&store, "a/1.0"), bytes);
-            // Other chunks read as ever.
+            // Other chunks can still be read.
             let rows = select(&spec.shape, &[Index::range(0, 2)]);
             assert_eq!(get(&layout, &rows).as_slice(), &values[..48]);
         }
@@ -88,7 +89,7 @@ fn shapes_must_fit() {
         read_into(&layout, &all, &mut target, ReadOptions::default()),
         Err(ArrayError::Shape { .. })
     ));
-    // Memory of other elements, whatever its shape: reading or writing it would leave it.
+    // Memory with another element size, whatever its shape: a copy would leave the memory.
     for source in [Source::dense(&values, &[4, 6], 4).unwrap(), Source::repeat(&values[..4], &[4, 6])] {
         let wide = Spec::plain(&[4, 6], &[2, 3], "<f8").layout(&MemoryStore::new());
         let error = write(&wide, &all, &source, WriteOptions::default()).unwrap_err().to_string();
@@ -127,7 +128,7 @@ fn results_too_large_are_refused() {
 
 #[test]
 fn a_chunk_of_absurd_size_is_an_error_not_an_allocation() {
-    // 2⁴⁶ elements in a chunk; what is stored decodes to next to nothing.
+    // 2⁴⁶ elements in a chunk; the stored bytes decode to next to nothing.
     let spec = Spec { codecs: 1, ..Spec::plain(&[1 << 46], &[1 << 46], "|u1") };
     let store = MemoryStore::new();
     let layout = spec.layout(&store);
@@ -165,7 +166,7 @@ fn any_number_of_chunks_can_be_planned() {
     let square = Spec::plain(&[1 << 62, 1 << 62], &[1, 1], "|u1");
     let layout = square.layout(&MemoryStore::new());
     assert!(Plan::new(&layout, &square.all()).is_none());
-    // More chunks than can be counted: the first are told.
+    // More chunks than can be counted: the first ones are described.
     let told = explain_write(&layout, &square.all(), 2).unwrap();
     assert_eq!((told.chunks, told.examined, told.tasks.len()), (usize::MAX, Explain::MOST_CHUNKS, 2));
     let axes = Spec::plain(&[2; 64], &[1; 64], "|u1");
@@ -179,7 +180,7 @@ fn any_number_of_chunks_can_be_planned() {
     assert_eq!((plan.len(), task.chunk[0], task.out[0]), (2, (1 << 61) + 5, 1));
 }
 
-/// A format that tells of fewer chunks than were asked for leaves nothing unwritten.
+/// A format that locates fewer chunks than asked for is refused, so no memory stays unwritten.
 #[test]
 fn formats_that_tell_too_little_are_refused() {
     #[derive(Debug)]

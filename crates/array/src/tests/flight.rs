@@ -1,5 +1,6 @@
-//! Chunks of a store far away: in which order they are taken, how many are under way, and that their
-//! memory is not copied.
+//! Chunks of a store far away.
+//!
+//! Tests in which order they are taken and how many are under way. Their memory is not copied.
 
 use super::model::{Spec, select};
 use crate::*;
@@ -11,25 +12,25 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A store far away, in memory: one object comes when all others have been taken, or never.
+/// A store far away, in memory. One object comes when all others have been taken, or never.
 #[derive(Debug, Default)]
 struct Far {
     inner: MemoryStore,
     late: String,
-    /// So many others come before it.
+    /// The number of other objects that come before the late one.
     before: usize,
-    /// Objects that were begun and not finished; the most there were.
+    /// Objects that were begun and not finished; and the most at any time.
     under_way: AtomicUsize,
     most: AtomicUsize,
     finished: Mutex<Vec<String>>,
-    /// Objects that were read by copying their bytes; that were put out of memory of the caller's,
-    /// and of the store's.
+    /// Objects that were read by copying their bytes; objects that were put from the caller's
+    /// memory; and objects whose memory the store took over.
     copied: AtomicUsize,
     swapped: AtomicUsize,
     taken_over: AtomicUsize,
 }
 
-/// An object of it.
+/// An object that is on its way.
 struct Coming<'s>(&'s Far, String);
 
 impl<'s> Begun<'s> for Coming<'s> {
@@ -53,7 +54,7 @@ impl<'s> Begun<'s> for Coming<'s> {
     }
 }
 
-/// What came.
+/// An object that has come.
 #[derive(Debug)]
 struct Came<'s>(&'s Far, Arc<Vec<u8>>);
 
@@ -158,7 +159,7 @@ fn stored(codecs: u8) -> (Spec, ArrayLayout, MemoryStore, Vec<u8>, String) {
 fn one_that_is_late_holds_up_nobody() {
     for (codecs, threads) in [(0, 1), (1, 1), (1, 2), (1, 5)] {
         let (spec, near, inner, values, late) = stored(codecs);
-        // The last of all, as far as one thread or several see that.
+        // The last of all chunks, as far as one thread or several see that.
         let far = Arc::new(Far { inner, late: late.clone(), before: 99, ..Far::default() });
         let layout = spec.layout_with(far.clone(), near.locator().clone());
         let options = ReadOptions { threads: Some(threads), ..ReadOptions::default() };
@@ -199,7 +200,8 @@ fn encoded_chunks_are_handed_over() {
         write(&layout, &selection, &source, WriteOptions::default()).unwrap();
     };
     let mut values: Vec<u8> = (1..=40).collect();
-    // Two whole chunks and one at the edge of the array; a part of a chunk; that at the edge again.
+    // Two whole chunks and one at the edge of the array; then a part of a chunk; then the edge
+    // again.
     put(0, 10, &values);
     assert_eq!(far.taken_over.load(Relaxed), 3);
     values[4..12].fill(77);

@@ -63,13 +63,13 @@ pub(super) fn case() -> impl Gen<Value = (Spec, Vec<(Selection, bool, u8)>, Vec<
 pub(super) fn values(selection: &Selection, element: usize, seed: u8, fill: &[u8]) -> Vec<u8> {
     let n = selection.shape().iter().product::<u64>() as usize;
     match seed % 4 {
-        // Fill value itself: chunks come and go.
+        // Only fill value, so that chunks come and go.
         0 => fill.repeat(n),
         _ => (0..n * element).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect(),
     }
 }
 
-/// What of the array lies in the chunk of a task.
+/// The part of the array inside the chunk of a task.
 fn inside(spec: &Spec, task: &Task) -> Selection {
     let axes = task.chunk.iter().zip(&spec.chunk).zip(&spec.shape);
     let ranges: Vec<Index<'_>> = axes
@@ -78,7 +78,7 @@ fn inside(spec: &Spec, task: &Task) -> Selection {
     select(&spec.shape, &ranges)
 }
 
-/// Whether the chunk with this key is stored, against whether it holds anything but fill value.
+/// Checks that chunks are stored exactly if they hold anything but fill value.
 pub(super) fn check_elision(spec: &Spec, layout: &ArrayLayout, store: &MemoryStore, model: &Model) {
     let plan = Plan::new(layout, &spec.all()).unwrap();
     let mut task = Task::default();
@@ -123,12 +123,12 @@ proptest! {
             prop_assert_eq!(found.as_slice(), wanted.as_slice());
             let found = read(&far, selection, options).unwrap();
             prop_assert_eq!(found.as_slice(), wanted.as_slice());
-            // In Fortran's order it is the transposed result, element by element.
+            // Fortran order gives the transposed result, element by element.
             let turned = read(&layout, selection, ReadOptions { fortran: true, ..options }).unwrap();
             let model = Model { shape: selection.shape().to_vec(), element, bytes: wanted.clone() };
             let transposed = model.transposed();
             prop_assert_eq!(turned.as_slice(), transposed.as_slice());
-            // Into memory of another order, with gaps: first axis fastest.
+            // Into memory of another order with gaps, the first axis fastest.
             let shape = selection.shape();
             let (strides, size) = odd(&shape, element);
             let mut memory = vec![0xA5u8; size];
@@ -138,8 +138,7 @@ proptest! {
             for (offset, value) in offsets(&shape, &strides).iter().zip(wanted.chunks(element)) {
                 prop_assert_eq!(&memory[*offset..offset + element], value);
             }
-            // The plan that is shown is the one that ran: every selected element is in exactly one
-            // task.
+            // The plan shown is the plan that ran: every selected element is in exactly one task.
             let told = explain_read(&layout, selection, usize::MAX).unwrap();
             prop_assert_eq!(elements(&told), shape.iter().product::<u64>());
         }
@@ -167,7 +166,7 @@ proptest! {
                 ranges.push(None);
                 continue;
             }
-            // Some codecs are left out, other ones for each chunk; bits beyond the chain mean
+            // Some codecs are left out, different ones for each chunk. Bits beyond the chain mean
             // nothing.
             let chain = layout.encoding().chain();
             let skipped = u32::from(seed).wrapping_mul(number as u32 / 2) | if seed > 99 { !7 } else { 0 };
@@ -239,11 +238,11 @@ fn strategies_as_documented() {
     let foreign = Spec { stored: ByteOrder::Big, ..Spec::plain(&[64, 64], &[16, 64], "<f4") };
     check(&foreign, &all, Strategy("read-into"));
     check(&foreign, &[Index::At(0)], Strategy("read-into"));
-    // Long rows go straight to the output, in as many ranges.
+    // Long rows go straight to the output, one range each. Ranges that touch are shown as one.
     let wide = Spec::plain(&[4, 4096], &[4, 2048], "<f4");
     let told = check(&wide, &all, Strategy("read-rows"));
     assert_eq!(told.tasks[0].ranges, [(0, 4 * 2048 * 4)]);
-    // One chunk of that is cut, along its rows here: each part is one row of bytes.
+    // A single chunk of this array is cut, here along its rows: each part is one row of bytes.
     let told = check(&wide, &[Index::ALL, Index::range(0, 1100)], Strategy("read-into"));
     assert_eq!(told.tasks[0].ranges, (0..4).map(|r| (r * 8192, 4400)).collect::<Vec<_>>());
     // Writing.
@@ -261,7 +260,7 @@ fn strategies_as_documented() {
     assert_eq!(chosen(&Spec::plain(&[10], &[16], "<f4"), &[Index::ALL]), Strategy("modify"));
 }
 
-/// Chunks without some or all of the codecs are read by the strategies of those that are left.
+/// Chunks without some or all of the codecs are read by the strategies for the remaining codecs.
 #[test]
 fn codecs_left_out() {
     let spec = Spec { codecs: 5, ..Spec::plain(&[6, 20], &[1, 20], "<u2") };
@@ -284,7 +283,7 @@ fn codecs_left_out() {
     for round in 0..3 {
         let options = ReadOptions { cache: Some(&cache), threads: Some(1), ..ReadOptions::default() };
         assert_eq!(read(&layout, &all, options).unwrap().as_slice(), values);
-        // What has no codec is never looked for.
+        // Chunks without codecs are never looked up in the cache.
         assert_eq!(cache.hits_and_misses(), (round * 4, 4));
     }
     let strategies: Vec<Strategy> =
@@ -293,11 +292,11 @@ fn codecs_left_out() {
     assert_eq!(strategies, [into, scatter, into, plain, plain, into]);
     let told = explain_read_cached(&layout, &all, 10, Some(&cache)).unwrap();
     assert_eq!(told.strategies, [(Strategy("cached"), 4), (Strategy("read-into"), 2)]);
-    // A part of a chunk without codecs is a part of the bytes; of another size it is refused.
+    // A part of a chunk without codecs is a part of its bytes. A chunk of another size is refused.
     let one = select(&spec.shape, &[Index::At(3), Index::range(5, 7)]);
     assert_eq!(explain_read(&layout, &one, 1).unwrap().tasks[0].ranges, [(ranges[3].unwrap().0 + 10, 4)]);
     ranges[3] = ranges[3].map(|(offset, len, skipped)| (offset, len - 1, skipped));
-    // The same bytes under another mask are another chunk, also for the cache.
+    // The same bytes under another mask are another chunk, also in the cache.
     ranges[1] = ranges[0].map(|(offset, len, _)| (offset, len, 1));
     let counts: Dims = [6, 1].as_slice().into();
     let other = spec.layout_with(store, Arc::new(Packed { counts, ranges }));
@@ -340,7 +339,7 @@ fn minus_zero_and_nan_are_not_the_fill_value() {
         put_repeated(&layout, &all, &value);
         assert_eq!(store.list(None).unwrap().len(), if kept { 2 } else { 0 });
         assert_eq!(get(&layout, &all).as_slice(), value.repeat(8));
-        // What was stored goes when it becomes fill value, unless that is not wanted.
+        // A stored chunk is deleted when it becomes fill value, unless that is not wanted.
         put_repeated(&layout, &all, &[9; 8]);
         assert_eq!(store.list(None).unwrap().len(), 2);
         let keep = WriteOptions { write_empty_chunks: Some(true), ..WriteOptions::default() };
@@ -353,8 +352,8 @@ fn minus_zero_and_nan_are_not_the_fill_value() {
 
 #[test]
 fn codec_scratch_is_shared_by_nothing() {
-    // Two layouts of other chunk sizes in turn on one thread: stale bytes of one never show in the
-    // other.
+    // Two layouts with different chunk sizes take turns on one thread. Stale bytes of one never
+    // show in the other.
     let store = MemoryStore::new();
     let _ = Scratch::default();
     let big = Spec { codecs: 1, ..Spec::plain(&[100], &[100], "<i2") };

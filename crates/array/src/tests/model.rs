@@ -1,4 +1,4 @@
-//! A format for tests, and an array in plain memory that says what the engine must give.
+//! A format for tests, and an array in plain memory that gives the expected results.
 
 use crate::*;
 use hyperslab_codec::{ByteOrder, Codec, Crc32c, DataType, Gzip, Zstd};
@@ -35,7 +35,7 @@ impl ChunkLocator for PerChunk {
     }
 }
 
-/// One object per chunk, and something that happens when a thread begins one.
+/// One object per chunk. Calls a function when a thread begins a chunk.
 pub(crate) struct Watched<F>(pub(crate) F);
 
 impl<F> std::fmt::Debug for Watched<F> {
@@ -51,7 +51,7 @@ impl<F: Fn(&[u64]) + Send + Sync> ChunkLocator for Watched<F> {
     }
 }
 
-/// All chunks in one object, one behind the other, after a header; those of odd number are absent.
+/// All chunks in one object, one after the other behind a header. Some are absent.
 #[derive(Debug)]
 pub(super) struct Packed {
     pub(super) counts: Dims,
@@ -77,7 +77,7 @@ impl ChunkLocator for Packed {
     }
 }
 
-/// What varies between arrays.
+/// The properties in which arrays differ.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
     pub(crate) shape: Vec<u64>,
@@ -121,7 +121,7 @@ impl Spec {
         self.layout_of(self.codec_list(), store, locator)
     }
 
-    /// With these codecs instead of the spec's.
+    /// The layout with these codecs instead of the spec's.
     pub(crate) fn layout_of(
         &self,
         codecs: Vec<Arc<dyn Codec>>,
@@ -140,7 +140,7 @@ impl Spec {
         self.layout_with(Arc::new(store.clone()), Arc::new(PerChunk("a")))
     }
 
-    /// The layout, and `seen` is called when a thread begins a chunk.
+    /// The layout. `seen` is called when a thread begins a chunk.
     pub(crate) fn watched(
         &self,
         store: &MemoryStore,
@@ -154,33 +154,33 @@ impl Spec {
     }
 }
 
-/// A part of an array of this shape.
+/// A selection on an array of this shape.
 pub(crate) fn select(shape: &[u64], indices: &[Index<'_>]) -> Selection {
     Selection::new("test", shape, indices).unwrap()
 }
 
-/// What a read without options gives.
+/// Reads a selection without options.
 pub(crate) fn get(layout: &ArrayLayout, selection: &Selection) -> Memory {
     read(layout, selection, ReadOptions::default()).unwrap()
 }
 
-/// The options of a read on so many threads.
+/// The options of a read on `threads` threads.
 pub(crate) fn on(threads: usize) -> ReadOptions<'static> {
     ReadOptions { threads: Some(threads), ..ReadOptions::default() }
 }
 
-/// How many elements an explanation tells of.
+/// The number of elements in an explanation.
 pub(crate) fn elements(told: &Explain) -> u64 {
     told.tasks.iter().map(|task| task.elements).sum()
 }
 
-/// Writes elements that lie one behind the other in the selection's order.
+/// Writes elements that are dense in the selection's order.
 pub(crate) fn put(layout: &ArrayLayout, selection: &Selection, values: &[u8]) {
     let source = Source::dense(values, &selection.shape(), layout.dtype().size()).unwrap();
     write(layout, selection, &source, WriteOptions::default()).unwrap();
 }
 
-/// Fills the whole array. Neighbouring elements are different.
+/// Fills the whole array. Neighbouring elements differ.
 pub(crate) fn filled(layout: &ArrayLayout) -> Vec<u8> {
     let (count, size) = (layout.shape().iter().product::<u64>() as usize, layout.dtype().size());
     let element = |n: usize| (0..size).map(move |k| (n >> (8 * (k % 4))) as u8 ^ k as u8);
@@ -189,25 +189,25 @@ pub(crate) fn filled(layout: &ArrayLayout) -> Vec<u8> {
     values
 }
 
-/// Writes one element everywhere.
+/// Writes one element everywhere in the selection.
 pub(crate) fn put_repeated(layout: &ArrayLayout, selection: &Selection, element: &[u8]) {
     let source = Source::repeat(element, &selection.shape());
     write(layout, selection, &source, WriteOptions::default()).unwrap();
 }
 
-/// The bytes of an object that is there.
+/// The bytes of an object, which must exist.
 pub(crate) fn stored(store: &dyn Store, key: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     assert!(store.read_all(Key::new(key).unwrap(), &mut bytes, usize::MAX >> 1).unwrap(), "{key}");
     bytes
 }
 
-/// Elements of four bytes.
+/// Elements of four bytes, as numbers.
 pub(crate) fn numbers(memory: &Memory) -> Vec<u32> {
     memory.as_slice().as_chunks::<4>().0.iter().map(|bytes| u32::from_ne_bytes(*bytes)).collect()
 }
 
-/// Waits until something has happened, or far too long. Whether it has.
+/// Waits until something has happened, but not for ever. Returns whether it has.
 pub(crate) fn happens(what: impl Fn() -> bool) -> bool {
     (0..10_000).any(|_| {
         std::thread::sleep(Duration::from_millis(1));
@@ -215,8 +215,10 @@ pub(crate) fn happens(what: impl Fn() -> bool) -> bool {
     })
 }
 
-/// A panic of a task. Its drop needs something that another thread has, as the drop of an
-/// exception of Python does: that thread meanwhile uses the stream or the writer.
+/// A panic of a task, whose drop needs something that another thread has.
+///
+/// The drop of a Python exception is like that. The other thread uses the stream or the writer
+/// meanwhile.
 pub(crate) struct Foreign(pub(crate) Arc<AtomicUsize>);
 
 impl Foreign {
@@ -224,7 +226,7 @@ impl Foreign {
     pub(crate) const USED: usize = 11;
     pub(crate) const DROPPED: usize = 12;
 
-    /// Waits for a drop, uses something during the drop, and returns whether both came to an end.
+    /// Waits for a drop, uses something during the drop, and returns whether both ended.
     pub(crate) fn is_dropped_beside(stage: &AtomicUsize, mut work: impl FnMut()) -> bool {
         let is = |what| happens(|| stage.load(Relaxed) == what);
         let begun = is(Foreign::DROPPING);
@@ -256,7 +258,7 @@ impl Model {
         Model { shape: shape.into(), element: fill.len(), bytes: fill.repeat(n) }
     }
 
-    /// For each selected element, in the order of the result: where its bytes are.
+    /// The byte offset of each selected element, in the order of the result.
     fn places(&self, selection: &Selection) -> Vec<usize> {
         let mut places = vec![0u64];
         for (axis, len) in selection.axes().iter().zip(&self.shape) {
@@ -268,7 +270,7 @@ impl Model {
         places.into_iter().map(|place| place as usize * self.element).collect()
     }
 
-    /// The elements of these numbers, in C order.
+    /// The elements with these numbers in C order.
     pub(super) fn read_at(&self, places: &[u64]) -> Vec<u8> {
         places
             .iter()
@@ -284,7 +286,7 @@ impl Model {
         }
     }
 
-    /// All elements, first axis fastest.
+    /// All elements, the first axis fastest.
     pub(super) fn transposed(&self) -> Vec<u8> {
         let mut places = vec![0u64];
         for (k, len) in self.shape.iter().enumerate().rev() {

@@ -1,5 +1,6 @@
-//! Arrays made of parts of others, against the definition: the k-th element of one pattern is the
-//! k-th of the other.
+//! Mosaics against their definition.
+//!
+//! The k-th element of one pattern is the k-th element of the other.
 
 use super::model::{Model, Packed, PerChunk, Spec, elements, get, numbers, on, put, select};
 use crate::plan::strategy::Strategy;
@@ -10,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A source that is there, or not.
+/// A source that exists or not.
 #[derive(Debug)]
 struct Given(Option<Arc<ArrayLayout>>);
 
@@ -24,11 +25,11 @@ pub(super) fn given(layout: &Arc<ArrayLayout>) -> Arc<dyn MosaicSource> {
     Arc::new(Given(Some(layout.clone())))
 }
 
-/// Numbers without a pattern.
+/// Pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
-    /// Below `n`.
+    /// A number below `n`.
     fn throw(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n.max(1)
@@ -76,7 +77,7 @@ fn regular(axes: &[Blocks]) -> (Pattern, Coordinates) {
     (Pattern::regular(axes).unwrap(), product(&axes.iter().map(listed).collect::<Vec<_>>()))
 }
 
-/// A pattern of any kind with up to `most` elements (or exactly so many).
+/// A pattern of any kind, with `exactly` this number of elements if it is given.
 fn pattern(dice: &mut Dice, shape: &[u64], exactly: Option<u64>) -> Option<(Pattern, Coordinates)> {
     let rank = shape.len();
     let every: Vec<Vec<u64>> = product(&shape.iter().map(|len| (0..*len).collect()).collect::<Vec<_>>());
@@ -105,7 +106,7 @@ fn pattern(dice: &mut Dice, shape: &[u64], exactly: Option<u64>) -> Option<(Patt
         _ => {
             let mut lens: Vec<u64> = shape.iter().map(|_| 1).collect();
             match exactly {
-                // All of it along one axis, or in two factors.
+                // All of it along one axis, or split into two factors.
                 Some(n) => {
                     let divisors: Vec<u64> = (1..=n).filter(|d| n.is_multiple_of(*d)).collect();
                     let one = divisors[dice.throw(divisors.len() as u64) as usize];
@@ -122,8 +123,8 @@ fn pattern(dice: &mut Dice, shape: &[u64], exactly: Option<u64>) -> Option<(Patt
     }
 }
 
-/// A source of the same form as blocks of these lengths: with further axes, in which one element is
-/// meant.
+/// A source of the same form as blocks of these lengths. It may have further axes, in each of which
+/// one element is meant.
 fn same_form(dice: &mut Dice, lens: &[u64]) -> (Vec<u64>, Pattern, Coordinates) {
     let mut lens: Vec<u64> = lens.iter().copied().filter(|len| *len != 1).collect();
     for _ in 0..dice.throw(3) {
@@ -136,8 +137,7 @@ fn same_form(dice: &mut Dice, lens: &[u64]) -> (Vec<u64>, Pattern, Coordinates) 
     (shape, pattern, coordinates)
 }
 
-/// An array of `<i4` (or, other bytes for the same numbers, `>f8`) whose elements are all
-/// different.
+/// An array of `<i4` whose elements all differ. `other_type` stores the same numbers as `>f8`.
 fn source(dice: &mut Dice, shape: &[u64], base: i32, other_type: bool) -> Arc<ArrayLayout> {
     let dtype = if other_type { ">f8" } else { "<i4" };
     let chunk: Vec<u64> = shape.iter().map(|len| 1 + dice.throw(*len)).collect();
@@ -241,7 +241,7 @@ proptest! {
             prop_assert_eq!(turned.as_slice(), whole.transposed());
             explain_read(&layout, &selection, 10).unwrap();
         }
-        // Lists along each axis or all, and points.
+        // Lists along some axes and all of others; and points.
         let lists: Vec<Vec<i64>> = shape
             .iter()
             .map(|len| (0..1 + dice.throw(6)).map(|_| dice.throw(*len) as i64).collect())
@@ -270,7 +270,7 @@ proptest! {
         let wanted = (0..7).map(|n| points.iter().map(|list| list[n] as u64).collect()).collect();
         let found = get(&layout, &selection);
         prop_assert_eq!(found.as_slice(), model.read_at(&numbers(wanted)));
-        // As rows.
+        // As a stream of rows.
         let rows = Stream::new(Arc::new(layout), 0, 0..shape[0], StreamOptions::default()).unwrap();
         let streamed: Vec<u8> = rows.flat_map(|row| row.unwrap().memory.as_slice().to_vec()).collect();
         prop_assert_eq!(streamed, model.bytes);
@@ -292,7 +292,7 @@ impl MosaicSource for Counted {
 fn only_what_is_touched_is_opened_and_read() {
     let opened = Arc::new(AtomicUsize::new(0));
     let dice = &mut Dice(1);
-    // Frames in files of ten: each frame a chunk.
+    // Frames in files of ten; each frame is a chunk.
     let pieces: Vec<Piece> = (0..20)
         .map(|n| {
             let spec = Spec { codecs: 1, ..Spec::plain(&[10, 8, 8], &[1, 8, 8], "<i4") };
@@ -319,7 +319,7 @@ fn only_what_is_touched_is_opened_and_read() {
         assert_eq!(numbers(&all), (0..200 * 64).collect::<Vec<u32>>());
         opened.store(0, Ordering::Relaxed);
     }
-    // A part of what a piece has, in another form: only the rows that are needed are gathered.
+    // A part of a piece, in another form: only the needed rows are gathered.
     let long = source(dice, &[100, 5], 0, false);
     let flat = Piece::new(Pattern::regular(&[Blocks::run(0, 500)]).unwrap(), Pattern::all(), given(&long));
     let flat = mosaic(&[500], -1, vec![flat.unwrap()]);
@@ -359,7 +359,7 @@ fn mosaics_of_mosaics() {
     let dice = &mut Dice(3);
     let mut layout = source(dice, &[6, 6], 0, false);
     for depth in 1..=20 {
-        // Each one is the one before, upside down.
+        // Each array is the one before, upside down.
         let pieces = (0..6).map(|row| {
             let target = Pattern::regular(&[Blocks::run(5 - row, 1), Blocks::run(0, 6)]).unwrap();
             let from = Pattern::regular(&[Blocks::run(row, 1), Blocks::run(0, 6)]).unwrap();
@@ -397,7 +397,7 @@ fn levels_that_multiply_have_an_end() {
     let all = Selection::all(&[2]);
     let error = read(&layout, &all, ReadOptions::default()).unwrap_err().to_string();
     assert!(error.contains("parts are wanted"), "{error}");
-    // An explanation looks at so many parts and no more.
+    // An explanation examines a bounded number of parts.
     assert_eq!(explain_read(&layout, &all, 0).unwrap().examined, Explain::MOST_CHUNKS);
 }
 
@@ -418,7 +418,7 @@ fn refusals() {
     assert!(said(part(3), Pattern::all(), &four).contains("3 elements are wanted"));
     let names = Arc::new(Spec::plain(&[8], &[8], "|S4").layout(&MemoryStore::new()));
     assert!(said(part(8), part(8), &names).contains("(|S4) cannot be converted to <i4"));
-    // Nothing is written, at once and later.
+    // Mosaics are not written, neither at once nor later.
     let whole = Arc::new(mosaic(&[4], 0, vec![Piece::new(part(4), part(4), given(&four)).unwrap()]));
     let (all, values) = (Selection::all(&[4]), [1, 0, 0, 0]);
     let values = Source::repeat(&values, &[4]);
@@ -433,7 +433,7 @@ fn refusals() {
     assert!(matches!(plane.with_mosaic(flat), Err(ArrayError::Layout { .. })));
 }
 
-/// A source that became smaller: what it still has is read, the rest is its fill value.
+/// A source that became smaller: its remaining elements are read, and the rest is its fill value.
 #[test]
 fn sources_that_shrank() {
     let dice = &mut Dice(6);
@@ -448,7 +448,7 @@ fn sources_that_shrank() {
     let (none, gone) = (usize::MAX, usize::MAX - 1);
     let mut rows: Vec<usize> = (0..12).collect();
     rows.resize(20, gone);
-    // For each: shape, target and source; the elements in the source.
+    // For each case: shape, target and source; and the elements in the source.
     let cases: [(&[u64], Pattern, Pattern, _, &[usize]); 10] = [
         (&[6], all(), all(), &line, &[0, 1, 2, 3, gone, gone]),
         (&[6], all(), part(2, 6), &line, &[2, 3, gone, gone, gone, gone]),

@@ -1,4 +1,4 @@
-//! Reads while another array takes the place of the one that is read.
+//! Reads while another array takes the place of the array that is read.
 
 use super::model::{Spec, Watched, select};
 use crate::error::ArrayError;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-/// Answers in turn, then that nothing has changed.
+/// Gives the answers in turn, then answers that nothing has changed.
 #[derive(Debug, Default)]
 struct Script {
     known: AtomicBool,
@@ -42,7 +42,7 @@ impl Origin for Script {
     }
 }
 
-/// Puts chunks of `value` into four rows, but for those from `absent` on.
+/// Puts chunks of `value` into four rows. Deletes the rows from `absent` on.
 fn fill(store: &MemoryStore, value: i32, absent: usize) {
     for row in 0..4 {
         let key = format!("a/{row}.0");
@@ -55,7 +55,8 @@ fn fill(store: &MemoryStore, value: i32, absent: usize) {
     }
 }
 
-/// Four rows of 1, which become 2 in the middle of the first read, but for those from `absent` on.
+/// Four rows of 1 that become 2 in the middle of the first read. Rows from `absent` on are then
+/// absent.
 fn swapped(origin: Arc<Script>, absent: usize) -> ArrayLayout {
     let store = MemoryStore::new();
     let located = AtomicUsize::new(0);
@@ -67,7 +68,7 @@ fn swapped(origin: Arc<Script>, absent: usize) -> ArrayLayout {
     };
     let spec = Spec::plain(&[4, 10], &[1, 10], "<i4");
     fill(&store, 1, 4);
-    // The store's own keys, whatever the model calls them.
+    // `Watched` locates the keys that `fill` writes.
     let layout = spec.layout_with(Arc::new(store), Arc::new(Watched(watch)));
     layout.with_origin(origin)
 }
@@ -85,7 +86,7 @@ fn rows(layout: &ArrayLayout, indices: &[Index<'_>]) -> Result<Vec<i32>, ArrayEr
 
 #[test]
 fn read_again_where_an_array_that_is_alike_took_the_place() {
-    // Without anybody who sees it, rows of both are read.
+    // If nobody notices, rows of both arrays are read.
     let mixed = rows(&swapped(Script::new(true, &[]), 4), &[]).unwrap();
     assert!(mixed.contains(&1) && mixed.contains(&2), "{mixed:?}");
     for known in [true, false] {
@@ -93,10 +94,10 @@ fn read_again_where_an_array_that_is_alike_took_the_place() {
         let origin = Script::new(known, first);
         assert_eq!(rows(&swapped(origin.clone(), 4), &[]).unwrap(), [2; 4]);
         assert_eq!(origin.looks.load(Relaxed), first.len() + 1);
-        // What a chunk of the old one left in the result is not there any more.
+        // Bytes that a chunk of the old array left in the result are gone.
         assert_eq!(rows(&swapped(Script::new(known, first), 1), &[]).unwrap(), [2, 0, 0, 0]);
     }
-    // The same into memory of the caller.
+    // The same, into the caller's memory.
     let layout = swapped(Script::new(true, &[Seen::Alike]), 4);
     let mut memory = [0u8; 160];
     let selection = select(layout.shape(), &[]);

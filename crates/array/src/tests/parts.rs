@@ -1,5 +1,7 @@
-//! Shards that are written in parts: whatever the parts and the shards are like, the array holds what
-//! was written, and each shard was put once.
+//! Shards that are written in parts.
+//!
+//! Whatever the parts and the shards are, the array holds the written elements, and each shard was
+//! put once.
 
 use super::generated::spec;
 use super::model::{Model, Spec, get, select};
@@ -17,7 +19,7 @@ fn indices(counts: &[u64]) -> Vec<Dims> {
     })
 }
 
-/// What is inside the array of each part of a shard: of each inner chunk of the outermost level.
+/// The part of each inner chunk (of the outermost level) of a shard that lies inside the array.
 fn parts_of(layout: &ArrayLayout, shape: &[u64], shard: &[u64]) -> Vec<Selection> {
     let level = &layout.sharding().unwrap().levels()[0];
     let parts = indices(level.counts()).into_iter().filter_map(|part| {
@@ -92,7 +94,7 @@ fn what_is_no_part_is_refused_and_nothing_is_written() {
     assert!(twice.contains("two parts of it hold the same inner chunk, number 1"), "{twice}");
     let beyond = refused(&[part([0, 4], [0, 3]), part([2, 6], [3, 6])]);
     assert!(beyond.contains("a part of it reaches into another shard"), "{beyond}");
-    // What no part holds is absent; a shard of nothing is none.
+    // Inner chunks in no part are absent. A shard without any is not stored.
     write(&[]).unwrap();
     assert!(store.list(None).unwrap().is_empty());
     write(&[part([2, 4], [3, 6])]).unwrap();

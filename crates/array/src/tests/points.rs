@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proptest::strategy::Strategy as Gen;
 use std::sync::Arc;
 
-/// A request, and the numbers of the elements that it is to find, in the order of the result.
+/// A request, and the numbers of the elements that it must find, in the order of the result.
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
     pub(crate) selection: Selection,
@@ -36,7 +36,7 @@ impl Item {
         }
     }
 
-    /// What it selects of an axis.
+    /// The indices that it selects on an axis.
     fn resolved(&self, len: u64) -> Vec<u64> {
         match self {
             Item::Plain(index) => {
@@ -56,11 +56,11 @@ impl Item {
     }
 }
 
-/// What a part of the result walks: for each of its elements, indices on some axes.
+/// A part of the result: for each of its elements, indices on some axes.
 type Factor = Vec<Vec<(usize, u64)>>;
 
-/// The numbers of the elements that factors name, in C order; `fixed`: indices on the axes that no
-/// factor has.
+/// The numbers of the elements that factors name, in C order. `fixed` has the indices on all other
+/// axes.
 fn places(shape: &[u64], factors: &[Factor], fixed: &[(usize, u64)]) -> Vec<u64> {
     let stride = |axis: usize| shape[axis + 1..].iter().product::<u64>();
     let number = |at: &[(usize, u64)]| at.iter().map(|(axis, index)| index * stride(*axis)).sum::<u64>();
@@ -149,7 +149,7 @@ fn pointwise(shape: Vec<u64>) -> impl Gen<Value = Chosen> {
             let selection = Selection::pointwise("test", &shape, &indices, &dims).unwrap();
             let (mut factors, mut fixed, mut lens) = (Vec::new(), Vec::new(), Vec::new());
             let mut points: Factor = vec![Vec::new(); dims.iter().product::<u64>() as usize];
-            // Where the points go: NumPy's rule, from its description.
+            // The position of the points in the result: NumPy's rule, from its description.
             let advanced: Vec<usize> = (0..items.len())
                 .filter(|k| items[*k].is_at() || matches!(items[*k], Item::List(_)))
                 .collect();
@@ -202,7 +202,7 @@ fn case() -> impl Gen<Value = (Spec, Vec<(Chosen, bool, u8)>, Vec<Chosen>)> {
     })
 }
 
-/// Strides of memory with the first axis fastest, and gaps; and its size.
+/// Strides of memory with the first axis fastest and with gaps; and the size of that memory.
 pub(super) fn odd(shape: &[u64], element: usize) -> (Strides, usize) {
     let mut strides = Strides::new();
     let mut size = element as isize;
@@ -213,7 +213,7 @@ pub(super) fn odd(shape: &[u64], element: usize) -> (Strides, usize) {
     (strides, size.max(0) as usize + element)
 }
 
-/// For each element of `shape` in C order, where it is in memory of these strides.
+/// The offset of each element of `shape`, in C order, in memory with these strides.
 pub(super) fn offsets(shape: &[u64], strides: &[isize]) -> Vec<usize> {
     let mut offsets = vec![0usize];
     for (len, stride) in shape.iter().zip(strides) {
@@ -330,7 +330,7 @@ fn at(values: &[u8], index: usize) -> [u8; 4] {
     values[index * 4..][..4].try_into().unwrap()
 }
 
-/// Chunks are read once each, and of plain ones only what is wanted.
+/// Each chunk is read once. Of plain chunks, only the wanted bytes are read.
 #[test]
 fn only_what_is_wanted_is_read() {
     let memory = MemoryStore::new();
@@ -345,27 +345,29 @@ fn only_what_is_wanted_is_read() {
     for (n, element) in found.as_slice().as_chunks::<4>().0.iter().enumerate() {
         assert_eq!(*element, at(&values, (points[0][n] * 100_000 + points[1][n]) as usize));
     }
-    // Elements 5 and 6 lie together, the other two of that chunk apart; one of the other chunk.
+    // Elements 5 and 6 are adjacent, the other two of that chunk are apart. The other chunk has
+    // one.
     let [opens, _, bytes] = counting.counts();
     assert_eq!((opens, bytes), (2, 8 + 4 + 4 + 4));
     let told = explain_read(&layout, &selection, 10).unwrap();
     assert_eq!(told.tasks[0].ranges, [(20, 8), (160_000, 4), (3 * 200_000 + 199_996, 4)]);
     assert_eq!((told.tasks[0].strategy, told.tasks[0].elements), (Strategy("read-rows"), 4));
-    // One point of a chunk, or a row of them, is a request like that of a slice.
+    // One point in a chunk, or a row of points, is a request like one for a slice.
     assert_eq!((told.tasks[1].strategy, told.bytes_read), (Strategy("read-into"), 20));
-    // Long rows are read where they belong.
+    // Long rows are read straight to their places.
     let rows = select(&spec.shape, &[Index::List(&[0, 3, 2]), Index::range(0, 50_000)]);
     let told = explain_read(&layout, &rows, 10).unwrap();
     assert_eq!(told.tasks[0].ranges.iter().map(|(_, len)| len).sum::<u64>(), 600_000);
-    // Columns that lie close together are read with what is between them.
+    // Columns that lie close together are read along with the bytes between them.
     let columns = [Index::range(1, 3), Index::List(&[1, 2, 300])];
     let columns = select(&spec.shape, &columns);
     let told = explain_read(&layout, &columns, 10).unwrap();
     assert_eq!(told.tasks[0].ranges, [1, 2].map(|row| (row * 200_000 + 4, 1200)));
 }
 
-/// Large plain chunks, whose steps are longer than what a range costs: rows read straight to the
-/// output, axes that are walked, many windows.
+/// Large plain chunks whose steps are longer than the cost of a range.
+///
+/// Rows are read straight to the output, axes are walked, and there are many windows.
 #[test]
 fn large_plain_chunks() {
     for (stored, order) in [
@@ -405,7 +407,7 @@ fn one_open_for_each_shard() {
         let values = filled(&sharded(&spec, &levels, Arc::new(memory.clone())));
         let counting = Arc::new(Counting::new(&memory, true));
         let layout = sharded(&spec, &levels, counting.clone());
-        // Three shards, four chunks of the first; in no order.
+        // Three shards, four chunks of the first one, in no order.
         let (rows, columns): (&[i64], &[i64]) = (&[0, 40, 1, 15, 0, 63, 5, 0], &[0, 40, 1, 15, 15, 0, 5, 0]);
         let lists = [Index::List(rows), Index::List(columns)];
         let selection = Selection::pointwise("a", &spec.shape, &lists, &[8]).unwrap();
@@ -419,7 +421,7 @@ fn one_open_for_each_shard() {
     }
 }
 
-/// All of a chunk is written without being read; a part of it is not.
+/// A whole chunk is written without being read. A chunk that is written in part is read.
 #[test]
 fn whole_chunks_are_known() {
     let memory = MemoryStore::new();
@@ -455,7 +457,7 @@ fn what_is_written_last_stays() {
     assert_eq!(found, [0, 0, 0, 0, 0, 6, 3, 4, 0, 7]);
 }
 
-/// A mask of long rows is few numbers, however many elements it selects.
+/// A mask of long rows takes few numbers, however many elements it selects.
 #[test]
 fn dense_masks_are_small() {
     let shape = [1000, 1000];

@@ -1,5 +1,6 @@
-//! Elements of variable length: generated arrays in chunks and shards, against a list of byte
-//! strings.
+//! Elements of variable length in generated arrays of chunks and shards.
+//!
+//! Compared with a list of byte strings.
 
 use super::generated::{index, spec};
 use super::model::{PerChunk, Spec, get, on, put, select, stored};
@@ -16,7 +17,7 @@ struct Case {
     spec: Spec,
     levels: Vec<Level>,
     kind: VlenKind,
-    /// The fill value's items.
+    /// The items of the fill value.
     fill: &'static str,
     blosc: bool,
     writes: Vec<Write>,
@@ -31,7 +32,7 @@ struct Write {
 }
 
 impl Case {
-    /// Whatever it is for numbers, its elements are of variable length.
+    /// The array of `spec`, but with elements of variable length.
     fn new(mut spec: Spec, kind: VlenKind, fill: &'static str) -> Self {
         (spec.dtype, spec.fill) = ("|V16", Cell { buffer: 0, len: 0, offset: 0 }.write().into());
         Case { spec, levels: vec![], kind, fill, blosc: false, writes: vec![], reads: vec![] }
@@ -88,7 +89,7 @@ fn ragged(shape: &[u64], values: &[Vec<u8>], item: usize) -> Arc<Ragged> {
     Arc::new(Ragged { shape: shape.into(), offsets, values: memory, validity: None })
 }
 
-/// The same values, taken one by one.
+/// Packs the same values, one by one.
 fn pack(layout: &ArrayLayout, shape: &[u64], values: &[Vec<u8>]) -> Result<Packed, ArrayError> {
     Packed::take(layout, shape, &|range, piece| {
         for value in &values[range] {
@@ -113,8 +114,8 @@ fn list(ragged: &Ragged, item: usize) -> Vec<Vec<u8>> {
     pairs.map(|pair| ragged.values.as_slice()[place(pair[0])..place(pair[1])].to_vec()).collect()
 }
 
-/// The numbers of the elements that a selection names, as the engine finds them where elements are
-/// numbers.
+/// The numbers of the elements that a selection names, as the engine finds them in an array that
+/// holds these numbers.
 fn places(spec: &Spec, selection: &Selection) -> Vec<usize> {
     let plain = Spec { codecs: 0, order: vec![], ..Spec::plain(&spec.shape, &spec.chunk, "<u8") };
     let layout = plain.layout(&MemoryStore::new());
@@ -183,7 +184,7 @@ proptest! {
                 model[place].clone_from(&values[if *one { 0 } else { n }]);
             }
         }
-        // What holds nothing but fill value is not stored.
+        // Arrays that hold only fill value store nothing.
         if model.iter().all(|value| *value == case.fill_bytes()) {
             prop_assert_eq!(store.list(None).unwrap().len(), 0);
         }
@@ -331,7 +332,7 @@ fn values_that_cannot_be_written() {
     assert!(message(made(&[3], &[0, 1, 2, 3], b"a\xffc", None)).contains("value 1 is not text in UTF-8"));
     assert!(message(made(&[3], &[0, 1, 2, 3], "aö".as_bytes(), None)).contains("value 1 is not text"));
     assert_eq!(store.list(None).unwrap().len(), 0);
-    // What is null may be anything, and is empty; offsets need not begin at 0.
+    // A null may hold any bytes, and is read as empty. Offsets need not begin at 0.
     write(made(&[3], &[1, 2, 3, 4], b"?a\xffc", Some(&[true, false, true]))).unwrap();
     let found = read_ragged(&layout, &all, ReadOptions::default()).unwrap();
     assert_eq!(list(&found, 1), [&b"a"[..], b"", b"c"]);
@@ -352,7 +353,7 @@ fn values_that_cannot_be_packed() {
     assert!(message(&[b"a", b"b"]).contains("2 values where 3 are expected"));
     assert!(message(&[b"a".as_slice(); 5]).contains("5 values where 3 are expected"));
     assert!(message(&[b"a", b"\xff", b"c"]).contains("not text in UTF-8"));
-    // Text only together.
+    // Two values that are text only together.
     assert!(
         message(&["ö".as_bytes().split_at(1).0, "ö".as_bytes().split_at(1).1, b"c"]).contains("not text")
     );
@@ -361,7 +362,7 @@ fn values_that_cannot_be_packed() {
     let all = Selection::all(&[3]);
     write_packed(&layout, &all, &packed, WriteOptions::default()).unwrap();
     assert_eq!(list(&read_ragged(&layout, &all, ReadOptions::default()).unwrap(), 1), values);
-    // For another shape.
+    // Values for another shape.
     let two = pack(&layout, &[2], &values[..2]).unwrap();
     assert!(write_packed(&layout, &all, &two, WriteOptions::default()).is_err());
     let numbers = Spec::plain(&[10], &[5], "<u2").layout(&MemoryStore::new());
@@ -378,7 +379,7 @@ fn a_caller_may_stop_it() {
     let options = ReadOptions { interrupt: Some(&stop), ..ReadOptions::default() };
     let stopped = read_ragged(&layout, &Selection::all(&[1000]), options);
     assert!(matches!(stopped, Err(ArrayError::Interrupted { .. })));
-    // A cache is of no use: what it kept would be cells of another heap.
+    // A cache is not used: it would keep cells of another heap.
     let cache = ChunkCache::new(1 << 20);
     let options = ReadOptions { cache: Some(&cache), fortran: true, ..ReadOptions::default() };
     for _ in 0..2 {

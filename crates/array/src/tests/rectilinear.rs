@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::strategy::Strategy as Gen;
 use std::sync::Arc;
 
-/// Lengths of chunks and how many of each, per axis.
+/// Lengths of chunks and the number of each, per axis.
 type Runs = Vec<Vec<(u64, u64)>>;
 
 #[derive(Debug)]
@@ -38,7 +38,8 @@ fn layout(spec: &Spec, runs: &Runs, store: &MemoryStore) -> ArrayLayout {
     layout.unwrap().with_shapes(Arc::new(make))
 }
 
-/// An array, and its chunks; the last of an axis may reach past its end, and others lie behind.
+/// An array and its chunks. The last chunk of an axis may reach past the end, with others behind
+/// it.
 fn grid() -> impl Gen<Value = (Spec, Runs)> {
     spec().prop_flat_map(|spec| {
         let axes: Vec<_> = spec
@@ -63,7 +64,7 @@ fn sizes(runs: &[(u64, u64)]) -> Vec<u64> {
     runs.iter().flat_map(|(size, count)| std::iter::repeat_n(*size, *count as usize)).collect()
 }
 
-/// Each stored object has the length that the shape of its chunk says, and something in it.
+/// Checks that each stored object has the length for its chunk's shape, and is not blank.
 fn check_objects(spec: &Spec, runs: &Runs, layout: &ArrayLayout, store: &MemoryStore) {
     let sizes: Vec<Vec<u64>> = runs.iter().map(|axis| sizes(axis)).collect();
     for key in store.list(None).unwrap() {
@@ -147,9 +148,8 @@ proptest! {
     }
 }
 
-/// An array, levels of shards, and the shards of it: how many inner chunks each has along an axis,
-/// and how many there are of each. The last of an axis may reach past its end, and others lie
-/// behind.
+/// An array, levels of shards, and its shards: for each axis, the inner chunks per shard and the
+/// number of such shards. The last shard of an axis may reach past the end, with others behind it.
 fn sharded() -> impl Gen<Value = (Spec, Vec<Level>, Runs)> {
     (spec(), prop::collection::vec(level(), 1..4)).prop_flat_map(|(spec, levels)| {
         let inner = Level::shape(&levels[..levels.len() - 1], &spec.chunk);
@@ -169,7 +169,7 @@ fn sharded() -> impl Gen<Value = (Spec, Vec<Level>, Runs)> {
     })
 }
 
-/// A store; the second reads shards whole, the third opens several at once.
+/// One of three stores. The second reads shards whole, the third opens several at once.
 fn store(which: usize) -> Arc<dyn Store> {
     match which {
         0 => Arc::new(MemoryStore::new()),
@@ -202,7 +202,7 @@ proptest! {
             let source = Source::dense(&data, &selection.shape(), element).unwrap();
             let options = WriteOptions { threads: Some(threads), ..WriteOptions::default() };
             if n == slices.index(writes.len()) {
-                // All of it, once.
+                // Write the whole array, once.
                 let all = spec.all();
                 let data = values(&all, element, *seed, &spec.fill);
                 write(&layout, &all, &Source::dense(&data, &spec.shape, element).unwrap(), options).unwrap();
@@ -225,8 +225,8 @@ proptest! {
             }
         };
         check();
-        // A shard has an index of as many inner chunks as fit its shape; and none is kept of
-        // nothing.
+        // The index of a shard has as many inner chunks as fit the shard's shape. Empty shards are
+        // not stored.
         let inner = layout.sharding().unwrap().levels()[0].inner().to_vec();
         for key in store.list(None).unwrap() {
             let name = key.strip_prefix("a/").unwrap();

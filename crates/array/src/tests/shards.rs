@@ -1,4 +1,4 @@
-//! Chunks in shards: generated arrays, generated requests, whatever the shards are like.
+//! Chunks in shards of any kind: generated arrays and generated requests.
 
 use super::counting::Counting;
 use super::generated::{case, values};
@@ -45,7 +45,7 @@ pub(super) fn level() -> impl Gen<Value = Level> {
         })
 }
 
-/// Levels from the object inwards.
+/// Makes the levels from the object inwards.
 pub(super) fn sharding(spec: &Spec, levels: &[Level]) -> Sharding {
     let rank = spec.shape.len();
     let mut inner = spec.chunk.clone();
@@ -73,8 +73,8 @@ pub(super) fn layout(spec: &Spec, levels: &[Level], store: Arc<dyn Store>) -> Ar
     plain.with_sharding(sharding(spec, levels)).unwrap()
 }
 
-/// The same array where shards have different shapes: per axis of the array so many inner chunks of
-/// the outermost level, and how many shards of each.
+/// The same array with shards of different shapes. Per axis of the array, `runs` has the number of
+/// inner chunks of the outermost level and the number of such shards.
 pub(super) fn rectilinear(
     spec: &Spec,
     levels: &[Level],
@@ -96,18 +96,18 @@ pub(super) fn rectilinear(
 }
 
 impl Level {
-    /// Elements per axis of the largest shard, where these are levels of chunks of this shape.
+    /// Elements per axis of the largest shard, for these levels of chunks of this shape.
     pub(super) fn shape(levels: &[Level], chunk: &[u64]) -> Vec<u64> {
         let times = |(k, n): (usize, &u64)| levels.iter().fold(*n, |n, level| n * level.factors[k]);
         chunk.iter().enumerate().map(times).collect()
     }
 
-    /// Whether shards go through codecs as a whole.
+    /// Returns whether shards go through codecs as a whole.
     pub(super) fn is_coded(&self) -> bool {
         self.coded
     }
 
-    /// One level of plain shards.
+    /// A level of plain shards.
     pub(super) fn simple(factors: &[u64]) -> Self {
         Level {
             factors: factors.into(),
@@ -122,8 +122,8 @@ impl Level {
 }
 
 fn stores(dir: &std::path::Path) -> [Arc<dyn Store>; 4] {
-    // The first shares the bytes of former shards, the second copies them inside the kernel, the
-    // third reads shards whole, the fourth opens several at once.
+    // The first shares the bytes of former shards. The second copies them inside the kernel. The
+    // third reads shards whole. The fourth opens several at once.
     [
         Arc::new(MemoryStore::new()),
         Arc::new(LocalStore::open(dir, LocalOptions::default()).unwrap()),
@@ -170,7 +170,7 @@ proptest! {
             let found = read(&layout, &spec.all(), options).unwrap();
             prop_assert_eq!(found.as_slice(), model.bytes.as_slice());
         }
-        // No shard exists that holds nothing; what no index refers to can be given back, once.
+        // Empty shards do not exist. Bytes that no index refers to can be given back, once.
         let shards = layout.object_grid().counts(&spec.shape);
         let all = spec.all();
         let plan = Plan::new(&layout, &all).unwrap();
@@ -216,7 +216,7 @@ fn one_open_and_one_read_for_each_run() {
         // The index, and all rows as one run.
         let [opens, reads, _] = read_rows(1);
         assert_eq!((opens, reads), (1, 2));
-        // The index, and each second row.
+        // The index, and every second row.
         let [opens, reads, read] = read_rows(2);
         assert_eq!((opens, reads), (1, 33));
         if codecs == 0 {
@@ -227,8 +227,8 @@ fn one_open_and_one_read_for_each_run() {
 
 #[test]
 fn chunks_of_many_shards_are_located_in_one_round_for_each_depth() {
-    // 40 shards of an axis; a request that takes a chunk of each second one, or of all.
-    // An index has 36 bytes. What is in shards that are decoded as a whole needs no request.
+    // 40 shards along an axis. The request takes a chunk of every second shard, or of all. An index
+    // has 36 bytes. Shards that are decoded as a whole need no further request.
     let together = crate::costs::INDEXES_AT_ONCE / 36;
     for (levels, coded, deeper) in [(1, false, 0), (2, false, 1), (3, false, 2), (1, true, 0), (2, true, 0)] {
         let factor = 2u64.pow(levels);
@@ -241,7 +241,7 @@ fn chunks_of_many_shards_are_located_in_one_round_for_each_depth() {
             let counting = Arc::new(Counting::far(&memory, at_once));
             let layout = layout(&spec, &all, counting.clone());
             let every = Index::Slice { start: None, stop: None, step: step as i64 };
-            // Looks the chunks up, and reads none of them.
+            // Looks the chunks up, but reads none of them.
             let told = explain_read(&layout, &select(&spec.shape, &[every]), usize::MAX).unwrap();
             let shards = (40 * factor / step) as usize;
             assert_eq!((told.chunks, told.objects), (shards, shards));
@@ -295,9 +295,9 @@ fn what_is_wrong_with_a_shard_is_told() {
         let error = read_at(2).unwrap_err();
         let ArrayError::Shard { key, chunk, .. } = &error else { panic!("{error}") };
         assert_eq!((key.as_str(), chunk.as_deref()), ("a/0", Some(&[1][..])), "{error}");
-        // What is wrong with one does not keep others from being read.
+        // A wrong entry does not keep other chunks from being read.
         assert_eq!(read_at(0).unwrap().as_slice(), &bytes[..8]);
-        // But nothing is written by such an index.
+        // But nothing is written with such an index.
         let before = memory.size(Key::new("a/0").unwrap()).unwrap();
         let one = select(&spec.shape, &[Index::At(0)]);
         let error = write(&layout, &one, &Source::repeat(&[9; 4], &[]), WriteOptions::default()).unwrap_err();
@@ -306,7 +306,7 @@ fn what_is_wrong_with_a_shard_is_told() {
         assert_eq!(memory.size(Key::new("a/0").unwrap()).unwrap(), before);
         assert_eq!(read_at(4).unwrap().as_slice(), &bytes[16..24]);
     }
-    // Shared bytes: both are refused.
+    // Two entries share bytes: both are refused.
     put_entry(1, 0, 5);
     assert!(read_at(0).is_err() && read_at(2).is_err() && read_at(4).is_ok());
     for len in [0, 1, 63] {
@@ -314,7 +314,7 @@ fn what_is_wrong_with_a_shard_is_told() {
         let error = read_at(0).unwrap_err();
         assert!(matches!(&error, ArrayError::Shard { chunk: None, .. }), "{error}");
     }
-    // All of it may be written anew.
+    // The whole shard may be written anew.
     let all = spec.all();
     put(&layout, &all, &bytes);
     assert_eq!(get(&layout, &all).as_slice(), bytes);
@@ -398,7 +398,7 @@ fn a_shard_of_nothing_is_given_back_as_a_whole() {
     assert_eq!(compact(&layout, &[0], true).unwrap(), 68);
     assert_eq!(compact(&layout, &[0], false).unwrap(), 68);
     assert!(!store.exists(key).unwrap());
-    // A chunk of no bytes is damage, and stays to be seen.
+    // A chunk without bytes is damage, and must stay visible.
     let mut index = [0xFF; 64];
     index[..16].fill(0);
     store.write(key, &[b"dead", &index]).unwrap();

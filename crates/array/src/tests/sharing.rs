@@ -1,4 +1,4 @@
-//! Threads: writers of one chunk, results whose pages were used before.
+//! Threads: writers of one chunk, and results whose pages were used before.
 
 use super::model::{Spec, get, numbers, put_repeated, select};
 use crate::*;
@@ -10,7 +10,7 @@ fn writers_of_one_chunk_lose_nothing() {
     let store = MemoryStore::new();
     std::thread::scope(|scope| {
         for t in 0..8u64 {
-            // Each thread opens the array for itself: the locks are not the layout's.
+            // Each thread opens the array for itself: the locks do not belong to the layout.
             let layout = spec.layout(&store);
             scope.spawn(move || {
                 for round in 1..=20i32 {
@@ -29,7 +29,7 @@ fn writers_of_one_chunk_lose_nothing() {
 
 #[test]
 fn results_own_their_pages() {
-    // Large enough for pages that are recycled.
+    // Large enough for recycled pages.
     let spec = Spec { codecs: 1, ..Spec::plain(&[8, 65_536], &[1, 65_536], "<i4") };
     let store = MemoryStore::new();
     let layout = spec.layout(&store);

@@ -8,11 +8,11 @@ use hyperslab_store::{Key, LocalOptions, LocalStore, MemoryStore, Store};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// Where each chunk is, if it exists, and the codecs that were left out.
+/// The place of each chunk, and the codecs that were left out; `None`: the chunk is absent.
 type Ranges = Vec<Option<(u64, u64, u32)>>;
 
-/// Chunks of `rows` one behind the other, in an order and with gaps as `places` says; some absent,
-/// some without their codecs.
+/// Chunks of `rows`, one after the other, in the order and with the gaps that `places` gives. Some
+/// are absent, and some lack their codecs.
 fn stored(spec: &Spec, rows: &[&[u8]], places: &[(u64, u8)]) -> (Vec<u8>, Ranges) {
     let layout = spec.layout(&MemoryStore::new());
     let (mut object, mut ranges, mut scratch) = (vec![0xEE; 11], vec![None; rows.len()], Scratch::default());
@@ -95,7 +95,7 @@ fn neighbours_are_one_read() {
     let store = Arc::new(Counting::new(&MemoryStore::new(), true));
     let layout = layout(&spec, store.clone(), &object, ranges);
     assert_eq!(read(&layout, &spec.all(), on(1)).unwrap().as_slice(), values);
-    // One thread takes half of them at a time.
+    // One thread takes half of the chunks at a time.
     assert_eq!(store.counts(), [2, 2, values.len() as u64]);
 }
 
@@ -120,7 +120,7 @@ fn the_chunk_at_fault_is_named() {
         let before = select(&spec.shape, &[Index::range(0, 570)]);
         assert_eq!(get(&layout, &before).as_slice(), &values[..2280]);
     }
-    // No such object: the index vouches for it.
+    // The object does not exist, although the index vouches for it.
     let layout = layout(&spec, store.clone(), &object, good);
     store.delete(Key::new("packed").unwrap()).unwrap();
     let error = read(&layout, &spec.all(), ReadOptions::default()).unwrap_err();

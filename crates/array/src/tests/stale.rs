@@ -1,5 +1,6 @@
-//! Handles that do not know how long the array has become: what others have written past the end
-//! that they know stays.
+//! Handles that do not know the present length of the array.
+//!
+//! Elements that others have written past the end they know must stay.
 
 use super::counting::Counting;
 use super::generated::values;
@@ -10,7 +11,7 @@ use hyperslab_store::{Key, LocalOptions, LocalStore, MemoryStore, Store};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// A part of an axis, or, as often, all of it.
+/// A part of an axis or, just as often, all of it.
 fn index() -> impl Strategy<Value = Index<'static>> {
     let slice = (0i64..14, 0i64..14, prop_oneof![3 => Just(1i64), 1 => Just(2), 1 => Just(-1)]);
     let slice =
@@ -73,7 +74,7 @@ proptest! {
     }
 }
 
-/// What nobody can read is replaced by who writes all that it knows.
+/// A damaged chunk is replaced by a writer that writes all of the chunk it knows of.
 #[test]
 fn damaged_chunks_at_the_edge_are_written_anew() {
     for (codecs, levels) in [(0, vec![]), (5, vec![]), (4, vec![Level::simple(&[2])])] {

@@ -13,7 +13,7 @@ fn options(ahead: Option<u64>, threads: usize) -> StreamOptions {
     StreamOptions { ahead, threads: Some(threads), verify: None }
 }
 
-/// An array of known values, and the same in plain memory.
+/// An array of known values, and the same values in plain memory.
 fn known(spec: &Spec) -> (MemoryStore, Arc<ArrayLayout>, Model) {
     let store = MemoryStore::new();
     let layout = Arc::new(spec.layout(&store));
@@ -82,14 +82,14 @@ fn every_chunk_is_read_once_and_workers_take_part() {
 
 #[test]
 fn what_is_under_way_is_bounded() {
-    // Blocks of 512 KiB and more: chunks of 40 kB together, and chunks of 1 MB.
+    // Blocks of at least 512 KiB: several chunks of 40 kB together, and chunks of 1 MB.
     for (shape, chunk) in [([600, 10_000], [1, 10_000]), ([40, 500_000], [2, 125_000])] {
         let spec = Spec { codecs: 1, ..Spec::plain(&shape, &chunk, "<i4") };
         let (_, layout, _) = known(&spec);
         for (ahead, bound) in [(Some(9 << 20), 9 << 20), (Some(0), 4_000_000), (None, 64 << 20)] {
             let mut stream = Stream::new(layout.clone(), 0, 0..shape[0], options(ahead, 4)).unwrap();
             for n in 0..shape[0] {
-                // A slow consumer: workers get as far as they may.
+                // A slow consumer lets workers get as far as they may.
                 if n % (shape[0] / 4) == 0 {
                     std::thread::sleep(Duration::from_millis(20));
                 }
@@ -163,7 +163,7 @@ fn a_panic_is_the_consumers() {
     }
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stream.next().is_some()));
     assert!(outcome.is_err());
-    // The rows of the block are missing: those behind them do not come.
+    // The rows of the block are missing, so no later rows come.
     assert!(stream.next().is_none());
 }
 
@@ -198,7 +198,7 @@ fn interruption_ends_it() {
 fn a_child_goes_on_by_itself() {
     let spec = Spec { codecs: 1, ..Spec::plain(&[40, 150_000], &[3, 150_000], "<i4") };
     let (_, layout, model) = known(&spec);
-    // One thread: workers of this process would wait for the lock for ever.
+    // One thread, because workers of this process would wait for the lock for ever.
     for after in [0, 1, 7, 39] {
         let mut stream = Stream::new(layout.clone(), 0, 0..40, options(None, 1)).unwrap();
         assert!(stream.by_ref().take(after).all(|row| row.is_ok()));
@@ -219,7 +219,7 @@ fn a_child_goes_on_by_itself() {
 
 #[test]
 fn absurd_rows() {
-    // More bytes than there are: the error of a read, not a panic and not a hang.
+    // More bytes than exist: the error of a read, not a panic and not a hang.
     let spec = Spec::plain(&[1 << 40, 1 << 40, 1 << 40], &[1 << 10, 1 << 10, 1], "<f8");
     let layout = Arc::new(spec.layout(&MemoryStore::new()));
     for axis in 0..3 {
@@ -227,7 +227,7 @@ fn absurd_rows() {
         assert!(matches!(stream.next(), Some(Err(ArrayError::Memory { .. }))));
         assert!(stream.next().is_none());
     }
-    // Rows without elements: any number of them.
+    // Any number of rows without elements.
     let empty = Spec::plain(&[i64::MAX as u64, 0], &[10, 10], "<f8");
     let layout = Arc::new(empty.layout(&MemoryStore::new()));
     let mut stream = Stream::new(layout.clone(), 0, 3..i64::MAX as u64, options(None, 2)).unwrap();

@@ -1,5 +1,6 @@
-//! Write-behind: what is stored is what direct writes would have stored, in order; memory bounded;
-//! no error lost.
+//! Write-behind stores the same as direct writes, in order.
+//!
+//! Memory is bounded, and no error is lost.
 
 use super::model::{Foreign, Model, Spec, get, happens, numbers, select};
 use crate::error::ArrayError;
@@ -49,13 +50,13 @@ proptest! {
             let count = shape.iter().product::<u64>() as usize;
             let mut values: Vec<u8> = (0..count * 4).map(|i| (i as u8).wrapping_mul(31).wrapping_add(*seed)).collect();
             match kind {
-                // One element for all.
+                // One element everywhere.
                 0 => {
                     let one = [*seed, 2, 3, 4];
                     model.write(&selection, &one.repeat(count));
                     writer.write(&selection, &Source::repeat(&one, &shape), None).unwrap();
                 }
-                // One row for all rows; strides that run backwards.
+                // One row for all rows, with strides that run backwards.
                 1 if shape.len() == 2 && count > 0 => {
                     let row = shape[1] as usize;
                     let mirrored: Vec<u8> =
@@ -71,7 +72,7 @@ proptest! {
                     writer.write(&selection, &Source::dense(&values, &shape, 4).unwrap(), None).unwrap();
                 }
             }
-            // The caller's memory is the caller's again.
+            // The caller may change its memory now.
             values.fill(0xEE);
             if flush && number % 7 == 3 {
                 writer.flush(None).unwrap();
@@ -103,7 +104,7 @@ fn writes_to_one_chunk_keep_their_order_under_stress() {
     let found = get(&layout, &spec.all());
     let found = numbers(&found);
     for row in 0..16 {
-        // The last round that wrote it, or the last that wrote all.
+        // The last round that wrote this row, or the last one that wrote all rows.
         let last = (0..3000).rev().find(|round| round * 7 % 16 == row).unwrap().max(2990);
         assert!(found[row as usize * 8..][..8].iter().all(|n| *n == last as u32), "row {row}: {found:?}");
     }
@@ -121,7 +122,7 @@ fn bounded_and_behind() {
     });
     for (buffer, bound) in [(Some(1_000_000), 1_000_000), (Some(100_000), 100_000), (Some(1), 100_000)] {
         let writer = Writer::new(layout.clone(), options(buffer, 3));
-        // A writer looks where the first chunk is, to know its array.
+        // A writer locates the first chunk to identify its array.
         assert_eq!(active.swap(0, Relaxed), 1);
         for row in 0..200i32 {
             let values = row.to_le_bytes().repeat(25_000);
@@ -171,7 +172,7 @@ fn errors_are_raised_once_and_stop_nothing_else() {
         }
     }
     raised.extend(writer.flush(None).err().map(|error| error.to_string()));
-    // Two errors; where both happened between two calls, the earlier is told.
+    // Two errors. If both happened between two calls, the earlier one is reported.
     let told = |chunk: &str| raised.iter().filter(|error| error.contains(chunk)).count();
     assert_eq!((told("chunk [3, 0]"), told("chunk [12, 0]")), (1, raised.len() - 1), "{raised:?}");
     writer.flush(None).unwrap();
@@ -216,7 +217,7 @@ fn rows_of_one_chunk_are_joined() {
     let mut model = Model::full(&spec.shape, &spec.fill);
     for plane in 0..2i64 {
         for row in 0..100i64 {
-            // Columns backwards; every third row is one element repeated.
+            // Columns run backwards. Every third row repeats one element.
             let columns = Index::Slice { start: None, stop: None, step: -1 };
             let at = select(&spec.shape, &[Index::At(plane), Index::At(row), columns]);
             let mut values: Vec<u8> = (0..4000).map(|i| (i / 4 + row * 3 + plane) as u8).collect();
@@ -230,7 +231,7 @@ fn rows_of_one_chunk_are_joined() {
         }
     }
     writer.flush(None).unwrap();
-    // 40 chunks, each written in a few goes, not 10.
+    // 40 chunks, each written in a few goes instead of 10.
     let begun = begun.load(Relaxed);
     assert!((40..200).contains(&begun), "{begun}");
     let found = get(&layout, &spec.all());
@@ -298,7 +299,7 @@ fn a_panic_is_the_callers_and_interruption_gives_up() {
     write(6, false).unwrap();
     writer.flush(None).unwrap();
     write(7, false).unwrap();
-    // Interrupted or already done: never stuck.
+    // It is interrupted or already done, but never stuck.
     assert!(matches!(writer.flush(Some(&|| true)), Ok(()) | Err(ArrayError::Interrupted { .. })));
     writer.flush(None).unwrap();
 }

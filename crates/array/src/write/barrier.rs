@@ -1,18 +1,18 @@
-//! A barrier for writers: before the shape of an array changes, all that was queued is stored.
+//! A barrier for writers: before the shape of an array changes, all queued jobs are stored.
 //!
-//! Jobs of a [`Writer`](crate::write::write_behind::Writer) are stored some time after they were
-//! given. A job that is stored after the array has shrunk would bring back chunks that are gone. So
-//! a resize goes like this:
+//! Jobs of a [`Writer`](crate::write::write_behind::Writer) are stored some time after they are
+//! queued. A job that is stored after the array has shrunk would bring back deleted chunks. A
+//! resize therefore has these steps:
 //!
-//! 1. [`settle`] takes the array's turn, which writers take for a moment to queue a job, and waits
-//!    until all queues are empty.
+//! 1. [`settle`] takes the array's turn, which writers take for a moment to queue a job. Then it
+//!    waits until all queues are empty.
 //! 2. The shape changes.
-//! 3. [`Settled::resized`] tells the writers. A later write by a layout of the former shape is
-//!    refused if it does not lie in the new one: the caller chose it before the array shrank.
+//! 3. [`Settled::resized`] tells the writers. A later write with a layout of the former shape is
+//!    refused if it does not lie in the new shape: the caller chose it before the array shrank.
 //!
-//! The same holds where an array is replaced or deleted ([`settle_below`]): the steps are 1 and 2.
+//! When an array is replaced or deleted ([`settle_below`]), only steps 1 and 2 are needed.
 //!
-//! Writes that are not queued, made by other threads at the same time, are not waited for.
+//! Writes that other threads make without a queue are not waited for.
 
 use crate::dims::Dims;
 use crate::error::ArrayError;
@@ -25,23 +25,23 @@ use hyperslab_store::{Ask, Key, Store, StoreError, turns};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// What a background writer has queued.
+/// The queue of a background writer.
 pub(crate) trait Queue: Debug + Send + Sync {
-    /// The layout that it was opened with.
+    /// The layout that the writer was opened with.
     fn layout(&self) -> &ArrayLayout;
 
-    /// Stores all that is queued. What goes wrong with a job is told to its writer; `layout` names
-    /// the array in other errors.
+    /// Stores all queued jobs. An error of a job goes to its writer; `layout` names the array in
+    /// other errors.
     fn finish(self: Arc<Self>, ask: Option<Interrupt<'_>>, layout: &ArrayLayout) -> Result<(), ArrayError>;
 
-    /// Stores what was left by a writer that is gone. Returns the error that nobody else is told.
+    /// Stores the jobs that a dropped writer left. Returns an error that goes to nobody else.
     fn finish_abandoned(self: Arc<Self>, ask: Option<Interrupt<'_>>) -> Result<(), ArrayError>;
 
-    /// Says that the array had the shape `before`, and has `shape` now.
+    /// Tells the queue that the shape of the array changed from `before` to `shape`.
     fn resized(&self, before: &[u64], shape: &[u64]);
 }
 
-/// Those of this process.
+/// The writers of this process.
 static WRITERS: PerProcess<Writers> = PerProcess::new();
 
 /// Adds a writer of an array.
@@ -49,7 +49,7 @@ pub(crate) fn add(array: u64, writer: Weak<dyn Queue>) {
     WRITERS.get().add(array, writer);
 }
 
-/// The writers of a process that are alive, by the number of their array.
+/// The live writers of a process, by the number of their array.
 // Per process: a child has none, its writers write at once.
 #[derive(Default)]
 pub(crate) struct Writers(Mutex<Vec<(u64, Weak<dyn Queue>)>>);
@@ -61,7 +61,7 @@ impl Writers {
         all.push((array, writer));
     }
 
-    /// Those of an array; `None`: all.
+    /// The writers of an array; `None`: of all arrays.
     fn of(&self, array: Option<u64>) -> Vec<Arc<dyn Queue>> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let chosen = all.iter().filter(|(number, _)| array.is_none_or(|array| *number == array));
@@ -69,19 +69,20 @@ impl Writers {
     }
 }
 
-/// A number that all handles on one array agree on, and no object has: made of that of the object
-/// of its first chunk.
+/// A number that all handles on one array share, and no object has.
+///
+/// Derived from the lock number of the object that holds the array's first chunk.
 pub(crate) fn number(layout: &ArrayLayout) -> u64 {
     let (first, mut key) = (vec![0; layout.shape().len()], String::new());
     let object = match layout.locate(&first, &mut key) {
         Ok(_) => Key::new(&key).map_or(0, |key| layout.store().lock_id(key)),
-        // Arrays that are made of others, and the like: they are not written.
+        // Arrays without chunks of their own, such as mosaics, are not written.
         Err(_) => 0,
     };
     object.rotate_left(32) ^ 0x5E77_1ED0_BA44_1E40
 }
 
-/// The array's turn.
+/// Takes the array's turn.
 pub(crate) fn turn(
     layout: &ArrayLayout,
     array: u64,
@@ -92,7 +93,7 @@ pub(crate) fn turn(
     })
 }
 
-/// The writers of an array have nothing queued, and queue nothing until this is dropped.
+/// While this exists, the writers of an array have nothing queued, and queue nothing.
 #[derive(Debug)]
 #[must_use = "writers go on at once"]
 pub struct Settled {
@@ -101,13 +102,15 @@ pub struct Settled {
     _turn: turns::Turn,
 }
 
-/// Waits until all [`Writer`](crate::write::write_behind::Writer)s of this process on this array,
-/// through whichever handle, have stored what they were given, and keeps them from taking more
-/// until the guard is dropped. This thread works on it, too. What goes wrong with a job is told to
-/// its writer.
+/// Waits until all [`Writer`](crate::write::write_behind::Writer)s of this array have stored their
+/// jobs.
 ///
-/// Errors with [`ArrayError::Interrupted`] if `ask` says so, and with [`StoreError::Busy`] where
-/// this thread is in the middle of something that the writers wait for (it runs a signal handler).
+/// This covers all writers of this process, on any handle of the array. They take no more jobs
+/// until the guard is dropped. This thread works on the jobs too. An error of a job goes to its
+/// writer.
+///
+/// Fails with [`ArrayError::Interrupted`] if `ask` says so. Fails with [`StoreError::Busy`] if the
+/// writers wait for something that this thread is in the middle of (it runs a signal handler).
 pub fn settle(layout: &ArrayLayout, ask: Option<Interrupt<'_>>) -> Result<Settled, ArrayError> {
     let array = number(layout);
     let _turn = turn(layout, array, ask)?;
@@ -116,8 +119,10 @@ pub fn settle(layout: &ArrayLayout, ask: Option<Interrupt<'_>>) -> Result<Settle
     Ok(Settled { writers, before: layout.shape().into(), _turn })
 }
 
-/// [`settle`] for each array at a path of a store (`""`: the root) and below it: before all of that
-/// is replaced or deleted. Jobs that are stored later would be chunks of the next array.
+/// [`settle`] for each array at a path of a store (`""`: the root) and below it.
+///
+/// For use before all of that is replaced or deleted: jobs stored later would become chunks of the
+/// next array.
 ///
 /// Finds writers by the address of their store. Writers that were opened through a symbolic link
 /// have another address, and are not found.
@@ -137,16 +142,17 @@ pub fn settle_below(
         let first = vec![0; layout.shape().len()];
         layout.locate(&first, &mut key).is_ok() && place(layout.store().url(), &key).starts_with(&top)
     });
-    // Two that settle the same arrays take turns in one order.
+    // All callers that settle the same arrays take their turns in one order.
     writers.sort_by_key(|writer| number(writer.layout()));
     writers.dedup_by_key(|writer| number(writer.layout()));
     writers.iter().map(|writer| settle(writer.layout(), ask)).collect()
 }
 
-/// Waits until all writers of this process have stored what they were given: before a program ends.
-/// Those whose owner has dropped them while they could not write (see
-/// [`Writer`](crate::write::write_behind::Writer)) may have been left to workers. Returns the first
-/// error that nobody else will be told.
+/// Waits until all writers of this process have stored their jobs: before a program ends.
+///
+/// A writer that was dropped while it could not write (see
+/// [`Writer`](crate::write::write_behind::Writer)) may have left its jobs to workers. Returns the
+/// first error that goes to nobody else.
 pub fn settle_all(ask: Option<Interrupt<'_>>) -> Result<(), ArrayError> {
     if tasks::is_inside() {
         return Ok(());
@@ -159,8 +165,10 @@ pub fn settle_all(ask: Option<Interrupt<'_>>) -> Result<(), ArrayError> {
 }
 
 impl Settled {
-    /// Says that the array has this shape from here on. What a writer is given later by a layout of
-    /// the shape before, and does not lie in the new one, is refused with [`ArrayError::Index`].
+    /// Tells the writers that the array has this shape from here on.
+    ///
+    /// A later write with a layout of the shape before is refused with [`ArrayError::Index`] if it
+    /// does not lie in the new shape.
     pub fn resized(&self, shape: &[u64]) {
         self.writers.iter().for_each(|writer| writer.resized(&self.before, shape));
     }

@@ -1,8 +1,8 @@
-//! Queued writes, and several of them as one.
+//! Queued writes, and how several become one.
 //!
 //! Rows written one by one to chunks of several rows would each decode, change and encode the same
-//! chunk. Where such writes wait behind each other they are joined: the chunk is then encoded once,
-//! and where they cover it, not even decoded.
+//! chunk. If such writes wait behind each other, they are joined: the chunk is encoded once. If
+//! they cover the chunk, it is not even decoded.
 
 #![expect(
     clippy::indexing_slicing,
@@ -25,20 +25,20 @@ use crate::write::WriteOptions;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The elements of a write, copied.
+/// The copied elements of a write.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) layout: Arc<ArrayLayout>,
     pub(crate) selection: Selection,
     pub(crate) values: Memory,
-    /// Of the values, per axis of the selection's shape; 0 along axes that repeat.
+    /// Strides of the values, per axis of the selection's shape; 0 along axes that repeat.
     pub(crate) strides: Strides,
 }
 
-/// One write, or several that follow each other along an axis.
+/// One write, or several that continue each other along an axis.
 pub(crate) type Batch = SmallVec<[Work; 1]>;
 
-/// Executes all of a batch.
+/// Executes a batch.
 pub(crate) fn execute(
     batch: &[Work],
     write_empty_chunks: Option<bool>,
@@ -55,16 +55,18 @@ pub(crate) fn execute(
     }
     batch.iter().try_for_each(|work| {
         let (values, shape) = (work.values.as_slice(), work.selection.shape());
-        // SAFETY: the values have the selection's shape, but for axes that repeat, whose strides
-        // are 0. Nobody changes them.
+        // SAFETY: the values have the selection's shape, except for axes that repeat, whose strides
+        // are 0. Nobody changes the values.
         let source = unsafe { Source::from_raw(values.as_ptr(), &shape, &work.strides) };
         write(&work.layout, &work.selection, &source, options)
     })
 }
 
 impl Work {
-    /// Whether `next` goes on along some axis where this ends, all else being the same. Gives the
-    /// axis. Elements of the axes before it would lie between the two, so those must have one.
+    /// The axis along which `next` goes on where this ends; `None` if they differ in anything else.
+    ///
+    /// Axes before this one must have length 1: their other elements would lie between the two
+    /// writes.
     pub(crate) fn continued_by(&self, next: &Work) -> Option<usize> {
         let same =
             |a: &AxisSelection, b: &AxisSelection| (a.first, a.step, a.len) == (b.first, b.step, b.len);
@@ -81,12 +83,12 @@ impl Work {
     }
 }
 
-/// The selection of all, and its elements: dense, in C order.
+/// Joins the writes of a batch: their selection, and the elements, dense in C order.
 fn joined(batch: &[Work], first: &Work, last: &Work) -> Result<(Selection, Memory), ArrayError> {
     let layout = &first.layout;
     let element = layout.dtype().size();
     let axes = first.selection.axes();
-    // Neighbours along one axis: first and last differ along it, too.
+    // Neighbours along one axis, so the first and the last differ along it too.
     let end = last.selection.axes();
     let axis = (0..axes.len()).find(|k| axes[*k].first != end[*k].first).unwrap_or(0);
     let mut counts: Dims = axes.iter().map(|axis| axis.len).collect();
@@ -123,10 +125,10 @@ fn joined(batch: &[Work], first: &Work, last: &Work) -> Result<(Selection, Memor
     Ok((selection, memory))
 }
 
-/// The slice that selects the same.
+/// The slice that selects the same elements.
 fn as_slice(axis: &AxisSelection) -> Index<'static> {
     let stop = axis.first as i128 + i128::from(axis.step) * i128::from(axis.len);
-    // Before the start of the axis: not a number that a slice could have.
+    // Before the start of the axis: a slice cannot have this number.
     let stop = i64::try_from(stop).ok().filter(|stop| *stop >= 0);
     Index::Slice { start: Some(axis.first as i64), stop, step: axis.step }
 }

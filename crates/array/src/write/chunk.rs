@@ -1,4 +1,4 @@
-//! One chunk's share of a write: what all strategies need, and storing what they make.
+//! One chunk's share of a write: what all strategies need, and how the result is stored.
 
 #![expect(
     clippy::indexing_slicing,
@@ -27,7 +27,7 @@ use hyperslab_codec::{self as codec, CodecChain, CodecError};
 use hyperslab_store::{Ask, Expected, Opened};
 use std::collections::HashSet;
 
-/// The copy from the caller's memory into a decoded chunk, and where in the chunk it starts.
+/// The copy from the caller's memory into a decoded chunk, and where it starts in the chunk.
 pub(crate) fn write_region(layout: &ArrayLayout, task: &Task, source: &[isize]) -> (Region, usize) {
     let (strides, offset) = within_chunk(layout, task);
     let encoding = layout.encoding();
@@ -37,15 +37,15 @@ pub(crate) fn write_region(layout: &ArrayLayout, task: &Task, source: &[isize]) 
 /// The stored bytes of a chunk before it is written.
 #[derive(Clone, Copy)]
 pub(crate) enum Old<'a> {
-    /// The object of the task's key, if there is one.
+    /// The object at the task's key, if there is one.
     Stored,
-    /// These; `None`: the chunk did not exist.
+    /// These bytes; `None`: the chunk did not exist.
     Bytes(Option<&'a [u8]>),
     /// The contents of this object; `None`: the chunk did not exist.
     Opened(Option<&'a dyn Opened>),
 }
 
-/// What a chunk is to be stored as, and where those bytes are.
+/// The outcome of a strategy: which bytes to store for a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Produced {
     /// Nothing: it holds only fill value.
@@ -64,17 +64,17 @@ type Encode = fn(&CodecChain, &[u8], &mut Vec<u8>, &mut codec::Scratch) -> Resul
 /// Writes one chunk's share of a request.
 pub(crate) struct ChunkWriter<'a> {
     pub(crate) layout: &'a ArrayLayout,
-    /// Where the first element comes from.
+    /// The task's first element in the caller's memory.
     pub(crate) src: *const u8,
     pub(crate) strides: &'a [isize],
-    /// The points of the task, if there are any: the region is copied at each of them.
+    /// The points of the task, if there are any. The region is copied at each of them.
     pub(crate) places: &'a [Places<'a>],
     /// See [`stored_fill`].
     pub(crate) fill: &'a [u8],
-    /// The keys of all objects that there are, if a listing told them.
+    /// The keys of all objects that exist, if a listing found them.
     pub(crate) present: Option<&'a HashSet<String>>,
     pub(crate) keep_empty: bool,
-    /// For those who encode.
+    /// Limits how many threads encode at once.
     pub(crate) gate: Option<&'a Gate>,
     /// See [`WriteOptions::still`](crate::write::WriteOptions::still).
     pub(crate) still: Option<&'a (dyn Fn() -> bool + Sync)>,
@@ -104,7 +104,8 @@ impl ChunkWriter<'_> {
             produced.and_then(|produced| self.put(scratch, produced, Expected::Any, None).map(|_| ()))
         };
         match done {
-            // All that this handle knows of the chunk is written. What is damaged cannot be kept.
+            // The write covers all that this handle knows of the chunk. Damaged bytes cannot be
+            // kept.
             Err(error) if covers && error.is_damage() => {
                 let produced = (strategy.produce)(self, scratch, &region, offset, Old::Bytes(None))?;
                 self.put(scratch, produced, Expected::Any, None).map(|_| ())
@@ -113,8 +114,10 @@ impl ChunkWriter<'_> {
         }
     }
 
-    /// Stores what was produced, if what is there is as expected. `false`: it is not, and nothing has
-    /// changed. The store may keep the memory of encoded bytes.
+    /// Stores what was produced, if the stored object is as expected.
+    ///
+    /// Otherwise returns `false`, and nothing has changed. The store may keep the memory of encoded
+    /// bytes.
     fn put(
         &self,
         scratch: &mut Scratch,
@@ -131,22 +134,23 @@ impl ChunkWriter<'_> {
             }
             (Produced::Nothing, Expected::Absent) => Ok(true),
             (Produced::Nothing, Expected::Any) if self.is_absent(key.as_str()) => Ok(true),
-            // It does not matter whether there was one: a server need not be asked.
+            // It does not matter whether there was an object, so do not ask a server.
             (Produced::Nothing, Expected::Any) => store.delete_all(&[key], None).map(|()| true),
             (Produced::Nothing, _) => store.swap_out(key, expected, ask),
         };
         done.map_err(|source| store_error(layout, &scratch.task, source))
     }
 
-    /// Whether a listing has told that there is no such object.
+    /// Returns whether a listing showed that there is no such object.
     fn is_absent(&self, key: &str) -> bool {
         self.present.is_some_and(|keys| !keys.contains(key))
     }
 
-    /// Changes a part of a chunk that other processes may change at the same time: the new one is
-    /// put in the place of the very one that was read. If another writer was faster, starts again
-    /// with what is there then; after some times it excludes the others first. `covers`: all of the
-    /// chunk that lies inside the array is written.
+    /// Changes a part of a chunk that other processes may change at the same time.
+    ///
+    /// The new chunk replaces exactly the one that was read. If another writer was faster, starts
+    /// again with the new contents. After some attempts, excludes other writers first. `covers`
+    /// means that all of the chunk inside the array is written.
     fn modify_shared(
         &self,
         covers: bool,
@@ -174,8 +178,10 @@ impl ChunkWriter<'_> {
         done
     }
 
-    /// Puts a chunk of which all is written that lies inside the array, if there is none: mostly there
-    /// is none, and a server tells that with the answer. `false`: there may be one.
+    /// Stores a chunk whose elements inside the array are all written, if none is stored yet.
+    ///
+    /// Mostly there is none, and a server tells that in its answer to the write. Returns `false` if
+    /// there may be one.
     fn put_first(
         &self,
         scratch: &mut Scratch,
@@ -191,8 +197,9 @@ impl ChunkWriter<'_> {
         }
     }
 
-    /// Changes a part of the chunk `key`. `false`: another writer was faster, and nothing has
-    /// changed. With `exclude`, others wait meanwhile.
+    /// Changes a part of the chunk `key`. With `exclude`, other writers wait meanwhile.
+    ///
+    /// Returns `false` if another writer was faster, and nothing has changed.
     fn modify_once(
         &self,
         key: &str,
@@ -229,7 +236,7 @@ impl ChunkWriter<'_> {
         done
     }
 
-    /// Makes what the chunk of `scratch.task` is to be stored as.
+    /// Produces the bytes to store for the chunk of `scratch.task`.
     pub(crate) fn produce(&self, scratch: &mut Scratch, old: Old<'_>) -> Result<Produced, ArrayError> {
         let layout = self.layout;
         let (region, offset) = write_region(layout, &scratch.task, self.strides);
@@ -243,12 +250,12 @@ impl ChunkWriter<'_> {
         }
     }
 
-    /// The bytes that were produced; `None`: nothing is to be stored.
+    /// The bytes that were produced; `None` if there is nothing to store.
     pub(crate) fn bytes<'s>(&'s self, scratch: &'s Scratch, produced: Produced) -> Option<&'s [u8]> {
         let size = self.layout.encoding().decoded_size();
         match produced {
             Produced::Nothing => None,
-            // SAFETY: write-from is chosen only where the source is one row of a whole chunk.
+            // SAFETY: write-from is chosen only if the source is one row of a whole chunk.
             Produced::Source => Some(unsafe { self.source_row() }),
             Produced::Encoded => Some(&scratch.encoded),
             Produced::Decoded => {
@@ -257,8 +264,10 @@ impl ChunkWriter<'_> {
         }
     }
 
-    /// Whether the task is a whole chunk that lies in the caller's memory as in the chunk, as one
-    /// row of bytes. (Not one that reaches past the array's end: it needs padding.)
+    /// Returns whether the task is a whole chunk that is the same row of bytes in the caller's
+    /// memory.
+    ///
+    /// Never true for a chunk that reaches past the array's end: it needs padding.
     pub(crate) fn is_one_row(&self, task: &Task, region: &Region) -> bool {
         let encoding = self.layout.encoding();
         task.picks.is_empty() && region.contiguous() == Some(encoding.decoded_size()) && encoding.swap() == 1
@@ -267,14 +276,16 @@ impl ChunkWriter<'_> {
     /// The source as one row of bytes.
     ///
     /// # Safety
-    /// Only where [`ChunkWriter::is_one_row`].
+    /// Only if [`ChunkWriter::is_one_row`].
     pub(crate) unsafe fn source_row(&self) -> &[u8] {
         // SAFETY: the source covers the task's elements, which are one row of this length.
         unsafe { std::slice::from_raw_parts(self.src, self.layout.encoding().decoded_size()) }
     }
 
-    /// `encode`: [`CodecChain::encode_lent`] for the caller's memory, which other threads may
-    /// change; [`CodecChain::encode`] for ours.
+    /// Encodes a chunk into `scratch.encoded`.
+    ///
+    /// `encode` is [`CodecChain::encode_lent`] for the caller's memory, which other threads may
+    /// change, and [`CodecChain::encode`] for ours.
     pub(crate) fn encode(
         &self,
         scratch: &mut Scratch,
@@ -290,8 +301,8 @@ impl ChunkWriter<'_> {
     /// Copies the task's elements into a chunk.
     ///
     /// # Safety
-    /// The source must cover the task's elements, and `region` at `offset` lie within the chunk, at
-    /// each of the places.
+    /// The source must cover the task's elements. `region` at `offset` must lie within the chunk,
+    /// at each of the places.
     pub(crate) unsafe fn overlay(&self, region: &Region, chunk: &mut [u8], offset: usize) {
         // SAFETY: as promised by the caller.
         unsafe {
@@ -305,20 +316,20 @@ impl ChunkWriter<'_> {
         };
     }
 
-    /// Whether a chunk holds nothing but fill value, also past the array's end: somebody else may
-    /// have made the array longer.
+    /// Returns whether a chunk holds only fill value, also past the array's end: others may have
+    /// made the array longer.
     pub(crate) fn is_blank(&self, chunk: Option<&Memory>) -> bool {
         let Some(chunk) = chunk else { return false };
         let Some(elements) = self.layout.encoding().decoded_size().checked_div(self.fill.len()) else {
             return false;
         };
         let (counts, strides) = ([elements as u64], [self.fill.len() as isize]);
-        // SAFETY: `chunk` is a whole decoded chunk: that many elements, one behind the other.
+        // SAFETY: `chunk` is a whole decoded chunk: that many elements, one after the other.
         unsafe { strided::all_equal(&counts, &strides, self.fill, chunk.as_slice().as_ptr()) }
     }
 
-    /// Decodes stored bytes into `scratch.decoded`. A chunk that fails its checksum must not be
-    /// written back with a good one: always verified.
+    /// Decodes stored bytes into `scratch.decoded`. Always verifies checksums: a damaged chunk must
+    /// not be written back with a good checksum.
     pub(crate) fn decode(&self, scratch: &mut Scratch, encoded: &[u8]) -> Result<(), ArrayError> {
         let layout = self.layout;
         let Scratch { decoded, codec, task, key, .. } = scratch;
@@ -327,7 +338,7 @@ impl ChunkWriter<'_> {
         outcome.map_err(|source| codec_error(layout, task, key, source))
     }
 
-    /// The chunk buffer, with stale contents unless [`ChunkWriter::load`] ran.
+    /// The chunk buffer. Its contents are stale unless [`ChunkWriter::load`] ran.
     pub(crate) fn buffer<'s>(&self, scratch: &'s mut Scratch) -> Result<&'s mut [u8], ArrayError> {
         sized(&mut scratch.decoded, self.layout.encoding().decoded_size()).ok_or_else(|| self.no_memory())
     }
@@ -339,13 +350,13 @@ impl ChunkWriter<'_> {
     /// Fills a chunk with fill value.
     pub(crate) fn blank(&self, chunk: &mut [u8]) {
         let Some(elements) = chunk.len().checked_div(self.fill.len()) else { return };
-        // SAFETY: the chunk is that many elements, one behind the other.
+        // SAFETY: the chunk is that many elements, one after the other.
         unsafe {
             strided::fill(&[elements as u64], &[self.fill.len() as isize], self.fill, chunk.as_mut_ptr())
         };
     }
 
-    /// Encodes the chunk in `scratch.decoded`, if there is anything to encode.
+    /// Encodes the chunk in `scratch.decoded`, if there are codecs.
     pub(crate) fn finish(&self, scratch: &mut Scratch) -> Result<Produced, ArrayError> {
         if self.layout.encoding().chain().is_identity() {
             return Ok(Produced::Decoded);

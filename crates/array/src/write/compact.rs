@@ -1,5 +1,6 @@
-//! Giving back bytes of shards that nothing refers to: those of inner chunks that were replaced, by
-//! writers that leave them.
+//! Gives back bytes of shards that nothing refers to.
+//!
+//! Some writers leave the bytes of inner chunks that they replace.
 
 use crate::dims::Dims;
 use crate::error::ArrayError;
@@ -16,23 +17,23 @@ use crate::write::shard::former;
 use crate::write::shard_output::{Sink, begin, finish};
 use hyperslab_store::Expected;
 
-/// Rewrites the shard at `shard` (its index in [`ArrayLayout::object_grid`]) without the bytes that
-/// nothing refers to, if there are any; with `dry` it only looks. Returns how many bytes these are.
-/// 0 also where there is no such object, for arrays without shards, and for shards that go through
-/// codecs as a whole, which hold none.
+/// Rewrites a shard without the bytes that nothing refers to, and returns their number.
 ///
-/// Inner chunks are copied as they are, inside the kernel where it can; the shard is replaced
-/// atomically, under the locks of writers. Within shards in shards only the outermost are looked
-/// at: the others are written as a whole.
+/// `shard` is the shard's index in [`ArrayLayout::object_grid`]. With `dry`, only counts the bytes.
+/// Returns 0 if there is no such object and for arrays without shards. Also returns 0 for shards
+/// that go through codecs as a whole, because they hold no such bytes.
 ///
-/// Errors: [`ArrayError::Shard`] where the index cannot be right (nothing is changed),
+/// Inner chunks are copied as they are, inside the kernel if it can do that. The shard is replaced
+/// atomically, under the locks that writers take. For shards within shards, only the outermost are
+/// examined: the others are always written as a whole.
+///
+/// Fails with [`ArrayError::Shard`] if the index cannot be right (nothing is changed), and with
 /// [`ArrayError::Store`].
 pub fn compact(layout: &ArrayLayout, shard: &[u64], dry: bool) -> Result<u64, ArrayError> {
     compact_asking(layout, shard, dry, None)
 }
 
-/// [`compact`] that can be stopped: `ask` is asked while it waits for other writers, and while it
-/// copies.
+/// [`compact`] that can be stopped: `ask` is called while it waits for other writers or copies.
 pub fn compact_asking(
     layout: &ArrayLayout,
     shard: &[u64],
@@ -59,9 +60,9 @@ pub fn compact_asking(
     let opened = &*opened;
     let former = former(&shard, 0, opened, stamp, (0, opened.size()))?;
     let live: u64 = former.index.present().map(|(_, _, len)| len).sum();
-    // Where nothing cannot take its place safely, an empty shard does.
+    // If the store cannot check and delete in one step, an empty shard is written instead.
     let empty = former.index.present().next().is_none() && store.swaps_out();
-    // Of a shard that holds nothing the index is not needed either.
+    // A shard that holds nothing needs no index either.
     let needed = if empty { 0 } else { live.saturating_add(level.index().size() as u64) };
     let dead = opened.size().saturating_sub(needed);
     if dry || dead == 0 {
@@ -71,7 +72,7 @@ pub fn compact_asking(
         Some(lock) if lock.is_held() => Expected::Locked(opened),
         _ => Expected::Same(opened),
     };
-    // A writer of the whole shard was faster: it left no dead bytes.
+    // If the shard was not replaced, another writer wrote all of it and left no unused bytes.
     let given = |put: bool| if put { dead } else { 0 };
     if empty {
         return store.swap_out(checked, expected, ask).map(given).map_err(fail);

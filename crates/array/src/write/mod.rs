@@ -1,4 +1,4 @@
-//! Writing: each task by its strategy.
+//! Writing: executes each task by its strategy.
 
 pub(crate) mod barrier;
 pub(crate) mod batch;
@@ -29,31 +29,33 @@ use smallvec::SmallVec;
 /// Options of one write.
 #[derive(Clone, Copy, Default)]
 pub struct WriteOptions<'a> {
-    /// How many threads may work on it, the caller's included; `None`: [`settings::threads`].
+    /// How many threads may work on it, including the caller's; `None`: [`settings::threads`].
     pub threads: Option<usize>,
-    /// Whether chunks of nothing but fill value are stored; `None`:
-    /// [`settings::write_empty_chunks`].
+    /// `true` to store chunks that hold only fill value; `None`: [`settings::write_empty_chunks`].
     pub write_empty_chunks: Option<bool>,
-    /// Asked by the calling thread between chunks; `true` stops the write. Chunks already written
-    /// stay.
+    /// Called between chunks on the calling thread. Return `true` to stop the write. Chunks already
+    /// written stay.
     pub interrupt: Option<Interrupt<'a>>,
-    /// Asked, by any thread, when an object of which a part is written was opened, and before it is
-    /// replaced under the condition that it still is that one; `false` stops the write with
-    /// [`ArrayError::Interrupted`]. For callers whose write is right only as long as something else is
-    /// as it was: what holds now held when the object was as it is replaced.
+    /// Called by any thread when an object was opened to write a part of it, before it is replaced.
+    /// Return `false` to stop the write with [`ArrayError::Interrupted`].
+    ///
+    /// For callers whose write is right only while something else stays as it was. The object is
+    /// replaced only if it is still the opened one: a condition that holds during the call also
+    /// held for the contents that are replaced.
     pub still: Option<&'a (dyn Fn() -> bool + Sync)>,
 }
 
-/// Writes a selection from the caller's memory, which must have the selection's shape (strides of 0
-/// broadcast).
+/// Writes a selection from the caller's memory.
 ///
-/// Each chunk is replaced atomically; the request as a whole is not atomic: after an error some
-/// chunks are new, the others as they were. Chunks that become nothing but fill value are deleted
-/// unless `write_empty_chunks`. Concurrent writes to different elements of one chunk lose nothing:
-/// by threads of this process, and by others where the store is shared with them
-/// ([`hyperslab_store::Store::is_shared`]).
+/// The memory must have the selection's shape (strides of 0 broadcast).
 ///
-/// Errors: [`ArrayError::Shape`], [`ArrayError::Store`], [`ArrayError::Codec`],
+/// Each chunk is replaced atomically, but the request as a whole is not: after an error some chunks
+/// are new, the others as they were. Chunks that come to hold only fill value are deleted, unless
+/// `write_empty_chunks` is set. Concurrent writes to different elements of one chunk lose nothing.
+/// This holds for threads of this process, and also for other processes if the store is shared with
+/// them ([`hyperslab_store::Store::is_shared`]).
+///
+/// Fails with [`ArrayError::Shape`], [`ArrayError::Store`], [`ArrayError::Codec`] or
 /// [`ArrayError::ReadOnly`], naming the chunk.
 pub fn write(
     layout: &ArrayLayout,
@@ -93,7 +95,7 @@ pub fn write(
         };
         return request.write(bytes, limits, options.interrupt);
     }
-    // Where everything becomes fill value, chunks are deleted. A listing tells which there are.
+    // If everything becomes fill value, chunks are deleted. A listing tells which ones exist.
     let may_delete = plan.len() > 1 && !keep_empty && layout.store().cost().is_far();
     let deletes = may_delete && source.is_all(layout.fill().bytes());
     let present = if deletes { present(layout, plan.len()) } else { None };
@@ -128,7 +130,7 @@ pub fn write(
     })
 }
 
-/// The fill value as it stands in a decoded chunk, over and over: in the stored byte order.
+/// The fill value that a decoded chunk repeats, in the stored byte order.
 pub(crate) fn stored_fill(layout: &ArrayLayout) -> SmallVec<[u8; 16]> {
     let mut bytes = SmallVec::from_slice(layout.chunk_fill().bytes());
     swap::in_place(&mut bytes, layout.encoding().swap());

@@ -1,20 +1,20 @@
-//! Writing chunks of shards.
+//! Writes chunks of shards.
 //!
-//! A shard is written as a new object, which takes the place of the old one when it is complete. So
-//! it is valid at every instant, also if the writer is killed. Steps, and what each prevents:
+//! A shard is written as a new object, which replaces the old one when it is complete. The shard is
+//! therefore valid at every instant, even if the writer is killed. Steps, and what each prevents:
 //!
-//! 1. Take the shard's turn, and its lock between processes. Two writers of different inner chunks
-//!    would each put back the other's old ones. A writer of the whole shard takes no lock: what it
-//!    writes does not depend on what was there. Writers that have read what it replaces notice, and
-//!    start again. A shard that reaches past the array's end is never written as a whole: others may
-//!    have appended there.
-//! 2. Open the old shard and look at its index, unless all of it is written. An index that cannot
-//!    be right is refused: copying by it would lose data for good. (Where all is written that lies
-//!    inside the array, the damaged shard is replaced. And far away a new one is put first, under
-//!    the condition that there is none.)
-//! 3. Begin the new one with the inner chunks that stay, copied inside the kernel.
-//! 4. Encode the inner chunks that are written, on several threads, and append them in order. Those
-//!    that are written in part are read, decoded and overlaid; those that hold nothing but fill
+//! 1. Take the shard's turn, and its lock between processes. Otherwise two writers of different
+//!    inner chunks would each put back the other's old ones. A writer of the whole shard takes no
+//!    lock, because its bytes do not depend on the old ones. Writers that have read the replaced
+//!    shard notice that, and start again. A shard that reaches past the array's end is never
+//!    written as a whole: others may have appended there.
+//! 2. Open the old shard and look at its index, unless the whole shard is written. An index that
+//!    cannot be right is refused: copying by it would lose data for good. (If everything inside the
+//!    array is written, the damaged shard is replaced. On a store far away, such a shard is first
+//!    put under the condition that there is none.)
+//! 3. Begin the new shard with the inner chunks that stay, copied inside the kernel.
+//! 4. Encode the inner chunks that are written, on several threads, and append them in order.
+//!    Chunks that are written in part are read, decoded and overlaid. Chunks that hold only fill
 //!    value are left out.
 //! 5. Append the index (or put it into the place kept for it at the start), and rename. A shard
 //!    that holds nothing is deleted instead.
@@ -51,35 +51,36 @@ pub(crate) struct WriteRequest<'a> {
     /// The plan of chunks.
     pub(crate) plan: &'a Plan,
     pub(crate) source: &'a Mapped<*const u8>,
-    /// The fill value as it is stored.
+    /// The fill value in the stored byte order.
     pub(crate) fill: &'a [u8],
     pub(crate) keep_empty: bool,
-    /// For those who encode.
+    /// Limits how many threads encode at once.
     pub(crate) gate: Option<&'a Gate>,
     /// See [`WriteOptions::still`](crate::write::WriteOptions::still).
     pub(crate) still: Option<&'a (dyn Fn() -> bool + Sync)>,
 }
 
-/// Who encodes the inner chunks of a shard.
+/// Which threads encode the inner chunks of a shard.
 pub(crate) enum Workers<'w> {
     /// All threads.
     Pool { work: u64, limit: usize },
-    /// This one.
+    /// Only this thread.
     This(&'w mut Scratch),
 }
 
-/// Takes the bytes of an inner chunk; `None`: it holds nothing.
+/// Takes the bytes of an inner chunk; `None` if it holds nothing.
 type Give<'g> = &'g mut dyn FnMut(Option<&[u8]>) -> Result<(), ArrayError>;
 
-/// One inner chunk of a shard, and which chunks in it are written (one, if it is not a shard
-/// itself).
+/// One inner chunk of a shard, and the chunks in it that are written.
+///
+/// That is one chunk, unless the inner chunk is a shard itself.
 pub(crate) struct Unit {
     /// Its number in the index.
     pub(crate) n: usize,
     touched: Vec<Touched>,
 }
 
-/// Abandons an output unless told that all went well.
+/// Abandons an output when it is dropped, unless it was emptied after success.
 struct Watch<'o, 's>(Option<&'o ShardOutput<'s>>);
 
 impl Drop for Watch<'_, '_> {
@@ -90,8 +91,9 @@ impl Drop for Watch<'_, '_> {
     }
 }
 
-/// Whether `threads` are all busy nearly all the time if each takes one shard after another.
-/// (Threads that share a shard are always, but wait for each other at each of its chunks.)
+/// Returns whether `threads` are busy nearly all the time if each takes one shard after another.
+///
+/// (Threads that share a shard are always busy, but wait for each other at each of its chunks.)
 fn divide_well(shards: &ShardPlan<'_>, threads: usize) -> bool {
     if shards.len() >= costs::MANY_SHARDS * threads {
         return true;
@@ -102,7 +104,7 @@ fn divide_well(shards: &ShardPlan<'_>, threads: usize) -> bool {
         shards.shard(number, &mut task);
         let elements = task.count.iter().fold(1, |elements: u64, count| elements.saturating_mul(*count));
         total = total.saturating_add(elements);
-        // Who is free first takes the next.
+        // The thread that is free first takes the next shard.
         if let Some(first) = busy.iter_mut().min() {
             *first = first.saturating_add(elements);
         }
@@ -112,8 +114,10 @@ fn divide_well(shards: &ShardPlan<'_>, threads: usize) -> bool {
 }
 
 impl WriteRequest<'_> {
-    /// Writes all. `bytes`: an estimate of what is moved; `limits`: the threads that may work on it,
-    /// at first and if it waits.
+    /// Writes all chunks of the request.
+    ///
+    /// `bytes` is an estimate of the bytes that are moved. `limits` are the threads that may work
+    /// on it, at first and if the write waits.
     pub(crate) fn write(
         &self,
         bytes: u64,
@@ -135,8 +139,8 @@ impl WriteRequest<'_> {
             let work = tasks::write_work(self.layout, self.plan.len(), bytes);
             return tasks::run_tasks(self.layout, shards.len(), work, limits, interrupt, &each);
         }
-        // Nothing is waited for but in the end: more threads than cores would only wait for their
-        // turns.
+        // The store is waited for only at the end of a shard. More threads than cores would only
+        // wait for their turns.
         let limit = threads;
         for number in 0..shards.len() {
             if interrupt.is_some_and(|ask| ask()) {
@@ -150,8 +154,9 @@ impl WriteRequest<'_> {
         Ok(())
     }
 
-    /// Writes a shard. `false`: another process was faster, it has to be written again; `first`: it
-    /// is tried for the first time.
+    /// Writes a shard. `first` says whether this is the first attempt.
+    ///
+    /// Returns `false` if another process was faster: the shard has to be written again.
     fn write_shard(
         &self,
         shards: &ShardPlan<'_>,
@@ -179,13 +184,14 @@ impl WriteRequest<'_> {
         let shard = Shard::new(layout, sharding, plan, checked, chunk, true)?;
         let (mut lock, mut object) = (None, None);
         let covers = !task.whole && task.covers(layout.object_grid(), layout.shape());
-        // Mostly there is none yet, and a server tells that with the answer.
+        // Mostly there is no shard yet, and a server tells that in its answer to the write.
         let new = covers && first && store.is_shared() && store.cost().is_far();
         let mut replaces = task.whole;
         if !task.whole && !new {
             lock = Some(store.lock(checked, Some(ask)).map_err(fail)?);
             object = match shard.open() {
-                // All that this handle knows of it is written. What is damaged cannot be kept.
+                // The write covers all that this handle knows of the shard. Damaged bytes cannot be
+                // kept.
                 Err(error) if covers && error.is_damage() => {
                     replaces = true;
                     None
@@ -197,14 +203,14 @@ impl WriteRequest<'_> {
         let expected = match (&lock, was) {
             _ if replaces => Expected::Any,
             (Some(lock), Some(was)) if lock.is_held() => Expected::Locked(was),
-            // It came after the lock was asked for, or files cannot be locked.
+            // The object came after the lock was requested, or files cannot be locked.
             (_, Some(was)) => Expected::Same(was),
             (_, None) => Expected::Absent,
         };
         let stamp = object.as_ref().and_then(|object| object.stamp);
         let former = match was {
             Some(was) => match former(&shard, 0, was, stamp, (0, was.size())) {
-                // The same.
+                // As above.
                 Err(error) if covers && error.is_damage() => None,
                 former => Some(former?),
             },
@@ -226,8 +232,8 @@ impl WriteRequest<'_> {
         let output = ShardOutput::new(sink, index, workers.window());
         self.encode_all(&shard, former.as_ref(), &units, &key, &output, workers, ask)?;
         let (mut sink, index) = output.end();
-        // Nothing cannot take its place without the risk that another writer is undone: an empty
-        // shard does.
+        // If the store cannot check and delete in one step, deleting might undo another writer.
+        // Write an empty shard instead.
         let stays = was.is_some() && !store.swaps_out();
         let empty = !stays && index.present().next().is_none();
         if !empty {
@@ -237,9 +243,9 @@ impl WriteRequest<'_> {
             return Err(tasks::interrupted(layout));
         }
         let put = match sink {
-            // Nobody knows yet whether there is one.
+            // It is not known yet whether the shard exists.
             _ if empty && new => return Ok(false),
-            // When it was looked for, there was none.
+            // There was no shard when it was opened.
             _ if empty && !replaces && was.is_none() => return Ok(true),
             _ if empty => store.swap_out(checked, expected, Some(ask)),
             Sink::Memory(bytes) => {
@@ -251,7 +257,7 @@ impl WriteRequest<'_> {
         put.map_err(fail)
     }
 
-    /// Encodes inner chunks of a shard, which was `former`, and gives them to `output`.
+    /// Encodes inner chunks of a shard and passes them to `output`. `former` is the old shard.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn encode_all(
         &self,
@@ -271,7 +277,7 @@ impl WriteRequest<'_> {
             scratch.key.clear();
             scratch.key.push_str(key);
             self.encode(0, shard, former, unit, scratch, &mut |bytes| {
-                // Where the output was abandoned, the error is told by who abandoned it.
+                // If the output was abandoned, the thread that did so reports the error.
                 let pushed = output.push(turn, unit.n, bytes).map(|_| ());
                 pushed.map_err(|source| store_error(layout, &task(), source))
             })?;
@@ -280,7 +286,7 @@ impl WriteRequest<'_> {
         };
         match workers {
             Workers::Pool { work, limit } => {
-                // Threads that wait for their turn in the output have to hear of it.
+                // A stop must also release threads that wait for their turn in the output.
                 let ask = || {
                     let stop = ask();
                     if stop {
@@ -297,18 +303,19 @@ impl WriteRequest<'_> {
         }
     }
 
-    /// Whether all of an inner chunk is written that lies inside the array.
+    /// Returns whether the task writes all of an inner chunk that lies inside the array.
     fn covers(&self, task: &Task) -> bool {
         task.covers(self.layout.grid(), self.layout.shape())
     }
 
-    /// The inner chunks of a shard of `level` that are written, in the order of the index.
+    /// The inner chunks that are written in a shard of `level`, in the order of the index.
     pub(crate) fn units(&self, level: &ShardLevel, touched: impl Iterator<Item = Touched>) -> Vec<Unit> {
         let groups = level.group(self.layout.grid().chunk_shape(), touched);
         groups.into_iter().map(|(n, touched)| Unit { n, touched }).collect()
     }
 
-    /// Where the inner chunks are of which a part is written. (Not in shards within shards.)
+    /// Offsets and lengths of the inner chunks that are written in part. Empty for shards within
+    /// shards.
     fn modified(&self, former: &Former<'_>, units: &[Unit]) -> Vec<(u64, u64)> {
         let mut task = Task::default();
         let place = |unit: &Unit| {
@@ -319,8 +326,9 @@ impl WriteRequest<'_> {
         units.iter().filter_map(place).collect()
     }
 
-    /// Encodes an inner chunk of a shard of depth `depth`, which was `former`, and gives its bytes;
-    /// `None`: it holds nothing.
+    /// Encodes an inner chunk of a shard of depth `depth` and passes its bytes to `give`.
+    ///
+    /// Passes `None` if the inner chunk holds nothing. `former` is the old shard.
     fn encode(
         &self,
         depth: usize,
@@ -330,7 +338,7 @@ impl WriteRequest<'_> {
         scratch: &mut Scratch,
         give: Give<'_>,
     ) -> Result<(), ArrayError> {
-        // Checked: an index of which anything is wrong is not written by.
+        // An index with any fault was refused before.
         let range = former.and_then(|former| {
             let (offset, len) = former.index.get(unit.n).ok()??;
             Some((former.opened, (former.range.0 + offset, len)))
@@ -344,7 +352,7 @@ impl WriteRequest<'_> {
                         let most = self.layout.encoding().chain().max_encoded() as u64;
                         let checked = shard.check_len(Some(*number), range.1, most);
                         match checked.and_then(|()| shard.bytes(opened, range)) {
-                            // What is damaged cannot be kept.
+                            // Damaged bytes cannot be kept.
                             Err(error) if error.is_damage() && self.covers(&scratch.task) => None,
                             bytes => Some(bytes?),
                         }
@@ -392,7 +400,7 @@ impl WriteRequest<'_> {
                 None => former(shard, depth, opened, None, range)?,
             });
         }
-        // Named in errors by the first chunk in it.
+        // Errors name it by the first chunk in it.
         let (key, mut task) = (scratch.key.clone(), Task::default());
         if let Some(number) = number {
             self.plan.task(self.layout, number, &mut task);
@@ -423,8 +431,8 @@ impl WriteRequest<'_> {
 }
 
 impl Workers<'_> {
-    /// How many inner chunks may be ready before their turn. They are in flight as those are that
-    /// threads have at hand.
+    /// How many inner chunks may be ready before their turn. They count as in flight, like the
+    /// chunks that threads are working on.
     pub(crate) fn window(&self) -> usize {
         match self {
             Workers::Pool { limit, .. } => settings::decodes_in_flight().saturating_sub(*limit),
@@ -433,7 +441,7 @@ impl Workers<'_> {
     }
 }
 
-/// Writes until no other writer was faster. `write` is told whether it is the first time.
+/// Writes until no other writer was faster. Tells `write` whether this is the first attempt.
 fn until_done(mut write: impl FnMut(bool) -> Result<bool, ArrayError>) -> Result<(), ArrayError> {
     let (mut changes, mut first) = (0, true);
     while !tasks::or_again(write(first), &mut changes)? {
@@ -442,8 +450,9 @@ fn until_done(mut write: impl FnMut(bool) -> Result<bool, ArrayError>) -> Result
     Ok(())
 }
 
-/// A shard as it was: at `range` of `opened`, of depth `depth`. Errors if anything in its index
-/// cannot be right: what is copied by it would be lost for good.
+/// The old shard of depth `depth`, at `range` of `opened`.
+///
+/// Fails if anything in its index cannot be right: copying by it would lose data for good.
 pub(crate) fn former<'o>(
     shard: &Shard<'_, '_>,
     depth: usize,
@@ -463,7 +472,7 @@ pub(crate) fn former<'o>(
     Ok(Former { opened, range, index })
 }
 
-/// A shard after the codecs that it goes through as a whole.
+/// Encodes a shard with the codecs that it goes through as a whole.
 pub(crate) fn encoded(
     layout: &ArrayLayout,
     level: &ShardLevel,

@@ -1,7 +1,7 @@
 //! A shard that is being written.
 //!
-//! Inner chunks are encoded by several threads and end in whichever order; they are stored in the
-//! order of the index all the same, so that equal writes make equal files. Who comes too early
+//! Several threads encode inner chunks and finish in any order. The chunks are stored in the order
+//! of the index all the same, so that equal writes make equal files. A thread that is too early
 //! leaves a copy, up to a bound, and waits beyond it.
 
 #![expect(clippy::indexing_slicing, reason = "the buffer was just made longer by so much")]
@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// An object under construction, begun when the first bytes come: a shard that turns out to hold
-/// nothing makes no file.
+/// An object under construction. Begun when the first bytes come, so that an empty shard makes no
+/// file.
 pub(crate) struct NewObject<'s> {
     store: &'s dyn Store,
     key: Key<'s>,
@@ -38,7 +38,7 @@ impl<'s> NewObject<'s> {
     }
 }
 
-/// Where the bytes of a shard go.
+/// The destination of a shard's bytes.
 pub(crate) enum Sink<'s> {
     /// To an object.
     Object(NewObject<'s>),
@@ -107,7 +107,8 @@ impl<'s> Sink<'s> {
         StoreError::Interrupted { key, url }
     }
 
-    /// Puts the object in its place, if what is there is as expected; `false`: it is not.
+    /// Puts the object in its place, if the stored object is as expected. Otherwise returns
+    /// `false`.
     pub(crate) fn commit(self, expected: Expected<'_>, ask: Option<Ask<'_>>) -> Result<bool, StoreError> {
         match self {
             Sink::Object(NewObject { begun: Some(begun), .. }) => begun.commit_over(expected, ask),
@@ -122,20 +123,22 @@ fn out_of_memory() -> StoreError {
     StoreError::Io { operation: Operation::Write, key, url, source: std::io::ErrorKind::OutOfMemory.into() }
 }
 
-/// The shard as it was.
+/// The shard before it is written.
 pub(crate) struct Former<'o> {
     pub(crate) opened: &'o dyn Opened,
-    /// Where in it the shard lies.
+    /// Offset and length of the shard in the object.
     pub(crate) range: (u64, u64),
     pub(crate) index: std::sync::Arc<ShardIndex>,
 }
 
-/// Begins a shard of `level` with what stays of the former one: all inner chunks but those that are
-/// `replaced`. `index`: an empty one. Returns the index so far.
+/// Begins a shard of `level` with the inner chunks that stay. Returns the index so far.
 ///
-/// Where the file system lets two files share their bytes, nothing is copied, and what is replaced
-/// stays as bytes that nothing refers to: until they are more than all others, then the rest is
-/// copied. Elsewhere only what stays is copied, so there are no such bytes.
+/// All inner chunks stay that are not `replaced`. `index` must be empty.
+///
+/// If `share` is set and the file system lets two files share bytes, nothing is copied. The bytes
+/// of replaced chunks then stay, and nothing refers to them. When such bytes outnumber all others,
+/// the chunks that stay are copied instead. On other file systems chunks are always copied, so
+/// there are no such bytes.
 pub(crate) fn begin(
     level: &ShardLevel,
     sink: &mut Sink<'_>,
@@ -197,7 +200,7 @@ pub(crate) fn begin(
     Ok(index)
 }
 
-/// Ends a shard of `level`, that of `task` and `key`, with its index.
+/// Ends a shard of `level` with its index. `task` and `key` name the shard in errors.
 pub(crate) fn finish(
     layout: &ArrayLayout,
     task: &Task,
@@ -215,9 +218,9 @@ pub(crate) fn finish(
     ended.map_err(|source| store_error(layout, task, source))
 }
 
-/// Takes inner chunks from several threads.
+/// Collects inner chunks from several threads.
 pub(crate) struct ShardOutput<'s> {
-    /// Local: only threads of this request know it.
+    /// Local: only threads of this request use it.
     state: Mutex<OutputState<'s>>,
     turned: Condvar,
     window: usize,
@@ -226,11 +229,11 @@ pub(crate) struct ShardOutput<'s> {
 struct OutputState<'s> {
     sink: Sink<'s>,
     index: ShardIndex,
-    /// Whose turn it is.
+    /// The turn that is next.
     next: usize,
-    /// Who came too early: number in the index, bytes.
+    /// Chunks that came too early, by turn: number in the index, and bytes.
     early: BTreeMap<usize, (usize, Option<Vec<u8>>)>,
-    /// Threads that came too early, and wait. Nobody is woken where there are none: that takes a
+    /// Threads that came too early, and wait. If there are none, nobody is woken: that takes a
     /// system call.
     waiting: usize,
     /// Some turn will never come.
@@ -254,20 +257,20 @@ impl OutputState<'_> {
 }
 
 impl<'s> ShardOutput<'s> {
-    /// `window`: how many may come too early before they wait.
+    /// `window` chunks may come too early before their threads wait.
     pub(crate) fn new(sink: Sink<'s>, index: ShardIndex, window: usize) -> Self {
         let state =
             OutputState { sink, index, next: 0, early: BTreeMap::new(), waiting: 0, abandoned: false };
         ShardOutput { state: Mutex::new(state), turned: Condvar::new(), window }
     }
 
-    /// Takes the inner chunk that is number `n` in the index, in its turn. `false`: it was
-    /// abandoned.
+    /// Takes the inner chunk with number `n` in the index, in its turn. Returns `false` if the
+    /// output was abandoned.
     pub(crate) fn push(&self, turn: usize, n: usize, bytes: Option<&[u8]>) -> Result<bool, StoreError> {
         let mut state = self.lock();
         while turn > state.next && state.early.len() >= self.window && !state.abandoned {
-            // The thread that has the turn wakes this one. If it was stopped before it began, the
-            // clock does.
+            // The thread that has the turn wakes this one. If that thread was stopped before it
+            // began, the timeout does.
             state.waiting += 1;
             let waited = self.turned.wait_timeout(state, Duration::from_millis(50));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -292,7 +295,7 @@ impl<'s> ShardOutput<'s> {
         Ok(true)
     }
 
-    /// Says that some inner chunk will not come: nobody is to wait for it.
+    /// Declares that some inner chunk will not come, so that no thread waits for it.
     pub(crate) fn abandon(&self) {
         self.lock().abandoned = true;
         self.turned.notify_all();

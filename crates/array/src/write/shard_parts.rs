@@ -1,13 +1,13 @@
-//! Writing one shard part by part, for whoever has only a part of it in memory at a time.
+//! Writes one shard part by part, for callers that hold only a part of it in memory at a time.
 //!
-//! The inner chunks of each part are appended to one new object, the index comes behind the last
-//! (or into the place kept for it at the start), and then the object takes its place: a shard of
-//! any size is written once. Until then readers see what was there before, and after an error it
-//! stays.
+//! The inner chunks of each part are appended to one new object. The index comes behind the last
+//! part (or into the place kept for it at the start). Then the object takes the shard's place, so a
+//! shard of any size is written once. Until then readers see the old contents, which also stay
+//! after an error.
 //!
-//! Inner chunks lie in the object in the order in which their parts were written. A shard that goes
-//! through codecs as a whole is gathered in memory, and so is any shard where the store gathers new
-//! objects ([`hyperslab_store::Store::replace`]).
+//! Inner chunks are stored in the order in which their parts were written. A shard that goes
+//! through codecs as a whole is collected in memory. The same holds for any shard if the store
+//! collects new objects in memory ([`hyperslab_store::Store::replace`]).
 
 use crate::dims::element_count;
 use crate::error::ArrayError;
@@ -34,22 +34,23 @@ use std::sync::Arc;
 /// A shard that is being written ([`write_shard_in_parts`]).
 pub struct ShardParts<'s> {
     layout: &'s ArrayLayout,
-    /// The task of a chunk that is the shard, for errors.
+    /// The task of a chunk as large as the shard, for errors.
     task: Task,
     key: Key<'s>,
     /// `None` after an error: the shard cannot be completed.
     so_far: Option<(Sink<'s>, ShardIndex)>,
 }
 
-/// Writes the shard at `shard` (its index in [`ArrayLayout::object_grid`]) in parts: `write` is
-/// called once, and writes them. Inner chunks that no part holds are absent. All of the shard is
-/// replaced, also what lies past the array's end: this is for new arrays, which nobody else writes
-/// to.
+/// Writes a shard in parts. `shard` is its index in [`ArrayLayout::object_grid`].
+///
+/// `write` is called once, and writes the parts. Inner chunks that no part holds are absent. The
+/// whole shard is replaced, including elements past the array's end: this is for new arrays, which
+/// nobody else writes to.
 ///
 /// The shard takes its place when `write` returns `Ok`, otherwise nothing changes.
 ///
-/// Errors: those of `write`; [`ArrayError::ReadOnly`] where the shard is not an object of its own;
-/// [`ArrayError::Store`].
+/// Fails with the error of `write`; with [`ArrayError::ReadOnly`] if the shard is not an object of
+/// its own; with [`ArrayError::Store`].
 pub fn write_shard_in_parts<E: From<ArrayError>>(
     layout: &ArrayLayout,
     shard: &[u64],
@@ -90,7 +91,7 @@ impl<'s> ShardParts<'s> {
         Ok(parts)
     }
 
-    /// Calls `each` with the level of the shard as a whole.
+    /// Calls `each` with the shard's outermost level.
     fn with_level<R>(
         &self,
         layout: &ArrayLayout,
@@ -103,11 +104,13 @@ impl<'s> ShardParts<'s> {
         each(level.ok_or_else(|| refuse("it has no shards".into()))?)
     }
 
-    /// Writes a part: a selection inside this shard, of whole inner chunks as far as they lie
-    /// inside the array (of shards in shards: of whole inner shards).
+    /// Writes a part: a selection inside this shard.
     ///
-    /// Errors as [`crate::write()`]; with [`ArrayError::Shard`] where the part is not inside the
-    /// shard, or holds an inner chunk of an earlier part.
+    /// The part must hold whole inner chunks, as far as they lie inside the array. (For shards
+    /// within shards: whole inner shards.)
+    ///
+    /// Fails as [`crate::write()`] does, and with [`ArrayError::Shard`] if the part is not inside
+    /// the shard or holds an inner chunk of an earlier part.
     pub fn write(
         &mut self,
         selection: &Selection,
@@ -117,7 +120,7 @@ impl<'s> ShardParts<'s> {
         self.write_to(self.layout, selection, source, options)
     }
 
-    /// As [`ShardParts::write`], of elements of variable length ([`crate::write_ragged`]).
+    /// As [`ShardParts::write`], for elements of variable length ([`crate::write_ragged`]).
     pub fn write_ragged(
         &mut self,
         selection: &Selection,
@@ -129,7 +132,7 @@ impl<'s> ShardParts<'s> {
         })
     }
 
-    /// `layout`: that of the array, or the same with a heap for elements of variable length.
+    /// `layout` is the array's, or the same bound to a heap for elements of variable length.
     fn write_to(
         &mut self,
         layout: &ArrayLayout,

@@ -1,18 +1,18 @@
 //! Write-behind: writes that return at once, while threads of the pool encode and store.
 //!
-//! 1. A write copies the caller's elements, queues them and returns. What is queued and not stored
-//!    yet is bounded ([`WriterOptions::buffer`]).
+//! 1. A write copies the caller's elements, queues them and returns. The bytes that are queued and
+//!    not yet stored are bounded ([`WriterOptions::buffer`]).
 //! 2. Workers take the first job that may start: one whose chunks no earlier unfinished job
-//!    touches. So writes to one chunk take effect in order, and all others at the same time. Jobs
-//!    behind it that only go on along an axis, in the same chunks, are joined with it.
-//! 3. When the queue is full, the caller executes jobs itself until there is room. It waits only
-//!    where every job left is under way, or behind one that is.
-//! 4. A job that fails stops no other. The error of the earliest is kept, and returned once, by the
+//!    touches. Writes to one chunk thus take effect in order, and all others at the same time. Jobs
+//!    behind it that only continue it along an axis, in the same chunks, are joined with it.
+//! 3. When the queue is full, the caller executes jobs itself until there is room. It waits only if
+//!    every job left is under way, or behind one that is.
+//! 4. A failed job stops no other job. The error of the earliest is kept, and returned once, by the
 //!    next call.
 //!
-//! Points that are picked one by one, and requests that many threads can share (several chunks,
-//! together larger than a thread's share of the buffer) wait for the queue to empty and are then
-//! executed as ever, without the copy.
+//! Some writes wait for the queue to empty, and are then executed as usual, without the copy. These
+//! are points that are picked one by one, and requests that many threads can share (several chunks,
+//! together larger than a thread's share of the buffer).
 
 #![expect(
     clippy::indexing_slicing,
@@ -52,38 +52,37 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// Options of a writer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriterOptions {
-    /// The most bytes that wait to be stored. A write that is larger is executed before it returns.
-    /// `None`: four chunks per thread, but at least 64 and at most 512 MiB, and never less than two
-    /// chunks.
+    /// The most bytes that wait to be stored. A larger write is executed before it returns. `None`:
+    /// four chunks per thread, but at least 64 and at most 512 MiB, and never less than two chunks.
     pub buffer: Option<u64>,
-    /// How many threads may work on it, the caller's included; `None`: [`settings::threads`]. With
-    /// 1 nothing is written behind.
+    /// How many threads may work on it, including the caller's; `None`: [`settings::threads`]. With
+    /// 1, nothing is written behind.
     pub threads: Option<usize>,
     /// As in [`WriteOptions`].
     pub write_empty_chunks: Option<bool>,
 }
 
-/// Writes to an array that return before they are done. May be shared by threads.
+/// Writes to an array that return before they are done. Threads may share a writer.
 ///
-/// What was written is stored when [`Writer::flush`] returns without an error; before that, reading
-/// the array may or may not show it. An error is returned by the call after it happened; it names
-/// the chunk. Writes after the failed one are done all the same. Dropping a writer finishes what is
-/// queued, and loses errors: flush first.
+/// Everything written is stored when [`Writer::flush`] returns without an error. Before that,
+/// reading the array may or may not show it. An error is returned by the call after it happened,
+/// and names the chunk. Writes after the failed one are still done. Dropping a writer finishes the
+/// queue but loses errors, so flush first.
 ///
-/// A signal handler or a finalizer that flushes or drops a writer may run in the middle of a write
-/// by the same thread to the same chunk: the queue cannot be emptied then. Calls return
-/// [`StoreError::Busy`], and nothing is lost: workers store what is queued as soon as they can.
+/// A signal handler or a finalizer that flushes or drops a writer may interrupt a write of the same
+/// thread to the same chunk. The queue cannot be emptied then. Calls return [`StoreError::Busy`],
+/// and nothing is lost: workers store the queued jobs as soon as they can.
 /// [`crate::write::barrier::settle_all`] waits for them.
 #[derive(Debug)]
 pub struct Writer {
     shared: Arc<Shared>,
-    /// The process whose queue this is.
+    /// The process that owns the queue.
     process: u32,
 }
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// That of the array when the writer was made.
+    /// The layout of the array when the writer was made.
     layout: Arc<ArrayLayout>,
     /// The number of the array, see [`barrier::number`].
     array: u64,
@@ -94,34 +93,34 @@ pub(crate) struct Shared {
     write_empty_chunks: Option<bool>,
     /// Per process: in a child the writer does not touch it.
     state: Mutex<WriterState>,
-    /// A job was done.
+    /// Notified when a job is done.
     done: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct WriterState {
-    /// What is not done, in the order of the calls.
+    /// Jobs that are not done, in the order of the calls.
     jobs: VecDeque<Job>,
     /// Number of the next job.
     next: u64,
     /// Bytes of all jobs.
     bytes: u64,
-    /// Workers called and not gone yet.
+    /// Workers that were called and have not left yet.
     called: usize,
     /// Threads that wait for `done`.
     waiting: usize,
     failed: Option<(u64, Failure)>,
-    /// The last change of the array's shape that made it smaller: the shape before, and after.
+    /// The last change of shape that made the array smaller: the shape before, and after.
     shrunk: Option<(Dims, Dims)>,
-    /// The writer was dropped, and could not store what was queued.
+    /// The writer was dropped. Jobs that it could not store are left to workers.
     abandoned: bool,
-    /// A thread that has a job does not go on with it: the program is ending.
+    /// A thread will not finish the job that it has: the program is ending.
     is_lost: bool,
     #[cfg(test)]
     most_bytes: u64,
 }
 
-/// An error, or what a job panicked with.
+/// An error, or the panic of a job.
 type Failure = Result<ArrayError, Box<dyn std::any::Any + Send>>;
 
 #[derive(Debug)]
@@ -129,11 +128,11 @@ struct Job {
     number: u64,
     chunks: Chunks,
     bytes: u64,
-    /// `None`: under way.
+    /// `None` while the job is under way.
     work: Option<Work>,
 }
 
-/// A box of chunks, with its corners.
+/// A box of chunks, given by two corners.
 #[derive(Debug, Default, PartialEq)]
 struct Chunks {
     first: Dims,
@@ -161,12 +160,13 @@ impl Writer {
         Writer { shared, process: std::process::id() }
     }
 
-    /// Writes a selection, as [`write()`](crate::write()) does, soon. The memory may be changed
-    /// when this returns.
+    /// Queues a write of a selection, which is then executed as by [`write()`](crate::write()).
     ///
-    /// Errors with what is wrong with the request, or with what went wrong with an earlier one; the
-    /// request is then not done. `interrupt` is asked while this waits; `true` gives the request up
-    /// with [`ArrayError::Interrupted`].
+    /// The caller may change the memory when this returns.
+    ///
+    /// Fails if something is wrong with the request, or with the error of an earlier one; the
+    /// request is then not done. `interrupt` is called while this waits. Return `true` to give the
+    /// request up with [`ArrayError::Interrupted`].
     pub fn write(
         &self,
         selection: &Selection,
@@ -176,8 +176,9 @@ impl Writer {
         self.write_resized(&self.shared.layout, selection, source, interrupt)
     }
 
-    /// [`Writer::write`] for an array that has grown since the writer was made: `layout` is the
-    /// same array's with its present shape. (Before it shrinks, flush.)
+    /// [`Writer::write`] for an array that has grown since the writer was made.
+    ///
+    /// `layout` is the same array's, with its present shape. (Flush before the array shrinks.)
     pub fn write_resized(
         &self,
         layout: &Arc<ArrayLayout>,
@@ -186,8 +187,8 @@ impl Writer {
         interrupt: Option<Interrupt<'_>>,
     ) -> Result<(), ArrayError> {
         layout.check_writable()?;
-        // Cells are of the heap of one request, and those of nothing but fill value would be
-        // written without being encoded.
+        // Cells refer to the heap of one request, and cells of only fill value would be written
+        // without being encoded.
         if layout.vlen().is_some() {
             let why = "elements of variable length are written with write_ragged".into();
             return Err(ArrayError::Values { array: layout.name().to_owned(), why });
@@ -203,7 +204,7 @@ impl Writer {
             )
         };
         let bound = Mapped::source(layout, source, selection)?;
-        // A forked child has no part in its parent's queue, and its lock may be held for ever.
+        // A forked child must not use its parent's queue, whose lock may be held for ever.
         if self.process != std::process::id() {
             return direct();
         }
@@ -225,7 +226,7 @@ impl Writer {
         }
         shared.make_room(copied.bytes, interrupt, layout)?;
         let queued = copied.copy(layout, selection, &bound).and_then(|(values, strides)| {
-            // A thread that resizes the array has this turn meanwhile.
+            // A thread that resizes the array holds this turn meanwhile.
             let _turn = barrier::turn(layout, shared.array, interrupt)?;
             shared.check_shape(layout, selection)?;
             let work = Work { layout: layout.clone(), selection: selection.clone(), values, strides };
@@ -239,10 +240,10 @@ impl Writer {
         queued
     }
 
-    /// Returns when everything written before is stored. This thread works on it, too.
+    /// Returns when everything written before is stored. This thread works on it too.
     ///
-    /// Errors with the first thing that went wrong since the last call; then, too, nothing is under
-    /// way any more. `interrupt` as in [`Writer::write`]: what is queued stays queued.
+    /// Fails with the first error since the last call; nothing is under way then either.
+    /// `interrupt` is as in [`Writer::write`], and queued jobs stay queued.
     pub fn flush(&self, interrupt: Option<Interrupt<'_>>) -> Result<(), ArrayError> {
         if self.process != std::process::id() {
             return Ok(());
@@ -258,8 +259,7 @@ impl Writer {
         lock(&self.shared.state).most_bytes
     }
 
-    /// As if this process were a child of the one that made the writer, forked while a thread held
-    /// the lock.
+    /// Acts as in a child of the process that made the writer, forked while a thread held the lock.
     pub(crate) fn as_in_a_child(&mut self) {
         std::mem::forget(lock(&self.shared.state));
         self.process = 0;
@@ -272,10 +272,10 @@ impl Drop for Writer {
             return;
         }
         if !lock(&self.shared.state).is_lost {
-            // An error has nobody to go to, and a panic would abort.
+            // Nobody is there to get an error, and a panic would abort.
             let _ = catch_unwind(AssertUnwindSafe(|| self.flush(None)));
         }
-        // The workers keep the queue, and store the rest.
+        // The workers keep the queue alive, and store the rest.
         let mut state = lock(&self.shared.state);
         state.abandoned = true;
         self.shared.call(&mut state);
@@ -308,13 +308,13 @@ impl Queue for Shared {
 }
 
 impl Shared {
-    /// Whether a request is better executed at once, by all threads.
+    /// Returns whether a request is better executed at once, by all threads.
     fn is_large(&self, layout: &ArrayLayout, chunks: u64, bytes: u64) -> bool {
         let encoded = chunks.saturating_mul(layout.encoding().decoded_size() as u64);
         bytes > self.buffer || chunks > 1 && encoded > self.buffer / (self.helpers as u64 + 1)
     }
 
-    /// The error kept, if there is one.
+    /// Fails with the kept error, if there is one.
     fn report(&self) -> Result<(), ArrayError> {
         let failed = lock(&self.state).failed.take();
         match failed {
@@ -324,7 +324,7 @@ impl Shared {
         }
     }
 
-    /// Refuses what was chosen before the array shrank, and does not lie in it any more.
+    /// Refuses a selection that was made before the array shrank and reaches beyond its new shape.
     fn check_shape(&self, layout: &ArrayLayout, selection: &Selection) -> Result<(), ArrayError> {
         let state = lock(&self.state);
         let Some((before, after)) = &state.shrunk else { return Ok(()) };
@@ -342,7 +342,7 @@ impl Shared {
         Err(ArrayError::Index { array: layout.name().to_owned(), why })
     }
 
-    /// Works until so many more bytes fit.
+    /// Works until `bytes` more bytes fit.
     fn make_room(
         self: &Arc<Self>,
         bytes: u64,
@@ -351,7 +351,7 @@ impl Shared {
     ) -> Result<(), ArrayError> {
         let full = |state: &WriterState| state.bytes > 0 && state.bytes.saturating_add(bytes) > self.buffer;
         let mut state = self.work_while(lock(&self.state), &full, interrupt, layout)?;
-        // Taken now: another thread must not fill the room meanwhile.
+        // Reserve the room now: another thread must not fill it meanwhile.
         state.bytes += bytes;
         #[cfg(test)]
         {
@@ -360,7 +360,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Executes jobs, or waits where there is none to execute, until `pending` is false.
+    /// Executes jobs until `pending` is false. Waits while there is no job to execute.
     fn work_while<'s>(
         self: &'s Arc<Self>,
         mut state: MutexGuard<'s, WriterState>,
@@ -368,8 +368,8 @@ impl Shared {
         interrupt: Option<Interrupt<'_>>,
         layout: &ArrayLayout,
     ) -> Result<MutexGuard<'s, WriterState>, ArrayError> {
-        // In the middle of a chunk, in a signal handler: what waits for this chunk is left to the
-        // workers, and not waited for.
+        // In the middle of a chunk, in a signal handler, leave all jobs to the workers. Jobs that
+        // wait for this chunk cannot be waited for.
         let inside = tasks::is_inside();
         let mut wait = Wait::default();
         while pending(&state) {
@@ -415,7 +415,7 @@ impl Shared {
         Ok(state)
     }
 
-    /// Queues a job, for which there is room.
+    /// Queues a job. There must be room for it.
     fn push(self: &Arc<Self>, chunks: Chunks, bytes: u64, work: Work) {
         let mut state = lock(&self.state);
         let number = state.next;
@@ -424,7 +424,7 @@ impl Shared {
         self.call(&mut state);
     }
 
-    /// Calls a worker, if there may be something for it.
+    /// Calls a worker, if there may be a job for it.
     fn call(self: &Arc<Self>, state: &mut WriterState) {
         if state.called < self.helpers && state.jobs.iter().any(|job| job.work.is_some()) {
             state.called += 1;
@@ -432,7 +432,7 @@ impl Shared {
         }
     }
 
-    /// Executes a job, or several that are joined. Tells also whether that was stopped: then they
+    /// Executes a job, or several joined jobs. Also returns whether they were stopped: then they
     /// are queued as before.
     fn execute<'s>(
         self: &'s Arc<Self>,
@@ -469,7 +469,7 @@ impl Shared {
         if let Some(failure) = failure
             && let Some(later) = state.keep_first(number, failure)
         {
-            // An error of foreign code may need other locks to be dropped.
+            // Dropping an error of foreign code may need other locks.
             drop(state);
             drop(later);
             state = lock(&self.state);
@@ -484,7 +484,7 @@ impl Shared {
 }
 
 impl WriterState {
-    /// Keeps the failure of the earliest job. Returns the other one: the caller drops it without
+    /// Keeps the failure of the earliest job. Returns the other one, which must be dropped without
     /// the lock.
     #[must_use = "to be dropped without the lock"]
     fn keep_first(&mut self, number: u64, failure: Failure) -> Option<(u64, Failure)> {
@@ -494,8 +494,8 @@ impl WriterState {
         }
     }
 
-    /// The first job that may start, and those that it is joined with; they are the `number`th and
-    /// following ones.
+    /// The first job that may start, and the jobs joined with it. The number is the first job's;
+    /// the others follow it.
     fn take(&mut self) -> Option<(u64, Batch)> {
         let free = |at: &usize| {
             let job = &self.jobs[*at];
@@ -504,8 +504,8 @@ impl WriterState {
         let at = (0..self.jobs.len().min(costs::LOOK_AT)).find(free)?;
         let number = self.jobs[at].number;
         let mut batch: Batch = self.jobs[at].work.take().into_iter().collect();
-        // One behind the other, so nothing between them is overtaken; in the same chunks, so they
-        // may all start.
+        // The jobs follow each other directly, so they overtake nothing. They are in the same
+        // chunks, so all of them may start.
         let mut along = None;
         for next in at + 1..self.jobs.len() {
             let (last, job) = (batch.last()?, &self.jobs[next]);
@@ -525,7 +525,7 @@ impl Background for Shared {
     fn step(self: Arc<Self>) -> bool {
         let mut state = lock(&self.state);
         let Some((number, batch)) = state.take() else {
-            // A job that may not start yet: the worker of the job before it calls again.
+            // A job that may not start yet: the worker of the job before it calls a worker again.
             state.called -= 1;
             return false;
         };
@@ -543,14 +543,14 @@ impl Chunks {
         Chunks { first, last: task.chunk }
     }
 
-    /// Whether two boxes of one array have a chunk in common. (Without axes, there is but one
+    /// Returns whether two boxes of one array share a chunk. (Without axes there is only one
     /// chunk.)
     fn meet(&self, other: &Self) -> bool {
         (0..self.first.len()).all(|k| self.first[k] <= other.last[k] && other.first[k] <= self.last[k])
     }
 }
 
-/// The shape of a copy: that of the source, with axes that repeat one element taken once.
+/// The shape of a copy: the source's, with repeated axes taken once.
 struct Copied {
     counts: Dims,
     bytes: u64,
@@ -564,8 +564,8 @@ impl Copied {
         Copied { counts, bytes }
     }
 
-    /// The elements, one behind the other in the order of the selection; and their strides, per
-    /// axis of its shape.
+    /// Copies the elements in the order of the selection, one after the other. Also returns their
+    /// strides per axis of the selection's shape.
     fn copy(
         &self,
         layout: &ArrayLayout,
@@ -576,7 +576,7 @@ impl Copied {
         let element = layout.dtype().size();
         let mut memory = usize::try_from(self.bytes).ok().and_then(Memory::dirty).ok_or_else(none)?;
         let dense = c_strides(&self.counts, element);
-        // Bound views are walked upwards; this copy keeps the selection's own order.
+        // Bound views are walked upwards. This copy keeps the selection's own order.
         let backwards = || selection.axes().iter().map(|axis| axis.step < 0);
         let strides: Strides =
             bound.strides().iter().zip(backwards()).map(|(s, back)| if back { -s } else { *s }).collect();

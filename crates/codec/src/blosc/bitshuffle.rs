@@ -1,22 +1,23 @@
-//! Bit shuffle: bit 0 of byte 0 of all elements, then bit 1 of byte 0, …; eight elements' bits make
-//! a byte, the first element's is the lowest. In other words a byte shuffle, after which each row
-//! of bytes is split into eight rows of bits.
+//! Bit shuffle: bit 0 of byte 0 of all elements, then bit 1 of byte 0, and so on.
 //!
-//! Groups of elements are byte-shuffled in a small buffer and their rows split from there, so that
-//! both passes stay in the first-level cache. The number of elements must be a multiple of eight.
-//! Bytes after the last element stay.
+//! Eight elements' bits make a byte, the first element's bit lowest. This equals a byte shuffle
+//! followed by splitting each row of bytes into eight rows of bits.
+//!
+//! Groups of elements are byte-shuffled in a small buffer, and their rows are split from there, so
+//! that both passes stay in the L1 cache. The number of elements must be a multiple of eight. Bytes
+//! after the last element are copied unchanged.
 
 use super::shuffle::{shuffle, unshuffle};
 
-/// What the kernels take at once of a row of bytes. A group is a multiple of it.
+/// Bytes of a row that the kernels process at once. A group is a multiple of this.
 const PIECE: usize = 256;
-/// The most bytes in a group, which holds a piece of elements of up to 64 bytes; larger ones take
-/// the slow path. More than a piece, because rows of bits are often a power of two apart and so
-/// compete for the same few lines of the cache: a group should write whole lines of each row before
-/// it goes on to others.
+/// The most bytes in a group: one piece of elements of up to 64 bytes. Larger elements take the
+/// slow path. A group is larger than a piece because rows of bits are often a power of two apart,
+/// and so compete for the same few cache lines. A group should fill whole lines of each row before
+/// it goes on to the next row.
 const GROUP: usize = 16 << 10;
 
-/// Shuffles the bits of `src` into `dst`, which is as long.
+/// Shuffles the bits of `src` into `dst`, which has the same length.
 pub(crate) fn bitshuffle(typesize: usize, src: &[u8], dst: &mut [u8]) {
     bitshuffle_with(typesize, src, dst, Kernel::detect());
 }
@@ -177,8 +178,8 @@ mod avx2 {
     /// Bytes of one row of bits per piece.
     const BITS: usize = PIECE / 8;
 
-    /// The highest bit of 32 bytes at a time is one instruction; doubling the bytes brings up the
-    /// next.
+    /// One instruction takes the highest bit of each of 32 bytes; doubling the bytes moves the next
+    /// bit up.
     #[target_feature(enable = "avx2")]
     pub(super) fn split(plane: &[u8; PIECE], rows: &mut [u8], row: usize, at: usize) {
         assert!(rows.len() == 8 * row && at + BITS <= row);
@@ -191,7 +192,7 @@ mod avx2 {
             for bit in (0..8).rev() {
                 let bits = u64::from(_mm256_movemask_epi8(low) as u32)
                     | u64::from(_mm256_movemask_epi8(high) as u32) << 32;
-                // SAFETY: row `bit < 8` has `row` bytes, of which `at..at + 32` belong to this
+                // SAFETY: row `bit < 8` has `row` bytes, and `at..at + 32` of them belong to this
                 // piece.
                 unsafe { rows.as_mut_ptr().add(bit * row + at + i / 8).cast::<u64>().write_unaligned(bits) }
                 low = _mm256_add_epi8(low, low);
@@ -200,18 +201,18 @@ mod avx2 {
         }
     }
 
-    /// Three riffles bring together the eight bytes of a matrix of bits; each is then transposed in
-    /// its 64-bit lane.
+    /// Three riffles bring the eight bytes of a bit matrix together; each matrix is then transposed
+    /// in its 64-bit lane.
     #[target_feature(enable = "avx2")]
     pub(super) fn join(rows: &[u8], row: usize, at: usize, plane: &mut [u8; PIECE]) {
         assert!(rows.len() == 8 * row && at + BITS <= row);
         let mut r = [_mm256_setzero_si256(); 8];
         for (bit, r) in r.iter_mut().enumerate() {
-            // SAFETY: row `bit < 8` has `row` bytes, of which `at..at + 32` are read.
+            // SAFETY: row `bit < 8` has `row` bytes, and only `at..at + 32` are read.
             unsafe { *r = _mm256_loadu_si256(rows.as_ptr().add(bit * row + at).cast()) }
         }
         let mut r = riffle(riffle(riffle(r)));
-        // Not `map`, into which code for AVX2 is not inlined.
+        // Not `map`: the compiler does not inline AVX2 code into it.
         for r in &mut r {
             *r = transpose(*r);
         }
@@ -227,7 +228,7 @@ mod avx2 {
         }
     }
 
-    /// As the function of that name for one `u64`.
+    /// As the outer `transpose`, for four `u64` at once.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn transpose(mut x: __m256i) -> __m256i {

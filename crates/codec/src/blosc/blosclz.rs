@@ -1,24 +1,24 @@
 //! BloscLZ, a byte-wise LZ77 format that descends from FastLZ.
 //!
-//! A stream is a list of instructions, the first of which copies literals whatever its upper three
-//! bits say. In the instruction byte `lllooooo`:
+//! A stream is a list of instructions. The first instruction copies literals whatever its upper
+//! three bits say. In the instruction byte `lllooooo`:
 //!
 //! * `l = 0`: copy `o + 1` literal bytes, which follow;
-//! * `l > 0`: copy `l + 2` bytes from `distance` back. For `l = 7`, bytes follow that are added to
-//!   the length, up to and with the first that is not 255. Then the low byte of the distance
-//!   follows: `distance = 256 o + low + 1`. Where `o` is 31 and `low` 255, a big-endian 16-bit
+//! * `l > 0`: copy `l + 2` bytes from `distance` back. If `l` is 7, length bytes follow, which are
+//!   added to the length; the first that is not 255 is the last. Then comes the low byte of the
+//!   distance: `distance = 256 o + low + 1`. If `o` is 31 and `low` is 255, a big-endian 16-bit
 //!   `far` follows and the distance is `far + 8192`.
 //!
-//! Decoders of c-blosc since 1.21 need a literal at the end.
+//! Decoders in c-blosc 1.21 and later need a literal at the end.
 
 use crate::low::{low8, low32};
 
-/// Distances below this one are near: two bytes for a short match.
+/// Shorter distances are near: a short match takes two bytes.
 const FAR: usize = 8192;
 const MAX_DISTANCE: usize = FAR + 0xffff;
 const MAX_LITERALS: usize = 32;
 
-/// Decodes all of `src` into all of `dst`. On failure says why.
+/// Decodes all of `src` into all of `dst`. The error says why decoding failed.
 pub(super) fn decode(src: &[u8], dst: &mut [u8]) -> Result<(), &'static str> {
     match decode_lz::<true>(src, dst, usize::MAX) {
         _ if src.is_empty() => Err("stream is truncated"),
@@ -30,16 +30,17 @@ pub(super) fn decode(src: &[u8], dst: &mut [u8]) -> Result<(), &'static str> {
     }
 }
 
-/// What is wrong with a stream.
+/// Why a stream cannot be decoded.
 pub(crate) enum Fault {
     Truncated,
     TooLong,
     BeforeStart { distance: usize, decoded: usize },
 }
 
-/// Decodes all of `src` into the front of `dst`; returns how many bytes that were. Not `BLOSC`: the
-/// format of LibLZF, until there are `enough` bytes. Its lengths have one byte more at most, its
-/// distances are near, and its first instruction is one like others.
+/// Decodes all of `src` into the front of `dst` and returns the number of decoded bytes.
+///
+/// With `BLOSC` false, decodes LibLZF's format until there are `enough` bytes. LibLZF's lengths
+/// have at most one extra byte, its distances are near, and its first instruction is not special.
 pub(crate) fn decode_lz<const BLOSC: bool>(
     src: &[u8],
     dst: &mut [u8],
@@ -59,7 +60,7 @@ pub(crate) fn decode_lz<const BLOSC: bool>(
                 src.get(next..).and_then(|rest| rest.first_chunk::<MAX_LITERALS>()),
                 dst.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<MAX_LITERALS>()),
             ) {
-                // A copy of constant length costs less than one of the right length.
+                // Copying a constant length is cheaper than copying the exact length.
                 *to = *from;
             } else {
                 let from = src.get(next..next + len).ok_or(Fault::Truncated)?;
@@ -102,7 +103,7 @@ pub(crate) fn decode_lz<const BLOSC: bool>(
     Ok(at)
 }
 
-/// Copies `len` bytes to `at` from `distance` back. Both may overlap. `distance <= at`.
+/// Copies `len` bytes to `at` from `distance` back. The ranges may overlap. `distance <= at`.
 #[inline]
 #[expect(
     clippy::indexing_slicing,
@@ -114,7 +115,7 @@ fn copy_match(dst: &mut [u8], at: usize, distance: usize, len: usize) {
         let value = dst[from];
         dst[at..at + len].fill(value);
     } else if distance >= 16 && at + len + 16 <= dst.len() {
-        // Writes up to 15 bytes too many, all inside `dst` and yet to be decoded.
+        // Writes up to 15 bytes too many, all inside `dst` and overwritten later.
         let mut done = 0;
         while done < len {
             dst.copy_within(from + done..from + done + 16, at + done);
@@ -125,7 +126,7 @@ fn copy_match(dst: &mut [u8], at: usize, distance: usize, len: usize) {
             dst[at + i] = dst[from + i];
         }
     } else {
-        // What has been copied is there to be copied again: each round doubles it.
+        // Copied bytes can be copied again: each round doubles `ready`.
         let (mut ready, mut done) = (distance, 0);
         while done < len {
             let more = ready.min(len - done);
@@ -137,12 +138,12 @@ fn copy_match(dst: &mut [u8], at: usize, distance: usize, len: usize) {
 }
 
 const HASH_BITS: u32 = 14;
-/// No match starts in the last bytes of a stream, so that it ends with literals.
+/// No match starts in this many bytes at the end of a stream, so that it ends with literals.
 const TAIL: usize = 12;
 
-/// What an encoder keeps from stream to stream: where it last saw each hash of four bytes.
+/// State that an encoder keeps between streams: where it last saw each hash of four bytes.
 ///
-/// Positions count on over streams, which makes those of former streams recognisable without
+/// Positions keep counting across streams, so entries from former streams are recognised without
 /// clearing the table.
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -151,13 +152,13 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Makes ready for a stream of `len` bytes.
+    /// Prepares the table for a stream of `len` bytes.
     fn start(&mut self, len: usize) -> u32 {
         let len = u32::try_from(len).unwrap_or(u32::MAX);
         if self.seen.is_empty() || self.base.checked_add(len).is_none() {
             self.seen.clear();
             self.seen.resize(1 << HASH_BITS, 0);
-            // Not 0, which stands for a position never seen.
+            // Not 0, which marks a hash never seen.
             self.base = 1;
         }
         let base = self.base;
@@ -166,8 +167,8 @@ impl Table {
     }
 }
 
-/// Encodes `src` into `dst`. `None`: it would not be shorter than `dst`, or not worth the time at
-/// this level.
+/// Encodes `src` into `dst`. Returns `None` if the result does not fit in `dst`, or saves too
+/// little for this level.
 #[expect(
     clippy::indexing_slicing,
     reason = "`at` stays below `end`, which is TAIL bytes before the end, and `distance` is at most `at`; a hash has HASH_BITS"
@@ -179,17 +180,17 @@ pub(super) fn encode(src: &[u8], dst: &mut [u8], level: u8, table: &mut Table) -
     let base = table.start(src.len());
     let place = |at: usize| low32(at as u64);
     let seen: &mut [u32; 1 << HASH_BITS] = table.seen.as_mut_slice().try_into().ok()?;
-    // The more bytes in a row did not match, the more are skipped, sooner at low levels.
+    // The longer nothing matches, the more bytes are skipped; low levels skip sooner.
     let patience = 3 + u32::from(level) / 3;
 
-    // Streams that shrink by little are not worth the time to decode them.
+    // Streams that hardly shrink are not worth the time to decode them.
     let worthwhile = [0, 200, 150, 120, 120, 120, 120, 115, 110, 0][usize::from(level.min(9))];
     let shortest = if level < 9 { 5 } else { 4 };
     let mut probe = src.len() / 4;
 
     let mut out = Output { dst, at: 0 };
     let end = src.len() - TAIL;
-    let (mut at, mut literals) = (1, 0); // `literals`: where those not yet written start
+    let (mut at, mut literals) = (1, 0); // `literals`: where the literals not yet written start
     let mut misses = 0_u32;
     while at < end {
         let sequence = word(src, at);
@@ -214,8 +215,8 @@ pub(super) fn encode(src: &[u8], dst: &mut [u8], level: u8, table: &mut Table) -
             start -= 1;
             len += 1;
         }
-        // Four bytes say a far match, one more resumes the literals: shorter ones save next to
-        // nothing.
+        // A far match takes four bytes, and resuming the literals one more. Shorter matches save
+        // next to nothing.
         if len < if distance < FAR { shortest } else { 7 } {
             misses += 1;
             at += 1;
@@ -227,15 +228,15 @@ pub(super) fn encode(src: &[u8], dst: &mut [u8], level: u8, table: &mut Table) -
         literals = at;
         misses = 0;
         if at < end {
-            // Runs and periods go on from here: the position before the end is the likeliest to be
-            // met again.
+            // Runs and periods continue here: the position just before the end is the likeliest to
+            // match again.
             let recent = at - 2;
             seen[(word(src, recent).wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS)) as usize] =
                 base + place(recent);
         }
     }
     out.literals(&src[literals..])?;
-    // The mark of this format on the first instruction; decoders ignore it.
+    // The format's mark on the first instruction; decoders ignore it.
     *out.dst.first_mut()? |= 1 << 5;
     Some(out.at)
 }
@@ -245,7 +246,7 @@ fn word(src: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([src[at], src[at + 1], src[at + 2], src[at + 3]])
 }
 
-/// How many bytes at the start of `a` and `b` are the same. `b` is the shorter.
+/// How many leading bytes `a` and `b` have in common. `b` is the shorter.
 #[expect(clippy::indexing_slicing, reason = "`len` counts whole chunks of the shorter slice")]
 fn common(a: &[u8], b: &[u8]) -> usize {
     let mut len = 0;
@@ -281,7 +282,8 @@ impl Output<'_> {
     }
 
     fn matched(&mut self, distance: usize, len: usize) -> Option<()> {
-        // `o` and `low` of a far match are those of the largest near distance and one.
+        // A far match stores `o` and `low` of distance `FAR`, one more than the largest near
+        // distance.
         let near = distance.min(FAR) - 1;
         let high = low8(near as u64 >> 8);
         if len < 9 {

@@ -1,4 +1,4 @@
-//! From a blosc buffer to bytes.
+//! Decodes a blosc buffer.
 
 use crate::low::low8;
 use crate::scratch::sized;
@@ -11,9 +11,10 @@ use super::inner::Decoders;
 use super::shuffle::unshuffle;
 use super::{Contexts, NAME};
 
-/// Decodes the blocks of `src` that hold bytes `wanted` of the decoded buffer into their places in
-/// `dst`; returns how many bytes the decoded buffer has. Header and places of blocks are checked
-/// whether they are wanted or not.
+/// Decodes the blocks that hold bytes `wanted` of the decoded buffer into their places in `dst`.
+///
+/// Returns the size of the whole decoded buffer. The header and the start of every block are
+/// checked, also of blocks that are not wanted.
 pub(super) fn decode(
     src: &[u8],
     wanted: Range<usize>,
@@ -35,8 +36,8 @@ pub(super) fn decode(
     // `parse` checked that the table fits and that the block size is not 0.
     let blocks = dst.len().div_ceil(header.blocksize);
     let (table, _) = payload.as_chunks::<4>();
-    // Blocks that share bytes could make a small buffer take forever: each byte is decoded once at
-    // most.
+    // Blocks that share bytes could make a small buffer take forever, so each stored byte is
+    // decoded at most once.
     let mut unread = src.len() - HEADER - 4 * blocks;
     for (index, (out, start)) in dst.chunks_mut(header.blocksize).zip(table).enumerate() {
         let start = u32::from_le_bytes(*start) as usize;
@@ -72,9 +73,11 @@ pub(super) fn decode(
     Ok(dst.len())
 }
 
-/// Decodes the streams of one block, which are at the front of `src`, into all of `out`, which was
-/// split into `splits` streams. `runs`: lengths that are not positive stand for a repeated byte.
-/// `unread` is how many bytes of all blocks no stream has claimed yet. On failure says why.
+/// Decodes the streams of one block from the front of `src` into all of `out`.
+///
+/// The block was split into `splits` streams. With `runs`, a length of zero or less stands for a
+/// repeated byte. `unread` counts the bytes of all blocks that no stream has claimed yet. The error
+/// says why decoding failed.
 pub(crate) fn decode_streams(
     format: Format,
     splits: usize,
@@ -92,7 +95,7 @@ pub(crate) fn decode_streams(
             return Err(format!("stream {split}: truncated before its length"));
         };
         let len = i32::from_le_bytes(*len);
-        // Of a stream that is a run, its token.
+        // A run stores one byte: its token.
         let stored = if runs && len < 0 { 1 } else { len.cast_unsigned() as usize };
         let Some((stream, rest)) = rest.split_at_checked(stored) else {
             return Err(format!("stream {split}: {stored} bytes where {} are left", rest.len()));

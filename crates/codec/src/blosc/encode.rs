@@ -1,5 +1,6 @@
-//! From bytes to a blosc buffer. Sizes of blocks, splits and levels are chosen as by c-blosc 1.21,
-//! whose ratio and speed its users know.
+//! Encodes a blosc buffer.
+//!
+//! Block sizes, splits and levels are chosen as by c-blosc 1.21, whose ratio and speed users know.
 
 use crate::low::low32;
 use crate::scratch::sized;
@@ -10,10 +11,10 @@ use super::header::{Filter, Format, HEADER, Header, MAX_BUFFER, MAX_SPLITS, MIN_
 use super::shuffle::shuffle;
 use super::{Blosc, BloscCompressor, BloscShuffle, Contexts, NAME};
 
-/// c-blosc's first-level cache, from which it derives sizes of blocks.
+/// The L1 cache size that c-blosc derives block sizes from.
 const CACHE: usize = 32 << 10;
-/// c-blosc reads no larger blocks: three of them, and a length for each byte of an element, must
-/// fit in 31 bits.
+/// The largest block that c-blosc reads: three blocks, and a length for each byte of an element,
+/// must fit in 31 bits.
 const MAX_BLOCK: usize = (i32::MAX as usize - 255 * 4) / 3;
 
 /// Encodes `src` into `dst`, which is cleared first and never grows by more than `src.len() + 16`.
@@ -23,7 +24,7 @@ pub(super) fn encode(codec: &Blosc, src: &[u8], dst: &mut Vec<u8>, contexts: &mu
         let why = format!("{} bytes are more than the {MAX_BUFFER} that one buffer can hold", src.len());
         return Err(CodecError::Encode { codec: NAME, why });
     }
-    // The field has one byte. c-blosc takes larger elements for bytes.
+    // The field has one byte. c-blosc treats larger elements as bytes.
     let typesize = if codec.typesize > 255 { 1 } else { codec.typesize };
     let blocksize = blocksize(codec, typesize, src.len());
     let mut header = Header {
@@ -58,7 +59,7 @@ pub(super) fn encode(codec: &Blosc, src: &[u8], dst: &mut Vec<u8>, contexts: &mu
     Ok(())
 }
 
-/// Appends room for the header, the table and all blocks. `None`: they do not fit in `limit` bytes.
+/// Appends the header, the table and all blocks. Returns `None` if they exceed `limit` bytes.
 fn encode_blocks(
     codec: &Blosc,
     header: &Header,
@@ -77,7 +78,7 @@ fn encode_blocks(
         let start = low32(dst.len() as u64).to_le_bytes();
         *dst.get_mut(HEADER + 4 * index..)?.first_chunk_mut()? = start;
         let filtered = match header.filter(bytes.len()) {
-            // libdeflate cannot bear input that changes, and this may be memory that others have.
+            // libdeflate cannot bear changing input, and others may share this memory.
             Filter::None if codec.compressor == BloscCompressor::Zlib => {
                 let own = sized(block, bytes.len(), "blosc").ok()?;
                 own.copy_from_slice(bytes);
@@ -99,7 +100,7 @@ fn encode_blocks(
             let encoded = sized(stream, part.len(), "blosc").ok()?;
             let len =
                 encoders.encode(codec.compressor, codec.nearest_level(), part, encoded.get_mut(..room)?);
-            // A stream of full length is taken for one that is stored as it is.
+            // Decoders take a stream of full length as stored uncompressed.
             let bytes = len.and_then(|len| encoded.get(..len)).unwrap_or(part);
             if dst.len() + 4 + bytes.len() > limit {
                 return None;
@@ -111,8 +112,8 @@ fn encode_blocks(
     Some(())
 }
 
-/// Whether whole blocks are split. Zstandard finds what the streams have in common, so it is given
-/// the whole block.
+/// Returns `true` if whole blocks are split. Zstandard finds similarities between the streams, so
+/// it gets the whole block.
 fn splittable(compressor: BloscCompressor, typesize: usize, blocksize: usize) -> bool {
     compressor != BloscCompressor::Zstd && typesize <= MAX_SPLITS && blocksize / typesize >= MIN_BUFFER
 }
@@ -143,7 +144,7 @@ fn blocksize(codec: &Blosc, typesize: usize, nbytes: usize) -> usize {
         size = CACHE / 4 * quarters * if thorough { 2 } else { 1 };
     }
     if codec.nearest_level() > 0 && splittable(codec.compressor, typesize, size) {
-        // Each stream is to be as long as a block would be; all together between 64 KiB and 1 MiB.
+        // Makes each stream as long as a block would be; all streams together take 64 KiB to 1 MiB.
         size = (size.min(256 << 10) * typesize).clamp(64 << 10, 1 << 20);
     }
     size = size.min(nbytes);

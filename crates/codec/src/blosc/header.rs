@@ -1,4 +1,5 @@
-//! The 16 bytes before a blosc buffer's blocks.
+//! The 16 bytes before the blocks of a blosc buffer.
+//!
 //! Layout: <https://github.com/Blosc/c-blosc/blob/main/README_HEADER.rst>.
 
 use crate::low::{low8, low32};
@@ -8,14 +9,14 @@ use super::{BloscCompressor, NAME};
 
 /// Bytes of the header; also the most that a buffer grows by.
 pub(super) const HEADER: usize = 16;
-/// Buffers below this size are stored as they are, streams of split blocks are no smaller.
+/// Smaller buffers are stored uncompressed, and streams of split blocks are at least this long.
 pub(super) const MIN_BUFFER: usize = 128;
 /// Blocks are split into at most this many streams.
 pub(super) const MAX_SPLITS: usize = 16;
-/// The most bytes in one buffer: the sizes are 32-bit signed integers to c-blosc.
+/// The most bytes in one buffer: c-blosc's sizes are 32-bit signed integers.
 pub(super) const MAX_BUFFER: usize = i32::MAX as usize - HEADER;
 
-/// The only version of the format that version 1 of the library ever wrote since its first release.
+/// The only format version that c-blosc 1 has written since its first release.
 const VERSION: u8 = 2;
 /// The version of every inner format.
 const INNER_VERSION: u8 = 1;
@@ -34,7 +35,7 @@ pub(super) enum Filter {
     Bit,
 }
 
-/// The inner format, by its code: LZ4 and LZ4HC write the same one.
+/// The inner format, by its code. LZ4 and LZ4HC share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     BloscLz = 0,
@@ -61,15 +62,15 @@ impl Format {
     }
 }
 
-/// A header that is valid in itself and fits the buffer that it heads.
+/// A header that is valid and fits its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    /// Inner format; of no account when `copied`.
+    /// Inner format; unused when `copied`.
     pub format: Format,
     /// The payload is the decoded bytes: no blocks, no filter, no compression.
     pub copied: bool,
     pub filter: Filter,
-    /// Whole blocks may be split into one stream per byte of an element (see [`Header::splits`]).
+    /// Whole blocks may be split into one stream per byte of an element ([`Header::splits`]).
     pub split: bool,
     /// Bytes per element, 1 to 255.
     pub typesize: usize,
@@ -139,7 +140,7 @@ impl Header {
         if typesize == 0 || blocksize == 0 {
             return Err(corrupt(format!("type size {typesize}, block size {blocksize}: neither may be 0")));
         }
-        // The table of block starts must fit; with no blocks nothing may follow the header.
+        // The table of block starts must fit; without blocks, nothing may follow the header.
         let blocks = nbytes.div_ceil(blocksize);
         if blocks > (cbytes - HEADER) / 4 || (blocks == 0 && cbytes != HEADER) {
             return Err(corrupt(format!("{} bytes after the header for {blocks} blocks", cbytes - HEADER)));
@@ -147,7 +148,7 @@ impl Header {
         Ok(header)
     }
 
-    /// The 16 bytes, for a buffer of `cbytes` in total.
+    /// The 16 bytes of the header, for a buffer of `cbytes` in total.
     pub(super) fn bytes(&self, cbytes: usize) -> [u8; HEADER] {
         let mut flags = (self.format as u8) << 5;
         flags |= match self.filter {
@@ -161,7 +162,7 @@ impl Header {
         if !self.split {
             flags |= DONT_SPLIT;
         }
-        // No size is larger than `MAX_BUFFER` and the header, no type size larger than 255.
+        // No size exceeds `MAX_BUFFER` plus the header, and no type size exceeds 255.
         let size = |bytes: usize| low32(bytes as u64).to_le_bytes();
         let [n0, n1, n2, n3] = size(self.nbytes);
         let [b0, b1, b2, b3] = size(self.blocksize);
@@ -170,20 +171,20 @@ impl Header {
         [VERSION, INNER_VERSION, flags, typesize, n0, n1, n2, n3, b0, b1, b2, b3, c0, c1, c2, c3]
     }
 
-    /// Into how many streams a block of `len` bytes is split. Only whole blocks are, and only where
-    /// a stream is worth it: buffers from before the don't-split flag leave the flag clear and rely
+    /// The number of streams of a block of `len` bytes. Only whole blocks are split, and only if
+    /// the streams are long enough. Buffers older than the don't-split flag leave it clear and rely
     /// on this rule.
     pub(super) fn splits(&self, len: usize) -> usize {
         let worthwhile = self.typesize <= MAX_SPLITS && len / self.typesize >= MIN_BUFFER;
         if self.split && worthwhile && len == self.blocksize { self.typesize } else { 1 }
     }
 
-    /// What was done to a block of `len` bytes. Filters that leave such a block as it is are
-    /// [`Filter::None`].
+    /// The filter applied to a block of `len` bytes: [`Filter::None`] if the header's filter leaves
+    /// such a block unchanged.
     pub(super) fn filter(&self, len: usize) -> Filter {
         match self.filter {
             Filter::Byte if self.typesize > 1 && len > self.typesize => Filter::Byte,
-            // Blosc bit-shuffles multiples of eight elements or nothing.
+            // Blosc bit-shuffles a multiple of eight elements, or nothing.
             Filter::Bit if len >= self.typesize && (len / self.typesize).is_multiple_of(8) => Filter::Bit,
             _ => Filter::None,
         }

@@ -10,7 +10,7 @@ use super::blosclz;
 use super::header::Format;
 use crate::lz4;
 
-// Not in the bindings: LZ4_compress_HC without them allocates its state of 256 KiB for each stream.
+// Not in the bindings. LZ4_compress_HC instead allocates its 256 KiB state for each stream.
 unsafe extern "C" {
     fn LZ4_sizeofStateHC() -> c_int;
     fn LZ4_compress_HC_extStateHC(
@@ -23,7 +23,7 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Decoders, made when first needed.
+/// Decoders, created on first use.
 #[derive(Default)]
 pub(crate) struct Decoders {
     zlib: Option<Decompressor>,
@@ -31,7 +31,7 @@ pub(crate) struct Decoders {
 }
 
 impl Decoders {
-    /// Decodes all of `src` into all of `dst`. On failure says why.
+    /// Decodes all of `src` into all of `dst`. The error says why decoding failed.
     pub(crate) fn decode(&mut self, format: Format, src: &[u8], dst: &mut [u8]) -> Result<(), String> {
         let len = match format {
             Format::BloscLz => return blosclz::decode(src, dst).map_err(|why| format!("blosclz: {why}")),
@@ -54,18 +54,18 @@ impl Decoders {
     }
 }
 
-/// Encoders, made when first needed.
+/// Encoders, created on first use.
 #[derive(Default)]
 pub(super) struct Encoders {
     blosclz: blosclz::Table,
-    /// As `u64`, because it must be aligned.
+    /// `u64` for its alignment.
     lz4hc: Vec<u64>,
     zlib: Option<(u8, Compressor)>,
     zstd: Option<CCtx<'static>>,
 }
 
 impl Encoders {
-    /// Encodes `src` into `dst`. `None`: it does not fit.
+    /// Encodes `src` into `dst`. Returns `None` if it does not fit.
     pub(super) fn encode(
         &mut self,
         compressor: BloscCompressor,
@@ -77,7 +77,7 @@ impl Encoders {
             BloscCompressor::BloscLz => blosclz::encode(src, dst, level, &mut self.blosclz)?,
             BloscCompressor::Lz4 => lz4_encode(src, dst, level)?,
             BloscCompressor::Lz4hc => self.lz4hc_encode(src, dst, level)?,
-            // Refused before it comes here; stored as it is would be right too.
+            // Refused earlier; storing the bytes uncompressed would be right too.
             BloscCompressor::Snappy => return None,
             BloscCompressor::Zlib => {
                 let zlib = match &mut self.zlib {
@@ -91,7 +91,7 @@ impl Encoders {
             }
             BloscCompressor::Zstd => {
                 let zstd = self.zstd.get_or_insert_with(CCtx::create);
-                // The levels of c-blosc: 1, 3, 5, …, 15 and the highest.
+                // c-blosc's levels: 1, 3, 5, …, 15 and the highest.
                 let level = if level < 9 { i32::from(level) * 2 - 1 } else { zstd_safe::max_c_level() };
                 zstd.compress(dst, src, level).ok()?
             }
@@ -124,7 +124,7 @@ impl Encoders {
 
 fn lz4_encode(src: &[u8], dst: &mut [u8], level: u8) -> Option<usize> {
     let (src_len, dst_len) = (c_int::try_from(src.len()).ok()?, c_int::try_from(dst.len()).ok()?);
-    // c-blosc's trade of ratio for speed.
+    // c-blosc's trade-off of ratio for speed.
     let acceleration = 10 - c_int::from(level);
     // SAFETY: both pointers are valid for their lengths; the state is on the function's own stack.
     let len = unsafe {

@@ -1,4 +1,4 @@
-//! Blosc: shuffles the bytes or bits of elements, block by block, and compresses each block with a
+//! Blosc: shuffles the bytes or bits of elements block by block, then compresses each block with a
 //! codec of choice.
 //!
 //! Zarr v3: `blosc` (<https://zarr-specs.readthedocs.io/en/latest/v3/codecs/blosc/index.html>)
@@ -13,10 +13,10 @@
 //! {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}
 //! ```
 //!
-//! A buffer says itself how it was made, so the configuration matters to the encoder only. The
-//! format is that of c-blosc 1.x: a header ([`header`]), a table of 32-bit offsets of the blocks,
-//! the blocks. A block is one stream or, split, one stream for each byte of an element. A stream is
-//! its 32-bit length and its bytes, which are stored as they are if they are as many as decoded.
+//! A buffer's header says how it was made, so only the encoder needs the configuration. The format
+//! is c-blosc 1.x's: a header ([`header`]), a table of the blocks' 32-bit offsets, the blocks. A
+//! block is one stream, or, if split, one stream for each byte of an element. A stream is its
+//! 32-bit length and its bytes, which are uncompressed if they are as many as decoded.
 
 pub(crate) mod bitshuffle;
 pub(crate) mod blosclz;
@@ -39,13 +39,13 @@ const NAME: &str = "blosc";
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum BloscCompressor {
-    /// Blosc's own, an LZ77.
+    /// BloscLZ, Blosc's own LZ77.
     BloscLz,
     /// LZ4.
     Lz4,
     /// LZ4 with a longer search; decodes as LZ4.
     Lz4hc,
-    /// Snappy: decoded, not encoded.
+    /// Snappy: can be decoded, not encoded.
     Snappy,
     /// Zlib.
     Zlib,
@@ -66,24 +66,24 @@ pub enum BloscShuffle {
     /// By bits.
     #[serde(rename = "bitshuffle")]
     Bit,
-    /// By bits for elements of one byte, else by bytes (numcodecs' `AUTOSHUFFLE`; Zarr v3 has no
-    /// word for it).
+    /// By bits for elements of one byte, otherwise by bytes (numcodecs' `AUTOSHUFFLE`; Zarr v3 has
+    /// no name for it).
     #[serde(skip)]
     Auto,
 }
 
-/// The blosc codec. See the module's text for its configuration.
+/// The blosc codec. The module's documentation describes its configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blosc {
     compressor: BloscCompressor,
-    /// 0 to 9. With any other level chunks can only be read.
+    /// 0 to 9. With any other level, chunks can only be read.
     level: i32,
     shuffle: BloscShuffle,
     typesize: usize,
     blocksize: usize,
 }
 
-/// What a thread keeps between chunks. Compressors' contexts are made when first needed.
+/// State that a thread keeps between chunks. Compressors' contexts are created on first use.
 #[derive(Default)]
 pub(crate) struct Contexts {
     /// One block, shuffled.
@@ -94,7 +94,7 @@ pub(crate) struct Contexts {
     encoders: inner::Encoders,
 }
 
-/// The fields of both versions; they differ in how they say the shuffle.
+/// The fields of both Zarr versions, which differ only in how they give the shuffle.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields<S> {
@@ -106,8 +106,8 @@ struct Fields<S> {
 }
 
 impl Blosc {
-    /// A codec for elements of `typesize` bytes. `level` is 0 (store) to 9; a `blocksize` of 0 lets
-    /// the encoder choose.
+    /// Creates a codec for elements of `typesize` bytes. `level` is 0 (store) to 9; with a
+    /// `blocksize` of 0 the encoder chooses.
     pub fn new(
         compressor: BloscCompressor,
         level: u8,
@@ -120,7 +120,7 @@ impl Blosc {
         blosc.checked()
     }
 
-    /// Checks what decoding needs, too. That is not the level.
+    /// Checks the fields that decoding needs too: all but the level.
     fn checked(self) -> Result<Blosc> {
         if self.typesize == 0 {
             return Err(config("typesize is 0 where 1 or more is expected"));
@@ -148,7 +148,7 @@ impl Blosc {
         self.level.clamp(0, 9) as u8
     }
 
-    /// From the `configuration` of a Zarr v3 codec. What it leaves out is as zarr-python has it for
+    /// Reads the `configuration` of a Zarr v3 codec. Missing fields get zarr-python's defaults for
     /// elements of this size.
     pub fn from_v3(configuration: Option<&Value>, element_size: usize) -> Result<Blosc> {
         let read: Fields<BloscShuffle> = registry::configuration(NAME, configuration)?;
@@ -156,7 +156,7 @@ impl Blosc {
         Blosc::of(read, BloscCompressor::Zstd, shuffle, element_size)
     }
 
-    /// From a Zarr v2 (numcodecs) object. What it leaves out is as numcodecs has it.
+    /// Reads a Zarr v2 (numcodecs) object. Missing fields get numcodecs' defaults.
     pub fn from_v2(object: &Value, element_size: usize) -> Result<Blosc> {
         let read: Fields<i8> = registry::configuration_v2(NAME, object)?;
         let shuffle = match read.shuffle.unwrap_or(1) {
@@ -236,8 +236,8 @@ impl Codec for Blosc {
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {
-        // Ours and c-blosc's own bound is 16 bytes over; an encoder without it adds 8 bytes to
-        // every 128 and may let snappy grow data by a sixth.
+        // Our bound and c-blosc's own is 16 bytes more than the input. An encoder without it adds 8
+        // bytes to every 128, and snappy may grow data by a sixth.
         decoded.saturating_add(decoded / 4).saturating_add(4096)
     }
 

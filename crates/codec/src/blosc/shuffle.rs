@@ -1,18 +1,20 @@
-//! Byte shuffle: the first bytes of all elements, then the second bytes, and so on. Bytes after the
-//! last whole element stay.
+//! Byte shuffle: the first bytes of all elements, then the second bytes, and so on.
+//!
+//! Bytes after the last whole element are copied unchanged.
 //!
 //! The AVX2 kernels rest on one step, the riffle: interleave the first half of a sequence of bytes
-//! with the second half. That rotates the binary address of every byte left by one. An element's
-//! byte `j` of 16 elements is at address `e:j` before shuffling (4 bits of `e`, k bits of `j` for
-//! elements of 2^k bytes) and at `j:e` after, so 4 riffles shuffle and k riffles unshuffle.
-//! Elements of other sizes go through windows of 16 bytes: a small element and what follows it, or
-//! a piece of a large one.
+//! with the second half. A riffle rotates the binary address of every byte left by one. Byte `j` of
+//! element `e`, out of 16 elements, is at address `e:j` before shuffling (4 bits of `e`, k bits of
+//! `j` for elements of 2^k bytes) and at `j:e` after. Hence 4 riffles shuffle and k riffles
+//! unshuffle.
+//! Elements of other sizes go through windows of 16 bytes: a small element and the bytes after it,
+//! or a piece of a large element.
 
-/// Elements per tile of the scalar code: a tile of common elements stays in the first-level cache.
+/// Elements per tile of the scalar code. A tile of common elements fits in the L1 cache.
 const TILE: usize = 256;
 
-/// Makes a function that moves all elements: as many as there are kernels for with AVX2, the rest
-/// with scalar code.
+/// Defines a function that moves all elements. AVX2 kernels, if available, move most of them, and
+/// scalar code the rest.
 macro_rules! by_typesize {
     ($(#[$doc:meta])* $name:ident, $any:ident, $scalar:ident) => {
         $(#[$doc])*
@@ -46,7 +48,7 @@ macro_rules! by_typesize {
 }
 
 by_typesize! {
-    /// Shuffles `src` into `dst`, which is as long.
+    /// Shuffles `src` into `dst`, which has the same length.
     shuffle, shuffle_any, scalar_shuffle
 }
 by_typesize! {
@@ -54,8 +56,8 @@ by_typesize! {
     unshuffle, unshuffle_any, scalar_unshuffle
 }
 
-/// Elements `from` and later, and the rest. Inlined into callers with a constant `typesize`, which
-/// lets it be vectorised.
+/// Moves elements `from` and later, and the bytes after them. Inlined into callers with a constant
+/// `typesize`, so that it can be vectorised.
 #[inline(always)]
 #[expect(
     clippy::indexing_slicing,
@@ -107,7 +109,7 @@ pub(super) mod avx2 {
     /// Bytes of a lane.
     const WINDOW: usize = 16;
 
-    /// One riffle of the `16 N` bytes in the low lanes, and one of those in the high lanes.
+    /// Riffles the `16 N` bytes in the low lanes, and separately those in the high lanes.
     #[inline]
     #[target_feature(enable = "avx2")]
     #[expect(clippy::indexing_slicing, reason = "`i` is less than half of N")]
@@ -120,7 +122,8 @@ pub(super) mod avx2 {
         out
     }
 
-    /// Shuffles a multiple of 32 elements of `N` bytes, a power of two; returns how many.
+    /// Shuffles the first elements, a multiple of 32, and returns their number. `N`, the bytes of
+    /// an element, is a power of two.
     #[target_feature(enable = "avx2")]
     pub(super) fn shuffle<const N: usize>(src: &[u8], dst: &mut [u8]) -> usize {
         assert_eq!(src.len(), dst.len());
@@ -139,7 +142,7 @@ pub(super) mod avx2 {
             }
             let r = riffle(riffle(riffle(riffle(r))));
             for (byte, r) in r.into_iter().enumerate() {
-                // SAFETY: row `byte < N` has n bytes, of which `at..at + 32` are written.
+                // SAFETY: row `byte < N` has n bytes, and only `at..at + 32` are written.
                 unsafe { _mm256_storeu_si256(dst.as_mut_ptr().add(byte * n + at).cast(), r) }
             }
         }
@@ -155,7 +158,7 @@ pub(super) mod avx2 {
         for at in (0..done).step_by(STEP) {
             let mut r = [_mm256_setzero_si256(); N];
             for (byte, r) in r.iter_mut().enumerate() {
-                // SAFETY: row `byte < N` has n bytes, of which `at..at + 32` are read.
+                // SAFETY: row `byte < N` has n bytes, and only `at..at + 32` are read.
                 unsafe { *r = _mm256_loadu_si256(src.as_ptr().add(byte * n + at).cast()) }
             }
             for _ in 0..N.ilog2() {
@@ -176,14 +179,13 @@ pub(super) mod avx2 {
         done
     }
 
-    /// Where the windows of an element start: they cover all of it, the last may overlap the one
-    /// before.
+    /// Start offsets of an element's windows. They cover the whole element; the last may overlap
+    /// the one before.
     fn windows(typesize: usize) -> impl Iterator<Item = usize> {
         (0..typesize.div_ceil(WINDOW)).map(move |i| (i * WINDOW).min(typesize.saturating_sub(WINDOW)))
     }
 
-    /// How many elements, from the first, have all of their windows inside the block, rounded down
-    /// to whole steps.
+    /// Leading elements whose windows are all inside the block, rounded down to whole steps.
     fn windowed(typesize: usize, len: usize) -> usize {
         let elements = match len.checked_sub(typesize.max(WINDOW)) {
             Some(last) => last / typesize + 1,
@@ -192,7 +194,7 @@ pub(super) mod avx2 {
         elements - elements % STEP
     }
 
-    /// As [`shuffle`], for elements of any size.
+    /// Like [`shuffle`], for elements of any size.
     #[target_feature(enable = "avx2")]
     pub(super) fn shuffle_any(typesize: usize, src: &[u8], dst: &mut [u8]) -> usize {
         assert_eq!(src.len(), dst.len());
@@ -213,7 +215,7 @@ pub(super) mod avx2 {
                 }
                 let r = riffle(riffle(riffle(riffle(r))));
                 for (byte, r) in r.into_iter().enumerate().take(typesize) {
-                    // SAFETY: row `window + byte < typesize` has n bytes, of which `at..at + 32`
+                    // SAFETY: row `window + byte < typesize` has n bytes, and only `at..at + 32`
                     // are written.
                     unsafe { _mm256_storeu_si256(dst.as_mut_ptr().add((window + byte) * n + at).cast(), r) }
                 }
@@ -222,9 +224,9 @@ pub(super) mod avx2 {
         done
     }
 
-    /// Undoes [`shuffle_any`]. A window of a small element writes past it what the following
-    /// elements' windows mend, the last one's up to 15 bytes, which are those of elements not
-    /// counted as done.
+    /// Undoes [`shuffle_any`]. The window of a small element writes past the element. The windows
+    /// of the following elements repair that. The last window overwrites up to 15 bytes of elements
+    /// that are not yet counted as done.
     #[target_feature(enable = "avx2")]
     pub(super) fn unshuffle_any(typesize: usize, src: &[u8], dst: &mut [u8]) -> usize {
         assert_eq!(src.len(), dst.len());
@@ -234,13 +236,13 @@ pub(super) mod avx2 {
             for window in windows(typesize) {
                 let mut r = [_mm256_setzero_si256(); WINDOW];
                 for (byte, r) in r.iter_mut().enumerate().take(typesize) {
-                    // SAFETY: row `window + byte < typesize` has n bytes, of which `at..at + 32`
+                    // SAFETY: row `window + byte < typesize` has n bytes, and only `at..at + 32`
                     // are read.
                     unsafe { *r = _mm256_loadu_si256(src.as_ptr().add((window + byte) * n + at).cast()) }
                 }
                 let r = riffle(riffle(riffle(riffle(r))));
-                // In the order of elements, as the mending needs it: the low lanes hold the first
-                // 16.
+                // Written in the order of elements, as the repair requires. The low lanes hold the
+                // first 16.
                 for (i, r) in r.into_iter().enumerate() {
                     // SAFETY: `windowed` made sure that 16 bytes can be written at `window` of
                     // elements `at..at + 32`.

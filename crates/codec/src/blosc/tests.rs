@@ -31,7 +31,7 @@ fn any_codec() -> impl Strategy<Value = Blosc> {
         prop_oneof![2 => Just(0usize), 1 => 1usize..3000, 1 => 3000usize..200_000],
     )
         .prop_map(|(compressor, level, shuffle, typesize, blocksize)| {
-            // The thorough levels of zstd and lz4hc take long and differ in nothing that matters
+            // The thorough levels of zstd and lz4hc are slow, and the difference does not matter
             // here.
             let level = if level == 9 && compressor == Zstd { 1 } else { level };
             codec(compressor, level, shuffle, typesize, blocksize)
@@ -214,7 +214,7 @@ fn only_the_blocks_of_a_part_are_decoded() {
             .map(|start| u32::from_le_bytes(*start) as usize)
             .collect();
         assert_eq!(starts.len(), 10 + usize::from(header.blocksize < 10_000));
-        // All blocks are broken but the fourth and the fifth.
+        // All blocks but the fourth and the fifth are broken.
         encoded[starts[0]..starts[3]].fill(0xee);
         encoded[starts[5]..].fill(0xee);
         let (first, end) = (3 * header.blocksize, 5 * header.blocksize);
@@ -225,7 +225,7 @@ fn only_the_blocks_of_a_part_are_decoded() {
             assert!(part(&encoded, wanted, src.len()).is_err());
         }
         assert!(part(&encoded, 7..7, src.len()).unwrap().is_empty());
-        // Places are checked nevertheless.
+        // Block starts are checked nevertheless.
         encoded[16..20].fill(0xff);
         let message = part(&encoded, first..end, src.len()).unwrap_err().to_string();
         assert!(message.contains("block 0 starts at"), "{message}");
@@ -233,7 +233,7 @@ fn only_the_blocks_of_a_part_are_decoded() {
             assert!(part(&encoded, first..end, other).is_err());
         }
     }
-    // Stored as it is.
+    // Stored uncompressed.
     codec(Lz4, 0, BloscShuffle::None, 1, 0)
         .encode(&src[..100], &mut encoded, &mut Scratch::default())
         .unwrap();
@@ -255,13 +255,13 @@ fn hostile_sizes() {
         out
     };
     let message = |bytes: Vec<u8>, len: usize| decode(&bytes, len).unwrap_err().to_string();
-    // A stored stream is right, wherever its block starts.
+    // A stored stream is valid wherever its block starts.
     let good = [20, 0, 0, 0, 3, 0, 0, 0, 7, 8, 9];
     let mut out = [0; 3];
     let blosc = Blosc::from_v3(None, 1).unwrap();
     assert_eq!(blosc.decode(&buffer(0x20, 1, 3, 3, &good), &mut out, &mut Scratch::default()).unwrap(), 3);
     assert_eq!(out, [7, 8, 9]);
-    // A block size beyond the buffer allocates nothing of that size.
+    // A block size larger than the buffer allocates nothing of that size.
     assert_eq!(decode(&buffer(0x21, 2, 3, u32::MAX, &good), 3).unwrap(), 3);
     assert!(message(buffer(0x20, 1, 3, 3, &[21, 0, 0, 0]), 3).contains("outside"));
     assert!(message(buffer(0x20, 1, 3, 3, &[19, 0, 0, 0]), 3).contains("outside"));

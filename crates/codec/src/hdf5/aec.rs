@@ -1,18 +1,18 @@
-//! Adaptive entropy coding of CCSDS 121.0-B-3 ("Lossless Data Compression"): what `szip` holds.
+//! Adaptive entropy coding of CCSDS 121.0-B-3 ("Lossless Data Compression"), used by `szip`.
 //!
-//! Samples come in blocks, blocks in reference intervals (HDF5's scanlines), one after the other
-//! without alignment. A block is the number of its coding option, 3 bits for samples of up to 8
-//! bits, 4 for up to 16, else 5; then:
+//! Samples come in blocks, and blocks in reference intervals (HDF5's scanlines), one after another
+//! without alignment. A block starts with the number of its coding option. The number has 3 bits
+//! for samples of up to 8 bits, 4 bits for up to 16, otherwise 5. Then follow:
 //!
-//! * all bits set: the samples as they are;
+//! * all bits set: the samples, uncompressed;
 //! * `k + 1` for `k` from 0: each sample's part above its lowest `k` bits in unary (that many zeros
-//!   and a one), then the `k` bits of each;
-//! * 0 and a bit 1, "second extension": unary numbers, each of two samples;
-//! * 0 and a bit 0, "zero block": a unary number that says how many blocks have only zeros.
+//!   and a one), then the `k` bits of each sample;
+//! * 0 and a bit 1, "second extension": unary numbers, each for two samples;
+//! * 0 and a bit 0, "zero block": a unary number that gives the number of all-zero blocks.
 //!
-//! If samples are predicted, by the one before, the first of an interval stands as it is behind the
-//! number of the option; the others are folded differences (4.2 there): small ones of alternating
-//! sign, then those that only one sign can have.
+//! If samples are predicted by the one before, the first sample of an interval stands uncompressed
+//! after the option's number. The others are folded differences (4.2 in the standard): small
+//! differences with alternating sign, then the larger ones, which have only one possible sign.
 
 use super::bits::Bits;
 use crate::ByteOrder;
@@ -23,12 +23,12 @@ pub(super) const MAX_BLOCK: usize = 64;
 
 /// The largest unary number of a second extension: the sum of two samples is at most 12.
 const MAX_PAIR: u32 = 90;
-/// This many zero blocks mean: up to the end of the interval or of the 64 blocks that it is cut
-/// into.
+/// This number of zero blocks means: up to the end of the interval, or of the current segment of 64
+/// blocks.
 const REMAINDER_OF_SEGMENT: u32 = 5;
 const SEGMENT: usize = 64;
 
-/// How samples are coded, and how they lie in memory.
+/// How samples are coded, and how they are arranged in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Samples {
     /// Bits of a sample, 1 to 24.
@@ -41,13 +41,13 @@ pub(super) struct Samples {
     pub order: ByteOrder,
 }
 
-/// One interval as it is decoded.
+/// An interval while it is decoded.
 struct Interval<'a, 'b> {
     samples: &'a Samples,
     out: &'b mut [u8],
-    /// The last sample, `None` before the first.
+    /// The last sample, or `None` before the first.
     last: Option<u32>,
-    /// Samples so far, with those of the padding.
+    /// Samples so far, including padding.
     count: usize,
 }
 
@@ -61,8 +61,8 @@ impl Samples {
         }
     }
 
-    /// Decodes into all of `dst`, a whole number of samples. What follows the last block is not
-    /// looked at.
+    /// Decodes into all of `dst`, a whole number of samples. Bytes after the last block are
+    /// ignored.
     pub(super) fn decode(&self, src: &[u8], dst: &mut [u8]) -> Result<(), String> {
         let mut bits = Bits::new(src);
         let intervals = self.scanline.saturating_mul(self.bytes());
@@ -98,7 +98,7 @@ impl Interval<'_, '_> {
                 continue;
             }
             let pairs = option == 0 && bits.read(1).ok_or(TRUNCATED)? == 1;
-            // The first sample of a predicted interval, which the block then has no other code for.
+            // The first sample of a predicted interval; the block has no code for it.
             let first = usize::from(self.samples.predicted && self.count == 0);
             if let Some(value) = values.get_mut(..first).and_then(|values| values.first_mut()) {
                 *value = low32(bits.read(width).ok_or(TRUNCATED)?);
@@ -113,7 +113,7 @@ impl Interval<'_, '_> {
                 coded.fill(0);
                 self.put(values);
                 for _ in 1..count {
-                    // What was put there are samples now, no differences.
+                    // `put` replaced the differences by samples.
                     values.fill(0);
                     self.put(values);
                 }
@@ -124,7 +124,7 @@ impl Interval<'_, '_> {
         Ok(())
     }
 
-    /// Undoes the prediction of a block's samples and writes those that belong to the interval.
+    /// Undoes the prediction of a block's samples and writes the interval's samples.
     fn put(&mut self, values: &mut [u32]) {
         if self.samples.predicted {
             let max = low32((1u64 << self.samples.bits) - 1);
@@ -159,10 +159,10 @@ fn write<const N: usize>(out: &mut [u8], values: &[u32], bytes: impl Fn(u32) -> 
     }
 }
 
-/// The sample whose folded difference from `last` is given, where samples are 0 to `max`.
+/// The sample with the given folded difference from `last`. Samples range from 0 to `max`.
 #[inline]
 fn unfold(folded: u32, last: u32, max: u32) -> u32 {
-    // Differences of both signs are possible up to the nearer end of the range.
+    // Up to the nearer end of the range, differences of both signs are possible.
     let near = if last > max / 2 { max - last } else { last };
     let size = folded / 2 + folded % 2;
     if size <= near {
@@ -175,8 +175,8 @@ fn unfold(folded: u32, last: u32, max: u32) -> u32 {
 }
 
 fn split_samples(bits: &mut Bits<'_>, low: u32, coded: &mut [u32]) -> Result<(), &'static str> {
-    // No sample is larger than 24 bits, so no unary number is valid beyond that; and none can go on
-    // for ever.
+    // Samples have at most 24 bits, so larger unary numbers are invalid. The bound also ends an
+    // endless unary number.
     const MAX_HIGH: u32 = 1 << 24;
     for value in coded.iter_mut() {
         *value = bits.zeros(MAX_HIGH).ok_or("a unary number without end")?;
@@ -189,13 +189,15 @@ fn split_samples(bits: &mut Bits<'_>, low: u32, coded: &mut [u32]) -> Result<(),
     Ok(())
 }
 
-/// Pairs `(a, b)`, numbered by their sum and then by `b`. The first sample of a predicted interval
-/// is the `a` of the first pair: that pair gives only its `b`.
+/// Decodes pairs `(a, b)`, numbered by their sum and then by `b`.
+///
+/// The first sample of a predicted interval is the `a` of the first pair, which then gives only its
+/// `b`.
 fn second_extension(bits: &mut Bits<'_>, first: usize, coded: &mut [u32]) -> Result<(), &'static str> {
     let mut at = 0;
     while at < coded.len() {
         let number = bits.zeros(MAX_PAIR).ok_or("a pair of samples beyond the largest")?;
-        // The largest sum with no more than `number` pairs before it.
+        // The largest sum that has at most `number` pairs before it.
         let mut sum = 0;
         while (sum + 1) * (sum + 2) / 2 <= number {
             sum += 1;
@@ -213,8 +215,7 @@ fn second_extension(bits: &mut Bits<'_>, first: usize, coded: &mut [u32]) -> Res
     Ok(())
 }
 
-/// How many blocks have only zeros, this one among them, where `before` blocks of `all` are
-/// decoded.
+/// How many blocks have only zeros, including this one. `before` of `all` blocks are decoded.
 fn zero_blocks(bits: &mut Bits<'_>, before: usize, all: usize) -> Result<usize, &'static str> {
     let number =
         bits.zeros(low32(SEGMENT as u64) + 1).ok_or("a number of zero blocks beyond the largest")? + 1;
@@ -231,7 +232,7 @@ fn zero_blocks(bits: &mut Bits<'_>, before: usize, all: usize) -> Result<usize, 
 mod tests {
     use super::*;
 
-    /// 4.2 of the standard: what a sample is folded to, where the one before it is known.
+    /// Folds a sample, given the one before it (4.2 of the standard).
     fn fold(sample: u32, last: u32, max: u32) -> u32 {
         let (difference, near) = (i64::from(sample) - i64::from(last), i64::from(last.min(max - last)));
         let folded = match difference {
@@ -260,7 +261,7 @@ mod tests {
         }
     }
 
-    /// A stream of bits that are written as text.
+    /// A stream of bits, given as text.
     fn stream(bits: &str) -> Vec<u8> {
         let bits: Vec<u8> = bits.bytes().filter(|bit| *bit != b' ').map(|bit| bit - b'0').collect();
         bits.chunks(8)
@@ -295,13 +296,13 @@ mod tests {
     #[test]
     fn predicted_samples() {
         let predicted = |bits, count| decode(samples(true), bits, count).unwrap();
-        // 100, then +1, -1, +2 and, in the next block, -2 and equal ones; the next interval starts
-        // anew.
+        // 100, then +1, -1, +2, and in the next block -2 and equal samples. The next interval
+        // starts anew.
         assert_eq!(
             predicted("010 01100100 01 1 001 0 1 0  010 01 1 1 1 1 0 0 0  000 0 00001000 01", 16),
             [100, 101, 100, 102, 100, 100, 100, 100, 8, 8, 8, 8, 8, 8, 8, 8]
         );
-        // The first of an interval takes the place of the first of a pair.
+        // The first sample of an interval replaces the first of a pair.
         assert_eq!(predicted("000 1 01100100 001 1", 4), [100, 99, 99, 99]);
     }
 

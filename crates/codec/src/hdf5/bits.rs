@@ -1,18 +1,19 @@
-//! Bits in the order in which HDF5's packing filters write them: the highest of each byte first,
-//! and of each value the highest first.
+//! Reads bits in the order in which HDF5's packing filters write them.
+//!
+//! The highest bit of each byte comes first, and so does the highest bit of each value.
 
-/// Reads values of any number of bits, one behind the other.
+/// Reads values of any number of bits, one after another.
 pub(super) struct Bits<'a> {
     src: &'a [u8],
     /// The next byte that is not yet counted in `ready`.
     at: usize,
-    /// The next bits, from the top; what lies below the first `ready` of them is of no account.
+    /// The next bits, from the top. Only the first `ready` bits count.
     word: u64,
     ready: u32,
 }
 
 impl<'a> Bits<'a> {
-    /// The most bits that [`Bits::read`] gives at once.
+    /// The most bits that [`Bits::read`] returns at once.
     pub(super) const MOST: u32 = 56;
 
     pub(super) fn new(src: &'a [u8]) -> Self {
@@ -23,8 +24,8 @@ impl<'a> Bits<'a> {
     #[inline]
     fn refill(&mut self) {
         if let Some(eight) = self.src.get(self.at..).and_then(|rest| rest.first_chunk()) {
-            // Bits below `ready` are those of the same bytes, from the last time: to set them again
-            // changes nothing.
+            // Bits below `ready` come from the same bytes, set by the last refill. Setting them
+            // again changes nothing.
             self.word |= u64::from_be_bytes(*eight) >> self.ready;
             let whole = (63 - self.ready) / 8;
             self.at += whole as usize;
@@ -40,7 +41,7 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// The next `count` bits, at most [`Bits::MOST`], as a number; `None` if there are not as many.
+    /// The next `count` bits, at most [`Bits::MOST`], as a number, or `None` if fewer are left.
     #[inline]
     pub(super) fn read(&mut self, count: u32) -> Option<u64> {
         if self.ready < count {
@@ -68,8 +69,8 @@ impl<'a> Bits<'a> {
         Some(high << 32 | self.read(32)?)
     }
 
-    /// How many zeros come before the next one, which is taken too; `None` if there is no one, or
-    /// if there are more than `most` zeros.
+    /// How many zeros come before the next one, which is also consumed. Returns `None` if there is
+    /// no one, or if there are more than `most` zeros.
     #[inline]
     pub(super) fn zeros(&mut self, most: u32) -> Option<u32> {
         let mut count = 0;

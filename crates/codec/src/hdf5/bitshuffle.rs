@@ -1,14 +1,14 @@
-//! `bitshuffle`, filter 32008: bit 0 of all elements of a block, then bit 1, …; then each block
-//! compressed, or not.
+//! `bitshuffle`, filter 32008: bit 0 of all elements of a block, then bit 1, and so on; blocks may
+//! then be compressed.
 //!
 //! * Specification: <https://github.com/kiyo-masui/bitshuffle>, `src/bshuf_h5filter.c`; client
 //!   data: version of the filter (two numbers), bytes per element, elements per block (0: chosen by
 //!   the encoder), compressor (0: none, 2: LZ4, 3: Zstandard), its level
 //!
 //! A compressed chunk is its decoded size (8 bytes), the bytes of a block (4 bytes), and the
-//! blocks, each behind the number of its bytes (4 bytes); all numbers are big-endian. The last
-//! block holds the multiple of eight elements that is left; fewer than eight elements, at the end,
-//! are stored as they are. Without a compressor there are only the bits.
+//! blocks, each after its number of bytes (4 bytes). All numbers are big-endian. The last block
+//! holds the remaining multiple of eight elements. Fewer than eight elements at the end are stored
+//! unshuffled. Without a compressor, a chunk consists only of the shuffled bits.
 
 use super::{framed_block, parameter, sized_header};
 use crate::blosc::bitshuffle::bitunshuffle;
@@ -21,7 +21,7 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bitshuffle {
     element_size: usize,
-    /// Elements; of no account where chunks say it themselves.
+    /// Elements per block; unused if chunks record the block size.
     block: usize,
     compressor: Option<Format>,
 }
@@ -120,7 +120,7 @@ impl Codec for Bitshuffle {
         if self.compressor.is_none() {
             return decoded;
         }
-        // What either compressor adds to a small block, and its size.
+        // Bytes that either compressor adds to a small block, plus the block's size field.
         const PER_BLOCK: usize = 128;
         let blocks = decoded / self.block.saturating_mul(self.element_size);
         chain::generous_bound(decoded).saturating_add(blocks.saturating_mul(PER_BLOCK))
@@ -131,7 +131,7 @@ impl Codec for Bitshuffle {
     }
 }
 
-/// The elements per block that bitshuffle chooses: 8 KiB, but no fewer than 128 elements.
+/// The elements per block that bitshuffle chooses: 8 KiB, but at least 128 elements.
 fn default_block(element_size: usize) -> usize {
     (8192 / element_size / 8 * 8).max(128)
 }
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn blocks_of_the_default_size() {
         assert_eq!([1, 2, 4, 8, 3, 64, 100].map(default_block), [8192, 4096, 2048, 1024, 2728, 128, 128]);
-        // 2048 elements, then 16, then 3 that are not shuffled.
+        // 2048 elements, then 16, then 3 unshuffled ones.
         let data = noise(4 * 2067, 1);
         let mut stored = data.clone();
         bitshuffle(4, &data[..8192], &mut stored[..8192]);

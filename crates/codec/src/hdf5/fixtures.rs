@@ -1,9 +1,10 @@
-//! Chunks that the HDF5 library and the plug-ins of hdf5plugin stored, each smaller than a
-//! kilobyte: `fixtures.txt`.
+//! Chunks of less than 1 KB each that the HDF5 library and hdf5plugin's plug-ins stored.
+//!
+//! They are in `fixtures.txt`.
 
 use super::tests::hex;
 
-/// A stored chunk, and what it decodes to.
+/// A stored chunk, and its decoded bytes.
 pub(super) struct Fixture {
     pub label: &'static str,
     /// Number and client data of each filter.
@@ -35,8 +36,8 @@ impl Fixture {
     }
 }
 
-/// What a chunk decodes to: elements of a NumPy type, and how many; or the bytes themselves, where
-/// padding is not stored or values are rounded.
+/// The decoded bytes of a chunk, given as a NumPy type and the number of elements. If padding is
+/// not stored, or values are rounded, the bytes themselves are given.
 fn values(words: &[&str]) -> Vec<u8> {
     match *words {
         ["hex", text] => hex(text),

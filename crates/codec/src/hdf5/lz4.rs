@@ -1,12 +1,13 @@
-//! `lz4`, filter 32004: LZ4 blocks behind their sizes (neither the LZ4 frame format nor numcodecs'
-//! framing).
+//! `lz4`, filter 32004: LZ4 blocks, each after its size.
+//!
+//! This is neither the LZ4 frame format nor numcodecs' framing.
 //!
 //! * Specification: <https://github.com/HDFGroup/hdf5_plugins/blob/master/LZ4/LZ4_HDF5_format.md>;
-//!   client data: the encoder's block size, which a chunk says itself
+//!   client data: the encoder's block size, which the chunk repeats
 //!
 //! A chunk is its decoded size (8 bytes), the decoded size of a block (4 bytes), and the blocks,
-//! each behind the number of its bytes (4 bytes); all numbers are big-endian. The last block may
-//! decode to less. A block of as many bytes as it decodes to is stored as it is.
+//! each after its number of bytes (4 bytes). All numbers are big-endian. The last block may decode
+//! to less. A block that has as many bytes as it decodes to is stored uncompressed.
 
 use super::{framed_block, sized_header};
 use crate::blosc::header::Format;
@@ -16,11 +17,11 @@ use std::ops::Range;
 /// The `lz4` filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lz4 {
-    /// What the encoder was asked for.
+    /// The block size in the client data.
     block_size: usize,
 }
 
-/// The encoder's block size if it is not asked for one.
+/// The encoder's block size if client data give none.
 const DEFAULT_BLOCK: usize = 1 << 30;
 
 impl Lz4 {
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
     use crate::testing::decode;
 
-    /// A chunk that says `size` and `block_size`, with blocks of some bytes.
+    /// A chunk with a header of `size` and `block_size`, and these blocks.
     fn chunk(size: u64, block_size: u32, blocks: &[&[u8]]) -> Vec<u8> {
         let mut chunk = [&size.to_be_bytes()[..], &block_size.to_be_bytes()].concat();
         for block in blocks {
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn blocks() {
         let lz4 = Lz4::new(&[4]);
-        // Two blocks as they are, the last one shorter; one of an LZ4 block of three literals.
+        // Two uncompressed blocks, the last one shorter; then one LZ4 block of three literals.
         let good = chunk(6, 4, &[b"abcd", b"ef"]);
         assert_eq!(decode(&lz4, &good, 6).unwrap(), b"abcdef");
         assert_eq!(decode(&lz4, &chunk(3, 100, &[b"\x30abc"]), 3).unwrap(), b"abc");

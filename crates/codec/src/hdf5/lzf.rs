@@ -8,8 +8,8 @@
 //! A stream is a list of instructions `lllooooo`:
 //!
 //! * `l = 0`: copy `o + 1` literal bytes, which follow;
-//! * `l > 0`: copy `l + 2` bytes from `distance` back. For `l = 7` a byte follows that is added to
-//!   the length. Then the low byte of the distance follows: `distance = 256 o + low + 1`.
+//! * `l > 0`: copy `l + 2` bytes from `distance` back. If `l` is 7, a byte follows, which is added
+//!   to the length. Then comes the low byte of the distance: `distance = 256 o + low + 1`.
 
 use crate::blosc::blosclz::{Fault, decode_lz};
 use crate::low::{low8, low32};
@@ -63,8 +63,8 @@ impl Codec for Lzf {
     }
 }
 
-/// Decodes into the front of `dst`, all of `src` or until there are `enough` bytes; returns how
-/// many there are.
+/// Decodes into the front of `dst` until `src` ends or there are `enough` bytes; returns their
+/// number.
 fn decode(src: &[u8], dst: &mut [u8], enough: usize) -> Result<usize> {
     let corrupt = |why| Err(CodecError::corrupt("lzf", why));
     match decode_lz::<false>(src, dst, enough) {
@@ -77,7 +77,7 @@ fn decode(src: &[u8], dst: &mut [u8], enough: usize) -> Result<usize> {
     }
 }
 
-/// Greedy, with the last place of each hash of three bytes.
+/// Encodes greedily, with the last place of each hash of three bytes.
 #[expect(
     clippy::indexing_slicing,
     reason = "`at` is followed by three bytes, and `distance` is at most `at`; a hash has HASH_BITS"
@@ -89,7 +89,8 @@ fn encode(src: &[u8], dst: &mut Vec<u8>) {
     let (mut at, mut literals) = (0, 0);
     while let Some(&[a, b, c]) = src[at..].first_chunk() {
         let hash = u32::from_le_bytes([a, b, c, 0]).wrapping_mul(0x9E37_79B1) >> (32 - HASH_BITS);
-        // Places are counted from 1. What lies 4 GiB back is too far in any case.
+        // Places are counted from 1. Places past 4 GiB are cut to 32 bits and never match: the
+        // distance comes out too large.
         let candidate = seen[hash as usize] as usize;
         seen[hash as usize] = low32(at as u64 + 1);
         let distance = (at + 1).wrapping_sub(candidate);

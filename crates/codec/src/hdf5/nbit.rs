@@ -1,16 +1,16 @@
-//! `nbit`, filter 5: of each element only the bits that its datatype uses.
+//! `nbit`, filter 5: stores only the bits of each element that its datatype uses.
 //!
-//! * Specification: HDF5 file format, IV.A.2.l, filter 5; the stored form is that of the library's
-//!   `H5Znbit.c`
-//! * Client data: how many numbers they are; whether elements are stored as they are (0, 1);
-//!   elements per chunk; then the datatype:
-//!   * atomic: 1, bytes, byte order (0: little, 1: big), bits that are used, bits below them;
+//! * Specification: HDF5 file format, IV.A.2.l, filter 5; the stored form is the one in the
+//!   library's `H5Znbit.c`
+//! * Client data: the count of these numbers; whether elements are stored unpacked (0, 1); elements
+//!   per chunk; then the datatype:
+//!   * atomic: 1, bytes, byte order (0: little, 1: big), used bits, bits below them;
 //!   * array: 2, bytes, the datatype of its elements;
 //!   * compound: 3, bytes, number of members, and for each its offset and its datatype;
-//!   * anything else: 4, bytes; stored as it is.
+//!   * anything else: 4, bytes; stored unpacked.
 //!
-//! A chunk is the used bits of all values, the highest of each first. What is not stored (padding)
-//! is zero.
+//! A chunk is the used bits of all values, each value's highest bit first. Bits that are not stored
+//! (padding) are zero.
 
 use super::bits::Bits;
 use super::{byte_order, parameter};
@@ -18,13 +18,13 @@ use crate::low::low8;
 use crate::{ByteOrder, Codec, CodecError, Result, Scratch, copy_front, front};
 
 const NAME: &str = "nbit";
-/// The deepest nesting of datatypes that is read.
+/// The deepest nesting of datatypes that is accepted.
 const MAX_DEPTH: usize = 32;
 
 /// The `nbit` filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Nbit {
-    /// `None`: elements are stored as they are.
+    /// `None` if elements are stored unpacked.
     packed: Option<Packed>,
 }
 
@@ -98,7 +98,7 @@ impl Parameters<'_> {
         Ok(value)
     }
 
-    /// A datatype and its size in bytes, which is not 0. Whatever it consists of lies within it.
+    /// Reads a datatype and its size in bytes, which is not 0. Its components fit inside that size.
     fn datatype(&mut self, depth: usize) -> Result<(usize, Type)> {
         if depth > MAX_DEPTH {
             return Err(CodecError::config(NAME, format!("datatypes nested more than {MAX_DEPTH} deep")));
@@ -128,8 +128,8 @@ impl Parameters<'_> {
                 Type::Array { size: element_size, element: Box::new(element) }
             }
             3 => {
-                // Each member takes three parameters at least, so there are no more members than
-                // parameters. Together they are no larger than the compound, which bounds the work.
+                // Each member takes at least three parameters, so there are fewer members than
+                // parameters. Together they fit in the compound, which bounds the work.
                 let (count, mut used) = (self.next()?, 0usize);
                 let mut members = Vec::new();
                 for _ in 0..count {
@@ -153,7 +153,8 @@ impl Parameters<'_> {
 }
 
 impl Type {
-    /// Unpacks one value into all of `out`, which is zero; `None` if there are not enough bits.
+    /// Unpacks one value into all of `out`, which is zeroed. Returns `None` if there are too few
+    /// bits.
     fn unpack(&self, bits: &mut Bits<'_>, out: &mut [u8]) -> Option<()> {
         match self {
             Type::Atomic(atomic) => atomic.unpack(bits, out)?,
@@ -189,7 +190,7 @@ impl Atomic {
             }
             return Some(());
         }
-        // Byte by byte, from the one with the highest used bit.
+        // Byte by byte, starting at the byte with the highest used bit.
         let (low, high) = (self.offset, self.offset + self.precision);
         for byte in (low / 8..high.div_ceil(8)).rev() {
             let (from, to) = (low.max(8 * byte), high.min(8 * byte + 8));
@@ -218,7 +219,7 @@ impl Codec for Nbit {
         let mut bits = Bits::new(src);
         dst.fill(0);
         let unpacked = match element {
-            // The common case, with the choice of the datatype out of the loop.
+            // The common case; the choice of the datatype is outside the loop.
             Type::Atomic(atomic) => {
                 dst.chunks_exact_mut(*size).try_for_each(|out| atomic.unpack(&mut bits, out))
             }
@@ -243,7 +244,7 @@ mod tests {
     #[test]
     fn values() {
         let values = |client_data: &[u32], stored: &[u8], size| decode(&nbit(client_data)?, stored, size);
-        // Two values of 12 bits, above 2 that are not used.
+        // Two values of 12 bits, above 2 unused bits.
         assert_eq!(values(&[0, 2, 1, 2, 0, 12, 2], b"\x12\x34\x56", 4).unwrap(), [0x8c, 0x04, 0x58, 0x11]);
         assert_eq!(values(&[0, 2, 1, 2, 1, 12, 2], b"\x12\x34\x56", 4).unwrap(), [0x04, 0x8c, 0x11, 0x58]);
         // 4 bits of the ninth byte, all of the eighth, 4 of the seventh.

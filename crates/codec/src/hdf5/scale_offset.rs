@@ -1,19 +1,21 @@
-//! `scaleoffset`, filter 6: elements less the smallest of the chunk, each in as few bits as the
-//! largest needs; floats are scaled by a power of ten and rounded first.
+//! `scaleoffset`, filter 6: differences from the chunk's minimum, in as few bits as the largest
+//! needs.
 //!
-//! * Specification: HDF5 file format, IV.A.2.l, filter 6; the stored form is that of the library's
-//!   `H5Zscaleoffset.c`
+//! Floats are first scaled by a power of ten and rounded.
+//!
+//! * Specification: HDF5 file format, IV.A.2.l, filter 6; the stored form is the one in the
+//!   library's `H5Zscaleoffset.c`
 //! * Client data, 20 numbers: method (0: floats by a power of ten, 1: floats by a power of two,
 //!   which no library writes, 2: integers); the power of ten, or bits per integer (0: as few as
-//!   do); elements per chunk; class (0: integer, 1: float); bytes per element; sign (0: none, 1:
-//!   two's complement); byte order (0: little, 1: big); whether there is a fill value (0, 1); that
-//!   value, low word first
+//!   suffice); elements per chunk; class (0: integer, 1: float); bytes per element; sign (0: none,
+//!   1: two's complement); byte order (0: little, 1: big); whether there is a fill value (0, 1);
+//!   the fill value, low word first
 //!
-//! A chunk is the number of bits per element (4 bytes, little-endian), the size of the smallest
-//! element (1 byte, 8), that element (little-endian), padding up to byte 21, then the elements'
-//! bits, the highest first. Elements equal to the fill value have all bits set. Full width means
-//! that the elements are stored as they are; no bits, that all are the smallest. If the client data
-//! ask for full width there is not even the header.
+//! A chunk is the number of bits per element (4 bytes, little-endian), the size of the minimum (1
+//! byte, 8), the minimum (little-endian), padding up to byte 21, then the elements' bits, the
+//! highest first. Elements equal to the fill value have all bits set. Full width means that the
+//! elements are stored unchanged; zero bits mean that all elements equal the minimum. If the client
+//! data ask for full width, there is no header either.
 
 use super::bits::Bits;
 use super::{byte_order, exactly};
@@ -37,13 +39,13 @@ pub(super) struct ScaleOffset {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
-    /// Stored as they are.
+    /// Stored unchanged.
     AsTheyAre,
-    /// Of either sign: addition is the same.
+    /// Signed or unsigned: addition is the same.
     Integer,
-    /// Of four bytes, divided by this.
+    /// Four-byte floats, divided by this.
     Single(f32),
-    /// Of eight bytes.
+    /// Eight-byte floats, divided by this.
     Double(f64),
 }
 
@@ -87,12 +89,12 @@ impl ScaleOffset {
         Ok(ScaleOffset { kind, elements: elements as usize, size, order, fill })
     }
 
-    /// Unpacks elements of `N` bytes; `value` makes one of its bits, which `read` puts in order.
+    /// Unpacks elements of `N` bytes. `value` makes an element from its bits.
     fn unpack<const N: usize>(&self, bits: u32, packed: &[u8], dst: &mut [u8], value: impl Fn(u64) -> u64) {
         let mut packed = Bits::new(packed);
         let filled = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
         for out in dst.as_chunks_mut::<N>().0 {
-            // `decode` made sure that there are as many bits as it takes.
+            // `decode` made sure that there are enough bits.
             let raw = packed.read_long(bits).unwrap_or_default();
             let value = match self.fill {
                 Some(fill) if raw == filled => fill,
@@ -141,8 +143,8 @@ impl Codec for ScaleOffset {
             minimum &= (1 << (8 * minimum_size)) - 1;
         }
         if bits as usize == 8 * self.size {
-            // In the byte order of the writer's memory, which is not recorded; all of today are
-            // little-endian.
+            // In the byte order of the writer's memory, which is not recorded. Today's machines are
+            // all little-endian.
             for (out, element) in dst.chunks_exact_mut(self.size).zip(packed.chunks_exact(self.size)) {
                 out.copy_from_slice(element);
                 if self.order == ByteOrder::Big {

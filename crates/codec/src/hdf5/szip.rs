@@ -3,14 +3,14 @@
 //! * Specification: HDF5 file format, IV.A.2.l, filter 4; CCSDS 121.0-B-3; client data: options,
 //!   pixels per block, bits per pixel, pixels per scanline
 //!
-//! A chunk is its decoded size (4 bytes, little-endian) and the coded samples ([`aec`]). What a
-//! sample is depends on the bits per pixel:
+//! A chunk is its decoded size (4 bytes, little-endian) and the coded samples ([`aec`]). The bits
+//! per pixel determine what a sample is:
 //!
 //! * up to 24: the pixel, which takes 1, 2 or (from 17 bits) 4 bytes;
-//! * 32 and 64: one byte. The bytes of all pixels are shuffled before.
+//! * 32 and 64: one byte, after the bytes of all pixels were shuffled.
 //!
-//! Each scanline is coded apart: its first sample is stored as it is if samples are predicted. Its
-//! end is padded to whole blocks.
+//! Each scanline is coded separately. If samples are predicted, its first sample is stored
+//! unchanged. Its end is padded to whole blocks.
 
 use super::aec::{self, Samples};
 use super::exactly;
@@ -20,8 +20,8 @@ use crate::{ByteOrder, Codec, CodecError, Result, Scratch, chain, front};
 
 const NAME: &str = "szip";
 
-/// Options, of which only two matter to a decoder: nearest neighbour, by which samples are
-/// predicted, and the byte order of pixels.
+/// The two options that a decoder needs: nearest neighbour, which predicts samples, and the byte
+/// order of pixels.
 const NEAREST_NEIGHBOUR: u32 = 32;
 const MOST_SIGNIFICANT_FIRST: u32 = 16;
 
@@ -29,7 +29,7 @@ const MOST_SIGNIFICANT_FIRST: u32 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Szip {
     samples: Samples,
-    /// Bytes per pixel if those of all pixels are shuffled, else 1.
+    /// Bytes per pixel if the bytes of all pixels are shuffled, otherwise 1.
     shuffled: usize,
 }
 
@@ -87,8 +87,7 @@ impl Codec for Szip {
     }
 
     fn max_encoded(&self, decoded: usize) -> usize {
-        // Padding takes no more than the samples that are there, as often as a scanline is shorter
-        // than a block.
+        // Each scanline is padded to whole blocks.
         let padded = self.samples.scanline.next_multiple_of(self.samples.block);
         let scanlines = decoded.div_ceil(self.samples.scanline * self.samples.bytes());
         let samples = scanlines.saturating_mul(padded).saturating_mul(self.samples.bytes());
@@ -122,7 +121,7 @@ mod tests {
         assert_eq!(message(&[1, 0, 0]), "szip: truncated: 3 bytes where the size alone takes 4");
         assert_eq!(message(&[3, 0, 0, 0]), "szip: 3 bytes are no whole number of pixels of 2 bytes");
         assert_eq!(message(&[4, 0, 0, 0]), "szip: scanline 0: truncated");
-        // Scanlines of one pixel in blocks of 8: all of each is stored, with 7 of padding.
+        // Scanlines of one pixel in blocks of 8: each is stored with 7 pixels of padding.
         let narrow = Szip::new(&[169, 8, 16, 1]).unwrap();
         assert!(narrow.max_encoded(1000) > 8 * 1000);
     }

@@ -1,17 +1,17 @@
-//! Filters by their numbers, and chunks that other software stored.
+//! Tests filters by their numbers, and on chunks that other software stored.
 
 use super::fixtures::{Fixture, fixtures};
 use super::*;
 use crate::{CodecChain, testing};
 
-/// Bytes of a text of hexadecimal digits.
+/// Parses hexadecimal digits.
 pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     digits.chunks(2).map(|two| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap()).collect()
 }
 
 fn chain(fixture: &Fixture, size: usize) -> CodecChain {
-    // The size of elements matters to encoders only.
+    // Only encoders use the size of elements.
     let codec = |(id, client_data): &(u16, Vec<u32>)| filter(*id, client_data, 4, size).unwrap();
     CodecChain::new(fixture.filters.iter().map(codec).collect(), size)
 }
@@ -53,8 +53,9 @@ fn damage_to_what_others_stored() {
     }
 }
 
-/// Client data of every fixture with each number changed and at each length: a codec or an error,
-/// and no panic in either.
+/// Changes each number of every fixture's client data, and cuts the data at each length.
+///
+/// Each change gives a codec or an error, and neither panics.
 #[test]
 fn client_data_that_no_library_writes() {
     let mut scratch = Scratch::default();

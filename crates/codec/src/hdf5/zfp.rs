@@ -1,12 +1,12 @@
 //! `zfp`, filter 32013: H5Z-ZFP.
 //!
 //! * Specification: <https://h5z-zfp.readthedocs.io/en/latest/interfaces.html>
-//! * Client data: the versions of the filter and of the library; then a zfp header, which says how
-//!   every chunk was made, and of elements of which type and shape, without axes of length 1
+//! * Client data: the versions of the filter and of the library; then a zfp header, which gives the
+//!   encoder's mode, the element type, and the shape of a chunk without axes of length 1
 //!
-//! A chunk is a [stream](crate::zfp) without a header, of any number of bytes. If the header is
-//! only readable with its numbers swapped, the file was written on a machine with the other byte
-//! order, and so are the elements that HDF5 expects.
+//! A chunk is a [stream](crate::zfp) of any number of bytes, without a header. If the header is
+//! only readable with its numbers' bytes swapped, the file was written on a machine with the other
+//! byte order. HDF5 then expects the elements in that order too.
 
 use crate::zfp::{decode_field, max_stream, words};
 use crate::{Codec, CodecError, Result, Scratch, chain};
@@ -17,7 +17,7 @@ use zfp_rs::{ZfpBitStreamRef, ZfpConfig, ZfpFieldMetadata, ZfpHeaderMask};
 pub(super) struct Zfp {
     config: ZfpConfig,
     field: ZfpFieldMetadata,
-    /// The size of an element whose bytes are reversed; 1: none is.
+    /// The size of an element whose bytes are reversed, or 1 if none are.
     unit: usize,
 }
 
@@ -33,7 +33,8 @@ impl Zfp {
             let why = format!("{} parameters where 2 to {MOST} are expected", client_data.len());
             return Err(CodecError::config("zfp", why));
         }
-        // From zfp 1.0 on, the first number names the version of the streams (before: 5 at most).
+        // Since zfp 1.0 the first number holds the version of the streams. Older streams are
+        // version 5 at most.
         if let Some(versions) = client_data.first().filter(|versions| **versions >= 0x1000_0000) {
             let codec = versions >> 12 & 15;
             if codec > CODEC {
@@ -80,7 +81,7 @@ impl Codec for Zfp {
     fn max_encoded(&self, decoded: usize) -> usize {
         let lengths = self.field.dims.iter().map(|length| *length.max(&1));
         let total = lengths.fold(self.field.scalar_type.size(), usize::saturating_mul);
-        // Where the header is of other chunks, none is decoded.
+        // If the header describes other chunks, no chunk decodes.
         if total == decoded {
             max_stream(&self.config, &self.field, decoded)
         } else {

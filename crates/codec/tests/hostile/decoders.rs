@@ -1,5 +1,7 @@
-//! Every decoder, as one function of some bytes: the first says which, the rest is the stored chunk.
-//! Anything but a chunk of the right size or an error is a find. Used by a test and by a fuzz target.
+//! Every decoder as one function of bytes: the first selects the decoder, the rest is the chunk.
+//!
+//! Anything but an error or a chunk of the right size is a bug. Used by a test and by a fuzz
+//! target.
 
 use hyperslab_codec::{
     AnyCodec, Cell, Codec, CodecChain, Context, DataType, Scratch, Vlen, VlenKind, hdf5, registry,
@@ -7,7 +9,7 @@ use hyperslab_codec::{
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Codecs of Zarr, as v2 has them (`id`) or v3 (`name`), each for elements of a type.
+/// Codecs of Zarr, in v2 (`id`) or v3 (`name`) metadata, each with an element type.
 const ZARR: &[(&str, &str)] = &[
     ("<i4", r#"{"id": "zlib", "level": 1}"#),
     ("<i4", r#"{"id": "gzip", "level": 1}"#),
@@ -54,7 +56,7 @@ const ZARR: &[(&str, &str)] = &[
     ),
 ];
 
-/// Codecs of elements of variable length, each with two values that such elements can have.
+/// Codecs of elements of variable length, each with two valid values.
 const VLEN: &[(VlenKind, &str, [&[u8]; 2])] = &[
     (VlenKind::Text, r#"{"id": "vlen-utf8"}"#, [b"ab", b"\xc3\xa9"]),
     (VlenKind::Bytes, r#"{"id": "vlen-bytes"}"#, [b"ab", b"\xff"]),
@@ -64,7 +66,7 @@ const VLEN: &[(VlenKind, &str, [&[u8]; 2])] = &[
     (VlenKind::Text, r#"{"id": "categorize", "labels": ["a", "b"], "dtype": "|O"}"#, [b"a", b"b"]),
 ];
 
-/// Filters of HDF5: numbers, and their client data.
+/// Filters of HDF5: their numbers and client data.
 const HDF5: &[(u16, &[u32])] = &[
     (1, &[1]),
     (2, &[4]),
@@ -83,7 +85,7 @@ const HDF5: &[(u16, &[u32])] = &[
 /// Rows and columns of a chunk.
 const SHAPE: [u64; 2] = [8, 8];
 
-/// How many decoders there are.
+/// The number of decoders.
 pub const DECODERS: usize = ZARR.len() + HDF5.len() + VLEN.len();
 
 /// A codec of elements of variable length, not bound to a heap.
@@ -100,7 +102,9 @@ fn vlen(kind: VlenKind, json: &str) -> Option<Vlen> {
     }
 }
 
-/// A chunk that a codec of elements of variable length encoded; `None`: the decoder is another one.
+/// A chunk encoded by a codec of variable-length elements.
+///
+/// Returns `None` if `number` is another decoder.
 #[allow(dead_code, reason = "the fuzz target needs none")]
 pub fn vlen_chunk(number: usize) -> Option<Vec<u8>> {
     let (kind, json, values) = VLEN.get(number.checked_sub(ZARR.len() + HDF5.len())?)?;
@@ -119,7 +123,7 @@ pub fn vlen_chunk(number: usize) -> Option<Vec<u8>> {
     Some(chunk)
 }
 
-/// A decoder, and bytes of a chunk; `None`: this build does not have it.
+/// A decoder and the size of a chunk, or `None` if this build does not have the decoder.
 pub fn decoder(number: usize) -> Option<(Arc<dyn Codec>, usize)> {
     if let Some((dtype, json)) = ZARR.get(number) {
         let array = match dtype.strip_prefix("optional ") {
@@ -145,13 +149,14 @@ pub fn decoder(number: usize) -> Option<(Arc<dyn Codec>, usize)> {
     Some((hdf5::filter(*id, data, 4, 256).ok()?, 256))
 }
 
-/// Decodes a chunk by the decoder that the first byte names, whole and in part, also behind zlib: a
-/// decoder whose result is another's input has no exact size.
+/// Decodes a chunk with the decoder that the first byte selects, whole and in part.
+///
+/// Also decodes it in a chain with `crc32c`, without verifying the checksum.
 pub fn decode_anything(bytes: &[u8]) {
     let Some((first, stored)) = bytes.split_first() else { return };
     let Some((codec, size)) = decoder(usize::from(*first) % DECODERS) else { return };
     let mut scratch = Scratch::default();
-    // What is written beside the chunk is seen.
+    // Detects writes outside of the chunk.
     const BESIDE: usize = 64;
     let mut memory = vec![0xA5; size + 2 * BESIDE];
     let chain = CodecChain::new(vec![codec.clone()], size);

@@ -1,5 +1,6 @@
-//! A codec from array to array: each element, less the one before it. It makes other elements
-//! (`<i4` of `<i2`), as it must know the elements and the fill value.
+//! An array-to-array codec: the difference of each element from the one before it.
+//!
+//! It turns `<i2` into `<i4`, so it must know the elements and the fill value.
 
 use hyperslab_codec::registry::Config;
 use hyperslab_codec::{ArrayToArray, Codec, CodecError, Context, DataType, Racing, Result, Scratch};

@@ -1,4 +1,4 @@
-//! A codec from bytes to bytes: every byte, with some bits flipped.
+//! A bytes-to-bytes codec: flips some bits of every byte.
 
 use hyperslab_codec::registry::Config;
 use hyperslab_codec::{Codec, CodecError, Racing, Result, Scratch};

@@ -1,5 +1,6 @@
-//! A codec from array to bytes: rows that are all of one value become that value. It must know the
-//! shape of the chunk.
+//! An array-to-bytes codec: stores a row of equal values as one value.
+//!
+//! It must know the shape of the chunk.
 
 use hyperslab_codec::registry::Config;
 use hyperslab_codec::{ArrayToBytes, Codec, CodecError, Context, Result, Scratch};

@@ -1,5 +1,6 @@
-//! Datatypes: what the bytes of one stored element mean (specification IV.A.2.d, "The Datatype
-//! Message", versions 1 to 5).
+//! Datatypes: the meaning of the bytes of one stored element.
+//!
+//! Specification IV.A.2.d, "The Datatype Message", versions 1 to 5.
 
 mod parse;
 #[cfg(test)]
@@ -8,13 +9,13 @@ pub(crate) mod vectors;
 use crate::{Cursor, Parsed};
 use std::sync::Arc;
 
-/// The number of the message.
+/// The message type number.
 pub const KIND: u16 = 0x03;
 
-/// Types within types are followed to this depth; deeper ones are refused.
+/// Deepest nesting of types. Deeper types are refused.
 pub const MAX_DEPTH: usize = 32;
 
-/// A type is made of no more types than these.
+/// Largest number of types within a type.
 pub const MAX_TYPES: usize = 1 << 16;
 
 /// The type of a stored element.
@@ -22,7 +23,7 @@ pub const MAX_TYPES: usize = 1 << 16;
 pub struct Datatype {
     /// Bytes of one element in the file.
     pub size: u32,
-    /// What they mean.
+    /// The meaning of the bytes.
     pub class: Class,
 }
 
@@ -37,14 +38,14 @@ pub enum Order {
     Vax,
 }
 
-/// How a fixed string ends.
+/// The end of a fixed-length string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Padding {
-    /// At the first NUL.
+    /// It ends at the first NUL.
     NullTerminated,
-    /// NULs at its end do not count.
+    /// Trailing NULs do not count.
     NullPadded,
-    /// Spaces at its end do not count.
+    /// Trailing spaces do not count.
     SpacePadded,
 }
 
@@ -58,54 +59,54 @@ pub enum Charset {
 }
 
 impl Charset {
-    /// Whether it is UTF-8.
+    /// Returns `true` for UTF-8.
     pub fn is_utf8(self) -> bool {
         self == Charset::Utf8
     }
 }
 
-/// The layout of a floating-point number, in bits from the least significant.
+/// The layout of a floating-point number. Bits are numbered from the least significant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FloatLayout {
-    /// Of its bytes.
+    /// Byte order.
     pub order: Order,
-    /// First bit that counts.
+    /// First significant bit.
     pub offset: u16,
-    /// Bits that count.
+    /// Number of significant bits.
     pub precision: u16,
     /// The sign bit.
     pub sign: u8,
     /// First bit of the exponent.
     pub exponent_at: u8,
-    /// Bits of the exponent.
+    /// Number of bits of the exponent.
     pub exponent_bits: u8,
     /// First bit of the mantissa.
     pub mantissa_at: u8,
-    /// Bits of the mantissa.
+    /// Number of bits of the mantissa.
     pub mantissa_bits: u8,
-    /// What is added to the exponent.
+    /// Exponent bias.
     pub bias: u32,
-    /// 0: not normalised; 1: the first bit is stored and always set; 2: it is implied (IEEE).
+    /// 0: not normalised; 1: first bit stored and always set; 2: first bit implied (IEEE).
     pub normalization: u8,
 }
 
 /// A member of a compound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
-    /// Its name.
+    /// Name of the member.
     pub name: String,
-    /// Bytes from the start of the compound.
+    /// Offset in bytes from the start of the compound.
     pub offset: u32,
-    /// Its type.
+    /// Type of the member.
     pub datatype: Arc<Datatype>,
 }
 
-/// What a reference refers to.
+/// The target of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReferenceKind {
-    /// An object: its address (old).
+    /// An object, by its address (old).
     Object,
-    /// A region of a dataset: a global heap id (old).
+    /// A region of a dataset, by a global heap id (old).
     Region,
     /// An object (HDF5 1.12, `H5R_ref_t`).
     Object2,
@@ -115,75 +116,75 @@ pub enum ReferenceKind {
     Attribute,
 }
 
-/// What the bytes mean.
+/// The meaning of an element's bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Class {
     /// Class 0.
     Integer {
-        /// Of its bytes.
+        /// Byte order.
         order: Order,
-        /// Two's complement.
+        /// `true` for two's complement.
         signed: bool,
-        /// First bit that counts, from the least significant.
+        /// First significant bit, counted from the least significant.
         offset: u16,
-        /// Bits that count.
+        /// Number of significant bits.
         precision: u16,
     },
     /// Class 1.
     Float(FloatLayout),
     /// Class 2.
     Time {
-        /// Of its bytes.
+        /// Byte order.
         order: Order,
-        /// Bits that count.
+        /// Number of significant bits.
         precision: u16,
     },
     /// Class 3, of fixed length.
     String {
-        /// How it ends.
+        /// How the string ends.
         padding: Padding,
-        /// Its encoding.
+        /// The encoding.
         charset: Charset,
     },
     /// Class 4.
     Bitfield {
-        /// Of its bytes.
+        /// Byte order.
         order: Order,
-        /// First bit that counts.
+        /// First significant bit.
         offset: u16,
-        /// Bits that count.
+        /// Number of significant bits.
         precision: u16,
     },
     /// Class 5.
     Opaque {
-        /// What the writer says it is; h5py writes `NUMPY:<M8[s]` for dates.
+        /// The writer's description. h5py writes `NUMPY:<M8[s]` for dates.
         tag: String,
     },
     /// Class 6.
     Compound(Vec<Member>),
     /// Class 7.
     Reference(ReferenceKind),
-    /// Class 8. Values have the base type's bytes.
+    /// Class 8. Values are stored as the base type.
     Enum {
         /// An integer type.
         base: Arc<Datatype>,
         /// Names, and values as stored.
         members: Vec<(String, Vec<u8>)>,
     },
-    /// Class 9, a string: 4 bytes length, then a global heap id.
+    /// Class 9, a string: a length (4 bytes), then a global heap id.
     VlenString {
-        /// How it ends.
+        /// How the string ends.
         padding: Padding,
-        /// Its encoding.
+        /// The encoding.
         charset: Charset,
     },
-    /// Class 9, a sequence: 4 bytes number of elements, then a global heap id.
+    /// Class 9, a sequence: a number of elements (4 bytes), then a global heap id.
     Vlen(Arc<Datatype>),
     /// Class 10.
     Array {
         /// Elements per axis.
         shape: Vec<u32>,
-        /// Its elements.
+        /// The type of its elements.
         base: Arc<Datatype>,
     },
     /// Class 11: two floats.
@@ -191,12 +192,12 @@ pub enum Class {
 }
 
 impl Datatype {
-    /// Parses a datatype message. It may be followed by other bytes (in an attribute it is).
+    /// Parses a datatype message. Other bytes may follow it (in an attribute they do).
     pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<Datatype> {
         parse::datatype(cursor)
     }
 
-    /// Whether elements, or parts of them, refer to values elsewhere in the file.
+    /// Returns `true` if elements, or parts of them, refer to values elsewhere in the file.
     pub fn refers(&self) -> bool {
         match &self.class {
             Class::Reference(_) | Class::VlenString { .. } | Class::Vlen(_) => true,

@@ -4,12 +4,17 @@
 //! class and version (1: low and high half) | class bits (3) | size of an element (4) | properties of the class
 //! ```
 //!
-//! Types hold types (members, bases), each a message of its own. What differs between the versions:
-//! 1 has arrays as members of compounds; 2 has arrays as a class; 3 packs names and offsets; 4 has
-//! the references of HDF5 1.12; 5 has complex numbers.
+//! Types contain other types (of members, or base types), each a complete message. The versions
+//! differ:
 //!
-//! A type nests no deeper than [`MAX_DEPTH`](super::MAX_DEPTH) and holds no more than [`MAX_TYPES`]
-//! types: what walks over a type later may recurse.
+//! 1. arrays are members of compounds
+//! 2. arrays are a class
+//! 3. names and offsets are packed
+//! 4. adds the references of HDF5 1.12
+//! 5. adds complex numbers
+//!
+//! A type nests at most [`MAX_DEPTH`](super::MAX_DEPTH) levels deep and contains at most
+//! [`MAX_TYPES`] types. This lets later code recurse over a type.
 
 use super::{
     Charset, Class, Datatype, FloatLayout, MAX_DEPTH, MAX_TYPES, Member, Order, Padding, ReferenceKind,
@@ -19,7 +24,7 @@ use crate::{Cursor, ParseError, Parsed};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Axes of an array, as many as dataspaces may have.
+/// Largest number of axes of an array, the same as of a dataspace.
 const MAX_RANK: u8 = 32;
 
 /// The first eight bytes of a message.
@@ -28,17 +33,17 @@ struct Head {
     /// The class bits.
     bits: u32,
     size: u32,
-    /// Types around this one.
+    /// Number of enclosing types.
     depth: usize,
 }
 
-/// Parses a type and all that it is made of.
+/// Parses a type and all types within it.
 pub(super) fn datatype(cursor: &mut Cursor<'_>) -> Parsed<Datatype> {
     Parser { types: 0 }.datatype(cursor, 0)
 }
 
 struct Parser {
-    /// How many types were parsed so far.
+    /// Number of types parsed so far.
     types: usize,
 }
 
@@ -93,7 +98,7 @@ impl Parser {
     }
 
     fn compound(&mut self, cursor: &mut Cursor<'_>, head: &Head) -> Parsed<Vec<Member>> {
-        // Version 3 and later: offsets have as many bytes as the size of the compound needs.
+        // Version 3 and later: an offset has as many bytes as the compound's size needs.
         let offset_len = match head.size {
             _ if head.version < 3 => 4,
             0..=0xff => 1,
@@ -150,7 +155,7 @@ impl Parser {
             1 => text(cursor, head, 4)?,
             kind => return Err(cursor.corrupt(format!("variable length of kind {kind}"))),
         };
-        // A character; it says nothing more.
+        // The base type is a character and adds no information.
         self.base(cursor, head)?;
         Ok(Class::VlenString { padding, charset })
     }
@@ -166,7 +171,7 @@ impl Parser {
         }
         let shape = (0..rank).map(|_| cursor.u32()).collect::<Result<Vec<u32>, _>>()?;
         if head.version < 3 {
-            // The permutation of the axes, which was never used.
+            // The permutation of the axes. It was never used.
             cursor.skip(4 * usize::from(rank))?;
         }
         let base = self.base(cursor, head)?;
@@ -201,7 +206,7 @@ fn order(head: &Head) -> Order {
     if head.bits & 1 == 0 { Order::Little } else { Order::Big }
 }
 
-/// The first bit that counts of an integer, and how many do.
+/// Reads an integer's first significant bit and its number of significant bits.
 fn counted_bits(cursor: &mut Cursor<'_>, head: &Head) -> Parsed<(u16, u16)> {
     let at = cursor.clone();
     let (offset, precision) = (cursor.u16()?, cursor.u16()?);
@@ -209,7 +214,7 @@ fn counted_bits(cursor: &mut Cursor<'_>, head: &Head) -> Parsed<(u16, u16)> {
     Ok((offset, precision))
 }
 
-/// The bits that count must be within the element.
+/// Checks that the significant bits are within the element.
 fn significant(at: &Cursor<'_>, head: &Head, offset: u16, precision: u16) -> Parsed<()> {
     let bits = u64::from(head.size) * 8;
     if precision == 0 || u64::from(offset) + u64::from(precision) > bits {
@@ -262,7 +267,7 @@ fn float(cursor: &mut Cursor<'_>, head: &Head) -> Parsed<FloatLayout> {
     Ok(layout)
 }
 
-/// The class bits of strings, from bit `shift` on.
+/// Reads padding and character set from the class bits, from bit `shift` on.
 fn text(cursor: &Cursor<'_>, head: &Head, shift: u32) -> Parsed<(Padding, Charset)> {
     let padding = match head.bits >> shift & 0x0f {
         0 => Padding::NullTerminated,
@@ -300,7 +305,7 @@ fn reference(cursor: &Cursor<'_>, head: &Head) -> Parsed<ReferenceKind> {
     Ok(kind)
 }
 
-/// The name of a member, which no other has.
+/// Reads the name of a member. The name must be unique.
 fn new_name<'a>(cursor: &mut Cursor<'a>, head: &Head, seen: &mut HashSet<&'a [u8]>) -> Parsed<String> {
     let at = cursor.clone();
     let name = name(cursor, head)?;
@@ -310,7 +315,7 @@ fn new_name<'a>(cursor: &mut Cursor<'a>, head: &Head, seen: &mut HashSet<&'a [u8
     }
 }
 
-/// A name, its NUL and, before version 3, padding to a multiple of 8 bytes.
+/// Reads a name, its NUL and, before version 3, the padding to a multiple of 8 bytes.
 fn name<'a>(cursor: &mut Cursor<'a>, head: &Head) -> Parsed<&'a [u8]> {
     let mut scan = cursor.clone();
     let mut len: usize = 0;
@@ -323,7 +328,7 @@ fn name<'a>(cursor: &mut Cursor<'a>, head: &Head) -> Parsed<&'a [u8]> {
     Ok(name)
 }
 
-/// Version 1: a member may be an array of up to four axes. (Their permutation was never used.)
+/// Version 1: a member may be an array with up to four axes. (Their permutation was never used.)
 fn member_shape(cursor: &mut Cursor<'_>) -> Parsed<Vec<u32>> {
     let at = cursor.clone();
     let rank = cursor.u8()?;
@@ -340,7 +345,7 @@ fn array_size(shape: &[u32], base: u32) -> Option<u32> {
     shape.iter().try_fold(base, |size, len| size.checked_mul(*len))
 }
 
-/// Members must be within the compound, and none within another.
+/// Checks that all members are within the compound and do not overlap.
 fn members_apart(members: &[Member], size: u32) -> Result<(), String> {
     let mut sorted: Vec<&Member> = members.iter().collect();
     sorted.sort_by_key(|member| member.offset);
@@ -376,7 +381,7 @@ mod tests {
 
     const I4: [u8; 12] = [0x10, 8, 0, 0, 4, 0, 0, 0, 0, 0, 32, 0];
 
-    /// A message of version 3: class, class bits, size, what follows.
+    /// A message of version 3: class, class bits, size and the remaining bytes.
     fn message(class: u8, bits: u16, size: u32, rest: &[u8]) -> Vec<u8> {
         structure!([0x30 | class], bits, [0], size, rest)
     }
@@ -395,7 +400,7 @@ mod tests {
             let mut cursor = Cursor::whole(&message, 0, SIZES);
             let whole = datatype(&mut cursor).unwrap_or_else(|error| panic!("{hex}: {error}"));
             assert!(cursor.is_empty(), "{hex}");
-            // More bytes may follow; and where there are too few it says so.
+            // More bytes may follow a message. A truncated message gives an error.
             let longer = [&message[..], &[7; 9]].concat();
             assert_eq!(parse(&longer).unwrap(), whole);
             for len in 0..message.len() {
@@ -413,7 +418,7 @@ mod tests {
                 let Ok(found) = parse(&message) else { continue };
                 let Ok(element) = Element::of(&found, SIZES) else { continue };
                 element.to_json();
-                // What is converted has the size that the element has in memory.
+                // A converted element has its size in memory.
                 let small = found.size < 1000 && element.size < 1000;
                 if let Some(conversion) = element.conversion(&found).filter(|_| small) {
                     let stored = vec![message[at]; found.size as usize * 3];

@@ -1,8 +1,10 @@
-//! Datatype messages with their meanings, for tests: most as HDF5 1.8 to 2.0 write them, with the
-//! dtype that h5py has for each. `vectors.txt`.
+//! Datatype messages and their meanings, for tests. They are in `vectors.txt`.
+//!
+//! Most are as HDF5 1.8 to 2.0 write them, with h5py's dtype for each.
 
-/// Messages in hexadecimal, each of one version, and what they mean:
-/// [`Element::to_json`](crate::element::Element::to_json) of each.
+/// Returns messages in hexadecimal, one per version, each with its meaning in JSON.
+///
+/// The JSON is [`Element::to_json`](crate::element::Element::to_json).
 pub(crate) fn vectors() -> Vec<(String, &'static str)> {
     let lines = include_str!("vectors.txt").lines().filter(|line| !line.starts_with('#'));
     let parts = lines.map(|line| line.splitn(3, ' ').collect::<Vec<_>>());
@@ -13,7 +15,7 @@ pub(crate) fn vectors() -> Vec<(String, &'static str)> {
     parts.flat_map(each).collect()
 }
 
-/// Types that have no meaning in NumPy, and what the error names.
+/// Types that NumPy cannot represent, and the name of each in the error.
 pub(crate) const REFUSED: &[(&str, &str)] = &[
     ("12000000040000002000", "datatype class 'time'"),
     (
@@ -25,7 +27,7 @@ pub(crate) const REFUSED: &[(&str, &str)] = &[
     ("1700000004000000", "object references of 4 bytes, which have 8"),
 ];
 
-/// The bytes of a message.
+/// Returns the bytes of a message.
 pub(crate) fn bytes(hex: &str) -> Vec<u8> {
     let digits = hex.chars().filter(|digit| !digit.is_whitespace());
     let digits: Vec<u8> = digits.map(|digit| digit.to_digit(16).unwrap() as u8).collect();

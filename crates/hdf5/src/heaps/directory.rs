@@ -1,33 +1,34 @@
-//! Directories of collections of the global heap: where their objects are.
+//! Directories of global heap collections: the places of their objects.
 
 use super::global::{Head, SMALLEST, STRUCTURE, WHOLE};
 use crate::cursor::number;
 use crate::{ParseError, Result, Sizes, Source};
 use std::borrow::Cow;
 
-/// Objects begin at multiples of this.
+/// Objects begin at multiples of this number of bytes.
 pub(super) const UNIT: usize = 8;
 
 /// Indices have 16 bits.
 const MOST_OBJECTS: usize = 1 << 16;
 
-/// Where an object begins, in units of [`UNIT`] bytes, and its bytes.
+/// Start of an object in units of [`UNIT`] bytes, and its length in bytes.
 pub(super) type ShortExtent = (u16, u16);
 
-/// The value for an index without an object: no object begins where its collection does.
+/// Marks an index without an object. No object begins at the start of its collection.
 const HOLE: ShortExtent = (0, 0);
 
-/// Where objects are in their collection.
+/// The places of a collection's objects.
 #[derive(Debug)]
 pub(super) enum Directory {
-    /// By index, from 1 on, with holes. A sixth of the memory that the other kind takes.
+    /// One entry per index from 1 on, with holes. Takes a sixth of the memory of
+    /// [`Directory::Any`].
     Usual(Box<[ShortExtent]>),
-    /// All others: with few objects for their indices, or objects too large for [`ShortExtent`].
+    /// All other directories: sparse indices, or objects too large for [`ShortExtent`].
     Any(Box<[Extent]>),
 }
 
 impl Directory {
-    /// `entries` ascend by index; the collection has `size` bytes.
+    /// Builds a directory. `entries` ascend by index. The collection has `size` bytes.
     fn new(entries: &[Extent], size: u64) -> Directory {
         let mut places = Vec::with_capacity(entries.len());
         let note = |entry: &Extent| note(&mut places, size, entry.index, entry.start, entry.len);
@@ -37,7 +38,7 @@ impl Directory {
         }
     }
 
-    /// Reads any directory. `there` are the bytes in memory, `objects` is scratch.
+    /// Reads any directory. `there` holds the bytes in memory, `objects` is scratch.
     pub(super) fn read(
         source: &Source,
         head: &Head,
@@ -60,7 +61,7 @@ impl Directory {
         Ok(Directory::new(objects, head.len))
     }
 
-    /// Where the object of an index begins, and its bytes.
+    /// Returns start and length in bytes of the object with this index.
     #[inline]
     pub(super) fn find(&self, index: u32) -> Option<(u64, u64)> {
         match self {
@@ -84,7 +85,7 @@ impl Directory {
     }
 }
 
-/// Where an object is in its collection.
+/// Place of an object in its collection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     index: u16,
@@ -104,13 +105,15 @@ impl Window<'_> {
     }
 }
 
-/// Bytes before those of an object: index, reference count, 4 reserved bytes, size; padded.
+/// Bytes of an object's header: index, reference count, 4 reserved bytes, size; padded to 8 bytes.
 fn object_header(sizes: Sizes) -> usize {
     (8 + usize::from(sizes.length)).next_multiple_of(8)
 }
 
-/// As [`directory`], three times as fast, for collections in memory with sizes of 8 bytes and only
-/// [`ShortExtent`]s: nearly all. `None`: another, or a damaged one.
+/// A version of [`directory`] that is three times as fast, for the most common collections.
+///
+/// The collection must be in memory, with sizes of 8 bytes and only [`ShortExtent`]s. `None`: it is
+/// not, or it is damaged.
 pub(super) fn usual(head: &Head, bytes: &[u8], sizes: Sizes, places: &mut Vec<ShortExtent>) -> Option<()> {
     places.clear();
     let bytes = bytes.get(..usize::try_from(head.len).ok()?).filter(|_| sizes.length == 8)?;
@@ -128,8 +131,10 @@ pub(super) fn usual(head: &Head, bytes: &[u8], sizes: Sizes, places: &mut Vec<Sh
     Some(())
 }
 
-/// Notes an object of a collection of `size` bytes. `None`: it has no [`ShortExtent`], its index is
-/// taken, or the table would be larger than the collection.
+/// Adds an object of a collection of `size` bytes.
+///
+/// `None`: it does not fit a [`ShortExtent`], its index is taken, or the table would be larger than
+/// the collection.
 #[inline]
 fn note(places: &mut Vec<ShortExtent>, size: u64, index: u16, start: u64, len: u64) -> Option<()> {
     let unit = UNIT as u64;
@@ -153,7 +158,8 @@ fn note(places: &mut Vec<ShortExtent>, size: u64, index: u16, start: u64, len: u
     Some(())
 }
 
-/// All objects, sorted by index. `header` reads index and size of the one whose header is there.
+/// Returns all objects, sorted by index. `header` reads index and size from the object header at a
+/// place.
 fn directory(
     source: &Source,
     head: &Head,
@@ -167,11 +173,11 @@ fn directory(
     let size = object_header(source.sizes()) as u64;
     objects.clear();
     let mut at = head.first;
-    // At the end there may be fewer bytes than an object's header has: they are free.
+    // The end may have fewer bytes than an object header. They are free space.
     while let Some(start) = at.checked_add(size).filter(|start| *start <= head.len) {
         let (index, len) = header(at)?;
         let shown = || len.map_or("more than 2⁶⁴".into(), |len| len.to_string());
-        // Free space is last and has the index 0. Writers store its size in three ways.
+        // Free space comes last and has index 0. Writers store its size in three ways.
         if index == 0 {
             let left = head.len - at;
             if [left, head.len - start, 0].map(Some).contains(&len) {

@@ -1,15 +1,16 @@
 //! Collections of the global heap: elements of variable length, and regions (specification III.E).
 //!
-//! Fetching several that lie close together:
+//! Several collections that are close together are fetched in these steps:
 //!
-//! 1. The first bytes of each, as many as a collection of this file has had before. Neighbours are
-//!    one range, all ranges one request.
-//! 2. The header says how long a collection is. The rest of longer ones is a second request.
-//! 3. Each directory is walked once into a flat table.
+//! 1. Fetch the first bytes of each collection, as many as an earlier collection of this file had.
+//!    Neighbours become one range, and all ranges one request.
+//! 2. The header gives the length of the collection. The rest of longer collections is a second
+//!    request.
+//! 3. Each directory is parsed once into a flat table.
 //!
-//! A collection of more than 64 KiB is not fetched (the HDF5 library makes one only for a large
-//! object): its directory is walked from object to object, and each object is read when it is
-//! wanted, straight to its place.
+//! Collections over 64 KiB are not fetched whole. (The HDF5 library makes one only for a large
+//! object.) Their directory is read from object to object. Each object is read when it is needed,
+//! straight to its destination.
 
 use super::directory::{Directory, ShortExtent, UNIT, usual};
 use crate::cursor::to_usize;
@@ -21,45 +22,48 @@ use std::sync::Arc;
 
 pub(super) const STRUCTURE: &str = "global heap collection";
 
-/// The smallest collection that the HDF5 library makes.
+/// Smallest collection in bytes that the HDF5 library makes.
 pub(crate) const SMALLEST: u64 = 4 << 10;
 
-/// Collections up to this size are fetched whole. The library lets none grow larger.
+/// Collections up to this many bytes are fetched whole. The HDF5 library does not grow a collection
+/// beyond it.
 pub(crate) const WHOLE: u64 = 64 << 10;
 
-/// Two collections with no more bytes between them are one range.
+/// Collections with at most this many bytes between them become one range.
 const GAP: u64 = 4 << 10;
 
-/// Bytes that the cache fetches at once.
+/// Bytes of a CPU cache line.
 pub(crate) const LINE: usize = 64;
 
-/// A collection of the global heap (specification III.E), its directory taken apart once.
+/// A collection of the global heap (specification III.E). Its directory is parsed once.
 #[derive(Debug)]
 pub struct Collection {
     address: u64,
-    /// In all, with its header.
+    /// Bytes of the collection, including its header.
     len: u64,
     objects: Directory,
-    /// All of its bytes; `None`: they are too many.
+    /// All bytes of the collection. `None`: it is too large to keep in memory.
     bytes: Option<SharedBytes>,
 }
 
-/// A collection, ready for fast access to many of its objects.
+/// A collection prepared for fast access to many of its objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Open<'c> {
-    /// As [`Directory::Usual`]. Empty for other directories, and if the bytes are not in memory.
+    /// Entries of [`Directory::Usual`]. Empty for other directories, and if the bytes are not in
+    /// memory.
     objects: &'c [ShortExtent],
     bytes: &'c [u8],
     pub(crate) collection: &'c Collection,
 }
 
 impl<'c> Open<'c> {
-    /// The first bytes of an object. `None`: ask [`Collection::object`], which knows all of them.
+    /// Returns the first `len` bytes of an object. `None`: try [`Collection::object`], which
+    /// handles all objects.
     #[inline(always)]
     pub(crate) fn find(&self, index: u32, len: usize) -> Option<&'c [u8]> {
         let (start, has) = *self.objects.get(usize::try_from(index).ok()?.wrapping_sub(1))?;
         let start = usize::from(start) * UNIT;
-        // A hole is at 0 and has no bytes. A request for 0 bytes of it ends here too.
+        // A hole starts at 0 and has no bytes. The check of `start` also refuses 0 bytes of a hole.
         if len > usize::from(has) || start == 0 {
             return None;
         }
@@ -77,7 +81,7 @@ struct SharedBytes {
 #[derive(Clone, Copy, Debug)]
 pub enum Object<'a> {
     Here(&'a [u8]),
-    /// Where in the file they are.
+    /// The bytes are in the file at this address.
     There {
         address: u64,
         len: u64,
@@ -85,13 +89,14 @@ pub enum Object<'a> {
 }
 
 impl Collection {
-    /// The collections at these addresses, which ascend. The first fetch has `guess` bytes of each.
+    /// Reads the collections at these ascending addresses. The first request fetches `guess` bytes
+    /// of each.
     pub(crate) fn read(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<Collection>> {
         let mut found = Vec::with_capacity(addresses.len());
         for (address, head) in addresses.iter().zip(heads(source, addresses, guess)?) {
             found.push((Head::parse(source, *address, head.bytes())?, head));
         }
-        // Overlapping collections would let a small file claim much memory.
+        // Refuse overlapping collections. With them a small file could claim much memory.
         for pair in found.windows(2) {
             if let [(a, _), (b, _)] = pair
                 && a.address.saturating_add(a.len) > b.address
@@ -118,24 +123,24 @@ impl Collection {
         self.address
     }
 
-    /// Bytes of memory that it takes, about.
+    /// Approximate memory of the collection in bytes.
     pub(crate) fn weight(&self) -> u64 {
         let bytes = if self.bytes.is_some() { self.len } else { 0 };
         bytes.saturating_add((self.objects.weight() + size_of::<Collection>()) as u64)
     }
 
-    /// Bytes to fetch of another collection that is probably as long as this one.
+    /// Bytes to fetch of another collection, assuming that it is about as long as this one.
     pub(crate) fn guess(&self) -> u64 {
         if self.len <= WHOLE { self.len.max(SMALLEST) } else { SMALLEST }
     }
 
-    /// All of its bytes, if they are in memory.
+    /// Returns all bytes of the collection if they are in memory, else none.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes.as_ref().map_or(&[], SharedBytes::bytes)
     }
 
-    /// For many objects of it.
+    /// Prepares access to many objects of the collection.
     pub(crate) fn open(&self) -> Open<'_> {
         let bytes = self.bytes();
         match &self.objects {
@@ -144,7 +149,7 @@ impl Collection {
         }
     }
 
-    /// Reads all of it in order, which the cache foresees, before objects are read in any order.
+    /// Reads the whole collection into the CPU cache. Use before reading objects in random order.
     pub(crate) fn touch(&self) {
         if let Directory::Usual(objects) = &self.objects {
             let lines = objects.iter().step_by(LINE / size_of::<ShortExtent>());
@@ -153,7 +158,7 @@ impl Collection {
         std::hint::black_box(self.bytes().iter().step_by(LINE).fold(0, |all, byte| all ^ byte));
     }
 
-    /// The object of an index; `None`: there is none.
+    /// Returns the object with this index. `None`: there is no such object.
     pub fn object(&self, index: u32) -> Option<Object<'_>> {
         let (start, len) = self.objects.find(index)?;
         if self.bytes.is_none() {
@@ -172,7 +177,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The first `len` bytes of it; `None`: it has fewer.
+    /// Returns the first `len` bytes of the object. `None`: it is shorter.
     #[inline]
     pub(crate) fn first(self, len: u64) -> Option<Object<'a>> {
         match self {
@@ -195,7 +200,7 @@ impl<'a> Object<'a> {
         Ok(Cow::Owned(bytes))
     }
 
-    /// Copies as many of its bytes as `place` has, which it must have at least.
+    /// Fills `place` with the first bytes of the object, which must be at least as long.
     #[inline]
     pub(crate) fn copy_to(&self, source: &Source, place: &mut [u8]) -> Result<()> {
         match self {
@@ -205,7 +210,8 @@ impl<'a> Object<'a> {
                 }
                 Ok(())
             }
-            // Small ones probably have neighbours that are wanted too: they come in the same page.
+            // Small objects probably have neighbours that are needed too. These come in the same
+            // page.
             Object::There { address, .. } if (place.len() as u64) < WHOLE => {
                 place.copy_from_slice(&source.read(STRUCTURE, *address, place.len() as u64)?);
                 Ok(())
@@ -225,7 +231,7 @@ impl SharedBytes {
 pub(super) struct Head {
     pub(super) address: u64,
     pub(super) len: u64,
-    /// Where its first object is.
+    /// Offset of the first object.
     pub(super) first: u64,
 }
 
@@ -237,7 +243,7 @@ impl Head {
             cursor.version(STRUCTURE, &[1])?;
             cursor.skip(3)?;
             let len = cursor.length()?;
-            // Objects start at a multiple of 8, also where lengths are of 4 bytes.
+            // Objects start at a multiple of 8 bytes, even if lengths have 4 bytes.
             cursor.align(8)?;
             let first = cursor.position() as u64;
             let end = address.saturating_add(len);
@@ -254,10 +260,10 @@ impl Head {
     }
 }
 
-/// The first bytes of each collection.
+/// Reads the first bytes of each collection.
 fn heads(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<SharedBytes>> {
     let size = |from: u64, to: u64| to_usize(to.saturating_sub(from));
-    // Ranges of the file, and where in memory the last of them begins.
+    // Ranges of the file, and the place in memory of the last range.
     let (mut ranges, mut begin): (Vec<(u64, u64)>, usize) = (Vec::new(), 0);
     let mut places = Vec::with_capacity(addresses.len());
     for address in addresses.iter().copied() {
@@ -294,7 +300,7 @@ fn heads(source: &Source, addresses: &[u64], guess: u64) -> Result<Vec<SharedByt
     Ok(places.into_iter().map(|range| SharedBytes { memory: memory.clone(), range }).collect())
 }
 
-/// Fetches the rest of collections whose first bytes only are there.
+/// Fetches the rest of collections that are only partly in memory.
 fn complete(source: &Source, found: &mut [(Head, SharedBytes)]) -> Result<()> {
     let mut grown = Vec::new();
     for (head, part) in found {
@@ -343,7 +349,7 @@ mod tests {
         Some(found.object(index)?.read(source).unwrap().into_owned())
     }
 
-    /// Both ways agree, or only the general one can read the directory.
+    /// Both parsers agree, or only the general one can read the directory.
     #[test]
     fn usual_directories_are_as_any() {
         let usual_ones = std::cell::Cell::new(0);

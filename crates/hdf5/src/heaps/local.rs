@@ -3,7 +3,7 @@
 use crate::text::lossless;
 use crate::{Bytes, Cursor, ParseError, Parsed, Result, Source};
 
-/// A local heap. Its free list is of no use to a reader.
+/// A local heap. Its free list is irrelevant for reading.
 #[derive(Clone, Debug)]
 pub struct LocalHeap {
     /// Address of the data segment.
@@ -11,14 +11,14 @@ pub struct LocalHeap {
     data: Bytes,
 }
 
-/// The prefix: bytes and address of the data segment.
+/// Parses the prefix. Returns length and address of the data segment.
 fn prefix(cursor: &mut Cursor<'_>) -> Parsed<(u64, u64)> {
     cursor.signature(b"HEAP")?;
     cursor.version("local heap", &[0])?;
     cursor.skip(3)?;
     let len = cursor.length()?;
     cursor.length()?;
-    // An empty segment is nowhere.
+    // An empty segment may have no address.
     let address =
         if len == 0 { cursor.offset()?.unwrap_or(0) } else { cursor.defined("the data segment")? };
     Ok((len, address))
@@ -34,12 +34,12 @@ impl LocalHeap {
         Ok(LocalHeap { address, data })
     }
 
-    /// The name at an offset in the heap, as text.
+    /// Returns the name at an offset in the heap, as text.
     pub fn name(&self, offset: u64) -> Parsed<String> {
         self.bytes(offset).map(lossless)
     }
 
-    /// The name at an offset in the heap, as stored, without the NUL behind it.
+    /// Returns the name at an offset in the heap, as stored, without the trailing NUL.
     pub(crate) fn bytes(&self, offset: u64) -> Parsed<&[u8]> {
         let tail = usize::try_from(offset).ok().and_then(|offset| self.data.get(offset..));
         let end = tail.and_then(|tail| tail.iter().position(|byte| *byte == 0));
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
     use crate::testing::{mutations, source, structure};
 
-    /// A heap whose data segment follows at once.
+    /// A heap followed directly by its data segment.
     fn heap(data: &[u8]) -> Vec<u8> {
         structure!(b"HEAP\0\0\0\0", data.len() as u64, 1u64, 32u64, data)
     }

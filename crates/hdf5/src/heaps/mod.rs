@@ -1,4 +1,4 @@
-//! Heaps: where names, large attributes, and elements of variable length are.
+//! Heaps: storage of names, large attributes, and elements of variable length.
 
 mod directory;
 mod fractal;

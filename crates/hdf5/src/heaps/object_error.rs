@@ -1,8 +1,8 @@
-//! Errors about objects of the global heap, which name the element that needs them.
+//! Errors about objects of the global heap. They name the element that refers to the object.
 
 use crate::{File, Hdf5Error, HeapError};
 
-/// Why an object cannot be what it should.
+/// The reason why an object is unusable.
 #[derive(Debug)]
 pub(crate) enum ObjectError {
     Wrong(String),
@@ -22,7 +22,8 @@ impl From<Hdf5Error> for ObjectError {
 }
 
 impl ObjectError {
-    /// The error as one about an element, whose object is in the collection at this address.
+    /// Turns the error into one about an element. `address` is the collection of the element's
+    /// object.
     pub fn of(self, file: &File, cell: usize, address: u64) -> Hdf5Error {
         let why = match self {
             ObjectError::Wrong(why) => why,

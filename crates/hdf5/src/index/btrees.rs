@@ -1,5 +1,6 @@
-//! Chunks by B-trees of version 1 (specification III.A.1, node type 1) and of version 2 (III.A.2,
-//! record types 10 and 11).
+//! Chunk indexes in B-trees.
+//!
+//! Version 1: specification III.A.1, node type 1. Version 2: III.A.2, record types 10 and 11.
 
 use super::IndexRequest;
 use super::records::Records;
@@ -9,8 +10,10 @@ use crate::trees::btree1::Tree;
 use crate::trees::btree2;
 use crate::{ParseError, Result};
 
-/// A key has size, filter mask and first element of a chunk, with a pseudo-axis for the bytes of an
-/// element. Its numbers have 8 bytes in any file.
+/// Reads the chunks of a version 1 B-tree.
+///
+/// A key has the size, filter mask and first element of a chunk, with a pseudo-axis for the bytes
+/// of an element. The numbers of the first element have 8 bytes in every file.
 pub(super) fn version1(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<()> {
     let chunk = &request.layout.chunk;
     let places = 8 * (chunk.len() + 1);
@@ -50,7 +53,10 @@ pub(super) fn version1(request: &IndexRequest<'_>, address: u64, records: &mut R
     })
 }
 
-/// A record: the address, with filters also stored size and mask, and the place in the grid.
+/// Reads the chunks of a version 2 B-tree.
+///
+/// A record has the address, with filters also the stored size and filter mask, and the place in
+/// the grid.
 pub(super) fn version2(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<()> {
     let kind = if request.filtered { 11 } else { 10 };
     let places_len = 8 * request.layout.chunk.len();
@@ -70,7 +76,7 @@ pub(super) fn version2(request: &IndexRequest<'_>, address: u64, records: &mut R
             false if filtered.is_empty() => (records.chunk_bytes, 0),
             false => return Err(corrupt("records are too long for the rank of the dataset")),
         };
-        // Removed chunks may leave a record.
+        // A removed chunk may leave a record without an address.
         let child = address_of(child).ok_or_else(|| corrupt("an address that does not fit into 64 bits"))?;
         let Some(child) = child else { return Ok(()) };
         let axes = records.grid.counts.iter().zip(&records.grid.strides);
@@ -86,9 +92,9 @@ pub(super) fn version2(request: &IndexRequest<'_>, address: u64, records: &mut R
     })
 }
 
-/// A stored size and filter mask. `None`: there is no room for both.
+/// Splits a stored size and filter mask. `None`: there are too few or too many bytes.
 ///
-/// The width of the size depends on chunk and version: it is the rest of the entry.
+/// The size takes all bytes before the mask. Its width depends on chunk and version.
 pub(super) fn sized(bytes: &[u8]) -> Option<(u64, u32)> {
     let (size, mask) = bytes.split_last_chunk()?;
     (1..=8).contains(&size.len()).then_some((number(size)?, u32::from_le_bytes(*mask)))
@@ -105,13 +111,14 @@ mod tests {
         numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
     }
 
-    /// A key of a version 1 tree: the place of its chunk, and behind all chunks something greater.
+    /// A key of a version 1 tree: the chunk's place. The key after the last chunk is larger than
+    /// all others.
     fn key(place: &[u64], size: u64, skipped: u32) -> Vec<u8> {
         let place: Vec<u64> = place.iter().map(|place| 2 * place).collect();
         structure!(size as u32, skipped, numbers(&place), [0; 8])
     }
 
-    /// A version 1 tree with two levels: all chunks of a grid.
+    /// A version 1 tree with two levels and all chunks of a grid.
     fn one(dataset: &Dataset, counts: &[u64]) -> Vec<u8> {
         let chunks = dataset.all_stored(counts);
         let groups: Vec<_> = chunks.chunks(7).collect();
@@ -134,7 +141,7 @@ mod tests {
         bytes
     }
 
-    /// A version 2 tree of all chunks of a grid.
+    /// A version 2 tree with all chunks of a grid.
     fn two(dataset: &Dataset, counts: &[u64]) -> Vec<u8> {
         let records = dataset.all_stored(counts).into_iter().map(|(place, (address, size, skipped))| {
             match dataset.filtered {
@@ -150,7 +157,7 @@ mod tests {
         let max_shape = vec![None; shape.len()];
         let (v1, v2) =
             (ChunkIndexKind::BTree1, ChunkIndexKind::BTree2 { node_size: 256, split: 100, merge: 40 });
-        // More chunks than the shape has: it was made smaller.
+        // One more chunk per axis than the shape needs, as if the dataset had been shrunk.
         let counts: Vec<u64> = shape.iter().map(|n| n.div_ceil(2) + 1).collect();
         let mut made = Vec::new();
         for filtered in [false, true] {
@@ -182,7 +189,7 @@ mod tests {
             bytes[at..at + with.len()].copy_from_slice(with);
             dataset.read(&source(&bytes)).unwrap_err().to_string()
         };
-        // The first key of the first leaf.
+        // First key of the first leaf.
         let key = 1024 + 24;
         says(wrong(key + 8, &[1]), "byte 1048: a chunk begins at element 1, chunks have 2");
         says(wrong(key + 24, &[1]), "within an element");
@@ -193,7 +200,7 @@ mod tests {
         says(wrong(key + 32, &[0xff; 8]), "without an address");
     }
 
-    /// Records that are not sorted in the file are sorted, and found.
+    /// Records that are unsorted in the file are sorted, and every chunk is found.
     #[test]
     fn any_order() {
         let (dataset, mut bytes) = datasets(&[9, 14]).swap_remove(0);

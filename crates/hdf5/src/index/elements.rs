@@ -1,5 +1,6 @@
-//! What fixed and extensible arrays have in common: chunks have slots, and the elements of an array
-//! say what is in them (specification VII.C, VII.D).
+//! Shared code of fixed and extensible arrays (specification VII.C, VII.D).
+//!
+//! Each chunk has a slot, and the array's element in that slot describes the chunk.
 
 use super::IndexRequest;
 use super::btrees::sized;
@@ -7,29 +8,32 @@ use super::records::{Grid, Records, strides};
 use crate::cursor::address as address_of;
 use crate::{Cursor, ParseError, Parsed, Result, Source};
 
-/// Chunks in arrays are in C order of the maximum shape, with the unlimited axis first. So they
-/// keep their slots when the dataset grows.
+/// Maps slots of an array to chunk numbers.
+///
+/// Slots are in C order of the maximum shape, with the unlimited axis first. A chunk therefore
+/// keeps its slot when the dataset grows.
 #[derive(Debug)]
 pub(super) struct Slots {
-    /// In the order of the slots: how many slots are between neighbours along the axis, how many
-    /// chunks the current extent has there, and how much further their number is.
+    /// Per axis, in slot order: stride of slots, chunks in the current extent, stride of numbers.
+    ///
+    /// A stride is the distance to the next chunk along the axis.
     axes: Vec<(u64, u64, u64)>,
-    /// Whether slots are numbers.
+    /// `true` if a chunk's slot is its number.
     same: bool,
-    /// Chunks of the current extent.
+    /// Number of chunks in the current extent.
     chunks: u64,
-    /// How many slots there are; `None`: no limit.
+    /// Number of slots. `None`: no limit.
     pub total: Option<u64>,
 }
 
 impl Slots {
-    /// `first`: the axis without a limit.
+    /// Builds the map. `first` is the axis without a limit.
     pub fn new(request: &IndexRequest<'_>, grid: &Grid, first: Option<usize>) -> Result<Slots> {
         let limits = request.max_shape.iter().zip(&request.layout.chunk);
         let limits: Vec<_> = limits.map(|(max, chunk)| max.map(|max| max.div_ceil(*chunk))).collect();
         let mut order: Vec<usize> = (0..limits.len()).filter(|axis| Some(*axis) != first).collect();
         order.splice(0..0, first);
-        // The limit of the slowest axis does not count.
+        // The limit of the slowest axis does not matter.
         let limit = |axis: &usize| match limits.get(*axis) {
             _ if first == Some(*axis) => Some(1),
             limit => limit.copied().flatten(),
@@ -49,7 +53,7 @@ impl Slots {
         Ok(Slots { axes, same, chunks: grid.total, total: first.is_none().then_some(total) })
     }
 
-    /// The number of the chunk in a slot; `None`: the slot is outside of the current extent.
+    /// Returns the number of the chunk in a slot. `None`: the slot is outside the current extent.
     #[inline]
     pub fn number(&self, slot: u64) -> Option<u64> {
         if self.same {
@@ -68,7 +72,7 @@ impl Slots {
     }
 }
 
-/// How to take elements apart: what is in an array, and where it goes.
+/// Parses array elements and adds their chunks to the records.
 #[derive(Debug)]
 pub(super) struct Elements<'a> {
     pub slots: Slots,
@@ -80,7 +84,8 @@ pub(super) struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// `client` is what the array says it holds, `width` the bytes of an element.
+    /// Checks the header's values. `client` is the class of its elements, `width` their size in
+    /// bytes.
     pub fn new(
         request: &IndexRequest<'_>,
         slots: Slots,
@@ -93,7 +98,7 @@ impl<'a> Elements<'a> {
         }
         let width = usize::from(width);
         let fits = match filtered {
-            // A size has 1 to 8 bytes, the filter mask 4.
+            // A chunk size has 1 to 8 bytes, the filter mask 4.
             true => (offset_len + 5..=offset_len + 12).contains(&width),
             false => width == offset_len,
         };
@@ -103,7 +108,7 @@ impl<'a> Elements<'a> {
         Ok(Elements { slots, records, width, filtered, array: request.layout.address, offset_len })
     }
 
-    /// Parses what each block of the array begins with.
+    /// Checks the first fields of each block of the array.
     pub fn check_head(&self, cursor: &mut Cursor<'_>, signature: &[u8; 4], structure: &str) -> Parsed<()> {
         cursor.signature(signature)?;
         cursor.version(structure, &[0])?;
@@ -115,12 +120,12 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// How many bytes this many elements have.
+    /// Returns the size in bytes of `count` elements.
     pub fn len(&self, count: u64) -> u64 {
         count.saturating_mul(self.width as u64)
     }
 
-    /// Takes elements apart. The first is that of slot `first`.
+    /// Parses elements. The first one belongs to slot `first`.
     pub fn decode(&mut self, mut elements: Cursor<'_>, first: u64) -> Parsed<()> {
         let mut at = elements.address();
         for (bytes, slot) in elements.rest().chunks_exact(self.width).zip(first..) {
@@ -141,7 +146,7 @@ impl<'a> Elements<'a> {
         Ok(())
     }
 
-    /// Reads pages: elements, and their checksum.
+    /// Reads pages. A page is elements and their checksum.
     pub fn read_pages(&mut self, source: &Source, structure: &'static str, pages: &[Page]) -> Result<()> {
         let places: Vec<(u64, u64)> =
             pages.iter().map(|page| (page.address, self.len(page.count).saturating_add(4))).collect();
@@ -158,12 +163,12 @@ impl<'a> Elements<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Page {
     pub address: u64,
-    /// The slot of its first element.
+    /// Slot of the page's first element.
     pub first: u64,
     pub count: u64,
 }
 
-/// The next `len` bytes, for a length from the file.
+/// Takes the next `len` bytes. `len` comes from the file.
 pub(super) fn take<'a>(cursor: &mut Cursor<'a>, len: u64) -> Parsed<Cursor<'a>> {
     match usize::try_from(len) {
         Ok(len) => cursor.part(len),
@@ -171,7 +176,8 @@ pub(super) fn take<'a>(cursor: &mut Cursor<'a>, len: u64) -> Parsed<Cursor<'a>> 
     }
 }
 
-/// Whether a page was ever written: one bit for each, from the most significant of the first byte.
+/// Returns `true` if a page was ever written. Bits start at the most significant bit of the first
+/// byte.
 pub(super) fn is_written(bitmap: &[u8], page: u64) -> bool {
     let byte = usize::try_from(page / 8).ok().and_then(|byte| bitmap.get(byte));
     byte.is_some_and(|byte| byte << (page % 8) & 0x80 != 0)

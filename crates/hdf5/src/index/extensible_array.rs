@@ -1,11 +1,11 @@
-//! Chunks by an extensible array: one axis grows without a limit (specification VII.D).
+//! Chunk index in an extensible array, if one axis grows without a limit (specification VII.D).
 //!
-//! Elements are in blocks that double: *super block* u stands for 2^(u/2) data blocks of
+//! Elements are in blocks of growing size: *super block* u stands for 2^(u/2) data blocks of
 //! 2^((u+1)/2) × the smallest number of elements.
 //!
-//! 1. The header has the numbers that this depends on, and the address of the index block.
-//! 2. The index block has the first elements itself, then the addresses of the data blocks of the
-//!    first super blocks, then those of *secondary blocks*, one for each later super block.
+//! 1. The header has the parameters of this scheme, and the address of the index block.
+//! 2. The index block has the first elements and the addresses of the data blocks of the first
+//!    super blocks. For each later super block it has the address of a *secondary block*.
 //! 3. A secondary block has the addresses of its data blocks. Large data blocks have pages, and the
 //!    secondary block has a bitmap of the pages that were written.
 //! 4. A data block has elements, or is followed by pages of elements.
@@ -23,9 +23,9 @@ const BLOCK: &str = "extensible array data block";
 const PAGE: &str = "extensible array data block page";
 
 struct Header {
-    /// What elements are, and bytes of each.
+    /// Class of the elements, and bytes of each element.
     element: (u8, u8),
-    /// Bits to count elements with.
+    /// Number of bits of an element's index.
     max_bits: u8,
     /// Elements in the index block.
     inside: u8,
@@ -38,16 +38,16 @@ struct Header {
 }
 
 struct SuperBlock {
-    /// The slot of its first element.
+    /// Slot of the first element.
     first: u64,
     blocks: u64,
-    /// Elements of each.
+    /// Elements per data block.
     elements: u64,
-    /// Pages of each; 0: they have none.
+    /// Pages per data block. 0: it has no pages.
     pages: u64,
 }
 
-/// A data block to read; with 0 elements the head of one that has pages.
+/// A data block to read. With 0 elements it is the head of a data block that has pages.
 struct DataBlock {
     first: u64,
     count: u64,
@@ -62,7 +62,7 @@ impl Header {
         let at = cursor.clone();
         let (max_bits, inside, smallest) = (cursor.u8()?, cursor.u8()?, cursor.u8()?);
         let (pointers, page_bits) = (cursor.u8()?, cursor.u8()?);
-        // How much there is of what.
+        // Statistics: numbers and sizes of blocks and elements.
         (0..6).try_for_each(|_| cursor.length().map(|_| ()))?;
         let index = cursor.offset()?;
         cursor.checksum(start)?;
@@ -75,7 +75,7 @@ impl Header {
         Ok(Header { element, max_bits, inside, smallest, pointers, page_bits, index })
     }
 
-    /// All super blocks; and how many of them have their data blocks in the index block.
+    /// Returns all super blocks, and how many of them have their data blocks in the index block.
     fn super_blocks(&self) -> (Vec<SuperBlock>, usize) {
         let page = 1u64.checked_shl(self.page_bits.into()).unwrap_or(u64::MAX);
         let mut first = u64::from(self.inside);
@@ -84,26 +84,26 @@ impl Header {
             let elements = u64::from(self.smallest).saturating_mul(1 << number.div_ceil(2));
             let pages = if elements > page { elements / page } else { 0 };
             let block = SuperBlock { first, blocks, elements, pages };
-            // Beyond 64 bits there are no chunks.
+            // Saturates: there are no chunks beyond 64 bits.
             first = first.saturating_add(blocks.saturating_mul(elements));
             block
         });
         (all.collect(), 2 * usize::try_from(self.pointers.ilog2()).unwrap_or_default())
     }
 
-    /// Bytes of the offset that a block begins with.
+    /// Bytes of the offset at the start of a block.
     fn offset_len(&self) -> usize {
         usize::from(self.max_bits).div_ceil(8)
     }
 }
 
-/// The blocks of an array that are found and not read yet.
+/// Blocks that were found but not yet read.
 struct Pending {
     blocks: Vec<DataBlock>,
-    /// Address and length of each.
+    /// Address and length of each block.
     places: Vec<(u64, u64)>,
     pages: Vec<Page>,
-    /// Blocks do not overlap: there are no more than the file has room for.
+    /// Refuses overlapping blocks. Without overlaps the file size limits their number.
     visited: Visited,
 }
 
@@ -173,7 +173,7 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
         let Some(block) = blocks.get(number) else { return Ok(()) };
         let start = cursor.position();
         elements.check_head(cursor, b"EADB", BLOCK)?;
-        // The offset of the block. Not checked: the HDF5 library writes wrong ones.
+        // Skip the block's offset unchecked. The HDF5 library writes wrong offsets.
         cursor.skip(header.offset_len())?;
         let inside = take(cursor, elements.len(block.count))?;
         cursor.checksum(start)?;
@@ -183,7 +183,7 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
 }
 
 impl Pending {
-    /// The data blocks of a super block, whose addresses are in `pointers`.
+    /// Adds the data blocks of a super block. `pointers` holds their addresses.
     fn add(
         &mut self,
         block: &SuperBlock,
@@ -225,8 +225,10 @@ mod tests {
 
     const NONE: [u8; 8] = [0xff; 8];
 
-    /// An array of up to 2^10 elements: 3 in the index block, 2 in a data block, 2 pointers in a
-    /// secondary block, 8 in a page (at least). Empty blocks and pages are left out.
+    /// An array of up to 2^10 elements. Empty blocks and pages are left out.
+    ///
+    /// It has 3 elements in the index block, 2 in a data block, 2 pointers in a secondary block,
+    /// and at least 8 elements in a page.
     fn array(dataset: &Dataset, len: u64) -> Vec<u8> {
         let mut elements = dataset.elements(len);
         let nothing = structure!(NONE, vec![0; elements[0].len() - 8]);
@@ -235,7 +237,7 @@ mod tests {
         let bytes = summed(structure!(b"EAHD\0", class, [10, 3, 2, 2, 3], [0; 48], header_len as u64));
         assert_eq!(bytes.len(), header_len);
 
-        // Super blocks 0 and 1 are in the index block: of 1 block of 2, and 1 of 4.
+        // The index block has super blocks 0 (one block of 2) and 1 (one block of 4).
         let plan = Header::parse(&mut Cursor::whole(&bytes, 0, SIZES)).unwrap();
         let (all, direct) = plan.super_blocks();
         let total = all.last().map(|block| block.first + block.blocks * block.elements).unwrap();
@@ -326,8 +328,9 @@ mod tests {
         }
     }
 
-    /// Super blocks of the arrays that the HDF5 library makes: 4 elements inside, 16 in the
-    /// smallest block, 4 pointers, pages of 1024.
+    /// Super blocks of arrays as the HDF5 library makes them.
+    ///
+    /// 4 elements in the index block, 16 in the smallest block, 4 pointers, pages of 1024.
     #[test]
     fn super_blocks_of_the_library() {
         let header = Header {
@@ -364,7 +367,7 @@ mod tests {
             assert!(error.contains("extensible array"), "{at}: {error}");
         }
         says(wrong(&|bytes| bytes[10] = 3, false), "3 pointers");
-        // The second data block is the first again.
+        // The second data block is the first one again.
         let at = 72 + 14 + 24;
         says(wrong(&|bytes| bytes.copy_within(at..at + 8, at + 8), false), "met before");
         says(wrong(&|bytes| bytes[11] = 0, false), "the smallest data blocks have pages");

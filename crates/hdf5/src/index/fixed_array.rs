@@ -1,7 +1,7 @@
-//! Chunks by a fixed array: no axis grows without a limit (specification VII.C).
+//! Chunk index in a fixed array, for datasets whose axes all have a limit (specification VII.C).
 //!
-//! 1. The header says how many elements there are, and where the data block is.
-//! 2. A small data block has the elements; a large one has a bitmap of pages, and the pages follow
+//! 1. The header has the number of elements and the address of the data block.
+//! 2. A small data block has the elements. A large one has a bitmap of pages, and the pages follow
 //!    it. Pages that were never written hold garbage.
 
 use super::IndexRequest;
@@ -15,7 +15,7 @@ const BLOCK: &str = "fixed array data block";
 const PAGE: &str = "fixed array data block page";
 
 struct Header {
-    /// What elements are, and bytes of each.
+    /// Class of the elements, and bytes of each element.
     element: (u8, u8),
     page_bits: u8,
     count: u64,
@@ -67,7 +67,7 @@ pub(super) fn read(request: &IndexRequest<'_>, address: u64, records: &mut Recor
         let first = number.saturating_mul(page);
         let before = number.saturating_mul(elements.len(page).saturating_add(4));
         let address = block.saturating_add(head).saturating_add(before);
-        // Chunks behind the end of the file are not collected: there may be very many.
+        // Fail at the first page beyond the end of the file, since there may be very many.
         if address >= source.end() {
             return Err(corrupt(format!("page {number} of {pages} is behind the end of the file")));
         }
@@ -82,7 +82,7 @@ mod tests {
     use crate::index::testing::{Dataset, head};
     use crate::testing::{SIZES, mutations, says, source, structure, summed};
 
-    /// An array with pages of 2^`page_bits` elements. Pages without a chunk hold rubbish.
+    /// An array with pages of 2^`page_bits` elements. Pages without a chunk hold garbage.
     fn array(dataset: &Dataset, page_bits: u8) -> Vec<u8> {
         let elements = dataset.elements(0);
         let header = structure!(b"FAHD\0", dataset.class(), page_bits, elements.len() as u64, 28u64);
@@ -121,7 +121,7 @@ mod tests {
                 (&[9, 14], &[12, 20], 10),
                 (&[3, 4, 5], &[3, 8, 7], 10),
                 (&[0, 4], &[3, 8], 10),
-                // In pages.
+                // With pages.
                 (&[400], &[400], 0),
                 (&[30, 14], &[44, 20], 0),
             ] {

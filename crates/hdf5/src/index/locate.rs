@@ -1,4 +1,4 @@
-//! Finds chunks for the engine.
+//! Locates chunks for the engine.
 
 use super::{ChunkIndex, IndexRequest};
 use crate::data_layout::ChunkedLayout;
@@ -8,25 +8,25 @@ use hyperslab_store::fork::Lazy;
 use hyperslab_store::turns::{self, Refused};
 use std::sync::Arc;
 
-/// The chunks of a dataset. Their index is read when the first is looked for.
+/// The chunks of a dataset. Their index is read when the first chunk is located.
 #[derive(Debug)]
 pub struct Chunks {
     file: File,
-    /// Address of the dataset.
+    /// Address of the dataset's header.
     dataset: u64,
     layout: ChunkedLayout,
     shape: Vec<u64>,
     max_shape: Vec<Option<u64>>,
-    /// How many filters there are, and codecs in front of them.
+    /// Number of filters, and number of codecs before them.
     filters: u32,
     shift: u32,
     index: Lazy<Arc<ChunkIndex>>,
-    /// The turn of the one thread that reads the index, while others wait for it.
+    /// Turn of the thread that reads the index. Other threads wait for it.
     reading: u64,
 }
 
 impl Chunks {
-    /// `dataset`: address of its header. `shift`: codecs in front of the `filters` filters.
+    /// `dataset` is the address of its header. `shift` codecs come before the `filters` filters.
     pub fn new(
         file: File,
         dataset: u64,
@@ -38,7 +38,8 @@ impl Chunks {
         Chunks { file, dataset, layout, shape, max_shape, filters, shift, index, reading }
     }
 
-    /// Where all chunks are. Read once for the open file; if that fails, the next call tries again.
+    /// Returns the index of all chunks, read once per open file. After a failure the next call
+    /// tries again.
     pub fn index(&self) -> Result<Arc<ChunkIndex>> {
         self.ready().cloned()
     }
@@ -47,7 +48,8 @@ impl Chunks {
         if let Some(index) = self.index.get() {
             return Ok(index);
         }
-        // No turn: this thread reads the index already, further up its stack. Read it once more.
+        // Without a turn, this thread is already reading the index further up its stack. Read it
+        // again.
         let _turn = match turns::take(self.reading, Some(&interrupt::is_wanted)) {
             Err(Refused::Stopped) => {
                 return Err(Hdf5Error::Interrupted { file: self.file.source().name() });
@@ -69,17 +71,18 @@ impl Chunks {
         Ok(self.index.put(index))
     }
 
-    /// Whether a chunk reaches past the extent.
+    /// Returns `true` if a chunk reaches past the extent.
     fn is_cut(&self, chunk: &[u64]) -> bool {
         let axes = chunk.iter().zip(&self.layout.chunk).zip(&self.shape);
         axes.into_iter().any(|((place, len), n)| place.saturating_add(1).saturating_mul(*len) > *n)
     }
 
-    /// The skipped filters as bits of the codec chain. `None`: it is longer than a mask.
+    /// Returns the skipped filters as bits of the codec chain. `None`: the chain is longer than a
+    /// mask.
     fn skipped(&self, chunk: &[u64], mask: u32) -> Option<u32> {
         let filters = u32::MAX.checked_shr(32u32.saturating_sub(self.filters)).unwrap_or(0);
         let mask = if self.layout.edges_unfiltered && self.is_cut(chunk) { filters } else { mask };
-        // Bits beyond the filters say nothing, and some writers set all.
+        // Bits beyond the filters are meaningless. Some writers set them all.
         u32::try_from(u64::from(mask & filters).checked_shl(self.shift)?).ok()
     }
 }
@@ -87,7 +90,7 @@ impl Chunks {
 impl ChunkLocator for Chunks {
     fn locate(&self, wanted: ChunkList<'_>, found: &mut Found) -> Result<(), LocateError> {
         let index = self.ready().map_err(|error| match error {
-            // The engine knows these.
+            // Keep store errors: the engine handles these.
             Hdf5Error::Store(error) => LocateError::from(error),
             error => error.into(),
         })?;
@@ -127,12 +130,12 @@ mod tests {
     use crate::data_layout::ChunkIndexKind;
     use crate::testing::{SIZES, bare, fails, store, structure, summed};
 
-    /// A file that begins with a superblock of version 2; its chunk indexes are behind that.
+    /// A file that begins with a superblock of version 2, followed by `body`.
     fn file(body: &[u8]) -> File {
         File::open(store("a file", &bare(SIZES, body)), "a file", FileOptions::default()).unwrap()
     }
 
-    /// Chunks of 2 x 3 bytes in a shape of 4 x 7, all stored, the first at address 60.
+    /// Chunks of 2 x 3 bytes in a shape of 4 x 7, all stored. Their index is at address 60.
     fn chunks(filters: u32, shift: u32, edges_unfiltered: bool) -> Chunks {
         let element = |n: u64| structure!(n * 5 + 100, 5_u16, n as u32 | 0xff00_0000);
         let array = structure!(b"FADB\0\x01", 60u64, (0..6).flat_map(element).collect::<Vec<u8>>());

@@ -1,5 +1,6 @@
-//! Chunk indexes: where the chunks of a dataset are (specification VII). Whatever the file has, in
-//! memory it is one flat sorted table.
+//! Chunk indexes: the places of a dataset's chunks (specification VII).
+//!
+//! Every kind of index becomes one flat sorted table in memory.
 
 mod btrees;
 mod elements;
@@ -17,16 +18,16 @@ use crate::{Result, Source};
 use elements::Slots;
 use records::Records;
 
-/// A chunk that is stored.
+/// A stored chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkRecord {
-    /// Its number: chunks of the current extent in C order.
+    /// Number of the chunk, in C order of the current extent.
     pub number: u64,
     /// Address of its first byte.
     pub address: u64,
     /// Stored bytes.
     pub size: u64,
-    /// Filters left out: bit `i` stands for the `i`-th of the pipeline.
+    /// Skipped filters: bit `i` stands for filter `i` of the pipeline.
     pub skipped: u32,
 }
 
@@ -35,11 +36,11 @@ pub struct ChunkRecord {
 pub struct ChunkIndex {
     /// Chunks per axis in the current extent.
     pub counts: Vec<u64>,
-    /// Those that are stored.
+    /// The stored chunks.
     pub records: Vec<ChunkRecord>,
 }
 
-/// What an index has to be read with.
+/// Everything needed to read an index.
 #[derive(Clone, Debug)]
 pub struct IndexRequest<'a> {
     /// The file.
@@ -48,14 +49,15 @@ pub struct IndexRequest<'a> {
     pub layout: &'a ChunkedLayout,
     /// Elements per axis.
     pub shape: &'a [u64],
-    /// The most there may be per axis.
+    /// Largest number of elements per axis.
     pub max_shape: &'a [Option<u64>],
-    /// Whether chunks go through filters.
+    /// `true` if chunks have filters.
     pub filtered: bool,
 }
 
 impl ChunkIndex {
-    /// Reads the whole index. Leaves out chunks beyond the shape, which a shrunk dataset may keep.
+    /// Reads the whole index. Skips chunks beyond the shape: a dataset may keep them when it
+    /// shrinks.
     pub fn read(request: &IndexRequest<'_>) -> Result<ChunkIndex> {
         let mut records = Records::new(request)?;
         let Some(address) = request.layout.address else { return records.finish(request.source) };
@@ -72,9 +74,9 @@ impl ChunkIndex {
         records.finish(request.source)
     }
 
-    /// The record of a chunk; `None`: it is not stored.
+    /// Returns the record of a chunk. `None`: the chunk is not stored.
     pub fn get(&self, number: u64) -> Option<&ChunkRecord> {
-        // If every chunk is stored, a chunk's number is its place.
+        // If every chunk is stored, a chunk's number is its position.
         let at = usize::try_from(number).ok()?;
         match self.records.get(at) {
             Some(record) if record.number == number => Some(record),
@@ -86,7 +88,7 @@ impl ChunkIndex {
     }
 }
 
-/// The one chunk.
+/// Adds the only chunk.
 fn single(
     request: &IndexRequest<'_>,
     address: u64,
@@ -111,7 +113,7 @@ fn single(
     }
 }
 
-/// All chunks, one behind the other.
+/// Adds all chunks, which are stored one after the other.
 fn implicit(request: &IndexRequest<'_>, address: u64, records: &mut Records) -> Result<()> {
     let source = request.source;
     if request.filtered {

@@ -1,4 +1,4 @@
-//! The table of chunks while it is being made.
+//! The table of chunks while it is built.
 
 use super::{ChunkIndex, ChunkRecord, IndexRequest};
 use crate::{ParseError, Parsed, Result, Source};
@@ -7,13 +7,13 @@ use crate::{ParseError, Parsed, Result, Source};
 #[derive(Debug)]
 pub(super) struct Grid {
     pub counts: Vec<u64>,
-    /// How much further the number is for the next chunk along each axis.
+    /// Difference between the numbers of neighbouring chunks, per axis.
     pub strides: Vec<u64>,
     pub total: u64,
 }
 
 impl Grid {
-    /// `None`: there are more than 2⁶⁴.
+    /// `None`: there are more than 2⁶⁴ chunks.
     fn new(shape: &[u64], chunk: &[u64]) -> Option<Grid> {
         let counts: Vec<u64> = shape.iter().zip(chunk).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
         let (strides, total) = match counts.contains(&0) {
@@ -24,7 +24,7 @@ impl Grid {
     }
 }
 
-/// The product of the counts behind each axis, and of all.
+/// For each axis, returns the product of all later counts. Also returns the product of all counts.
 pub(super) fn strides(counts: &[u64]) -> Option<(Vec<u64>, u64)> {
     let mut product = 1u64;
     let mut strides = vec![0; counts.len()];
@@ -42,7 +42,7 @@ pub(super) struct Records {
     pub chunk_bytes: u64,
     end: u64,
     records: Vec<ChunkRecord>,
-    /// Whether each number is greater than the one before: nothing has to be sorted.
+    /// `true` if the records are already sorted by number.
     ascending: bool,
 }
 
@@ -62,7 +62,7 @@ impl Records {
         Ok(Records { grid, chunk_bytes, end: source.end(), records: Vec::new(), ascending: true })
     }
 
-    /// One more chunk, which the bytes at `at` are about.
+    /// Adds a chunk. `at` is the address of its index entry, for error messages.
     #[inline]
     pub fn add(&mut self, at: u64, number: u64, address: u64, size: u64, skipped: u32) -> Parsed<()> {
         if size == 0 || address.checked_add(size).is_none_or(|end| end > self.end) {
@@ -75,11 +75,11 @@ impl Records {
         Ok(())
     }
 
-    /// The index; no chunk may be there twice.
+    /// Returns the index. Fails if a chunk is stored twice.
     pub fn finish(self, source: &Source) -> Result<ChunkIndex> {
         let Records { grid, mut records, ascending, .. } = self;
         if !ascending {
-            // Runs that are sorted are merged.
+            // This sort merges runs that are already sorted.
             records.sort_by_key(|record| record.number);
             let mut pairs = records.iter().zip(records.iter().skip(1));
             if let Some((first, second)) = pairs.find(|(a, b)| a.number == b.number) {

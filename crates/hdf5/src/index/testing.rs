@@ -1,15 +1,14 @@
-//! What tests of the chunk indexes share: chunks as they ought to be found, and the elements that
-//! say so.
+//! Shared test code of the chunk indexes: expected chunks, and array elements for them.
 
 use super::{ChunkIndex, ChunkRecord, IndexRequest};
 use crate::data_layout::{ChunkIndexKind, ChunkedLayout};
 use crate::testing::structure;
 use crate::{Result, Source};
 
-/// A chunk that is stored: its place in the grid; address, size and filter mask.
+/// A stored chunk: its place in the grid; address, size and filter mask.
 pub(super) type StoredChunk = (Vec<u64>, (u64, u64, u32));
 
-/// A dataset of 4-byte elements in chunks of 2 along each axis, whose index is at address 0.
+/// A dataset of 4-byte elements in chunks of 2 along each axis. Its index is at address 0.
 pub(super) struct Dataset {
     pub shape: Vec<u64>,
     pub max_shape: Vec<Option<u64>>,
@@ -34,7 +33,8 @@ impl Dataset {
         4 << self.shape.len()
     }
 
-    /// A chunk that is stored, as a function of where it is in the grid; every fifth is not stored.
+    /// Address, size and filter mask of the chunk at a place in the grid. About a fifth is not
+    /// stored.
     fn stored(&self, place: &[u64]) -> Option<(u64, u64, u32)> {
         let mark = place.iter().fold(1, |mark, place| mark * 31 + place);
         let (size, skipped) =
@@ -52,7 +52,7 @@ impl Dataset {
         records.collect()
     }
 
-    /// The element for a place: of 8 or 14 bytes.
+    /// The array element for a place: 8 or 14 bytes.
     fn element(&self, place: &[u64]) -> Vec<u8> {
         let (address, size, skipped) = self.stored(place).unwrap_or((u64::MAX, 0, 0));
         match self.filtered {
@@ -61,7 +61,7 @@ impl Dataset {
         }
     }
 
-    /// Elements in the order of slots, with `len` chunks along the unlimited axis.
+    /// Array elements in slot order, with `len` chunks along the unlimited axis.
     pub fn elements(&self, len: u64) -> Vec<Vec<u8>> {
         let axes = 0..self.shape.len();
         let free = self.max_shape.iter().position(Option::is_none);
@@ -77,12 +77,12 @@ impl Dataset {
         slots.map(element).collect()
     }
 
-    /// Class and length of an element, as headers have them.
+    /// Class and length of an element, as in an array's header.
     pub fn class(&self) -> [u8; 2] {
         if self.filtered { [1, 14] } else { [0, 8] }
     }
 
-    /// All chunks of a grid that are stored.
+    /// All stored chunks of a grid.
     pub fn all_stored(&self, counts: &[u64]) -> Vec<StoredChunk> {
         let numbers = 0..counts.iter().product();
         let stored = numbers.filter_map(|number| {
@@ -93,7 +93,7 @@ impl Dataset {
     }
 }
 
-/// The place of a number in a grid.
+/// Place of the chunk with this number in a grid.
 fn places(mut number: u64, counts: &[u64]) -> Vec<u64> {
     let mut place = vec![0; counts.len()];
     for (place, count) in place.iter_mut().zip(counts).rev() {
@@ -102,7 +102,7 @@ fn places(mut number: u64, counts: &[u64]) -> Vec<u64> {
     place
 }
 
-/// The beginning of a block of an array.
+/// First bytes of an array's block.
 pub(super) fn head(signature: &[u8; 4], class: u8) -> Vec<u8> {
     structure!(signature, [0, class], 0u64)
 }

@@ -1,5 +1,7 @@
-//! Attributes as stored (specification IV.A.2.m, "The Attribute Message", versions 1 to 3), and
-//! where an object keeps many of them (IV.A.2.v, "The Attribute Info Message").
+//! Attributes as stored, and the storage of objects with many attributes.
+//!
+//! Specification IV.A.2.m, "The Attribute Message", versions 1 to 3, and IV.A.2.v, "The Attribute
+//! Info Message".
 
 use crate::text::lossless;
 use crate::{Cursor, Parsed};
@@ -13,23 +15,23 @@ pub const INFO_KIND: u16 = 0x15;
 pub struct AttributeParts<'a> {
     pub name: String,
     pub datatype: Cursor<'a>,
-    /// Whether that only says where it is.
+    /// `true` if `datatype` only refers to a shared message.
     pub datatype_shared: bool,
     pub dataspace: Cursor<'a>,
-    /// Whether that only says where it is.
+    /// `true` if `dataspace` only refers to a shared message.
     pub dataspace_shared: bool,
-    /// Which bytes of the message are the elements (and what may be behind them).
+    /// Range of the message that holds the elements. Other bytes may follow them in it.
     pub data: Range<usize>,
 }
 
 impl<'a> AttributeParts<'a> {
-    /// Parses the message; `cursor` has all of its bytes.
+    /// Parses the message. `cursor` has all of its bytes.
     pub fn parse(cursor: &mut Cursor<'a>) -> Parsed<AttributeParts<'a>> {
         let version = cursor.version("attribute message", &[1, 2, 3])?;
         let flags = cursor.u8()?;
         let flags = if version == 1 { 0 } else { flags };
         let (name, datatype, dataspace) = (cursor.u16()?, cursor.u16()?, cursor.u16()?);
-        // The character set of the name. Not used: writers do not keep to it.
+        // Skip the character set of the name. Writers store wrong ones.
         cursor.skip(if version == 3 { 1 } else { 0 })?;
         let mut part = |len: u16| {
             let part = cursor.part(len.into())?;
@@ -49,10 +51,10 @@ impl<'a> AttributeParts<'a> {
     }
 }
 
-/// Where an object keeps attributes that are not in its header.
+/// Storage of attributes that are not in the object header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttributeInfo {
-    /// Address of the fractal heap; `None`: attributes are messages of the header.
+    /// Address of the fractal heap. `None`: all attributes are messages in the header.
     pub heap: Option<u64>,
     /// Address of the B-tree of names.
     pub names: Option<u64>,
@@ -70,22 +72,22 @@ impl AttributeInfo {
 /// A record of the B-tree of names (specification III.A.2, type 8).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameRecord {
-    /// Where the attribute is in its heap.
+    /// Id of the attribute in its heap.
     pub id: [u8; 8],
-    /// Whether that heap is the file's, of shared messages.
+    /// `true` if the attribute is in the file's heap of shared messages.
     pub shared: bool,
-    /// When the attribute was made, among those of its object.
+    /// Creation order among the attributes of the object.
     pub creation: u32,
 }
 
 impl NameRecord {
-    /// The type of such records.
+    /// The record type.
     pub const KIND: u8 = 8;
 
     pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<NameRecord> {
         let id = cursor.u64()?.to_le_bytes();
         let record = NameRecord { id, shared: cursor.u8()? & 2 != 0, creation: cursor.u32()? };
-        // The hash of the name.
+        // Hash of the name.
         cursor.skip(4)?;
         Ok(record)
     }
@@ -99,7 +101,7 @@ mod tests {
 
     const SIZES: Sizes = Sizes { offset: 4, length: 4 };
 
-    /// Name, the bytes of datatype, dataspace and elements, and whether the first two are shared.
+    /// Name; bytes of datatype, dataspace and elements; `true` for a shared datatype or dataspace.
     type Parts = (String, [Vec<u8>; 3], [bool; 2]);
 
     fn parsed(bytes: &[u8]) -> Parsed<Parts> {

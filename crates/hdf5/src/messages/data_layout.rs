@@ -1,12 +1,13 @@
-//! Where a dataset's elements are (specification IV.A.2.i, "The Data Layout Message", versions 1 to
-//! 5).
+//! The storage layout of a dataset's elements.
+//!
+//! Specification IV.A.2.i, "The Data Layout Message", versions 1 to 5.
 
 use crate::{Cursor, ParseError, Parsed};
 
-/// The number of the message.
+/// The message type number.
 pub const KIND: u16 = 0x08;
 
-/// What a layout is called, in versions that have numbers for it.
+/// Layout classes.
 const COMPACT: u8 = 0;
 const CONTIGUOUS: u8 = 1;
 const CHUNKED: u8 = 2;
@@ -19,62 +20,63 @@ pub enum DataLayout {
     Compact {
         /// Address of the first byte.
         address: u64,
-        /// How many bytes.
+        /// Size in bytes.
         size: u64,
     },
-    /// One run of bytes; or in external files.
+    /// One run of bytes, or external files.
     Contiguous {
-        /// Address of the first byte; `None`: never written.
+        /// Address of the first byte. `None`: never written.
         address: Option<u64>,
-        /// Bytes; `None`: not stored (versions 1 and 2).
+        /// Size in bytes. `None`: not stored (versions 1 and 2).
         size: Option<u64>,
     },
     /// Chunks.
     Chunked(ChunkedLayout),
-    /// Parts of other datasets: a global heap object says which.
+    /// Parts of other datasets. A global heap object lists them.
     Virtual {
-        /// Address of the heap collection; `None`: no mapping.
+        /// Address of the heap collection. `None`: there is no mapping.
         collection: Option<u64>,
-        /// Index of the object in it.
+        /// Index of the object in the collection.
         index: u32,
     },
 }
 
-/// Chunks, and what kind of index finds them.
+/// Chunks, and the kind of index that finds them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkedLayout {
     /// Elements of a chunk per axis (without the pseudo-axis of the element's bytes).
     pub chunk: Vec<u64>,
     /// Bytes of an element in the file (the pseudo-axis).
     pub element_size: u64,
-    /// The index's kind.
+    /// Kind of the index.
     pub index: ChunkIndexKind,
-    /// Address of the index, or of the first chunk if there is none; `None`: nothing was written.
+    /// Address of the index, or of the first chunk if there is no index. `None`: nothing was
+    /// written.
     pub address: Option<u64>,
-    /// Whether chunks beyond the extent skip the filters (version 4, flag bit 0).
+    /// `true` if chunks that reach past the extent skip the filters (version 4, flag bit 0).
     pub edges_unfiltered: bool,
 }
 
-/// How chunks are found (specification VII).
+/// The way to find chunks (specification VII).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChunkIndexKind {
     /// Version 1 B-tree (layout versions 1 to 3).
     BTree1,
     /// One chunk (index type 1).
     Single {
-        /// Its stored bytes and filter mask, where there are filters.
+        /// Stored bytes and filter mask of the chunk, if there are filters.
         filtered: Option<(u64, u32)>,
     },
-    /// All chunks are there, one behind the other (index type 2).
+    /// All chunks exist, one after the other (index type 2).
     Implicit,
     /// Index type 3.
     FixedArray {
-        /// Bits of the number of elements in a page.
+        /// A page has 2^`page_bits` elements.
         page_bits: u8,
     },
     /// Index type 4.
     ExtensibleArray {
-        /// Bits to count elements with.
+        /// Number of bits of an element's index.
         max_bits: u8,
         /// Elements in the index block.
         index_elements: u8,
@@ -82,16 +84,16 @@ pub enum ChunkIndexKind {
         min_pointers: u8,
         /// Elements in the smallest data block.
         min_elements: u8,
-        /// Bits of the number of elements in a page.
+        /// A page has 2^`page_bits` elements.
         page_bits: u8,
     },
     /// Version 2 B-tree (index type 5).
     BTree2 {
         /// Bytes of a node.
         node_size: u32,
-        /// Percent.
+        /// Fill percentage at which a node is split.
         split: u8,
-        /// Percent.
+        /// Fill percentage at which nodes are merged.
         merge: u8,
     },
 }
@@ -105,7 +107,7 @@ impl DataLayout {
         }
     }
 
-    /// Versions 1 and 2: the rank first, whatever the layout.
+    /// Parses versions 1 and 2. The rank comes first in every layout.
     fn parse_old(cursor: &mut Cursor<'_>) -> Parsed<DataLayout> {
         let (rank, class) = (cursor.u8()?, cursor.u8()?);
         cursor.skip(5)?;
@@ -151,7 +153,7 @@ impl DataLayout {
     }
 }
 
-/// The bytes of a compact layout.
+/// Parses the bytes of a compact layout.
 fn compact(cursor: &mut Cursor<'_>, size: u64) -> Parsed<DataLayout> {
     let address = cursor.address();
     cursor.take_u64(size)?;
@@ -163,7 +165,7 @@ fn unknown(class: u8) -> ParseError {
 }
 
 impl ChunkedLayout {
-    /// The chunked layout of versions 4 and 5.
+    /// Parses the chunked layout of versions 4 and 5.
     fn parse(cursor: &mut Cursor<'_>) -> Parsed<ChunkedLayout> {
         let flags = cursor.u8()?;
         let rank = cursor.u8()?;
@@ -198,7 +200,7 @@ impl ChunkedLayout {
         Ok(ChunkedLayout { edges_unfiltered: flags & 1 != 0, ..layout })
     }
 
-    /// `axes`, read `at`: those of a chunk, and the element's bytes as one more.
+    /// Builds the layout from `axes`, read `at`. The last axis is the element's bytes.
     fn new(
         mut axes: Vec<u64>,
         index: ChunkIndexKind,
@@ -269,7 +271,7 @@ mod tests {
             ),
             (&[5, 0, 8, 0, 0, 100, 40], "BTree2 { node_size: 2048, split: 100, merge: 40 }"),
         ] {
-            // Lengths of three bytes.
+            // Chunk lengths of three bytes.
             let mut bytes = vec![4, 2, 3, 3, 3, 5, 0, 0, 7, 0, 0, 2, 0, 0];
             bytes.extend(index);
             bytes.extend([0, 1, 0, 0]);

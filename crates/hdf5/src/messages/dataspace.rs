@@ -3,10 +3,10 @@
 use crate::{Cursor, Parsed};
 use hyperslab_array::element_count;
 
-/// The number of the message.
+/// The message type number.
 pub const KIND: u16 = 0x01;
 
-/// The HDF5 library's own limit.
+/// The HDF5 library's limit.
 const MAX_RANK: u8 = 32;
 
 /// The shape of a dataset or attribute.
@@ -14,19 +14,19 @@ const MAX_RANK: u8 = 32;
 pub enum Dataspace {
     /// One element.
     Scalar,
-    /// No element, and no shape (h5py's `Empty`).
+    /// No elements and no shape (h5py's `Empty`).
     Null,
     /// Any number of axes.
     Simple {
         /// Elements per axis.
         shape: Vec<u64>,
-        /// The most there may be per axis; `None`: no limit.
+        /// Largest number of elements per axis. `None`: no limit.
         max_shape: Vec<Option<u64>>,
     },
 }
 
 impl Dataspace {
-    /// Elements per axis; none for a scalar, and for nothing at all.
+    /// Returns the elements per axis. Empty for a scalar and for a null dataspace.
     pub fn shape(&self) -> &[u64] {
         match self {
             Dataspace::Simple { shape, .. } => shape,
@@ -68,7 +68,7 @@ impl Dataspace {
         }
     }
 
-    /// How many elements there are; `None`: more than 64 bits count.
+    /// Number of elements. `None`: it does not fit into 64 bits.
     pub fn count(&self) -> Option<u64> {
         match self {
             Dataspace::Null => Some(0),
@@ -77,7 +77,7 @@ impl Dataspace {
     }
 }
 
-/// The most elements of an axis; all bits set is no limit.
+/// Reads the largest number of elements of an axis. All bits set means no limit.
 fn limit(cursor: &mut Cursor<'_>) -> Parsed<Option<u64>> {
     let len = usize::from(cursor.sizes().length);
     let mut all = cursor.clone();

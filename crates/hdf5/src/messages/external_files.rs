@@ -1,23 +1,24 @@
-//! Raw data in other files (specification IV.A.2.h, "The Data Storage - External Data Files
-//! Message").
+//! Raw data in other files.
+//!
+//! Specification IV.A.2.h, "The Data Storage - External Data Files Message".
 
 use crate::{Cursor, Parsed};
 
 pub const KIND: u16 = 0x07;
 
-/// The files that a contiguous dataset's bytes are in, one behind the other.
+/// The files that together hold a contiguous dataset's bytes, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalFiles {
-    /// Address of the local heap with their names.
+    /// Address of the local heap with the file names.
     pub heap: u64,
-    /// Of each: offset of its name in the heap, first byte, bytes (`None`: up to its end).
+    /// For each file: offset of its name in the heap, first byte, bytes (`None`: up to its end).
     pub slots: Vec<(u64, u64, Option<u64>)>,
 }
 
 impl ExternalFiles {
     pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<ExternalFiles> {
         cursor.version("external data files message", &[1])?;
-        // Reserved, and how many there is room for.
+        // Reserved bytes, then the number of allocated slots.
         cursor.skip(3 + 2)?;
         let count = cursor.u16()?;
         let heap = cursor.defined("the names of external files")?;

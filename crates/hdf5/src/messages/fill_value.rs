@@ -1,5 +1,7 @@
-//! The value of elements that were never written (specification IV.A.2.e and f: "The Data Storage -
-//! Fill Value (Old) Message" and "Fill Value Message", versions 1 to 3).
+//! The value of elements that were never written.
+//!
+//! Specification IV.A.2.e and f: "The Data Storage - Fill Value (Old) Message" and "Fill Value
+//! Message", versions 1 to 3.
 
 use crate::{Cursor, Parsed};
 
@@ -9,9 +11,10 @@ pub const KIND: u16 = 0x05;
 /// A fill value as stored.
 #[derive(Clone, Debug)]
 pub struct FillValue {
-    /// Whether it is never written to storage. Then absent elements read as zeros, too.
+    /// `true` if the fill value is never written to storage. Absent elements then read as zeros,
+    /// too.
     pub never: bool,
-    /// One element in the dataset's datatype; `None`: it is zero, or not defined.
+    /// One element in the dataset's datatype. `None`: it is zero or undefined.
     pub value: Option<Vec<u8>>,
 }
 
@@ -27,7 +30,8 @@ impl FillValue {
             let time = cursor.u8()?;
             (time, cursor.u8()? != 0)
         };
-        // With storage, never, or with storage if the user has set a value.
+        // 0: when storage is allocated; 1: never; 2: when storage is allocated, if the user has set
+        // a value.
         if time > 2 {
             let why = format!("the fill value is written at the time {time}; 0 to 2 are known");
             return Err(at.corrupt(why));
@@ -41,10 +45,10 @@ impl FillValue {
     }
 }
 
-/// A length, and that many bytes.
+/// Reads a length and as many bytes.
 fn sized(cursor: &mut Cursor<'_>) -> Parsed<Option<Vec<u8>>> {
     let len = cursor.u32()?;
-    // -1: not defined, as HDF5 1.6 says it; none: the default, zero.
+    // -1 means undefined (HDF5 1.6). 0 means the default, zero.
     if len == 0 || len == u32::MAX {
         return Ok(None);
     }

@@ -1,29 +1,30 @@
-//! Filter pipelines (specification IV.A.2.l, "The Data Storage - Filter Pipeline Message", versions
-//! 1 and 2).
+//! Filter pipelines.
+//!
+//! Specification IV.A.2.l, "The Data Storage - Filter Pipeline Message", versions 1 and 2.
 
 use crate::text::lossless;
 use crate::{Cursor, Parsed};
 
-/// The number of the message.
+/// The message type number.
 pub const KIND: u16 = 0x0b;
 
-/// The HDF5 library's own limit; filter masks have as many bits.
+/// The HDF5 library's limit. Filter masks have 32 bits.
 const MOST: u8 = 32;
 
 /// One filter of a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// Its registered number.
+    /// Registered number of the filter.
     pub id: u16,
-    /// Its name, if stored.
+    /// Name of the filter, if stored.
     pub name: Option<String>,
-    /// Whether writers may leave it out of a chunk.
+    /// `true` if writers may skip the filter for a chunk.
     pub optional: bool,
-    /// Its parameters.
+    /// Parameters of the filter.
     pub client_data: Vec<u32>,
 }
 
-/// Parses the message: filters in the order of writing.
+/// Parses the message. Returns filters in the order in which a writer applies them.
 pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<Vec<Filter>> {
     let version = cursor.version("filter pipeline message", &[1, 2])?;
     let at = cursor.clone();
@@ -40,11 +41,12 @@ pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<Vec<Filter>> {
 impl Filter {
     fn parse(cursor: &mut Cursor<'_>, version: u8) -> Parsed<Filter> {
         let id = cursor.u16()?;
-        // Version 2: those that come with the library have no name.
+        // Version 2: filters that come with the HDF5 library have no name.
         let name_len = if version == 1 || id >= 256 { usize::from(cursor.u16()?) } else { 0 };
         let optional = cursor.u16()? & 1 != 0;
         let count = cursor.u16()?;
-        // Version 1: padded to a multiple of 8, which some writers leave to the reader.
+        // Version 1: the name is padded to a multiple of 8. Some writers store the length without
+        // the padding.
         let stored = if version == 1 { name_len.next_multiple_of(8) } else { name_len };
         let name = cursor.take(stored)?.split(|byte| *byte == 0).next().unwrap_or_default();
         let name = (!name.is_empty()).then(|| lossless(name));

@@ -1,5 +1,7 @@
-//! Links, and where a group keeps them (specification IV.A.2.g, "The Link Message"; IV.A.2.c, "The
-//! Link Info Message"; IV.A.2.r, "The Symbol Table Message").
+//! Links, and how a group stores them.
+//!
+//! Specification IV.A.2.g, "The Link Message"; IV.A.2.c, "The Link Info Message"; IV.A.2.r, "The
+//! Symbol Table Message".
 
 use crate::group::{Link, LinkTarget};
 use crate::text::lossless;
@@ -10,17 +12,17 @@ pub const KIND: u16 = 0x06;
 
 pub const SYMBOL_TABLE_KIND: u16 = 0x11;
 
-/// The link type of links to other files.
+/// The link type of external links.
 const EXTERNAL: u8 = 64;
 
 impl Link {
-    /// Parses the message: in an object header, or in the fractal heap of a group with many links.
+    /// Parses a link message, from an object header or from a group's fractal heap.
     pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<Link> {
         cursor.version("link message", &[1])?;
         let flags = cursor.u8()?;
         let kind = if flags & 8 != 0 { cursor.u8()? } else { 0 };
         let creation_order = if flags & 4 != 0 { Some(cursor.u64()?.cast_signed()) } else { None };
-        // The character set of the name. Not used: writers do not keep to it.
+        // Skip the character set of the name. Writers store wrong ones.
         cursor.skip(if flags & 0x10 != 0 { 1 } else { 0 })?;
         let len = cursor.uint(1 << (flags & 3))?;
         let name = lossless(cursor.take_u64(len)?);
@@ -41,11 +43,11 @@ impl Link {
     }
 }
 
-/// A file's name and a path in it, both with a NUL behind.
+/// Parses the name of a file and a path in that file. A NUL ends each.
 fn external(cursor: &mut Cursor<'_>) -> Parsed<LinkTarget> {
     let len = usize::from(cursor.u16()?);
     let mut value = cursor.part(len)?;
-    // Version and flags, in one byte.
+    // Version and flags share one byte.
     value.version("external link", &[0])?;
     let at = value.clone();
     match value.rest().split(|byte| *byte == 0).collect::<Vec<_>>()[..] {
@@ -54,12 +56,12 @@ fn external(cursor: &mut Cursor<'_>) -> Parsed<LinkTarget> {
     }
 }
 
-/// Where a group keeps links that are not in its header.
+/// Storage of links that are not in the group's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkInfo {
-    /// Whether links have a creation order.
+    /// `true` if links have a creation order.
     pub tracked: bool,
-    /// Address of the fractal heap; `None`: links are messages of the header.
+    /// Address of the fractal heap. `None`: all links are messages in the header.
     pub heap: Option<u64>,
     /// Address of the B-tree of names.
     pub names: Option<u64>,
@@ -75,7 +77,7 @@ impl LinkInfo {
     }
 }
 
-/// Where the links of a group of the old kind are.
+/// Storage of links in an old group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymbolTable {
     pub btree: u64,
@@ -106,7 +108,7 @@ mod tests {
         let made = |name: &str, target, creation_order| Link { name: name.into(), target, creation_order };
         let hard = link(&[1, 0, 1, b'a', 0, 1, 0, 0]).unwrap();
         assert_eq!(hard, made("a", LinkTarget::Hard(256), None));
-        // Ordered, named in UTF-8, a length of two bytes.
+        // With creation order, a UTF-8 name and a length of two bytes.
         let soft = link(b"\x01\x1d\x01\x05\0\0\0\0\0\0\0\x01\x02\0\xc3\xa9\x02\0/x").unwrap();
         assert_eq!(soft, made("é", LinkTarget::Soft("/x".into()), Some(5)));
         let external = link(b"\x01\x08\x40\x01e\x09\0\0b.h5\0/x\0").unwrap();

@@ -1,7 +1,9 @@
-//! Object header messages (specification IV.A.2): one file for each that is read here, and one line
-//! below that names the file. The file has the message's number (`KIND`) and its parser;
-//! [`File::message`](crate::File) reads it. The datatype message is a module of its own,
-//! [`datatype`](crate::datatype); driver information is with the [superblock](crate::superblock).
+//! Object header messages (specification IV.A.2).
+//!
+//! Each message that is read here has one file, and one line below that names the file. The file
+//! has the message's type number (`KIND`) and its parser. [`File::message`](crate::File) reads the
+//! message. The datatype message is a separate module, [`datatype`](crate::datatype). Driver
+//! information is with the [superblock](crate::superblock).
 
 pub mod attribute;
 pub mod data_layout;
@@ -14,12 +16,12 @@ pub mod shared;
 
 use crate::Bytes;
 
-/// Nothing: the bytes are free.
+/// An empty message: its bytes are free.
 pub const NIL: u16 = 0x00;
-/// More messages elsewhere ([`object_header`](crate::object_header)).
+/// Points to more messages elsewhere ([`object_header`](crate::object_header)).
 pub const CONTINUATION: u16 = 0x10;
 
-/// What the specification calls a message. `None`: it has no such type.
+/// Returns the specification's name of a message. `None`: there is no such type.
 pub fn name(kind: u16) -> Option<&'static str> {
     Some(match kind {
         NIL => "NIL message",
@@ -51,13 +53,13 @@ pub fn name(kind: u16) -> Option<&'static str> {
     })
 }
 
-/// A message of an object header, not parsed yet.
+/// A message of an object header, not yet parsed.
 #[derive(Clone, Debug)]
 pub struct Message {
     pub kind: u16,
-    /// Bit 1: the bytes say where the message is ([`shared`]).
+    /// Bit 1: the message is shared, and the bytes say where it is ([`shared`]).
     pub flags: u8,
-    /// When it was made, among the attributes of its object, if the object keeps that.
+    /// Creation order among the attributes of the object, if the object keeps it.
     pub creation: Option<u16>,
     /// Address of the first byte.
     pub address: u64,
@@ -65,7 +67,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Whether the bytes only say where the message is.
+    /// Returns `true` if the bytes only refer to a shared message.
     pub fn is_shared(&self) -> bool {
         self.flags & 2 != 0
     }
@@ -76,7 +78,7 @@ mod tests {
     use crate::testing::{Builder, fails, link_info, open};
     use crate::{Cursor, File, Parsed, Result};
 
-    /// A message that nobody reads yet: all that its file would have.
+    /// A message that is not read yet, with everything that its file would contain.
     mod object_comment {
         use super::*;
 
@@ -100,7 +102,7 @@ mod tests {
         file.message(&*file.header(root)?, object_comment::KIND, object_comment::parse)
     }
 
-    /// Nothing else is to be done: no table of numbers, no match, no other name.
+    /// A new message needs nothing else: no table of numbers, no match, no other name.
     #[test]
     fn a_new_message_is_a_file_and_a_line() {
         assert_eq!(comment(b"hello\0").unwrap().unwrap(), "hello");

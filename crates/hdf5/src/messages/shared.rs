@@ -1,31 +1,32 @@
-//! Messages that several objects share (specification IV.A.2, "Shared Message", versions 1 to 3),
-//! and the table of where they are (IV.A.2.p, "The Shared Message Table Message"; III.H, "Disk
-//! Format: Level 1H").
+//! Messages that several objects share, and the table of their places.
+//!
+//! Specification IV.A.2, "Shared Message", versions 1 to 3; IV.A.2.p, "The Shared Message Table
+//! Message"; III.H, "Disk Format: Level 1H".
 //!
 //! A shared message is in the header of another object (a committed datatype), or in one of the
-//! file's heaps of shared messages: its heap id says where, so that the table's own indexes, which
-//! writers look for equal messages in, are not needed to read.
+//! file's heaps of shared messages. A heap id gives its place in the heap. The table's own indexes
+//! are not needed for reading: writers use them to find equal messages.
 
 use crate::{Cursor, Parsed};
 
 pub const TABLE_KIND: u16 = 0x0f;
 
-/// Where a shared message is.
+/// Place of a shared message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shared {
     /// The message of the same kind in the object header at this address.
     Header(u64),
-    /// In the heap of its kind, under this id.
+    /// The message with this id, in the heap of its kind.
     Heap(Vec<u8>),
 }
 
 impl Shared {
-    /// Parses what stands in place of a message.
+    /// Parses the reference that replaces a shared message.
     pub fn parse(cursor: &mut Cursor<'_>) -> Parsed<Shared> {
         let version = cursor.version("shared message", &[1, 2, 3])?;
         let kind = cursor.u8()?;
         if version == 1 {
-            // Reserved, then a symbol table entry: where its name is, which nobody needs.
+            // Reserved bytes, then the name offset of a symbol table entry, which is unused.
             cursor.skip(6)?;
             cursor.length()?;
         }
@@ -41,14 +42,14 @@ impl Shared {
     }
 }
 
-/// Parses the message of the superblock extension: the address of the table, and how many indexes
-/// it has.
+/// Parses the message of the superblock extension. Returns the table's address and number of
+/// indexes.
 pub fn table_place(cursor: &mut Cursor<'_>) -> Parsed<(u64, u8)> {
     cursor.version("shared message table message", &[0])?;
     Ok((cursor.defined("the shared message table")?, cursor.u8()?))
 }
 
-/// The heap of the shared messages of each kind.
+/// The heaps of shared messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     /// Kinds of messages (bit `i`: type `i`), and the address of their heap, if any.
@@ -62,7 +63,7 @@ impl Table {
         let mut heaps = Vec::new();
         for _ in 0..indexes {
             cursor.version("shared message list", &[0])?;
-            // Not read: index type, least size, two limits, number of messages, index.
+            // Skipped: index type, smallest size, two limits, number of messages, index.
             cursor.skip(1)?;
             let kinds = cursor.u16()?;
             cursor.skip(4 + 2 + 2 + 2)?;
@@ -73,7 +74,7 @@ impl Table {
         Ok(Table { heaps })
     }
 
-    /// Address of the heap of messages of a kind.
+    /// Returns the address of the heap of messages of a kind.
     pub fn heap(&self, kind: u16) -> Option<u64> {
         let bit = 1_u16.checked_shl(kind.into())?;
         self.heaps.iter().find(|(kinds, _)| kinds & bit != 0)?.1

@@ -1,20 +1,21 @@
-//! Numbers of 80 bits as others, and others as them.
+//! Conversions between 80-bit floats and other numbers.
 
 use super::{F80, Float, FloatType, Integer, extended_value, load, mask, store, stored_order};
 use hyperslab_array::{convert_elements, convert_nan};
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 
-/// A number in memory that may be of 80 bits.
+/// A number in memory, possibly an 80-bit float.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Extended {
-    /// The 80 bits of x87 in 16 bytes.
+    /// An 80-bit x87 float in 16 bytes.
     Wide(ByteOrder),
     /// An integer, a Boolean or a float.
     Plain(DataType),
 }
 
 impl Extended {
-    /// Converts one number as the HDF5 library does. One of the two is of 80 bits.
+    /// Converts one number as the HDF5 library does. At least one of the two types is an 80-bit
+    /// float.
     pub fn convert(self, src: &[u8], to: Extended, dst: &mut [u8]) {
         match (self, to) {
             (Extended::Wide(from), Extended::Wide(to)) => store(load(src, stored_order(from)), to, dst),
@@ -29,7 +30,7 @@ impl Extended {
     }
 }
 
-/// A number in 80 bits, which hold it exactly.
+/// Widens a number to an 80-bit float, which holds it exactly.
 fn widened(from: DataType, src: &[u8]) -> u128 {
     let order = stored_order(from.order());
     if from.kind() == Kind::Float {
@@ -42,11 +43,11 @@ fn widened(from: DataType, src: &[u8]) -> u128 {
     u128::from(value < 0) << 79 | F80.bits(value.unsigned_abs(), 0)
 }
 
-/// 80 bits as a number that may have less room.
+/// Narrows an 80-bit float to a number that may be less precise.
 fn narrowed(bits: u128, from: ByteOrder, to: DataType, dst: &mut [u8]) {
     let value = extended_value(bits);
     if to.kind() == Kind::Float {
-        // Rounded only once: the lowest bit of the double says whether bits were lost.
+        // Avoid double rounding: the lowest bit of the double tells whether bits were lost.
         let value = if to.size() < 8 { rounded_to_odd(bits) } else { value };
         if let Some(double) = DataType::new(Kind::Float, 8, ByteOrder::NATIVE) {
             convert_elements(double, &value.to_ne_bytes(), to, dst);
@@ -75,7 +76,7 @@ fn narrowed(bits: u128, from: ByteOrder, to: DataType, dst: &mut [u8]) {
     store(whole.clamp(low, high).cast_unsigned(), to.order(), dst);
 }
 
-/// A double whose last bit is set if bits were lost, so that rounding it again is exact.
+/// Returns a double whose last bit is set if bits were lost, so that rounding it again is exact.
 fn rounded_to_odd(bits: u128) -> f64 {
     const LOST: u128 = (1 << 11) - 1;
     let sticky = if bits & LOST == 0 { 0 } else { 1 << 11 };
@@ -120,7 +121,8 @@ mod tests {
             assert_eq!(convert(&wide, "<i2"), (number as i16).to_le_bytes());
             assert_eq!(convert(&wide, "<u8"), (number as u64).to_le_bytes());
         }
-        // Just above the middle between 1 and the next single; a double is that middle.
+        // Just above the midpoint between 1 and the next single. The nearest double is exactly that
+        // midpoint.
         let mut above = [0_u8; 16];
         above[..10].copy_from_slice(&[1, 0, 0, 0x00, 0x80, 0, 0, 0x80, 0xff, 0x3f]);
         assert_eq!(convert(&above, "<f4"), (1.0_f32 + f32::EPSILON).to_le_bytes());

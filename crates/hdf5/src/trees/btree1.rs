@@ -1,5 +1,5 @@
-//! Version 1 B-trees: the index of a symbol table (type 0), and of chunks (type 1) (specification
-//! III.A.1).
+//! Version 1 B-trees (specification III.A.1). They index symbol tables (type 0) and chunks (type
+//! 1).
 
 use crate::cursor::{address, to_usize};
 use crate::trees::Visited;
@@ -7,10 +7,10 @@ use crate::{Cursor, ParseError, Parsed, Result, Sizes, Source};
 
 const STRUCTURE: &str = "version 1 B-tree node";
 
-/// The usual entries of a node. A file may say otherwise: then nodes take another read.
+/// Usual number of entries of a node. If a file has larger nodes, they take another read.
 const USUAL: u64 = 64;
 
-/// What a tree is an index of: the type of its nodes, and the size of its keys.
+/// The kind of a tree: the type of its nodes, and the size of its keys in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tree {
     pub kind: u8,
@@ -18,21 +18,21 @@ pub(crate) struct Tree {
 }
 
 pub(crate) struct Node<'a> {
-    /// 0: children are what the tree is an index of; else nodes of the level below.
+    /// 0: children are the indexed structures. Otherwise they are nodes of the level below.
     pub level: u8,
     /// A key and the address of a child, for each child.
     pub entries: Cursor<'a>,
-    /// The key behind the last child.
+    /// The key after the last child.
     pub last: &'a [u8],
 }
 
 impl Tree {
-    /// Bytes of a key and the address of a child.
+    /// Bytes of an entry: a key and the address of a child.
     pub(crate) fn entry(self, sizes: Sizes) -> usize {
         self.key + usize::from(sizes.offset)
     }
 
-    /// How many bytes a node has that can hold `entries`.
+    /// Bytes of a node with room for `entries`.
     fn node_len(self, entries: u64, sizes: Sizes) -> u64 {
         let head = 8 + 2 * u64::from(sizes.offset) + self.key as u64;
         entries.saturating_mul(self.entry(sizes) as u64).saturating_add(head)
@@ -45,7 +45,7 @@ impl Tree {
         if kind != self.kind {
             return Err(at.corrupt(format!("a node of type {} is expected, found type {kind}", self.kind)));
         }
-        // The siblings: parents know all that is wanted.
+        // Skip the addresses of siblings. Parents have all addresses that are needed.
         cursor.skip(2 * usize::from(cursor.sizes().offset))?;
         let entries = cursor.part(self.entry(cursor.sizes()).saturating_mul(usize::from(used)))?;
         Ok(Node { level, entries, last: cursor.take(self.key)? })
@@ -82,13 +82,14 @@ impl Tree {
             if children.is_empty() {
                 return Ok(());
             }
-            // Nodes of a tree are equally large.
+            // All nodes of a tree have the same size.
             children.iter_mut().for_each(|(_, guess)| *guess = self.node_len(most, sizes));
             (level, nodes) = (below, children);
         }
     }
 
-    /// The child of the leaf that `choose` leads to, from the root down. `None`: it chose none.
+    /// Follows `choose` from the root down and returns the chosen child of a leaf. `None`: it chose
+    /// none.
     pub(crate) fn descend(
         self,
         source: &Source,
@@ -115,7 +116,7 @@ impl Tree {
     }
 }
 
-/// Levels go down one by one: a walk ends.
+/// Checks that levels descend one by one, so that a walk ends.
 fn check_level(at: u64, found: u8, expected: Option<u8>) -> Parsed<()> {
     match expected {
         Some(expected) if expected != found => {
@@ -126,7 +127,7 @@ fn check_level(at: u64, found: u8, expected: Option<u8>) -> Parsed<()> {
     }
 }
 
-/// The address behind the key of an entry.
+/// Returns the address after the key of an entry.
 fn child(at: u64, entry: &[u8], key: usize) -> Parsed<u64> {
     entry.get(key..).and_then(address).flatten().ok_or_else(|| ParseError::Corrupt {
         at,
@@ -141,7 +142,7 @@ pub(crate) mod tests {
 
     const TREE: Tree = Tree { kind: 0, key: 8 };
 
-    /// A node with 8-byte addresses: a key before and behind each child.
+    /// A node with 8-byte addresses. There is one key before each child and one after the last.
     pub(crate) fn node(kind: u8, level: u8, keys: &[Vec<u8>], children: &[u64]) -> Vec<u8> {
         let pairs = keys.iter().zip(children).flat_map(|(key, child)| structure!(key, *child));
         let head = structure!(b"TREE", [kind, level], children.len() as u16, [0xff; 16]);
@@ -153,7 +154,7 @@ pub(crate) mod tests {
         node(0, level, &keys, children)
     }
 
-    /// A tree of three levels; the root is at 0, its nodes at multiples of 128.
+    /// A tree of three levels. The root is at 0, the other nodes at multiples of 128.
     fn tree() -> Vec<u8> {
         let nodes = [
             numbered(2, &[128, 256]),
@@ -191,7 +192,7 @@ pub(crate) mod tests {
 
     #[test]
     fn descends_to_one() {
-        // The last entry everywhere.
+        // Choose the last entry of each node.
         let last = |node: &Node<'_>| Ok((node.entries.left() / 16).checked_sub(1));
         assert_eq!(TREE.descend(&source(&tree()), 0, &mut { last }).unwrap(), Some(6));
         assert_eq!(TREE.descend(&source(&tree()), 0, &mut |_| Ok(None)).unwrap(), None);
@@ -210,11 +211,11 @@ pub(crate) mod tests {
         says(wrong(&|bytes| bytes[6] = 0xff), "bytes are needed");
     }
 
-    /// A root whose children overlap: each entry would be read thousands of times.
+    /// A root whose children overlap. Without a check, each entry would be read thousands of times.
     #[test]
     fn overlapping_nodes_end() {
         let mut leaf = numbered(0, &vec![7; 60_000]);
-        // Nodes begin at each 32nd byte of what is a node itself.
+        // A node begins at every 32nd byte of another node.
         let head: Vec<u8> = leaf[..24].to_vec();
         for at in (24..500_000).step_by(32) {
             leaf[at..at + 24].copy_from_slice(&head);
@@ -232,7 +233,8 @@ pub(crate) mod tests {
         mutations(&tree(), |source| drop(children(source)));
     }
 
-    /// One request per level, or per 16 nodes that are far apart: in between, it may be stopped.
+    /// One request per level, or per 16 nodes that are far apart. The check for interrupts runs in
+    /// between.
     #[test]
     fn few_reads() {
         let leaves: Vec<u64> = (1..=50).map(|n| n << 20).collect();

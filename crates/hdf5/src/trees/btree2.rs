@@ -1,13 +1,13 @@
-//! Version 2 B-trees: of links, attributes, huge objects and chunks (specification III.A.2).
+//! Version 2 B-trees of links, attributes, huge objects and chunks (specification III.A.2).
 //!
-//! Records are in inner nodes too, between the children. How wide the counts of records in a node
-//! are follows from how many a node can hold:
+//! Inner nodes have records too, between their children. The width of a record count follows from
+//! the number of records that a node can hold:
 //!
-//! 1. a leaf holds as many records as fit; that number's bytes are the width of every "number of
-//!    records" field;
-//! 2. an inner node of depth d holds as many records, and pointers with such counts, as fit; from
-//!    depth 2 on, pointers also have the total number of records below them, as wide as the largest
-//!    total that a node of depth d - 1 can have.
+//! 1. A leaf holds as many records as fit. All "number of records" fields are just wide enough for
+//!    this number.
+//! 2. An inner node of depth d holds as many records and pointers as fit. A pointer has a record
+//!    count. From depth 2 on, it also has the total number of records below it, just wide enough
+//!    for the largest total of a node of depth d - 1.
 
 use crate::cursor::to_usize;
 use crate::trees::Visited;
@@ -18,13 +18,14 @@ use std::ops::Range;
 const HEADER: &str = "version 2 B-tree header";
 const NODE: &str = "version 2 B-tree node";
 
-/// Bytes of a node besides its records and pointers: signature, version, type, checksum.
+/// Bytes of a node apart from its records and pointers: signature, version, type, checksum.
 const FRAME: u64 = 10;
 
-/// Nodes of more than this are refused: they are read whole. (Writers use 512 to some thousand.)
+/// Largest node in bytes. Nodes are read whole, so larger ones are refused. (Writers use 512 to a
+/// few thousand.)
 const LARGEST_NODE: u32 = 64 << 20;
 
-/// A tree with a record in each node is no deeper in any file.
+/// Greatest depth. With a record in each node, no file has a deeper tree.
 const DEEPEST: u16 = 63;
 
 #[derive(Debug)]
@@ -32,14 +33,14 @@ struct Tree {
     kind: u8,
     node: u32,
     record: u16,
-    /// Widths of the count of records, and by depth of the total below (0: there is none).
+    /// Width of a record count, and for each depth the width of the total below (0: no total).
     count_width: usize,
     total_widths: Vec<usize>,
-    /// The most records of a node of each depth.
+    /// For each depth, the largest number of records of a node.
     most: Vec<u64>,
 }
 
-/// A node that has not been read: where, its depth, its number of records.
+/// A node that was not read yet: address, depth, number of records.
 #[derive(Clone, Copy, Debug)]
 struct Child {
     address: u64,
@@ -47,13 +48,13 @@ struct Child {
     count: u64,
 }
 
-/// The bytes of an unsigned number up to `limit`.
+/// Bytes of an unsigned number up to `limit`.
 fn width(limit: u64) -> usize {
     usize::try_from(limit.checked_ilog2().unwrap_or(0) / 8 + 1).unwrap_or(8)
 }
 
 impl Tree {
-    /// The tree and its root; `None`: it is empty.
+    /// Reads the tree's header. Returns the tree and its root. `None`: the tree is empty.
     fn read(source: &Source, address: u64, kind: u8) -> Result<(Tree, Option<Child>)> {
         let sizes = source.sizes();
         let guess = 22 + usize::from(sizes.offset) + usize::from(sizes.length);
@@ -85,14 +86,14 @@ impl Tree {
         })
     }
 
-    /// How nodes of each depth are laid out; `None`: nothing fits into them.
+    /// Computes the layout of nodes for each depth. `None`: nothing fits into them.
     fn plan(kind: u8, node: u32, record: u16, depth: u16, sizes: Sizes) -> Option<Tree> {
         let (room, record_len) = (u64::from(node).checked_sub(FRAME)?, u64::from(record));
         let leaf = room / record_len;
         let count_width = width(leaf);
         let (mut most, mut total, mut total_widths) = (vec![leaf], leaf, Vec::new());
         for depth in 1..=depth {
-            // A leaf has only a count, no total.
+            // A leaf has only a record count, no total.
             total_widths.push(if depth == 1 { 0 } else { width(total) });
             let pointer = usize::from(sizes.offset) + count_width + total_widths.last()?;
             let here = room.checked_sub(pointer as u64)? / (record_len + pointer as u64);
@@ -103,7 +104,7 @@ impl Tree {
         fits.then_some(Tree { kind, node, record, count_width, total_widths, most })
     }
 
-    /// The records of a node and its children: one more than records, or none.
+    /// Parses a node. Returns its records and its children: one more than records, or no children.
     fn parse<'a>(&self, cursor: &mut Cursor<'a>, node: Child) -> Parsed<(Cursor<'a>, Vec<Child>)> {
         let start = cursor.position();
         let depth = usize::from(node.depth);
@@ -134,23 +135,23 @@ impl Tree {
     }
 }
 
-/// A part of a tree: a node to read, or records (where they are in the bytes read).
+/// A part of a tree: a node to read, or the place of records in the bytes read so far.
 enum Stretch {
     Node(Child),
     Records(Range<usize>),
 }
 
-/// Takes a record.
+/// Receives a record.
 type Each<'e> = &'e mut dyn FnMut(&mut Cursor<'_>) -> Parsed<()>;
 
-/// Calls `each` with every record, in order; with `kind` the type of records that is expected.
+/// Calls `each` with every record, in order. Records must have the type `kind`.
 pub fn records(source: &Source, address: u64, kind: u8, each: Each<'_>) -> Result<()> {
     let (tree, root) = Tree::read(source, address, kind)?;
     let record = usize::from(tree.record);
     let mut visited = Visited::new(source);
     let mut parts: Vec<Stretch> = root.map(Stretch::Node).into_iter().collect();
     let mut bytes: Vec<u8> = Vec::new();
-    // Level by level, each node becomes its children and the records between them.
+    // Go level by level. Each node is replaced by its children and the records between them.
     loop {
         let wanted = parts.iter().filter_map(|part| match part {
             Stretch::Node(child) => Some((*child, (child.address, u64::from(tree.node)))),
@@ -195,7 +196,8 @@ pub fn records(source: &Source, address: u64, kind: u8, each: Each<'_>) -> Resul
     Ok(())
 }
 
-/// Calls `each` with the records that `compare` as equal. Reads only nodes that may have some.
+/// Calls `each` with all records for which `compare` returns equal. Reads only nodes that may have
+/// some.
 pub fn find(
     source: &Source,
     address: u64,
@@ -219,7 +221,7 @@ pub fn find(
                     Ordering::Greater => break,
                 }
             }
-            // The children before, between and behind those that are equal.
+            // The children before, between and after the equal records.
             let count = equal.len() / usize::from(tree.record) + 1;
             let children: Vec<Child> = children.into_iter().skip(before).take(count).collect();
             Ok((equal, children, cursor.position() as u64))
@@ -259,7 +261,7 @@ pub(crate) mod tests {
         bytes
     }
 
-    /// Writes a node and all below it; gives its address and its number of records.
+    /// Writes a node and all nodes below it. Returns its address and its total number of records.
     fn build(plan: &Tree, depth: u16, records: &[Vec<u8>], at: u64, out: &mut Vec<u8>) -> (u64, u64) {
         let below = plan.most[..usize::from(depth)].iter().fold(0, |below, most| (most + 1) * below + most);
         let signature = if depth > 0 { b"BTIN\0" } else { b"BTLF\0" };
@@ -334,7 +336,7 @@ pub(crate) mod tests {
         assert!(source.reads() <= 6, "{}", source.reads());
     }
 
-    /// The widths that the HDF5 library computes for its usual trees.
+    /// Widths as the HDF5 library computes them for its usual trees.
     #[test]
     fn widths() {
         let names = Tree::plan(5, 512, 11, 3, SIZES).unwrap();

@@ -1,8 +1,8 @@
-//! B-trees, version 1 and 2, and the symbol tables made of them (specification III.A to III.C).
+//! B-trees of version 1 and 2, and symbol tables, which use them (specification III.A to III.C).
 //!
-//! Trees are read level by level: all nodes of a level are fetched together, so that a tree costs
-//! as many requests as it has levels. A damaged tree cannot cost more than the file: each node has
-//! bytes of its own, so all of them together are no larger than the file.
+//! Trees are read level by level. All nodes of a level are fetched together, so a tree costs as
+//! many requests as it has levels. Even a damaged tree costs no more than the file: nodes may not
+//! overlap, so all nodes together are no larger than the file.
 
 pub(crate) mod btree1;
 pub mod btree2;
@@ -11,11 +11,11 @@ pub mod symbol_table;
 use crate::{ParseError, Parsed, Source};
 use std::collections::HashSet;
 
-/// The nodes that a walk has met. Meeting one twice is an error: walks must end.
+/// The nodes that a walk has visited. A second visit is an error, so that walks end.
 #[derive(Debug)]
 pub(crate) struct Visited {
     nodes: HashSet<u64>,
-    /// Bytes of the file that are in none of them. Nodes that overlap would multiply too.
+    /// Bytes of the file outside the visited nodes. This detects nodes that overlap.
     left: u64,
 }
 
@@ -24,7 +24,7 @@ impl Visited {
         Visited { nodes: HashSet::new(), left: source.end() }
     }
 
-    /// Meets the node of `len` bytes at an address.
+    /// Visits the node of `len` bytes at an address.
     pub(crate) fn meet(&mut self, address: u64, len: u64) -> Parsed<()> {
         let wrong = |why: &str| Err(ParseError::Corrupt { at: address, why: why.into() });
         if !self.nodes.insert(address) {

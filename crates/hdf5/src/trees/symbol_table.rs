@@ -1,8 +1,7 @@
-//! Symbol tables: the links of a group of the old kind (specification III.A.1 with type 0, III.B,
-//! III.C).
+//! Symbol tables: the links of an old group (specification III.A.1 with type 0, III.B, III.C).
 //!
-//! A B-tree of names leads to symbol table nodes, each a few entries sorted by name; names are in a
-//! local heap.
+//! A B-tree of names leads to symbol table nodes. Each has a few entries sorted by name. The names
+//! are in a local heap.
 
 use crate::cursor::to_usize;
 use crate::group::{Link, LinkTarget};
@@ -14,16 +13,16 @@ use crate::{Cursor, Parsed, Result, Sizes, Source};
 
 const STRUCTURE: &str = "symbol table node";
 
-/// Bytes of a node, as nearly all files have them (8 entries of 40 bytes).
+/// Bytes of a node in nearly all files (8 entries of 40 bytes).
 const GUESS: u64 = 8 + 8 * 40;
 
 fn tree(sizes: Sizes) -> Tree {
     Tree { kind: 0, key: usize::from(sizes.length) }
 }
 
-/// All links, in the order of their names.
+/// Returns all links in the order of their names.
 pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<Link>> {
-    // Neither leads to the other.
+    // The heap and the B-tree do not depend on each other. Fetch both together.
     source.foresee(|| drop((LocalHeap::read(source, heap), nodes(source, btree))))?;
     let (heap, nodes) = (LocalHeap::read(source, heap)?, nodes(source, btree)?);
     let mut visited = Visited::new(source);
@@ -44,7 +43,7 @@ pub fn entries(source: &Source, btree: u64, heap: u64) -> Result<Vec<Link>> {
     Ok(links)
 }
 
-/// Where all nodes are, and bytes to fetch of each. They are fetched.
+/// Fetches all nodes. Returns their addresses and sizes.
 fn nodes(source: &Source, btree: u64) -> Result<Vec<(u64, u64)>> {
     let (mut nodes, tree) = (Vec::new(), tree(source.sizes()));
     tree.walk(source, btree, &mut |entries| {
@@ -54,14 +53,14 @@ fn nodes(source: &Source, btree: u64) -> Result<Vec<(u64, u64)>> {
         }
         Ok(())
     })?;
-    // Object headers lie near, and are wanted next.
+    // Prefetch. Object headers are close to these nodes and will be read next.
     source.prefetch(&nodes)?;
     Ok(nodes)
 }
 
-/// The link of a name: down the tree, without reading the rest of it.
+/// Returns the link with this name. Reads only the nodes on the way down the tree.
 pub fn find(source: &Source, btree: u64, heap: u64, name: &str) -> Result<Option<Link>> {
-    // The root of the tree does not need the names to be found.
+    // The heap is not needed to find the root of the tree. Fetch both together.
     let root = || tree(source.sizes()).descend(source, btree, &mut |_| Ok(None));
     source.foresee(|| drop((LocalHeap::read(source, heap), root())))?;
     let names = LocalHeap::read(source, heap)?;
@@ -80,17 +79,17 @@ pub fn find(source: &Source, btree: u64, heap: u64, name: &str) -> Result<Option
             })?;
             Ok(found)
         })?;
-        // The way goes on through that group.
+        // The next step of the path probably goes through that group.
         source.announce(&below)?;
     }
-    // Bytes that are not UTF-8 are not shown as they are stored and sorted.
+    // A name that is not UTF-8 is shown differently than it is stored and sorted.
     if link_found.is_none() && name.contains(r"\x") {
         return Ok(entries(source, btree, heap)?.into_iter().find(|link| link.name == name));
     }
     Ok(link_found)
 }
 
-/// The child with the name: it is greater than the key before, and at most the key behind.
+/// Returns the child that may hold the name: after the key before it, at most the key after it.
 fn choose(node: &Node<'_>, heap: &LocalHeap, name: &[u8]) -> Parsed<Option<usize>> {
     let mut entries = node.entries.clone();
     let width = tree(entries.sizes()).entry(entries.sizes());
@@ -100,7 +99,7 @@ fn choose(node: &Node<'_>, heap: &LocalHeap, name: &[u8]) -> Parsed<Option<usize
         let mut key = Cursor::whole(key, node.entries.address(), node.entries.sizes());
         heap.bytes(key.length()?)
     };
-    // The first child whose last name is not before this one.
+    // Find the first child whose last name is not before this name.
     let (mut low, mut high) = (0, all.len() / width);
     let count = high;
     while low < high {
@@ -120,7 +119,7 @@ fn node<'h>(
     cursor.version(STRUCTURE, &[1])?;
     cursor.skip(1)?;
     let count = cursor.u16()?;
-    // Where the name is in the heap is a length, whatever the specification says.
+    // The name's offset in the heap is a length, contrary to the specification.
     let len = usize::from(cursor.sizes().length) + usize::from(cursor.sizes().offset) + 24;
     let mut entries = cursor.part(len.saturating_mul(count.into()))?;
     while !entries.is_empty() {
@@ -133,9 +132,9 @@ fn node<'h>(
     Ok(())
 }
 
-/// What follows the name of an entry.
+/// Parses the rest of an entry after its name.
 fn link(name: &[u8], entry: &mut Cursor<'_>, heap: &LocalHeap) -> Parsed<Link> {
-    /// The cache type of soft links: the scratch pad has the place of their path.
+    /// The cache type of soft links. The scratch pad has the heap offset of their path.
     const SOFT: u32 = 2;
     let name = lossless(name);
     let header = entry.offset()?;
@@ -149,9 +148,9 @@ fn link(name: &[u8], entry: &mut Cursor<'_>, heap: &LocalHeap) -> Parsed<Link> {
     Ok(Link { name, target, creation_order: None })
 }
 
-/// Where header, B-tree and heap of a group are, if an entry leads to one and says so.
+/// Returns addresses of a group's header, B-tree and heap, if the entry is a group and has them.
 fn group_below(entry: &mut Cursor<'_>) -> Parsed<Vec<(u64, u64)>> {
-    /// The cache type of groups: the scratch pad has the addresses of B-tree and heap.
+    /// The cache type of groups. The scratch pad has the addresses of B-tree and heap.
     const GROUP: u32 = 1;
     let header = entry.offset()?;
     if entry.u32()? != GROUP {
@@ -167,8 +166,10 @@ mod tests {
     use super::*;
     use crate::testing::{fails, mutations, source, structure};
 
-    /// `count` links `n0000`, … to 1000 + number; every seventh is a soft link to `/there`. The
-    /// B-tree (two levels) is at 0, the heap at the returned address.
+    /// A group of `count` links `n0000`, … that point to 1000 + number. Every seventh is a soft
+    /// link to `/there`.
+    ///
+    /// The B-tree (two levels) is at 0, the heap at the returned address.
     fn group(count: usize) -> (Vec<u8>, u64) {
         let names: Vec<_> = (0..count).map(|n| format!("n{n:04}")).collect();
         let mut data = b"\0\0\0\0\0\0\0\0/there\0\0".to_vec();
@@ -248,7 +249,7 @@ mod tests {
     #[test]
     fn shared_nodes() {
         let (mut bytes, heap) = group(8);
-        // The second child of the node at 512 becomes the first.
+        // The second child of the node at 512 becomes the same as the first.
         bytes.copy_within(512 + 32..512 + 40, 512 + 48);
         fails(entries(&source(&bytes), 0, heap), "met before");
     }

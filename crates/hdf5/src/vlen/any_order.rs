@@ -1,17 +1,21 @@
-//! Elements in any order of their collections, if these are too many to be in memory together.
+//! Resolves elements whose collections come in any order and do not fit into memory together.
 //!
-//! 1. The elements of a share are sorted by collection, by counting. All that is needed of an
-//!    element goes with it, so that nothing else is looked up when its turn comes.
-//! 2. Collections are fetched about 1 MiB of the file at a time. What lies together is read
-//!    together; only writing jumps, within the share.
-//! 3. Each share begins with another fetch. What it has fetched waits in memory for the other
-//!    shares, under a bound: nearly every fetch is made once for a batch, however large the heap.
+//! 1. Sort the elements of a share by collection (counting sort). Store everything needed with each
+//!    element, so that nothing is looked up later.
+//! 2. Fetch collections in units of about 1 MiB of the file. Neighbouring objects are read
+//!    together. Only the writes jump, within the share.
+//! 3. Each share begins with a different fetch. Fetched collections stay in memory for the other
+//!    shares, within a limit. Nearly every fetch thus happens once per batch, regardless of the
+//!    size of the heap.
 //!
-//! What this earns, by texts in random order, two cores, warm page cache, in turns with two simpler
-//! ways. To copy without sorting, from a window of the heap that moves on, took 1.2 (64 MiB) to 2.5
-//! times (4 MiB) as long for a heap of 112 MiB (500 000 texts), 1.6 times (16 MiB) for 830 MiB (2
-//! million). To hold all of the heap of 830 MiB in memory took 1.3 to 1.6 times as long, and twice
-//! the memory.
+//! Two simpler ways were measured against this one: texts in random order, two cores, warm page
+//! cache, alternating runs.
+//!
+//! Copying without sorting, from a moving window of the heap, took longer. With a window of 64 MiB
+//! it took 1.2 times as long for a heap of 112 MiB (500 000 texts), with 4 MiB 2.5 times. For 830
+//! MiB (2 million texts), a window of 16 MiB took 1.6 times as long.
+//!
+//! Holding the whole heap of 830 MiB in memory took 1.3 to 1.6 times as long, and twice the memory.
 
 use super::fill::{Batch, Share};
 use super::ids::taken_apart;
@@ -24,32 +28,32 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The most groups of neighbouring collections. The cache holds a line of each.
+/// Largest number of groups of neighbouring collections. The CPU cache holds a line of each group.
 const GROUPS: usize = 1 << 10;
 
 type Collections = Arc<Vec<Arc<Collection>>>;
 
-/// The collections of a batch, fetch by fetch.
+/// The collections of a batch, by fetch.
 pub(super) struct Fetches<'a> {
     addresses: &'a [u64],
-    /// A group has two to the power of this many collections.
+    /// A group has 2^`shift` collections.
     shift: u32,
     fetches: Vec<Fetch>,
-    /// How many shares work at a time.
+    /// Number of shares that run concurrently.
     threads: usize,
-    /// Bytes that wait in memory.
+    /// Bytes of fetched collections in memory.
     waiting: AtomicU64,
 }
 
 struct Fetch {
-    /// The collections, whole groups.
+    /// Range of the collections. Contains only whole groups.
     collections: Range<usize>,
-    /// Local to a request: held while its collections are fetched.
+    /// Local to a request. Held while its collections are fetched.
     state: Mutex<Taken>,
 }
 
 struct Taken {
-    /// Shares to come.
+    /// Number of shares that did not come yet.
     left: usize,
     found: Option<Collections>,
 }
@@ -75,7 +79,7 @@ impl<'a> Fetches<'a> {
         Fetches { addresses, shift, fetches, threads, waiting: AtomicU64::new(0) }
     }
 
-    /// The fetches in the order of a share. Shares that work together start at different ones.
+    /// Returns the fetches in the order of a share. Concurrent shares start with different fetches.
     fn order(&self, share: usize) -> impl Iterator<Item = &Fetch> {
         self.fetches.chunks(self.threads).flat_map(move |fetches| {
             let turn = share % self.threads % fetches.len();
@@ -83,7 +87,7 @@ impl<'a> Fetches<'a> {
         })
     }
 
-    /// The collections of a fetch, for one share. `None`: it needs none.
+    /// Returns the collections of a fetch to one share. `None`: the share does not need them.
     fn take(&self, fetch: &Fetch, batch: &Batch<'_>, needs: bool) -> Result<Option<Collections>> {
         let mut state = fetch.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.left = state.left.saturating_sub(1);
@@ -99,7 +103,7 @@ impl<'a> Fetches<'a> {
         if !needs {
             return Ok(None);
         }
-        // Under the lock, so that no other share fetches the same.
+        // Fetch under the lock, so that no other share fetches the same collections.
         let found = Arc::new(batch.fetch(addresses)?);
         if state.left > 0 && self.waiting.load(Ordering::Relaxed).saturating_add(size) <= batch.together {
             self.waiting.fetch_add(size, Ordering::Relaxed);
@@ -109,10 +113,12 @@ impl<'a> Fetches<'a> {
     }
 }
 
-/// Bytes of an element that waits for its collection.
+/// Bytes of a sorted element.
 const WANTED: usize = 16;
 
-/// Items before an element, object, items, collection. (No memory has 2⁴⁸ items.)
+/// Packs an element: number of items before it, object index, number of items, collection.
+///
+/// (Memory never holds 2⁴⁸ items.)
 #[inline]
 fn wanted(start: u64, index: u16, len: u32, collection: u32) -> [u8; WANTED] {
     let all = u128::from(start & ((1 << 48) - 1)) | u128::from(index) << 48 | u128::from(len) << 64;
@@ -128,7 +134,7 @@ fn unpacked(bytes: &[u8; WANTED]) -> (u64, u32, u32, u32) {
 }
 
 impl Batch<'_> {
-    /// Resolves a share. `places`: for each section where its collections are in `fetches`.
+    /// Resolves a share. For each section, `places` maps its collections to `fetches`.
     pub(super) fn in_any_order(
         &self,
         sections: &[Section],
@@ -167,7 +173,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// The elements by group, and where each group ends. Notes the end of each element.
+    /// Sorts the elements by group. Returns them and the end of each group. Notes the end of each
+    /// element.
     fn sorted(
         &self,
         sections: &[Section],

@@ -1,7 +1,7 @@
-//! Copies the objects of a batch to their places, by all threads, and notes where each ends.
+//! Copies the objects of a batch to their places, on all threads, and notes the end of each.
 //!
-//! A thread takes a share at a time: a section whose collections are its own, or some sections of
-//! elements in any order (see `any_order`).
+//! A thread takes one share at a time: a section that has its own collections, or several sections
+//! of elements in any order (see `any_order`).
 
 use super::any_order::Fetches;
 use super::ids::{Id, taken_apart};
@@ -14,38 +14,40 @@ use hyperslab_array::{each_part, prefetch};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Objects to prefetch before copying them: elements in any order wait once, not each.
+/// Number of objects that are prefetched before they are copied. Elements in any order then wait
+/// for memory once, not each.
 const AHEAD: usize = 64;
 
-/// What all sections of a batch need.
+/// Shared by all sections of a batch.
 #[derive(Clone, Copy)]
 pub(super) struct Batch<'a> {
     pub(super) file: &'a File,
     pub(super) items: &'a Items,
     pub(super) ids: &'a [Id],
-    /// Elements before the batch.
+    /// Number of elements before the batch.
     pub(super) first: usize,
-    /// Whether collections may be wanted again.
+    /// `true` if collections may be needed again.
     pub(super) keep: bool,
     pub(super) threads: Option<usize>,
-    /// Bytes of collections that may be in memory together.
+    /// Largest number of bytes of collections in memory together.
     pub(super) together: u64,
-    /// Nothing is copied: it is only found out whether the heap has what ids say.
+    /// Only check that the heap holds the objects of the ids. Copy nothing.
     pub(super) only_look: bool,
 }
 
-/// What one thread resolves, and where it goes.
+/// The sections that one thread resolves, and the place of their result.
 pub(super) struct Share<'p> {
     sections: Range<usize>,
-    /// Where the items of the first element begin.
+    /// Start of the first element's items.
     pub(super) start: i64,
     pub(super) ends: &'p mut [i64],
     pub(super) values: &'p mut [u8],
 }
 
 impl Batch<'_> {
-    /// Resolves all sections: `values` get the items, `ends` the ends of elements, counted from
-    /// `start`. Returns the items left: strings may end early.
+    /// Resolves all sections. Returns the number of items left, because strings may end early.
+    ///
+    /// `values` receives the items, `ends` the ends of elements, counted from `start`.
     pub(super) fn fill(
         &self,
         sections: &Sections,
@@ -56,7 +58,8 @@ impl Batch<'_> {
     ) -> Result<usize> {
         let work = (values.len() as u64).saturating_add(WORK.saturating_mul(ends.len() as u64));
         let threads = threads(self.threads);
-        // `None`: too many. Then each share takes them up one after the other.
+        // `None`: the collections are too many. Then each share goes through them one after the
+        // other.
         let together = match heap {
             Heap::Shared { addresses, .. } if bytes(addresses) <= self.together => {
                 Some(self.fetch_all(addresses)?)
@@ -111,7 +114,8 @@ impl Batch<'_> {
         shares
     }
 
-    /// Resolves elements in the order of collections. (Not inlined, to have registers enough.)
+    /// Resolves elements in the order of collections. Not inlined, so that enough registers are
+    /// free.
     #[inline(never)]
     fn in_order(&self, sections: &[Section], share: &mut Share<'_>) -> Result<()> {
         let (mut end, mut place, mut ends) = (share.start, 0_usize, share.ends.iter_mut());
@@ -123,7 +127,7 @@ impl Batch<'_> {
             let ids = self.ids.get(section.cells.clone()).unwrap_or_default();
             for ((id, number), end_of_cell) in ids.iter().zip(&section.numbers).zip(&mut ends) {
                 if let Some((len @ 1.., _, index)) = taken_apart(id) {
-                    // All elements together are as long as the values are.
+                    // The values have room for exactly all elements.
                     let next = place.saturating_add(self.bytes(len.into()));
                     let here = share.values.get_mut(place..next);
                     let copied = self.copy(open.get(to_usize(*number)), index, len, here);
@@ -137,7 +141,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Resolves elements in any order of collections in memory, `found`, by `places` in these.
+    /// Resolves elements in any order. Their collections are in memory: `found`, indexed by
+    /// `places`.
     #[inline(never)]
     fn in_memory(
         &self,
@@ -182,7 +187,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Copies the objects of some elements, of any kind.
+    /// Copies the objects of some elements of any kind.
     #[cold]
     #[inline(never)]
     fn one_by_one(
@@ -203,7 +208,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Copies `len` items of the object of an index to their place.
+    /// Copies `len` items of an object to their place.
     #[inline(always)]
     pub(super) fn copy(
         &self,
@@ -212,7 +217,7 @@ impl Batch<'_> {
         len: u32,
         here: Option<&mut [u8]>,
     ) -> Result<(), ObjectError> {
-        // Nearly always: bytes as they are, of a collection in memory.
+        // The usual case: unconverted bytes of a collection in memory.
         match here {
             Some(here) if self.items.conversion.is_none() => {
                 if let Some(bytes) = open.and_then(|open| open.find(index, here.len())) {
@@ -225,7 +230,7 @@ impl Batch<'_> {
         }
     }
 
-    /// As [`Batch::copy`], of any object. (Not inlined, to keep registers free there.)
+    /// Like [`Batch::copy`], for any object. Not inlined, to keep registers free there.
     #[cold]
     #[inline(never)]
     fn copy_any(
@@ -248,7 +253,7 @@ impl Batch<'_> {
         to_usize(items).saturating_mul(self.items.size)
     }
 
-    /// Fetches collections that ascend, in fetches.
+    /// Fetches collections at ascending addresses.
     pub(super) fn fetch(&self, addresses: &[u64]) -> Result<Vec<Arc<Collection>>> {
         let mut found = Vec::with_capacity(addresses.len());
         for fetch in fetches(addresses) {
@@ -257,40 +262,41 @@ impl Batch<'_> {
         Ok(found)
     }
 
-    /// Fetches collections that ascend, on all threads.
+    /// Fetches collections at ascending addresses on all threads.
     fn fetch_all(&self, addresses: &[u64]) -> Result<Vec<Arc<Collection>>> {
         let fetches = fetches(addresses).collect();
         let found = each_part(fetches, bytes(addresses), self.threads, &|_, fetch| self.fetch(fetch))?;
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// An error about a collection, as one about the first element that needs it.
+    /// Turns an error about a collection into one about the first element that needs it.
     fn of_first(&self, error: Hdf5Error) -> Hdf5Error {
         let Hdf5Error::Parse { address, why, .. } = error else { return error };
         let cell = self.first_of(|(len, at, _)| len > 0 && at == address);
         named(self.file, cell, address, why.to_string())
     }
 
-    /// An error as one about the first element that has this id.
+    /// Turns an error into one about the first element with this id.
     pub(super) fn about(&self, id: (u32, u64, u32), error: ObjectError) -> Hdf5Error {
         error.of(self.file, self.first_of(|other| other == id), id.1)
     }
 
-    /// The same. (Not inlined: the id as a whole would take registers that the usual case needs.)
+    /// Like [`Batch::about`]. Not inlined: a whole id would take registers that the usual case
+    /// needs.
     #[cold]
     #[inline(never)]
     fn about_this(&self, id: &Id, error: ObjectError) -> Hdf5Error {
         self.about(taken_apart(id).unwrap_or_default(), error)
     }
 
-    /// The number of the first element whose id is such.
+    /// Returns the number of the first element whose id matches.
     fn first_of(&self, is_such: impl Fn((u32, u64, u32)) -> bool) -> usize {
         let place = self.ids.iter().position(|id| taken_apart(id).is_some_and(&is_such));
         self.first.saturating_add(place.unwrap_or_default())
     }
 }
 
-/// Addresses that ascend, in fetches that are fetched at once.
+/// Splits ascending addresses into groups that are fetched together.
 fn fetches(addresses: &[u64]) -> impl Iterator<Item = &[u64]> {
     let mut rest = addresses;
     std::iter::from_fn(move || {
@@ -301,7 +307,7 @@ fn fetches(addresses: &[u64]) -> impl Iterator<Item = &[u64]> {
     })
 }
 
-/// Copies objects to their place, which is as long as they are.
+/// Copies objects one after the other. `place` has exactly their total length.
 #[inline(always)]
 fn one_behind_the_other(objects: &[&[u8]], mut place: &mut [u8]) {
     for object in objects {
@@ -313,7 +319,7 @@ fn one_behind_the_other(objects: &[&[u8]], mut place: &mut [u8]) {
     }
 }
 
-/// Copies bytes. Short ones (most texts) inline: a call takes longer.
+/// Copies bytes. Copies up to 16 bytes (most texts) inline, because a call takes longer.
 #[inline(always)]
 fn copy(from: &[u8], to: &mut [u8]) {
     if let (Some(first), Some(last), Some(place)) =
@@ -329,8 +335,9 @@ fn copy(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Closes the gaps between shares that became shorter. `lens`: elements and bytes of each before;
-/// `left`: bytes now. Returns all bytes.
+/// Closes the gaps between shares that became shorter. Returns the total number of bytes.
+///
+/// `lens` has the elements and bytes of each share before, `left` the bytes now.
 fn join(lens: &[(usize, usize)], left: &[usize], mut ends: &mut [i64], values: &mut [u8]) -> usize {
     let (mut from, mut to) = (0, 0);
     for ((cells, bytes), left) in lens.iter().zip(left) {

@@ -1,4 +1,4 @@
-//! Heaps of any layout against what was put into them; and what is read of a file for that.
+//! Property tests: heaps of any layout give back their contents and read only the necessary bytes.
 
 use super::fill::Batch;
 use super::ids::ids;
@@ -17,30 +17,30 @@ use proptest::prelude::*;
 struct Made {
     /// Index and bytes of each object.
     objects: Vec<(u16, Vec<u8>)>,
-    /// Bytes that are free at the end of it, and that lie between it and the next one.
+    /// Free bytes at the end of the collection, and bytes between it and the next one.
     free: usize,
     gap: usize,
 }
 
-/// A heap with ids in it.
+/// A heap and ids that refer to it.
 #[derive(Clone, Debug)]
 struct Model {
     sizes: Sizes,
     collections: Vec<Made>,
-    /// `None`: null; else collection, object, and the part of its bytes that counts.
+    /// `None`: null. Otherwise collection, object, and the fraction of its bytes that counts.
     cells: Vec<Option<(usize, usize, f64)>>,
     kind: Kind,
-    /// Bytes before the first id, and between two.
+    /// Bytes before the first id, and between two ids.
     offset: usize,
     between: usize,
 }
 
-/// What elements are.
+/// The type of elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Text,
     Shorts,
-    /// Integers of 3 bytes, which are 4 in memory.
+    /// Integers of 3 bytes, which take 4 bytes in memory.
     Odd,
 }
 
@@ -58,7 +58,7 @@ impl Kind {
         [1, 2, 3][self as usize]
     }
 
-    /// What becomes of the bytes of an element.
+    /// Converts the bytes of an element to memory.
     fn in_memory(self, bytes: &[u8]) -> Vec<u8> {
         let widened = |item: &[u8]| {
             let sign = if item[2] & 0x80 == 0 { 0 } else { 0xff };
@@ -86,7 +86,7 @@ fn element(kind: Kind, sizes: Sizes) -> Element {
 }
 
 impl Model {
-    /// The file, where each collection is, and the ids.
+    /// The file, the address of each collection, and the ids.
     fn build(&self) -> (Vec<u8>, Vec<u64>, Vec<u8>) {
         let (mut rest, mut addresses) = (Vec::new(), Vec::new());
         for made in &self.collections {
@@ -97,12 +97,12 @@ impl Model {
         let mut ids = vec![0xaa; self.offset];
         for (number, cell) in self.cells.iter().enumerate() {
             ids.extend(match (cell, number % 2) {
-                // Null: without an address, or with an undefined one and whatever length.
+                // Null: the address is zero, or undefined with any length.
                 (None, 0) => heap_id(self.sizes, 0, 0, 0),
                 (None, _) => heap_id(self.sizes, 5, u64::MAX, 1),
                 (Some((at, object, _)), odd) => {
                     let items = self.bytes(cell).len() / self.kind.size();
-                    // Nobody looks for the object of an element without items.
+                    // If an element has no items, its object is never looked up.
                     let missing = items == 0 && odd == 1;
                     let index = if missing { 40_000 } else { self.collections[*at].objects[*object].0 };
                     heap_id(self.sizes, items, addresses[*at], index)
@@ -118,7 +118,7 @@ impl Model {
         self.cells.iter().map(|cell| cell.map(|_| self.kind.in_memory(self.bytes(cell)))).collect()
     }
 
-    /// The bytes of a cell as they are stored.
+    /// The stored bytes of a cell.
     fn bytes(&self, cell: &Option<(usize, usize, f64)>) -> &[u8] {
         let Some((at, object, part)) = cell else { return &[] };
         let (_, bytes) = &self.collections[*at].objects[*object];
@@ -165,7 +165,7 @@ fn model() -> impl Strategy<Value = Model> {
     )
 }
 
-/// The elements, and which are there.
+/// The elements. `None`: null.
 fn taken_apart(found: &Ragged, size: usize) -> Vec<Option<Vec<u8>>> {
     assert_eq!(found.offsets[0], 0);
     let cells = found.offsets.windows(2).enumerate().map(|(cell, ends)| {
@@ -189,19 +189,19 @@ proptest! {
         let (count, stride) = (model.cells.len(), element.size + model.between);
         let expected = model.in_memory();
         let size = [1, 2, 4][model.kind as usize];
-        // Twice: the second time collections are in memory.
+        // Read twice. The second time, the collections are in memory.
         for _ in 0..2 {
             let found = resolve(&file, &element, &ids, model.offset, stride, count).unwrap();
             prop_assert_eq!(&taken_apart(&found, size), &expected);
             prop_assert_eq!(found.validity.is_some(), expected.contains(&None));
         }
-        // One by one, with nothing of the file in memory.
+        // Read one element at a time, with nothing of the file in memory.
         let file = open(&bytes).unwrap();
         for (cell, expected) in expected.iter().enumerate() {
             let found = resolve(&file, &element, &ids, model.offset + cell * stride, stride, 1).unwrap();
             prop_assert_eq!(&taken_apart(&found, size)[0], expected);
         }
-        // In batches that grow one result.
+        // Read in batches that grow one result.
         let items = Items::of(&element);
         let mut grown = Growing::new(&file, element.size, items.as_ref(), count).unwrap();
         for first in (0..count).step_by(40) {
@@ -211,7 +211,7 @@ proptest! {
         prop_assert_eq!(&taken_apart(&grown.finish(Dims::new()), size), &expected);
     }
 
-    /// However elements are cut into sections, and on however many threads.
+    /// Any cut into sections, on any number of threads.
     #[test]
     fn sections_of_any_size(
         model in model(),
@@ -264,7 +264,7 @@ proptest! {
         prop_assert_eq!(taken_apart(&found, items.size), expected);
     }
 
-    /// An id that is wrong is an error that names it, or has what the heap says of it.
+    /// A wrong id gives an error that names the element and the reason.
     #[test]
     fn wrong_ids_are_named(model in model(), cell in any::<prop::sample::Index>(), kind in 0..7) {
         prop_assume!(!model.cells.is_empty());
@@ -292,7 +292,7 @@ proptest! {
             let error = resolve(&file, &element, &ids, model.offset, stride, count).unwrap_err().to_string();
             prop_assert!(error.contains(&name) && error.contains(&why), "{}", error);
         }
-        // However they are resolved.
+        // The same error by every way of resolving.
         let items = Items::of(&element).unwrap();
         let ids = super::ids::ids(&ids, (model.offset, stride, element.size), count, model.sizes).unwrap();
         for (cells, together) in [(1000, 1 << 30), (20, 1 << 30), (20, 0)] {
@@ -306,7 +306,7 @@ proptest! {
     }
 }
 
-/// An open file of which nothing is in memory: what opening has read is not to be of use.
+/// An open file with nothing in memory, so that bytes read while opening do not help.
 fn unread(rest: &[u8]) -> File {
     let file = open(&bare(SIZES, rest)).unwrap();
     file.source().forget().unwrap();
@@ -314,7 +314,7 @@ fn unread(rest: &[u8]) -> File {
     file
 }
 
-/// A file of collections of these sizes with one object each, `gap` bytes apart; and ids.
+/// A file with one collection per size, `gap` bytes apart, and the ids of their objects.
 fn collections(sizes: &[usize], gap: usize) -> (File, Element, Vec<Vec<u8>>) {
     let (mut rest, mut ids) = (Vec::new(), Vec::new());
     for (number, size) in sizes.iter().enumerate() {
@@ -326,7 +326,7 @@ fn collections(sizes: &[usize], gap: usize) -> (File, Element, Vec<Vec<u8>>) {
     (unread(&rest), element(Kind::Shorts, SIZES), ids)
 }
 
-/// How many ranges are read for these ids, and how many bytes they have.
+/// Number of ranges that are read for these ids, and their bytes.
 fn read_for(file: &File, element: &Element, ids: &[Vec<u8>]) -> (usize, usize) {
     let items = Items::of(element);
     let mut found = Growing::new(file, element.size, items.as_ref(), ids.len()).unwrap();
@@ -346,19 +346,19 @@ fn neighbours_are_one_range_and_read_once() {
     let (file, element, ids) = collections(&[4 * KIB; 100], 0);
     assert_eq!(read_for(&file, &element, &mixed(&ids)), (1, 400 * KIB));
     assert_eq!(read_for(&file, &element, &ids), (0, 0));
-    // Some of them, with others between.
+    // Some collections, with unused ones between them.
     let (file, element, ids) = collections(&[4 * KIB; 100], 0);
     let some: Vec<_> = ids.iter().step_by(10).cloned().collect();
     assert_eq!(read_for(&file, &element, &some), (10, 40 * KIB));
-    // Far from each other: no more than they are.
+    // Far apart: only the collections are read.
     let (file, element, ids) = collections(&[4 * KIB; 20], 50 * KIB);
     assert_eq!(read_for(&file, &element, &mixed(&ids)), (20, 80 * KIB));
-    // How long they are is not known at first: a run in two requests, the next one in one.
+    // Lengths are unknown at first. A run takes two requests, the next one takes one.
     let (file, element, ids) = collections(&[64 * KIB; 32], 0);
     let before = file.source().reads();
     assert_eq!(read_for(&file, &element, &mixed(&ids)), (2 * 16 + 1, 2048 * KIB));
     assert_eq!(file.source().reads() - before, 3);
-    // One cell is its collection.
+    // One cell reads only its collection.
     let (file, element, ids) = collections(&[64 * KIB; 32], 0);
     assert_eq!(read_for(&file, &element, &ids[7..8]), (2, 64 * KIB));
     assert_eq!(read_for(&file, &element, &ids[7..8]), (0, 0));
@@ -369,7 +369,7 @@ fn neighbours_are_one_range_and_read_once() {
 #[test]
 fn a_heap_that_is_too_large_to_keep_is_read_once() {
     let (file, element, ids) = collections(&[64 << 10; 500], 0);
-    // That they are large is known only then.
+    // Only this read shows that the collections are large.
     read_for(&file, &element, &ids[..1]);
     let (ranges, bytes) = read_for(&file, &element, &ids);
     assert!(ranges <= 34 && bytes <= 500 << 16, "{ranges} ranges, {bytes} bytes");
@@ -399,13 +399,14 @@ fn of_large_collections_only_what_is_wanted_is_read() {
         assert_eq!(found.values.as_slice(), vec![index as u8; len]);
         file.source().take_ranges().iter().map(|(_, len)| *len).collect::<Vec<_>>()
     };
-    // Its head; what is behind the first object and behind the third; the object.
+    // The collection's head, the headers after the first and after the third object, then the
+    // object.
     assert_eq!(read(3, 1 << 20), [4096, 4096, 4096, 1 << 20]);
     assert_eq!(read(1, 100_000), [100_000]);
     assert_eq!(read(2, 80).len(), 1);
     // In the same page.
     assert_eq!(read(2, 40).len(), 0);
-    // As the library makes it: no more than the object.
+    // A collection with one object, as the library makes it: nothing but the object is read.
     let made = Made { objects: vec![(1, vec![7; 3 << 20])], free: 0, gap: 0 };
     let file = unread(&encoded(&made, SIZES));
     let found = resolve(&file, &element, &heap_id(SIZES, 3 << 19, bare_start(SIZES), 1), 0, 16, 1).unwrap();
@@ -433,7 +434,8 @@ fn damaged_collections_are_named() {
     };
     let second = 16 + 16 + 24;
     let expect = [
-        // Index 0 in the middle, a duplicate, objects and collections past their end, a small one.
+        // Index 0 in the middle, a duplicate, objects and collections past their end, a collection
+        // that is too small.
         (change(second, &[0, 0]), "free space of 40 bytes, 144 are left"),
         (change(second, &[1, 0]), "a second object 1"),
         (change(second + 8, &[200]), "object 2 has 200 bytes, 128 are left"),
@@ -442,7 +444,7 @@ fn damaged_collections_are_named() {
         (change(8, &[0xff; 8]), "bytes, the file has"),
         (change(8, &[15]), "a collection of 15 bytes"),
         (change(1, b"X"), "the signature 'GCOL'"),
-        // One that begins within another.
+        // A collection that begins within another.
         (
             wrong(&[whole.clone(), whole[..64].to_vec()].concat(), start + whole.len() as u64 - 8),
             "the signature",
@@ -452,7 +454,7 @@ fn damaged_collections_are_named() {
         assert!(found.contains("element 1, ") || found.contains("element 2, "), "{found}");
         assert!(found.contains(expected), "{found}");
     }
-    // Each of them has what a collection has.
+    // Nested collections. Each one is valid.
     let inner = encoded(&Made { objects: vec![(1, vec![9; 8])], free: 0, gap: 0 }, SIZES);
     let outer = encoded(&Made { objects: vec![(1, inner)], free: 0, gap: 0 }, SIZES);
     let error = wrong(&outer, start + 32);
@@ -487,7 +489,7 @@ fn any_bytes_of_a_heap() {
 
 const TEXTS: [&str; 3] = ["", "a", "long enough to be text"];
 
-/// A dataset of `count` texts: each thousandth is null. `swmr`: somebody writes the file.
+/// A dataset of `count` texts. Every thousandth is null. `swmr`: a writer has the file open.
 fn dataset_of(count: usize, swmr: bool) -> Dataset {
     let mut builder = Builder::new();
     let made = |first: usize| Made {
@@ -546,7 +548,7 @@ fn ids_of_a_few_elements_are_kept() {
                 assert_eq!(cell, expected(number));
             }
         };
-        // The heap is in memory then; ids are read as they are needed.
+        // Now the heap is in memory. Ids are read on demand.
         read(0, COUNT);
         dataset.file().source().forget().unwrap();
         dataset.file().source().take_ranges();
@@ -554,7 +556,8 @@ fn ids_of_a_few_elements_are_kept() {
         (0..COUNT - 60).step_by(60).for_each(|first| read(first, 60));
         let ranges = dataset.file().source().take_ranges();
         let blocks = COUNT.div_ceil(256);
-        // A window may be in two blocks, which are read together; then that before is read again.
+        // A window may cross a block border. Then both blocks are read together, and the first of
+        // them again later.
         let most = if swmr { 0 } else { 4 * blocks };
         let counts = ranges.len() >= most.min(blocks) && ranges.len() <= most;
         assert!(counts && ranges.iter().all(|(_, len)| *len <= 8 << 10), "{ranges:?}");

@@ -1,4 +1,4 @@
-//! Heap ids become elements of a result, batch by batch.
+//! Turns heap ids into elements of a result, batch by batch.
 
 use super::fill::Batch;
 use super::ids::{Id, ids, taken_apart};
@@ -10,7 +10,8 @@ use crate::{File, Result};
 use hyperslab_array::{Dims, Ragged};
 use std::sync::Arc;
 
-/// Values may have this many times the bytes of the file: elements may share objects.
+/// Largest ratio of the values' bytes to the file's bytes. It exceeds 1 only if elements share
+/// objects.
 const MOST_SHARED: u64 = 1 << 10;
 
 /// A result under construction.
@@ -20,13 +21,13 @@ pub(super) struct Growing<'a> {
     id: usize,
     items: &'a Items,
     result: Ragged,
-    /// Bytes of all objects so far, and heap collections, some more than once.
+    /// Bytes of all objects and number of heap collections so far. Some are counted more than once.
     bytes: u64,
     collections: usize,
 }
 
 impl<'a> Growing<'a> {
-    /// Nothing yet, of `count` elements with ids of `id` bytes.
+    /// An empty result with room for `count` elements. Ids have `id` bytes.
     pub(super) fn new(file: &'a File, id: usize, items: Option<&'a Items>, count: usize) -> Result<Self> {
         let items = items.ok_or_else(|| {
             file.source().invalid("elements that are not of variable length have no heap ids")
@@ -40,7 +41,7 @@ impl<'a> Growing<'a> {
         self.result.finish(shape)
     }
 
-    /// Adds `count` elements. Their ids are in `memory` as for [`super::resolve`].
+    /// Adds `count` elements. Their ids are in `memory` as in [`super::resolve`].
     pub(super) fn push(
         &mut self,
         memory: &[u8],
@@ -56,11 +57,11 @@ impl<'a> Growing<'a> {
         if count <= FEW && self.push_few(&ids)? { Ok(()) } else { self.push_many(&ids, threads) }
     }
 
-    /// Adds a few elements. `false`: none was added, as a collection is not in memory.
+    /// Adds a few elements. `false`: none were added, because a collection is not in memory.
     fn push_few(&mut self, ids: &[Id]) -> Result<bool> {
         let (file, first) = (self.file, self.result.count());
         let wrong = |cell, address| move |why| named(file, first + cell, address, why);
-        // Lengths are checked against the heap before memory is allocated.
+        // Check lengths against the heap before memory is allocated.
         let (mut last, mut total, mut nulls): (Option<Arc<Collection>>, u64, bool) = (None, 0, false);
         for (cell, id) in ids.iter().map(taken_apart).enumerate() {
             nulls |= id.is_none();
@@ -127,7 +128,7 @@ impl<'a> Growing<'a> {
         Ok(())
     }
 
-    /// Notes which of the next elements are there.
+    /// Notes which of the next elements are not null.
     fn note(&mut self, nulls: bool, ids: &[Id]) -> Result<()> {
         match self.result.note(nulls, ids.iter().map(|id| taken_apart(id).is_some())) {
             true => Ok(()),
@@ -135,14 +136,14 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// Makes room for `items` more items. Returns where they begin.
+    /// Makes room for `items` more items. Returns the place of the first.
     fn grow(&mut self, items: u64) -> Result<usize> {
         let (size, source) = (self.items.size, self.file.source());
         let none = || source.invalid(format!("no memory for {items} more elements of {size} bytes"));
         self.result.grow(items, size).ok_or_else(none)
     }
 
-    /// Makes room for `total` elements: room of addresses only, no more than the file has bytes.
+    /// Reserves address space for `total` elements, at most as many bytes as the file has.
     pub(super) fn expect(&mut self, total: usize) {
         self.result.expect(total, self.file.source().size());
     }

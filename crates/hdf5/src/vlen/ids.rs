@@ -1,5 +1,7 @@
-//! Heap ids in memory (specification IV.B): number of items, address of a global heap collection,
-//! index of the object in it.
+//! Heap ids in memory (specification IV.B).
+//!
+//! An id is a number of items, the address of a global heap collection, and the index of an object
+//! in it.
 
 use super::strided;
 use crate::Sizes;
@@ -7,12 +9,12 @@ use crate::cursor::{address, number};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// A heap id as in files with addresses of 8 bytes. Ids of other files are widened to it.
+/// A heap id of a file with 8-byte addresses. Ids of other files are widened to this form.
 pub(super) type Id = [u8; WIDE];
 
 const WIDE: usize = 16;
 
-/// `count` ids of `size` bytes, `stride` apart from `offset` on. `None`: not all are there.
+/// Returns `count` ids of `size` bytes, `stride` apart from `offset` on. `None`: out of bounds.
 pub(super) fn ids(
     memory: &[u8],
     (offset, stride, size): (usize, usize, usize),
@@ -27,7 +29,7 @@ pub(super) fn ids(
     ids.get(..count).map(Cow::Borrowed)
 }
 
-/// Items, address of the collection, index of the object. `None`: a null id.
+/// Returns number of items, address of the collection, index of the object. `None`: a null id.
 #[inline]
 pub(super) fn taken_apart(id: &Id) -> Option<(u32, u64, u32)> {
     let [a, b, c, d, at @ .., w, x, y, z] = *id;
@@ -36,12 +38,12 @@ pub(super) fn taken_apart(id: &Id) -> Option<(u32, u64, u32)> {
     (!is_null).then_some((u32::from_le_bytes([a, b, c, d]), at, u32::from_le_bytes([w, x, y, z])))
 }
 
-/// An id with an address of 8 bytes.
+/// Widens an id to an address of 8 bytes.
 fn widened(bytes: &[u8], sizes: Sizes) -> Id {
     let end = 4 + usize::from(sizes.offset);
     let field = |range: Range<usize>| bytes.get(range).unwrap_or_default();
     let narrow = |bytes: &[u8]| number(bytes).and_then(|n| u32::try_from(n).ok()).unwrap_or_default();
-    // No file reaches as far as an address that does not fit: it will not be found.
+    // An address that does not fit is beyond the end of every file. It will not be found.
     let at = address(field(4..end)).unwrap_or(Some(u64::MAX - 1)).unwrap_or_default();
     let [a, b, c, d] = narrow(field(0..4)).to_le_bytes();
     let [e, f, g, h, i, j, k, l] = at.to_le_bytes();

@@ -1,18 +1,17 @@
-//! Heap ids of elements that are asked for one by one, or in small windows, of a dataset whose
-//! elements lie in one run.
+//! A cache of heap ids, for reads of single elements or small windows of a contiguous dataset.
 //!
-//! Ids are kept like other metadata: one window of ids. So a loop over elements makes a read for
-//! every window, not for every element. Nothing is kept if somebody writes the file.
+//! It holds one window of ids. A loop over elements thus makes a read per window, not per element.
+//! Nothing is cached while a writer has the file open.
 
 use crate::Dataset;
 use crate::messages::data_layout::DataLayout;
 use hyperslab_array::Selection;
 use hyperslab_store::fork::Mutex;
 
-/// Bytes of a window; twice as many if a request crosses a border.
+/// Bytes of a window. Twice as many if a request crosses a border.
 const BLOCK: u64 = 4 << 10;
 
-/// Ids that have been read last. Gated.
+/// The ids that were read last. Gated.
 #[derive(Debug, Default)]
 pub(crate) struct KeptIds(Mutex<Window>);
 
@@ -23,7 +22,8 @@ struct Window {
 }
 
 impl KeptIds {
-    /// Reads heap ids into `place`. `None`: it is too small, or read them as any elements.
+    /// Reads heap ids into `place`. `None`: `place` is too small, or the ids must be read like
+    /// other elements.
     pub(crate) fn read<'p>(
         &self,
         dataset: &Dataset,
@@ -51,7 +51,8 @@ impl KeptIds {
             let mut bytes = vec![0; usize::try_from(blocks.end - blocks.start).ok()?];
             let address = address.checked_add(blocks.start)?;
             dataset.file().source().read_into("heap ids", [(address, bytes.as_mut_slice())]).ok()?;
-            // Not while bytes are fetched: other threads may find theirs.
+            // Take the lock only after the fetch, so that other threads can read their ids
+            // meanwhile.
             *self.0.lock() = Window { address, bytes };
             if !self.copy(at, place) {
                 return None;
@@ -60,7 +61,7 @@ impl KeptIds {
         Some(place)
     }
 
-    /// Copies what is at an address; `false`: it is not there.
+    /// Copies the bytes at an address. `false`: they are not cached.
     fn copy(&self, address: u64, place: &mut [u8]) -> bool {
         let block = self.0.lock();
         let from = address.checked_sub(block.address).and_then(|from| usize::try_from(from).ok());

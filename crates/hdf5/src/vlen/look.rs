@@ -1,8 +1,8 @@
-//! Looking at heap ids: how many items there are, and in which collections.
+//! Inspects heap ids: counts items, and finds the collections.
 //!
-//! Ids are looked at in sections, each by one thread. If elements are in the order of their
-//! collections, a section ends where a collection does, as soon as its collections are enough for
-//! one read: nearly all collections then belong to one section. If elements are in any order, the
+//! Each thread inspects one section of ids at a time. If elements are in the order of their
+//! collections, a section ends at a border between collections, once it has enough of them for one
+//! read. Nearly all collections then belong to a single section. If elements are in any order, the
 //! sections share the collections.
 
 use super::Items;
@@ -13,43 +13,47 @@ use hyperslab_array::{each_part, settings};
 use std::convert::Infallible;
 use std::ops::Range;
 
-/// Elements of a section in order: at least (if there are enough) and at most.
+/// Smallest and largest number of elements of a section, for elements in order.
+///
+/// A section is smaller only if there are not enough elements.
 const LEAST: usize = 4 << 10;
 const MOST: usize = 32 << 10;
 
-/// Sections per thread, in order (many, so that threads end together) and in any order.
+/// Sections per thread, for elements in order and in any order.
+///
+/// In order there are many sections, so that all threads end at the same time.
 const TURNS: usize = 8;
 const FEW_TURNS: usize = 2;
 
-/// A section begins where another collection does, if one does within this many elements.
+/// A section begins at the next collection if that is at most this many elements away.
 const SOON: usize = 512;
 
-/// Bytes of collections that a section in order fetches at once.
+/// Bytes of collections that are fetched together for a section in order.
 pub(super) const FETCH: u64 = 1 << 20;
 
-/// Bytes of objects for which a section ends.
+/// A section may end once its objects have this many bytes.
 const PAYLOAD: u64 = 256 << 10;
 
-/// The fewest collections for which a section ends.
+/// A section does not end because of its collections until it has at least this many.
 const FETCH_LEAST: usize = 64;
 
-/// Bytes of collections that are in memory together.
+/// Largest number of bytes of collections that are in memory together.
 pub(super) const TOGETHER: u64 = 16 << 20;
 
-/// The cost of looking at an element, in bytes that could be copied instead.
+/// Cost of inspecting an element, in bytes that could be copied in the same time.
 pub(super) const WORK: u64 = 64;
 
-/// The number of no collection.
+/// Stands for an element without a collection.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Elements that one thread looks at together.
+/// Elements that one thread inspects together.
 #[derive(Debug)]
 pub(super) struct Section {
     pub(super) cells: Range<usize>,
-    /// The number of the collection of each; [`NONE`]: it has no items.
+    /// Number of each element's collection. [`NONE`]: it has no items.
     pub(super) numbers: Vec<u32>,
     pub(super) collections: Ranked,
-    /// Items of all elements.
+    /// Number of items of all elements.
     pub(super) items: u64,
     nulls: bool,
 }
@@ -58,18 +62,18 @@ pub(super) struct Section {
 #[derive(Debug)]
 pub(super) struct Sections {
     pub(super) sections: Vec<Section>,
-    /// The most collections that one may have to itself.
+    /// Largest number of collections that only one section uses.
     most: usize,
 }
 
-/// How large sections are, about.
+/// Approximate size of sections.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) cells: usize,
     pub(super) items: u64,
-    /// Collections of elements in order, about.
+    /// Approximate number of collections, for elements in order.
     pub(super) collections: usize,
-    /// Collections that a section may have to itself.
+    /// Largest number of collections that only this section uses.
     pub(super) most: usize,
 }
 
@@ -88,7 +92,7 @@ impl Limits {
     }
 }
 
-/// Whether the first elements are in the order of their collections, mostly.
+/// Returns `true` if the first elements are mostly in the order of their collections.
 fn in_order(ids: &[Id]) -> bool {
     let (mut last, mut back, some) = (0, 0, ids.len().min(SOON));
     for (_, address, _) in ids.iter().take(some).filter_map(taken_apart) {
@@ -102,7 +106,7 @@ pub(super) fn look(file: &File, items: &Items, ids: &[Id], threads: Option<usize
     look_within(Limits::of(file, items, ids, threads), ids, threads)
 }
 
-/// Looks at ids, for sections of any size.
+/// Inspects ids, with sections of any size.
 pub(super) fn look_within(limits: Limits, ids: &[Id], threads: Option<usize>) -> Sections {
     let starts: Vec<usize> = (0..ids.len()).step_by(limits.cells).collect();
     let work = WORK / 4 * ids.len() as u64;
@@ -114,7 +118,7 @@ pub(super) fn look_within(limits: Limits, ids: &[Id], threads: Option<usize>) ->
     Sections { sections: looked.into_iter().flatten().flatten().collect(), most: limits.most }
 }
 
-/// The first of the next `soon` elements with another collection than the one before; or `at`.
+/// Returns the first of the next `soon` elements in a new collection, else `at`.
 fn border(ids: &[Id], at: usize, soon: usize) -> usize {
     let Some(before) = at.checked_sub(1) else { return at };
     let mut last = None;
@@ -128,7 +132,7 @@ fn border(ids: &[Id], at: usize, soon: usize) -> usize {
     at
 }
 
-/// What is known of a section while it is looked at.
+/// State while a section is inspected.
 #[derive(Default)]
 struct Look {
     collections: Numbers,
@@ -138,7 +142,7 @@ struct Look {
 
 fn sections(ids: &[Id], range: Range<usize>, limits: Limits) -> Vec<Section> {
     let mut numbers = vec![NONE; range.len()];
-    // The ends of all sections but the last, counted from the start of the range.
+    // The end of each section except the last, counted from the start of the range.
     let mut done: Vec<(usize, Look)> = Vec::new();
     let mut look = Look::default();
     // No element has the address 0.
@@ -192,17 +196,17 @@ impl Look {
     }
 }
 
-/// Where sections find their collections.
+/// The assignment of collections to sections.
 pub(super) enum Heap {
-    /// Each section has its own, nearly.
+    /// Nearly all collections belong to a single section.
     Own {
-        /// How many there are; those of two sections twice.
+        /// Number of collections. Collections in two sections count twice.
         count: usize,
     },
     Shared {
-        /// Where they are, ascending.
+        /// Addresses of all collections, ascending.
         addresses: Vec<u64>,
-        /// For each section: for each number of a collection where it is among these.
+        /// For each section, maps the number of a collection to its place in `addresses`.
         places: Vec<Vec<u32>>,
     },
 }
@@ -215,7 +219,7 @@ impl Heap {
         }
     }
 
-    /// The places of the collections of some sections. Empty if sections have their own.
+    /// Returns the places of some sections. Empty if sections have their own collections.
     pub(super) fn places(&self, sections: Range<usize>) -> &[Vec<u32>] {
         match self {
             Heap::Own { .. } => &[],
@@ -225,7 +229,7 @@ impl Heap {
 }
 
 impl Sections {
-    /// Items of all elements.
+    /// Number of items of all elements.
     pub(super) fn items(&self) -> u64 {
         self.sections.iter().fold(0, |sum, section| sum.saturating_add(section.items))
     }
@@ -234,18 +238,18 @@ impl Sections {
         self.sections.iter().any(|section| section.nulls)
     }
 
-    /// Where their collections are.
+    /// Decides whether sections share their collections.
     pub(super) fn heap(&self) -> Heap {
         let lists = || self.sections.iter().map(|section| section.collections.addresses());
         let count: usize = lists().map(<[u64]>::len).sum();
         let mut all = Vec::with_capacity(count);
         lists().for_each(|list| all.extend_from_slice(list));
-        // Stable: lists that are sorted already are only merged.
+        // This sort merges lists that are already sorted.
         all.sort();
         all.dedup();
-        // A few collections are in two sections: writers come back to free space.
+        // A few collections are in two sections, because writers reuse free space.
         let own = count <= all.len() + all.len() / 4 + 2 * self.sections.len();
-        // Sizes are unknown before reading: the gaps between addresses bound them.
+        // Sizes are unknown before reading. The gaps between addresses bound them.
         let fits = |list: &[u64]| list.len() <= self.most && bytes(list) <= 2 * TOGETHER;
         if own && lists().all(fits) {
             return Heap::Own { count };
@@ -255,13 +259,13 @@ impl Sections {
     }
 }
 
-/// Bytes of collections, at most. Those of more than 64 KiB are not fetched.
+/// Upper bound for the bytes of collections. (Collections over 64 KiB are not fetched.)
 pub(super) fn bytes(addresses: &[u64]) -> u64 {
     let gaps = addresses.iter().zip(addresses.iter().skip(1)).map(|(here, next)| (next - here).min(WHOLE));
     gaps.fold(WHOLE, u64::saturating_add)
 }
 
-/// How many threads there may be.
+/// Returns the number of threads to use.
 pub(super) fn threads(wanted: Option<usize>) -> usize {
     settings::threads().min(wanted.unwrap_or(usize::MAX)).max(1)
 }

@@ -1,4 +1,4 @@
-//! Ways to read an array, and what they touch of a grid: exact counts, by geometry.
+//! Ways to read an array, and exact counts of the grid cells that each touches.
 
 use crate::{Index, parse_indices};
 use std::fmt;
@@ -6,26 +6,27 @@ use std::fmt;
 /// A way to read an array.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Access {
-    /// As the user calls it.
+    /// The text that the user gave.
     pub name: String,
     axes: Vec<Span>,
 }
 
-/// What is read along an axis.
+/// The elements that are read along an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Span {
-    /// These elements.
+    /// The given elements.
     At { first: u64, count: u64, step: u64 },
-    /// So many elements next to each other, anywhere.
+    /// A run of this many neighbouring elements, at any position.
     Anywhere(u64),
 }
 
 impl Access {
-    /// Understands `time series`, `map`, `all`, a selection `[:, 10, 10]`, or the shape of a block
-    /// that lies anywhere, `(1, 64, 64)`. Along the axis of time (named `time` or `t`; otherwise the
-    /// first) a time series has all elements, and a map has one.
+    /// Parses `time series`, `map`, `all`, a selection such as `[:, 10, 10]`, or a block shape.
+    /// A block of shape `(1, 64, 64)` may be at any position. A time series reads all elements
+    /// along the time axis, and a map reads one. The time axis is named `time` or `t`; without such
+    /// a name it is the first axis.
     ///
-    /// Errors with what is wrong.
+    /// The error gives the reason.
     pub fn parse(text: &str, shape: &[u64], names: Option<&[Option<String>]>) -> Result<Self, String> {
         let is_time = |name: &Option<String>| {
             name.as_deref().is_some_and(|name| matches!(name.to_lowercase().as_str(), "time" | "t"))
@@ -52,13 +53,12 @@ impl Access {
         Ok(Access { name: trimmed.to_owned(), axes })
     }
 
-    /// Elements that are read.
+    /// Number of elements that are read.
     pub fn elements(&self) -> f64 {
         self.axes.iter().map(|span| span.count() as f64).product()
     }
 
-    /// How many cells of a grid it touches along an axis. Of a block that may lie anywhere: on
-    /// average.
+    /// Grid cells touched along an axis; the average over all positions for a movable block.
     pub(super) fn touched(&self, axis: usize, cell: u64, extent: u64) -> f64 {
         match self.axes.get(axis) {
             Some(span) => span.touched(cell.max(1), extent),
@@ -89,7 +89,7 @@ impl Span {
                 (last / cell - first / cell + 1) as f64
             }
             Span::Anywhere(count) => {
-                // Over all places: the mean of ⌊(place + count − 1) / cell⌋ − ⌊place / cell⌋ + 1.
+                // The mean over all positions of ⌊(place + count − 1) / cell⌋ − ⌊place / cell⌋ + 1.
                 let places = extent.saturating_sub(count) + 1;
                 let floors = |n: u64| {
                     let (whole, rest) = ((n / cell) as f64, (n % cell) as f64);

@@ -1,11 +1,12 @@
-//! Which chunks and shards suit the ways an array is read.
+//! Recommends chunks and shards for the ways in which an array is read.
 //!
-//! 1. What each way touches of a grid is counted by geometry (`access`): chunks, objects, ranges
-//!    of shards. No candidate is made.
-//! 2. Counts become seconds (`costs`).
-//! 3. Chunks of powers of two along each axis, or of all of it, are tried, between two sizes in
-//!    bytes; then shards of the best of them. Each way counts by how much longer it takes than with
-//!    the chunks that suit it best: so a read of everything does not outweigh that of a point.
+//! 1. `access` computes how many chunks, objects and shard ranges each way touches. No candidate
+//!    layout is created.
+//! 2. `costs` turns the counts into seconds.
+//! 3. Try chunk lengths that are powers of two, or the whole axis, between two sizes in bytes. Then
+//!    try shards for the best of these chunks. The score of a way to read is its time divided by
+//!    its time with the chunks that suit it best. Otherwise reading everything would outweigh
+//!    reading a point.
 
 mod access;
 mod costs;
@@ -15,65 +16,66 @@ use crate::{Array, Result};
 pub use access::Access;
 pub use costs::{Counts, DISK, OBJECTS, Reach};
 
-/// Sizes of chunks that are tried, in bytes of elements: smaller ones cost more to find than to
-/// decode, larger ones are more than most reads want.
+/// Smallest and largest chunks to try, in bytes of elements.
+/// Smaller chunks cost more to find than to decode. Larger chunks hold more than most reads want.
 const CHUNK_BYTES: (u64, u64) = (64 << 10, 16 << 20);
-/// The same in shards, where a chunk is no object.
+/// Like [`CHUNK_BYTES`], for chunks in shards, which are not objects of their own.
 const INNER_BYTES: (u64, u64) = (16 << 10, 4 << 20);
-/// The most bytes of elements of a shard: one is written as a whole.
+/// Largest shard in bytes of elements: a shard is written as a whole.
 const SHARD_BYTES: u64 = 64 << 20;
-/// Chunks whose shards are tried.
+/// How many of the best chunk shapes are tried with shards.
 const SHARDED: usize = 48;
-/// Bytes of the index of a shard, for each of its chunks, and beside.
+/// Bytes of a shard index: per chunk, and once per shard.
 const INDEX_BYTES: (f64, f64) = (16.0, 4.0);
 
 /// How an array is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
-    /// Elements of a chunk per axis; `None`: elements lie in the order of their indices, not coded.
+    /// Elements of a chunk per axis; `None`: elements are stored in index order, without codecs.
     pub chunks: Option<Vec<u64>>,
     /// Elements of a shard per axis.
     pub shards: Option<Vec<u64>>,
 }
 
-/// An array, as far as advice is concerned.
+/// The properties of an array that matter for advice.
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// Elements per axis.
     pub shape: Vec<u64>,
     /// Bytes of an element.
     pub element: u64,
-    /// Stored bytes of one byte of elements.
+    /// Stored bytes per byte of elements.
     pub ratio: f64,
 }
 
-/// A layout, and what each way to read costs with it.
+/// A layout and the cost of each way to read with it.
 #[derive(Clone, Debug)]
 pub struct Advised {
     /// `now`, `chunks`, `shards`.
     pub name: &'static str,
     /// The layout.
     pub layout: Layout,
-    /// Objects that it has.
+    /// Number of objects in this layout.
     pub objects: f64,
-    /// Of each way to read.
+    /// The counts of each way to read.
     pub counts: Vec<Counts>,
 }
 
-/// Layouts beside each other.
+/// Layouts to compare.
 #[derive(Clone, Debug)]
 pub struct Advice {
     /// The array.
     pub subject: Subject,
     /// The ways to read it.
     pub access: Vec<Access>,
-    /// How it is stored now, if it is; the best chunks; the best chunks in shards.
+    /// The current layout, if the array exists; the best chunks; the best chunks in shards.
     pub layouts: Vec<Advised>,
 }
 
-/// Advice for an array that is stored. `far`: whether for an object store; `None`: as it is stored.
+/// Gives advice for an existing array.
+/// `far`: `true` for an object store, `false` for a local disk, `None` for the array's own store.
 ///
-/// Errors where its stored chunks cannot be listed.
+/// Fails if the stored chunks cannot be listed.
 pub fn advise(array: &Array, access: Vec<Access>, far: Option<bool>) -> Result<Advice> {
     let (chunks, stored) = match array.store().lists() {
         true => array.chunks_stored(None)?,
@@ -96,7 +98,7 @@ pub fn advise(array: &Array, access: Vec<Access>, far: Option<bool>) -> Result<A
     Ok(advice)
 }
 
-/// Advice for an array that is to be made.
+/// Gives advice for an array that does not exist yet.
 pub fn advise_new(subject: Subject, access: Vec<Access>, far: bool) -> Advice {
     let mut advice = Advice { subject, access, layouts: Vec::new() };
     let reach = if far { OBJECTS } else { DISK };
@@ -117,7 +119,7 @@ fn bytes(shape: &[u64], element: u64) -> u64 {
 }
 
 impl Advice {
-    /// The advice of this name.
+    /// The layout with this name.
     pub fn layout(&self, name: &str) -> Option<&Advised> {
         self.layouts.iter().find(|advised| advised.name == name)
     }
@@ -130,10 +132,11 @@ impl Advice {
         Advised { name, layout, objects, counts }
     }
 
-    /// Chunks of powers of two, or of all of an axis, of between so many bytes.
+    /// Candidate chunk shapes within a range of bytes.
+    /// Each length is a power of two, or the whole axis.
     fn candidates(&self, (least, most): (u64, u64)) -> Vec<Layout> {
         let Subject { shape, element, .. } = &self.subject;
-        // Of many axes there are very many.
+        // Powers of four above four axes: there would be too many shapes.
         let step = if shape.len() > 4 { 4 } else { 2 };
         let lengths = |n: u64| {
             let mut all: Vec<u64> = std::iter::successors(Some(1), |at: &u64| at.checked_mul(step))
@@ -155,7 +158,7 @@ impl Advice {
         shapes.into_iter().map(|chunk| Layout { chunks: Some(chunk), shards: None }).collect()
     }
 
-    /// Shards of these chunks.
+    /// Candidate shards for these chunks.
     fn shards_of(&self, layout: Layout) -> Vec<Layout> {
         let (Some(chunk), Subject { shape, element, .. }) = (&layout.chunks, &self.subject) else {
             return Vec::new();
@@ -181,13 +184,13 @@ impl Advice {
             };
             shards = shards.into_iter().flat_map(longer).collect();
         }
-        // Of many shards only the largest: fewer objects.
+        // Keep only the largest shards: they make the fewest objects.
         let most = shards.iter().map(|shard| bytes(shard, *element)).max().unwrap_or(0);
         shards.retain(|shard| bytes(shard, *element) > most / 4);
         shards.into_iter().map(|shard| Layout { shards: Some(shard), ..layout.clone() }).collect()
     }
 
-    /// Layouts, the best first.
+    /// Sorts layouts, best first.
     fn best(&self, layouts: Vec<Layout>, reach: &Reach) -> Vec<Layout> {
         let times: Vec<Vec<f64>> = layouts
             .iter()
@@ -205,18 +208,18 @@ impl Advice {
             .map(|(layout, times)| {
                 let score: f64 = times.iter().zip(&least).map(|(time, least)| time / least).sum();
                 let chunk = layout.chunks.as_deref().unwrap_or_default();
-                // Differences below a thousandth are none.
+                // Ignore differences below 0.001.
                 ((score * 1e3).round(), bytes(chunk, 1), self.unevenness(chunk), layout)
             })
             .collect();
-        // Of equal ones, larger chunks, of which there are fewer; then such that are about as long
-        // along all axes.
+        // Among equal scores, prefer larger chunks because there are fewer of them. Then prefer
+        // chunks of similar length along all axes.
         scored.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)).then(a.2.cmp(&b.2)));
         scored.into_iter().map(|(_, _, _, layout)| layout).collect()
     }
 
-    /// How different the lengths of a chunk are: doublings from the shortest to the longest of those
-    /// that could be shorter or longer.
+    /// How uneven the lengths of a chunk are: doublings from the shortest to the longest.
+    /// Ignores axes along which the chunk has one element or is as long as the array.
     fn unevenness(&self, chunk: &[u64]) -> u32 {
         let partial = chunk.iter().zip(&self.subject.shape).filter(|(length, n)| *length < *n);
         let lengths: Vec<u32> =
@@ -227,14 +230,14 @@ impl Advice {
 }
 
 impl Subject {
-    /// What a read costs with a layout.
+    /// Counts what a read with this layout takes.
     pub fn counts(&self, layout: &Layout, access: &Access, reach: &Reach) -> Counts {
         let ones = vec![1; self.shape.len()];
         let chunk = layout.chunks.as_ref().unwrap_or(&ones);
         let whole = self.shape.iter().map(|n| (*n).max(1)).collect();
         let shard = match (&layout.shards, &layout.chunks) {
             (Some(shard), _) => Some(shard),
-            // One object, in which each element can be read by itself.
+            // One object, in which each element can be read individually.
             (None, None) => Some(&whole),
             (None, Some(_)) => None,
         };
@@ -257,7 +260,7 @@ impl Subject {
             };
         };
         let objects: f64 = shard.iter().enumerate().map(|(axis, n)| touched(axis, *n)).product();
-        // From the last axis: chunks next to each other in a shard are one range.
+        // Starting at the last axis, join neighbouring chunks of a shard into one range.
         let (mut runs, mut stride, mut extent) = (1.0, one, one);
         for (axis, (chunk, shard)) in chunk.iter().zip(shard).enumerate().rev() {
             let here = touched(axis, *chunk) / touched(axis, *shard).max(1.0);
@@ -303,13 +306,13 @@ mod tests {
         assert_eq!((found.bytes_decoded, found.bytes_read), (1_440_000.0, 720_000.0));
         assert_eq!(array.counts(&chunks, &map, &DISK).requests, 1.0);
         let shards = Layout { chunks: Some(vec![10, 20, 20]), shards: Some(vec![50, 60, 60]) };
-        // Two shards, in each five chunks that are 9 others apart; and two indexes.
+        // Two shards with five chunks each, nine chunks apart, and two indexes.
         let found = array.counts(&shards, &series, &DISK);
         assert_eq!((found.chunks, found.objects, found.requests), (10.0, 2.0, 12.0));
         assert_eq!(found.bytes_read, 10.0 * 8000.0 + 2.0 * (16.0 * 45.0 + 4.0));
-        // The nine chunks of a map are next to each other.
+        // The nine chunks of a map are adjacent.
         assert_eq!(array.counts(&shards, &map, &DISK).requests, 2.0);
-        // Far away, it is as well to read what is between.
+        // In an object store, reading the gap is as cheap as skipping it.
         assert_eq!(array.counts(&shards, &series, &OBJECTS).requests, 4.0);
         let contiguous = Layout { chunks: None, shards: None };
         let found = array.counts(&contiguous, &series, &DISK);

@@ -1,9 +1,9 @@
-//! Advice as a table.
+//! Formats advice as a table.
 
 use super::{Advice, Advised, DISK, Layout, OBJECTS};
 use std::fmt;
 
-/// The columns: which layout, and what a read costs with it.
+/// The columns: the layout, and the cost of a read with it.
 const HEADINGS: [&str; 8] = ["", "access", "requests", "read", "decoded", "wanted", "disk", "object store"];
 
 impl fmt::Display for Layout {
@@ -57,7 +57,7 @@ fn shape(shape: &[u64]) -> String {
     if shape.len() == 1 { format!("({},)", numbers.join("")) } else { format!("({})", numbers.join(", ")) }
 }
 
-/// A count; of a mean, with one digit behind the point.
+/// Formats a count, with one decimal for averages below 1000.
 fn number(n: f64) -> String {
     if n.fract().abs() < 0.05 || n >= 1000.0 { format!("{n:.0}") } else { format!("{n:.1}") }
 }

@@ -1,4 +1,4 @@
-//! The groups above a destination that have consolidated metadata, also those outside its store.
+//! The groups above a destination that have consolidated metadata, even outside its store.
 
 use crate::stores::local_path;
 use crate::{LocalOptions, LocalStore, Result, Store, zarr};
@@ -7,12 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 use zarr::Above;
 
-/// The groups above a directory.
+/// Finds the groups above a directory.
 pub(super) fn of_directory(target: &Path, fsync: bool) -> Result<Above> {
     let mut above = Above::default();
     let Ok(target) = std::path::absolute(target) else { return Ok(above) };
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else { return Ok(above) };
-    // A group may be reached by links, and lie elsewhere.
+    // A group may be reached through links and be elsewhere.
     let paths = BTreeSet::from([target.clone(), super::place::resolved(parent).join(name)]);
     for path in &paths {
         for group in path.ancestors().skip(1) {
@@ -27,9 +27,10 @@ pub(super) fn of_directory(target: &Path, fsync: bool) -> Result<Above> {
     Ok(above)
 }
 
-/// The groups above a path or URL, for a node at `path` in it. `storage`: settings of a server.
+/// Finds the groups above a path or URL, for a node at `path` in it.
+/// `storage`: settings of a server.
 ///
-/// On a server, groups that cannot be read are left out: the credentials may be for a part of it.
+/// On a server, groups that cannot be read are left out: the credentials may not cover them.
 pub fn groups_above(location: &str, path: &str, fsync: bool, storage: &[(String, String)]) -> Result<Above> {
     if let Some(target) = local_path(location)? {
         return of_directory(&target.join(path), fsync);
@@ -42,7 +43,7 @@ pub fn groups_above(location: &str, path: &str, fsync: bool, storage: &[(String,
     Ok(Above::default())
 }
 
-/// `None`: it is no place in a bucket.
+/// Returns `None` if the location is not in a bucket.
 #[cfg(feature = "remote")]
 fn on_server(location: &str, path: &str, storage: &[(String, String)]) -> Option<Above> {
     let (scheme, rest) = location.split_once("://")?;

@@ -1,30 +1,30 @@
-//! The blocks of an array that are copied one after another: a grid, like that of its chunks.
+//! The blocks that a copy processes one after another: a grid over the array, as chunks are.
 //!
-//! A plan ([`super::plan`]) says how long they are. Where blocks are parts of an object, they go
-//! object by object.
+//! A plan ([`super::plan`]) sets their length. If blocks are parts of objects, all parts of one
+//! object come before the next object.
 
 use super::plan::Pass;
 use crate::{Dims, Index};
 use hyperslab_array::ChunkGrid;
 use std::collections::BTreeMap;
 
-/// How many more blocks than chunks a table may have: a few tens of MB.
+/// How many more blocks than chunks a table may list: a few tens of MB.
 const MOST_SPANNED: usize = 1 << 18;
 
-/// The blocks of an array: a grid, like that of its chunks.
+/// The blocks of an array, as a grid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Blocks {
     shape: Dims,
     block: Dims,
-    /// Blocks per axis that are parts of one object of the target.
+    /// Blocks per axis that form one object of the target.
     parts: Dims,
 }
 
 impl Blocks {
-    /// The blocks of a pass; `small`: those for arrays of which little is stored.
+    /// The blocks of a pass; `small`: those for arrays with few stored chunks.
     pub(super) fn of(pass: &Pass, shape: &[u64], small: bool) -> Self {
         let block = if small { &pass.small } else { &pass.block };
-        // Small blocks divide the others.
+        // The length of a small block divides the length of a large one.
         let parts = (0..shape.len()).map(|k| match pass.parts[k] > 1 || small && pass.in_parts() {
             true => (pass.target_object[k] / block[k].max(1)).max(1),
             false => 1,
@@ -32,37 +32,37 @@ impl Blocks {
         Blocks { shape: shape.into(), block: block.as_slice().into(), parts: parts.collect() }
     }
 
-    /// Blocks of this length, of which so many per axis are parts of one object.
+    /// Blocks with length `block`; `parts` blocks per axis form one object.
     pub(super) fn new(shape: &[u64], block: &[u64], parts: &[u64]) -> Self {
         Blocks { shape: shape.into(), block: block.into(), parts: parts.into() }
     }
 
-    /// Blocks per axis that are parts of one object.
+    /// Blocks per axis that form one object.
     pub(super) fn parts(&self) -> &[u64] {
         &self.parts
     }
 
-    /// Whether blocks are parts of objects, which are written in parts.
+    /// Returns `true` if blocks are parts of objects, which are written in parts.
     pub(super) fn are_parts(&self) -> bool {
         self.parts.iter().any(|parts| *parts > 1)
     }
 
-    /// The object of the target that a block is a part of; the block itself, if it is none.
+    /// The object of the target that a block belongs to; the block itself if it is not a part.
     pub(super) fn object_of(&self, at: &[u64]) -> Dims {
         at.iter().zip(&self.parts).map(|(at, parts)| at / parts).collect()
     }
 
-    /// Chunks of a grid that a block has, at most.
+    /// The most chunks of a grid that a block can hold.
     pub(super) fn chunks(&self, chunk: &[u64]) -> u64 {
         let axes = self.block.iter().zip(chunk);
         axes.fold(1, |n: u64, (block, chunk)| n.saturating_mul(block.div_ceil((*chunk).max(1))))
     }
 
-    /// The blocks that cells of a grid lie in, in C order, and which of `stored` lie in each. Cells
-    /// outside do not count. `start`: the first element of the blocks in the array of the cells.
-    /// `None`: there are very many more blocks than cells.
+    /// Maps each block that contains grid cells to the indices in `stored` of these cells.
+    /// Blocks are in C order. Cells outside do not count. `start`: the first element of the blocks
+    /// in the array of the cells. Returns `None` if there are far more blocks than cells.
     ///
-    /// Only these need to be looked at: an array may have 2⁶⁰ chunks, and only one of them stored.
+    /// Only these blocks need to be visited: of 2⁶⁰ chunks, one may be stored.
     pub(super) fn holding(
         &self,
         grid: &ChunkGrid,
@@ -74,7 +74,7 @@ impl Blocks {
         let ends: Dims = self.shape.iter().zip(start).map(|(n, at)| at.saturating_add(*n)).collect();
         let counts = grid.counts(&ends);
         for (number, index) in stored.iter().enumerate() {
-            // Per axis, the first and the last block that the cell lies in.
+            // The first and the last block of the cell, per axis.
             let spans: Option<Spans> = (0..self.shape.len())
                 .map(|axis| {
                     let at = index[axis];
@@ -94,18 +94,18 @@ impl Blocks {
         Some(found)
     }
 
-    /// The objects that blocks are parts of, in C order; each block, if they are none.
+    /// The objects that blocks are parts of, in C order; all blocks if they are not parts.
     pub(super) fn objects(&self) -> impl Iterator<Item = Dims> {
         all(self.object_counts().map(|count| (0, count.saturating_sub(1))).collect())
             .filter(|_| self.counts().all(|count| count > 0))
     }
 
-    /// How many [`Blocks::objects`] there are.
+    /// The number of [`Blocks::objects`].
     pub(super) fn object_count(&self) -> u64 {
         self.object_counts().fold(1, |n, count| n.saturating_mul(count))
     }
 
-    /// The one of this number, in C order.
+    /// The object with this number, in C order.
     pub(super) fn object(&self, number: u64) -> Dims {
         let counts: Dims = self.object_counts().collect();
         let mut at = Dims::from_elem(0, counts.len());
@@ -150,7 +150,7 @@ impl Blocks {
     }
 }
 
-/// First and last index per axis.
+/// First and last index, per axis.
 pub(super) type Spans = Vec<(u64, u64)>;
 
 /// All indices within spans, in C order.
@@ -179,13 +179,13 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// As an index. (Axes are at most `i64::MAX` long.)
+    /// The block as indices. (Axes are at most `i64::MAX` long.)
     pub(super) fn index(&self) -> Vec<Index<'static>> {
         let range = |(first, len): (&u64, &u64)| Index::range(*first as i64, (first + len) as i64);
         self.first.iter().zip(&self.len).map(range).collect()
     }
 
-    /// The same box in an array in which it begins at `start` more.
+    /// The same box, moved by `start`.
     pub(super) fn shifted(&self, start: &[u64]) -> Block {
         Block { first: self.first.iter().zip(start).map(|(at, by)| at + by).collect(), len: self.len.clone() }
     }
@@ -200,7 +200,7 @@ impl Block {
         usize::try_from(self.elements()).ok()?.checked_mul(size)
     }
 
-    /// What it has in common with a cell of a grid.
+    /// The intersection with a cell of a grid.
     pub(super) fn common(&self, place: &Dims, grid: &ChunkGrid) -> Block {
         let mut common = self.clone();
         for (axis, at) in place.iter().enumerate() {
@@ -213,13 +213,13 @@ impl Block {
         common
     }
 
-    /// Which element of the block (in C order) the one of this index in the array is.
+    /// The number in the block (C order) of the element at this index in the array.
     pub(super) fn number(&self, position: &[u64]) -> u64 {
         let axes = position.iter().zip(&self.first).zip(&self.len);
         axes.fold(0, |number, ((at, first), len)| number * len + (at - first))
     }
 
-    /// The index in the array of element `number` (in C order) of the block.
+    /// The index in the array of element `number` of the block (C order).
     pub(super) fn position(&self, number: u64) -> Vec<u64> {
         let mut rest = number;
         let mut position = self.first.to_vec();
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn parts_follow_their_object() {
-        // Shards of 4 × 6, of which a block is 2 × 3; the array ends within the second ones.
+        // Shards of 4 × 6 in blocks of 2 × 3; the array ends within the second shards.
         let blocks = blocks(&[6, 7], &[2, 3], &[2, 2]);
         assert!(blocks.are_parts());
         let objects: Vec<Dims> = blocks.objects().collect();
@@ -291,20 +291,20 @@ mod tests {
             found,
             [([0, 0].as_slice(), [0, 1].as_slice()), ([(1 << 50) / 2, 0].as_slice(), [2].as_slice())]
         );
-        // One chunk that is all of the array would be in 2⁵⁹ blocks.
+        // A single chunk as large as the array would be in 2⁵⁹ blocks.
         assert!(blocks.holding(&regular(&[1 << 60, 100]), &stored[..1], &[0, 0]).is_none());
     }
 
     #[test]
     fn chunks_of_different_lengths() {
-        // 3, 1, 1, 1, 4 elements.
+        // Chunks of 3, 1, 1, 1 and 4 elements.
         let grid = ChunkGrid::rectilinear(&[vec![(3, 1), (1, 3), (4, 1)]]).unwrap();
         let blocks = blocks(&[9], &[2], &[1]);
         let stored: Vec<Dims> = [0u64, 3, 4, 5].iter().map(|at| Dims::from_slice(&[*at])).collect();
         let found = blocks.holding(&grid, &stored, &[0]).unwrap();
         let found: Vec<(u64, Vec<usize>)> = found.into_iter().map(|(at, which)| (at[0], which)).collect();
         assert_eq!(found, [(0, vec![0]), (1, vec![0]), (2, vec![1]), (3, vec![2]), (4, vec![2])]);
-        // Blocks of the elements 4..9.
+        // Blocks that start at element 4.
         let part = Blocks::new(&[5], &[2], &[1]).holding(&grid, &stored, &[4]).unwrap();
         let part: Vec<(u64, Vec<usize>)> = part.into_iter().map(|(at, which)| (at[0], which)).collect();
         assert_eq!(part, [(0, vec![1]), (1, vec![2]), (2, vec![2])]);

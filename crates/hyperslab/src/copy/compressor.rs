@@ -1,4 +1,4 @@
-//! Which compressors a copy gets, in words that belong to no format.
+//! The compressors of a copy, in a notation that belongs to no format.
 
 use crate::{Error, Json, Result};
 use hyperslab_codec::{AnyCodec, Context, DataType, Kind, registry};
@@ -6,18 +6,22 @@ use hyperslab_codec::{ByteOrder, Codec};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Compressors and checksums, in the order of encoding.
+/// Compressors and checksums, in encoding order.
 ///
-/// As text, one of
+/// The text form is one of:
 ///
 /// | text | is |
 /// |---|---|
 /// | `none` | no compressor |
-/// | `zstd`, `zstd:5` | Zstandard, of this level (default 3) |
-/// | `gzip`, `gzip:6`; `zlib`, `zlib:6` | Deflate, of this level (default 6) |
-/// | `lz4`, `lz4:1` | LZ4, of this acceleration (default 1) |
-/// | `blosc`, `blosc:lz4`, `blosc:lz4:5`, `blosc:lz4:5:bitshuffle` | Blosc: compressor (default zstd; or lz4, lz4hc, blosclz, zlib), level (default 5), `shuffle`, `bitshuffle` or `noshuffle` (default: by bits for elements of one byte, else by bytes) |
-/// | `{"name": …}`, `{"id": …}`, `[…]` | what Zarr v3 or v2 metadata says, or a list of that |
+/// | `zstd`, `zstd:5` | Zstandard with this level (default 3) |
+/// | `gzip`, `gzip:6`; `zlib`, `zlib:6` | Deflate with this level (default 6) |
+/// | `lz4`, `lz4:1` | LZ4 with this acceleration (default 1) |
+/// | `blosc`, `blosc:lz4`, `blosc:lz4:5`, `blosc:lz4:5:bitshuffle` | Blosc, see below |
+/// | `{"name": …}`, `{"id": …}`, `[…]` | Zarr v3 or v2 metadata, or a list of it |
+///
+/// The parts of `blosc` are the compressor (zstd by default, lz4, lz4hc, blosclz or zlib), the
+/// level (5 by default), and `shuffle`, `bitshuffle` or `noshuffle`. By default, elements of one
+/// byte are shuffled by bits, and other elements by bytes.
 ///
 /// ```
 /// use hyperslab::copy::Compressors;
@@ -44,8 +48,8 @@ impl FromStr for Compressors {
             short(text)?
         };
         let compressors = Compressors(list);
-        // Found wrong here rather than in the middle of a copy. No codec but blosc looks at the
-        // size of elements.
+        // Report errors here, and not in the middle of a copy. Only blosc depends on the element
+        // size.
         compressors.codecs(1)?;
         Ok(compressors)
     }
@@ -62,7 +66,7 @@ fn refuse(why: String) -> Error {
     Error::Options(format!("compressor: {why}"))
 }
 
-/// The v2 metadata of a short form.
+/// Converts a short form to v2 metadata.
 fn short(text: &str) -> Result<Vec<Json>> {
     let refuse_part = |part: &str, why: &str| refuse(format!("in {text:?}, {part:?} is {why}"));
     let mut parts = text.split(':');
@@ -86,7 +90,7 @@ fn short(text: &str) -> Result<Vec<Json>> {
             if !matches!(clevel.as_integer(), Some(0..=9_i64)) {
                 return Err(refuse(format!("blosc: level must be 0 to 9, found {clevel}")));
             }
-            // numcodecs' numbers.
+            // The numbers of numcodecs.
             let shuffle = match parts.next() {
                 None | Some("") => -1_i64,
                 Some("noshuffle" | "none") => 0,
@@ -114,7 +118,7 @@ fn short(text: &str) -> Result<Vec<Json>> {
     }
 }
 
-/// The codec of an object of v2 (`id`) or v3 (`name`) metadata.
+/// Makes the codec for an object of v2 (`id`) or v3 (`name`) metadata.
 fn codec(json: &Json, element_size: usize) -> Result<Arc<dyn Codec>> {
     let value = json.to_serde()?;
     let bytes = DataType::new(Kind::Raw, element_size, ByteOrder::NATIVE)

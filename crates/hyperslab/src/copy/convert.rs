@@ -1,5 +1,4 @@
-//! What the copy of an array is to be: the source's metadata in the words of the destination's
-//! format.
+//! Describes the copy of an array: the source's metadata in the destination's format.
 
 use super::placed::Placed;
 use super::region::Window;
@@ -14,7 +13,7 @@ use hyperslab_zarr::{ArraySpec, AxisChunks, Choice, IndexLocation, Json, KeyEnco
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What differs from the source without having been asked for, and the arrays concerned.
+/// Differences from the source that the user did not ask for, with the arrays concerned.
 pub(crate) type Notes = BTreeMap<&'static str, Vec<String>>;
 
 const NO_FILL: &str =
@@ -33,12 +32,12 @@ const ONE_SHAPE: &str = "chunks of different shapes became chunks of the largest
 const SHARDS_OF_ONE_SHAPE: &str = "shards of different shapes became shards of the largest of these shapes";
 const LARGER_SHARDS: &str = "larger shards than in the source, so that the chunks divide them";
 
-/// The copy of one array or group, on its way.
+/// The state while one array or group is described.
 pub(crate) struct Copying<'a> {
     /// The array or group, for messages.
     pub(crate) name: &'a str,
     pub(crate) options: &'a CopyOptions<'a>,
-    /// What is worth telling.
+    /// The differences to report.
     pub(crate) notes: &'a mut Notes,
 }
 
@@ -57,45 +56,44 @@ impl Copying<'_> {
     }
 }
 
-/// What a copy takes over from its source, whatever the source's format is.
+/// The facts that a copy takes from its source, whatever the source's format.
 pub(crate) struct Copied {
     /// The stored byte order.
     pub(crate) order: ByteOrder,
     /// The fill value in memory.
     pub(crate) fill: Option<Vec<u8>>,
-    /// The values of an enumeration, and their names.
+    /// The names and values of an enumeration.
     pub(crate) members: Vec<(String, i128)>,
     pub(crate) key_encoding: Option<KeyEncoding>,
-    /// Below two axes: what metadata says the order is.
+    /// The order in the metadata; matters only below two axes, where C and Fortran order agree.
     pub(crate) fortran_order: bool,
-    /// What elements are that have no one size.
+    /// The kind of elements of variable length; `None`: all have one size.
     pub(crate) vlen: Option<VlenKind>,
-    /// The type of the values of elements that may be missing, and their codec in v3 metadata.
+    /// The value type of elements that may be missing, and their codec in v3 metadata.
     pub(crate) optional: Option<(DataType, Json)>,
-    /// The filter of Zarr v2 that makes bytes of them.
+    /// The Zarr v2 filter that turns objects into bytes.
     pub(crate) object_codec: Option<Json>,
-    /// The fields of elements, without gaps, in the byte order that they have in the source.
+    /// The fields of elements, without gaps, in the source's byte order.
     pub(crate) structure: Option<Structure>,
-    /// The codecs, if the user chooses none.
+    /// The codecs, unless the user chooses others.
     pub(crate) codecs: CopiedCodecs,
-    /// The codec in v3 metadata that makes shards, and the codecs before and behind it.
+    /// The sharding codec in v3 metadata, with the codecs before and after it.
     pub(crate) sharding: Option<(Vec<Json>, Json, Vec<Json>)>,
-    /// The chunks (where there are shards: the shards) along each axis, where they have different
-    /// lengths.
+    /// The chunks along each axis if their lengths differ; in a sharded array, the shards.
     pub(crate) rectilinear: Option<Vec<AxisChunks>>,
 }
 
-/// The codecs of a copy that are those of the source.
+/// The codecs that a copy takes from its source.
 pub(crate) enum CopiedCodecs {
-    /// Metadata of the copy's format. Filters of `None` follow from the rest.
+    /// Metadata in the copy's format. `filters: None`: keep the filters that are already set.
     AsTheyAre { filters: Option<Vec<Json>>, compressors: Vec<Json> },
-    /// Codecs that the copy's format has to have words for.
+    /// Codecs that must be expressed in the copy's format.
     InOtherWords(Vec<Arc<dyn Codec>>),
-    /// Others in their place.
+    /// Replacements.
     Instead(Compressors),
 }
 
-/// The description of the copy of `array`, or of a part of it that has the shape `shape` in the copy.
+/// Describes the copy of `array`, or of a part of it. `shape`: the shape of the copy.
 pub(super) fn convert(
     array: &Array,
     variable: &Variable,
@@ -112,7 +110,7 @@ pub(super) fn convert(
         copying.note(LISTS);
     }
 
-    // v2 has the stored order in the element type, v3 in the serializer.
+    // v2 keeps the stored byte order in the element type, v3 in the serializer.
     let mut spec = ArraySpec::new(format.zarr()?, shape, dtype.with_order(stored));
     let mut endian = dtype.has_order().then_some(stored);
     spec.vlen = vlen;
@@ -136,11 +134,11 @@ pub(super) fn convert(
         }
         (spec.dtype, spec.optional, serializer) = (*value, true, codec.clone());
     }
-    // What codecs take for one element: of variable length, bytes.
+    // The element size for codecs, which see elements of variable length as bytes.
     let element = if vlen.is_some() || spec.optional { 1 } else { spec.dtype.size() };
     let (axes, shard_axes) = match array.layout().sharding() {
         None => (facts.rectilinear, None),
-        // The chunks in shards have one shape.
+        // Chunks in shards have one shape.
         Some(_) => (None, facts.rectilinear),
     };
     match axes {
@@ -161,7 +159,7 @@ pub(super) fn convert(
     }
     spec.choose_chunks();
     let absent;
-    // Elements behind the end of the source are left to the fill value.
+    // Elements beyond the end of the source become fill value.
     let fill = variable.rest(array)?.or(facts.fill);
     if same_format {
         (spec.attributes, spec.dimension_names) = as_they_are(array)?;
@@ -199,7 +197,7 @@ pub(super) fn convert(
     }
     spec.key_encoding = match (format, facts.key_encoding) {
         (_, Some(encoding)) if same_format => Some(encoding),
-        // Nested folders stay nested.
+        // Keep nested folders.
         (Format::ZarrV2, Some(encoding)) => Some(KeyEncoding::V2 { separator: encoding.v2_separator() }),
         _ => None,
     };
@@ -209,7 +207,7 @@ pub(super) fn convert(
     let reversed = order.iter().copied().eq((0..order.len()).rev());
     match format {
         Format::ZarrV2 if identity || reversed => {
-            // Below two axes both are the same; then what the source says is kept.
+            // Below two axes both orders are the same: keep the source's.
             spec.fortran_order = if identity { options.order.is_none() && facts.fortran_order } else { true };
         }
         Format::ZarrV2 => {
@@ -252,12 +250,12 @@ pub(super) fn convert(
     Ok(spec)
 }
 
-/// Attributes and names of axes of an array of Zarr.
+/// The attributes and axis names of a Zarr array.
 fn as_they_are(array: &Array) -> Result<(Json, Option<Vec<Option<String>>>)> {
     Ok((array.attributes()?.into_owned(), array.dimension_names()?))
 }
 
-/// The names of an enumeration's values, as the CF conventions have them (section 3.5, "Flags").
+/// Stores the names of enumeration values as CF flags (CF conventions, section 3.5, "Flags").
 fn flags(attributes: &mut Json, members: &[(String, i128)], copying: &mut Copying<'_>) {
     let has_flags = ["flag_values", "flag_meanings"].iter().any(|name| attributes.get(name).is_some());
     if members.is_empty() || has_flags {
@@ -273,7 +271,7 @@ fn flags(attributes: &mut Json, members: &[(String, i128)], copying: &mut Copyin
     attributes.set("flag_meanings", meanings.join(" ").as_str().into());
 }
 
-/// How the chunks of the copy, which are chosen, lie in shards.
+/// Chooses the shards of the copy. Its chunks are already chosen.
 fn set_shards(
     spec: &mut ArraySpec,
     (array, window): (&Array, &Window),
@@ -349,17 +347,17 @@ fn set_shards(
     Ok(())
 }
 
-/// The least multiple of `chunk` that is not smaller than `n`, and at least one chunk.
+/// The least multiple of `chunk` that is at least `n`; at least one chunk.
 fn whole(n: u64, chunk: u64) -> u64 {
     n.div_ceil(chunk).max(1).saturating_mul(chunk)
 }
 
-/// The chunk shape of the copy; `None`: to be chosen, because the source has no chunks.
+/// The chunk shape of the copy; `None`: the source has no chunks, so one will be chosen.
 fn chunks(array: &Array, shape: &[u64], options: &CopyOptions<'_>) -> Option<Dims> {
     match &options.chunks {
-        // Coordinates have fewer axes than fields; they keep their chunks.
+        // Coordinates have fewer axes than fields: they keep their chunks.
         Some(chunks) if chunks.len() == array.shape().len() => {
-            // An axis of no elements has chunks too, of one.
+            // An axis without elements still needs a chunk length of at least one.
             let full = |(chunk, n): (&Option<u64>, &u64)| chunk.unwrap_or(*n).max(1);
             Some(chunks.iter().zip(shape).map(full).collect())
         }
@@ -401,7 +399,7 @@ mod tests {
         convert(array, &variable, (&window, array.shape()), copying)
     }
 
-    /// The copy's metadata, by creating it.
+    /// The copy's metadata, by creating the copy.
     fn converted(array: &Array, options: &CopyOptions<'_>) -> (Array, Notes) {
         let mut notes = Notes::new();
         let spec = specified(array, options, &mut notes).unwrap();
@@ -428,7 +426,7 @@ mod tests {
         });
         let (v3, notes) = converted(&original, &to(Format::ZarrV3));
         assert!(notes.is_empty());
-        // The fill value of v2 marks missing elements, which v3 says by an attribute.
+        // In v2 the fill value marks missing elements; in v3 an attribute does.
         let with_missing = attributes.replace('}', r#", "_FillValue": 258}"#);
         assert_eq!(v3.attributes().unwrap().to_text(None), with_missing);
         assert_eq!(v3.dimension_names().unwrap(), original.dimension_names().unwrap());
@@ -443,7 +441,7 @@ mod tests {
             let of =
                 |array: &Array| array.as_zarr().unwrap().to_json().get(member).map(|json| json.to_text(None));
             if member == "compressor" {
-                // The element size, which blosc took from the array, is spelled out in between.
+                // v3 spells out the element size, which blosc took from the v2 array.
                 assert!(of(&v2).unwrap().contains(r#""cname": "lz4""#));
             } else {
                 assert_eq!(of(&v2), of(&original), "{member}");
@@ -466,7 +464,7 @@ mod tests {
         assert_eq!(copy.chunk_shape(), [5, 8]);
         assert!(copy.as_zarr().unwrap().fortran_order());
         assert_eq!(copy.layout().encoding().chain().codecs()[0].name(), "gzip");
-        // Other ranks keep their chunks.
+        // Arrays of another rank keep their chunks.
         let options = CopyOptions { chunks: Some(vec![Some(5)]), ..CopyOptions::default() };
         assert_eq!(converted(&array, &options).0.chunk_shape(), [2, 3]);
     }
@@ -485,7 +483,7 @@ mod tests {
         assert_eq!((codecs(&copy), notes.len()), (codecs(&nested), 0));
         assert_eq!((copy.chunk_shape(), copy.shard_shape()), (&[1, 2][..], Some(&[4, 8][..])));
 
-        // With other chunks there is one level, of the same shape as far as chunks divide it.
+        // With other chunks there is one level of shards, of the old shape if the chunks divide it.
         let options = CopyOptions { chunks: Some(vec![Some(3), None]), ..to(Format::ZarrV3) };
         let (copy, notes) = converted(&nested, &options);
         assert_eq!((copy.chunk_shape(), copy.shard_shape()), (&[3, 8][..], Some(&[6, 8][..])));
@@ -509,7 +507,7 @@ mod tests {
         assert_eq!((copy.chunk_shape(), copy.shard_shape()), (&[2, 3][..], Some(&[4, 9][..])));
         let (copy, _) = converted(&array, &shards(Shards::Auto));
         assert_eq!((copy.chunk_shape(), copy.shard_shape()), (&[2, 3][..], Some(&[8, 12][..])));
-        // Other ranks keep what they have.
+        // Arrays of another rank keep their layout.
         assert_eq!(converted(&array, &shape(&[Some(4)])).0.shard_shape(), None);
         let refused = |options| specified(&array, &options, &mut Notes::new()).unwrap_err().to_string();
         assert!(

@@ -1,6 +1,6 @@
-//! Methods that a store leaves to the store that it wraps. The wrapper has a field `inner`.
+//! Store methods that a wrapper forwards to the store in its field `inner`.
 
-/// Methods that the other store answers.
+/// Forwards the listed methods to `self.inner`.
 macro_rules! inner {
     ($(fn $name:ident $(<$life:lifetime>)? (& $($self_life:lifetime)? self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
         $(fn $name $(<$life>)? (& $($self_life)? self $(, $arg: $type)*) $(-> $result)? {
@@ -10,7 +10,7 @@ macro_rules! inner {
 }
 pub(super) use inner;
 
-/// All methods that change nothing.
+/// Forwards all methods that change nothing.
 macro_rules! reads {
     () => {
         inner! {

@@ -1,24 +1,25 @@
-//! The fence of a planned copy: a run that was given up changes nothing when it wakes up late.
+//! The fence of a planned copy: an abandoned run that wakes up late cannot change anything.
 //!
-//! A run owns a copy as long as an object of the copy's journal holds the claim of this run. Another
-//! client that resumes the copy puts its own claim there; the one that finishes deletes the object.
-//! Tasks write to a store that [`fenced`] makes, and all that they change passes the fence: chunks,
-//! shards, metadata, notes of finished tasks.
+//! A run owns a copy while an object in the copy's journal holds the claim of this run. Another
+//! client that resumes the copy writes its own claim there. The client that finishes the copy
+//! deletes the object. Tasks write to the store from [`fenced`], so all their changes pass the
+//! fence: chunks, shards, metadata, notes of finished tasks.
 //!
-//! **On a local disk** changes go through a folder of the run ([`Store::through`]). Another client that
-//! ends the run removes the folder. No look at the journal is needed.
+//! **On a local disk** changes go through a folder of the run ([`Store::through`]). Another client
+//! that ends the run removes the folder. Changes need no look at the journal.
 //!
 //! **Elsewhere** a change takes these steps:
 //!
-//! 1. Look which contents the object has now.
-//! 2. Look at the claim. If it is there, nobody had finished the copy at step 1. Then no user has
+//! 1. Look up the current contents of the object.
+//! 2. Look at the claim. If it is there, nobody had finished the copy at step 1, so no user has
 //!    written these contents.
-//! 3. Replace these contents, and no others: the condition goes with the request
-//!    ([`Store::write_while`]). If the run is suspended here, and a user writes, the server refuses.
-//! 4. If it was refused: start again. A run that was ended finds that out in step 2.
+//! 3. Replace these contents, and no others: the request carries the condition
+//!    ([`Store::write_while`]). If the run is suspended here and a user writes, the server refuses
+//!    the request.
+//! 4. If the server refused, start again. A run that has been ended notices in step 2.
 //!
-//! Most objects of a copy are new. For them the condition is that there is none, without step 1, and
-//! the look at the claim may be [`RECENT`]. Threads share looks.
+//! Most objects of a copy are new. For them step 1 is skipped, the condition is that no object
+//! exists, and the look at the claim may be [`RECENT`]. Threads share looks.
 
 use super::delegated::{inner, reads};
 use crate::{Key, Result, Store};
@@ -34,16 +35,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The age up to which a look at the claim is enough for a new object. A longer time only matters to
-/// a chunk that a user deletes (sets to the fill value) right after the copy was finished by another
-/// client. A shorter one costs more requests: this is one request in a hundred on a fast server.
+/// The maximum age of a look at the claim before writing a new object.
+/// A longer time only matters if a user deletes a chunk (by setting it to the fill value) right
+/// after another client finished the copy. A shorter time costs more requests: at one second, this
+/// is one request in a hundred on a fast server.
 const RECENT: Duration = Duration::from_secs(1);
 
-/// Bytes of a claim; there are some hundred.
+/// Maximum bytes of a claim; a claim has a few hundred.
 const LONGEST: usize = 4096;
 
-/// A store for the tasks of a run. `folder`: the folder of the run, if the store is on a local disk;
-/// `journal`: the key of the object that holds `claim` as long as the run goes on.
+/// Makes the store for the tasks of a run.
+/// `folder`: the run's folder, if the store is on a local disk. `journal`: the key of the object
+/// that holds `claim` while the run goes on.
 pub fn fenced(
     store: &Arc<dyn Store>,
     folder: Option<&Path>,
@@ -60,12 +63,12 @@ pub fn fenced(
     Ok(Arc::new(Fenced { inner, journal, claim, seen: Mutex::default() }))
 }
 
-/// See the module.
+/// A store behind a fence; see the module documentation.
 struct Fenced {
     inner: Arc<dyn Store>,
     journal: String,
     claim: Vec<u8>,
-    /// When the last look began that found the claim.
+    /// When the last look that found the claim began.
     seen: Mutex<Option<Instant>>,
 }
 
@@ -76,8 +79,8 @@ impl Debug for Fenced {
 }
 
 impl Fenced {
-    /// Fails with [`StoreError::Superseded`] if the claim is gone. The error names what the caller is
-    /// about to do.
+    /// Fails with [`StoreError::Superseded`] if the claim is no longer there.
+    /// `operation` and `key` name the planned change in the error.
     fn check(&self, look: Look, operation: Operation, key: Key<'_>) -> store::Result<()> {
         let now = Instant::now();
         let since = match look {
@@ -88,7 +91,7 @@ impl Fenced {
         if is_known() {
             return Ok(());
         }
-        // One of the threads that wait here looks for all.
+        // Only one of the waiting threads looks, for all of them.
         let journal = Key::new(&self.journal)?;
         let _turn = turn(&*self.inner, journal, None)?;
         if is_known() {
@@ -102,7 +105,7 @@ impl Fenced {
         Ok(())
     }
 
-    /// The bytes of an object in one piece.
+    /// Joins the parts of an object into one buffer.
     fn joined(&self, key: Key<'_>, parts: &[&[u8]]) -> store::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let no_room =
@@ -112,7 +115,7 @@ impl Fenced {
         Ok(bytes)
     }
 
-    /// The check before an object is replaced that was looked at before.
+    /// Checks the claim before a conditional write, with a new look if it replaces an object.
     fn check_write(&self, expected: Expected<'_>, key: Key<'_>) -> store::Result<()> {
         let replaces = !matches!(expected, Expected::Absent);
         self.check(if replaces { Look::New } else { Look::Recent }, Operation::Write, key)
@@ -197,7 +200,7 @@ impl Store for Fenced {
         let exists = self.inner.exists(key)?;
         if exists {
             self.check(Look::New, Operation::Delete, key)?;
-            // Without a second question whether there is one.
+            // `delete` would ask again whether the object exists.
             self.inner.delete_all(&[key], None)?;
         }
         Ok(exists)

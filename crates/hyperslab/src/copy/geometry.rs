@@ -1,4 +1,4 @@
-//! What a plan has to know of an array and its copy.
+//! Collects what a plan needs to know about an array and its copy.
 
 use super::plan::{ENOUGH, Geometry, Reach, Side};
 use super::transfer::{Job, Means};
@@ -9,7 +9,7 @@ use hyperslab_store::Ask;
 
 /// The geometry of one array. Reads a sample of elements of variable length.
 pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Result<Geometry> {
-    // Elements of variable length also are in the heap of the request, twice while they are compared.
+    // Elements of variable length are also in the request's heap, and twice while comparing.
     let (element, blocks) = match job.target.vlen() {
         None => (job.source.dtype().size() as u64, 1),
         Some(_) => (ragged::element_bytes(&job.source, ask)?, 4),
@@ -20,7 +20,7 @@ pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Re
         source.offset = job.window.from.clone();
         source.part = source.chunk.clone();
     } else {
-        // Of what has no chunks only what is wanted is read.
+        // A source without chunks is read only where it is wanted: plan with the target's chunks.
         (source.chunk, source.object, source.part) =
             (target.chunk.clone(), target.chunk.clone(), target.chunk.clone());
     }
@@ -48,14 +48,14 @@ pub(super) fn geometry(job: &Job, means: &Means<'_>, ask: Option<Ask<'_>>) -> Re
     }
 }
 
-/// The least memory for a copy, where the given one is too little.
+/// The least memory that the copy needs; `None`: the given memory is enough.
 fn least_memory(geometry: &Geometry) -> Option<u64> {
     let needed = |memory| Geometry { memory, ..geometry.clone() }.direct().memory();
     let mut least = needed(geometry.memory);
     if least <= geometry.memory || geometry.shape.contains(&0) {
         return None;
     }
-    // With more memory there may be more threads, each with chunks at hand.
+    // More memory may allow more threads, each with its own chunks.
     for _ in 0..16 {
         match needed(least) {
             more if more > least => least = more,

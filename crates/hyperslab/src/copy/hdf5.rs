@@ -1,4 +1,4 @@
-//! Copying datasets of HDF5: what of them a Zarr array can say.
+//! Copies HDF5 datasets: decides what a Zarr array can express.
 
 use super::Compressors;
 use super::convert::{Copied, CopiedCodecs, Copying};
@@ -14,19 +14,20 @@ use hyperslab_hdf5::{Dataset, reference};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// Paths of objects by their addresses in the file.
+/// Object paths by address in the file.
 pub(crate) type Paths = HashMap<u64, String>;
 
 pub(super) const NO_DATATYPES: &str = "committed datatypes left out, which Zarr has not";
 pub(super) const NO_LINKS: &str = "links left out, which Zarr has not";
 const OTHER_CODECS: &str = "compressed in another way, because HDF5's filters are not Zarr's codecs";
 
-/// Filters that do not make chunks smaller: shuffle, fletcher32, bitshuffle (which may).
+/// Filters that do not compress: shuffle, fletcher32, bitshuffle (which may compress).
 const SHUFFLE: u16 = 2;
 const FLETCHER32: u16 = 3;
 const BITSHUFFLE: u16 = 32008;
 
-/// What the copy of a dataset takes over. Errors with [`Error::Copy`] where Zarr has no such array.
+/// Collects what the copy takes from a dataset.
+/// Fails with [`Error::Copy`] if Zarr cannot express such an array.
 pub(crate) fn copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Copied> {
     let dataset = array.dataset();
     if let Some(problem) = array.problem() {
@@ -80,12 +81,12 @@ pub(crate) fn copied(array: &Hdf5Array, copying: &mut Copying<'_>) -> Result<Cop
     })
 }
 
-/// The text of unwritten elements, in a dataset of strings.
+/// The text of unwritten elements in a dataset of strings.
 pub(crate) fn absent_text(dataset: &Dataset) -> Result<Vec<u8>> {
     text(dataset, dataset.absent_value())
 }
 
-/// The text of an element in memory; `None`: no characters.
+/// The text of an element in memory; empty for `None`.
 pub(crate) fn text(dataset: &Dataset, element: Option<&[u8]>) -> Result<Vec<u8>> {
     let Some(element) = element else { return Ok(Vec::new()) };
     match Value::of(dataset.file(), dataset.element(), element)? {
@@ -104,8 +105,8 @@ pub(crate) fn copies_absent(dataset: &Dataset) -> bool {
     !is_text && dataset.absent_value().is_some_and(|bytes| bytes.iter().any(|byte| *byte != 0))
 }
 
-/// Elements of variable length as the copy holds them. A copy holds the paths of references;
-/// `paths` keeps them by the address of the object.
+/// Reads elements of variable length in the form that the copy stores.
+/// References become paths of objects. `paths` caches them by object address.
 pub(crate) fn read(
     array: &Hdf5Array,
     selection: &Selection,
@@ -138,7 +139,7 @@ pub(crate) fn read(
     })
 }
 
-/// Compressors in place of the filters: as good or better, and shuffling where they shuffle.
+/// Compressors that replace the filters: at least as good, with shuffling if they shuffle.
 fn compressors(dataset: &Dataset, copying: &mut Copying<'_>) -> Result<Compressors> {
     let ids: Vec<u16> = dataset.filters().iter().map(|filter| filter.id).collect();
     if ids.iter().all(|id| *id == FLETCHER32) {

@@ -1,22 +1,22 @@
-//! Copies of arrays and whole hierarchies: other chunks, other codecs, another order of axes, the
-//! other format.
+//! Copies arrays and whole hierarchies: to other chunks, codecs, axis orders or formats.
 //!
-//! [`copy`] goes in these steps:
+//! [`copy`] takes these steps:
 //!
-//! 1. Walk the source; decide what every array's copy is to be. What cannot be is refused before
+//! 1. Walk the source and decide how to copy each array. Refuse what cannot be copied before
 //!    anything is written.
-//! 2. Make a temporary directory beside the destination. Only a complete copy takes its place, in
-//!    one step, so that an error, an interruption or a kill leaves the destination as it was.
-//! 3. Write groups and arrays. Elements go in blocks of whole destination chunks (or shards), read
-//!    and written one block after the other, each by all threads, as a plan says ([`CopyPlan`]).
-//!    Where that saves time, they go through a temporary array beside the destination. Blocks with
-//!    nothing stored are skipped; memory is that of the largest block, whatever the size of the
-//!    arrays.
+//! 2. Make a temporary directory beside the destination. Only a complete copy takes the
+//!    destination's place, in one step. After an error, an interruption or a kill, the destination
+//!    is unchanged.
+//! 3. Write groups and arrays. Elements are copied in blocks of whole destination chunks (or
+//!    shards), one block after the other. All threads work on each block, as planned
+//!    ([`CopyPlan`]). If it saves time, elements go through a temporary array beside the
+//!    destination. Blocks with nothing stored are skipped. The memory used is the size of the
+//!    largest block, whatever the size of the arrays.
 //! 4. On request, read both back and compare every bit.
 //! 5. Move the copy to its place.
 //!
-//! What is copied is what the format knows: groups, attributes, arrays. Other files in the source's
-//! directory are not.
+//! A copy contains what the format defines: groups, attributes, arrays. Other files in the source's
+//! directory are not copied.
 
 mod above;
 mod blocks;
@@ -79,84 +79,83 @@ pub enum Order {
     F,
 }
 
-/// Whether the chunks of a copy lie in shards.
+/// How to store the chunks of a copy in shards.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Shards {
-    /// As in the source, as far as the other options leave it possible.
+    /// As in the source, as far as the other options allow.
     #[default]
     Keep,
     /// Each chunk is an object of its own.
     None,
-    /// In shards of a size that is chosen.
+    /// In shards of a size that is chosen automatically.
     Auto,
-    /// In shards of this shape, where an array has as many axes (`None` for one axis: all of it);
-    /// others are kept. Multiples of the chunks.
+    /// In shards of this shape, for arrays with as many axes. `None` for an axis: all of it.
+    /// Other arrays keep their shards. The shape must be a multiple of the chunks.
     Shape(Vec<Option<u64>>),
 }
 
-/// What is done with the elements.
+/// A phase of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// They are copied.
+    /// Elements are copied.
     Copy,
     /// Source and copy are compared.
     Verify,
 }
 
-/// Gets the progress of a copy, and can stop it. Called on the thread that called [`copy`].
+/// Receives the progress of a copy, and can stop it. Called on the thread that called [`copy`].
 pub trait Progress {
-    /// A phase begins. It has this many bytes of elements.
+    /// A phase begins, with this many bytes of elements.
     fn begin(&self, _phase: Phase, _bytes: u64) {}
 
-    /// The next array.
+    /// The next array begins.
     fn array(&self, _name: &str) {}
 
     /// This many more bytes are done.
     fn advance(&self, _bytes: u64) {}
 
-    /// Whether to stop. Called between chunks.
+    /// Returns `true` to stop. Called between chunks.
     fn cancelled(&self) -> bool {
         false
     }
 }
 
-/// What the copy is to be like.
+/// Options of a copy.
 #[derive(Clone)]
 pub struct CopyOptions<'a> {
-    /// The chunk shape of arrays with as many axes (`None` for one axis: all of it). Other arrays,
-    /// and all if there is none here, keep theirs.
+    /// The chunk shape of arrays with as many axes. `None` for an axis: all of it.
+    /// Other arrays keep their chunks; with `None` here, all arrays do.
     pub chunks: Option<Vec<Option<u64>>>,
-    /// Whether chunks lie in shards.
+    /// The shards of the copy.
     pub shards: Shards,
-    /// Compressors and checksums; by default those of the source (with its v2 filters).
+    /// Compressors and checksums; by default the source's (with its v2 filters).
     pub compressors: Option<Compressors>,
-    /// The order of the axes within a chunk; by default that of the source.
+    /// The order of the axes within a chunk; by default the source's.
     pub order: Option<Order>,
     /// The format; by default v3.
     pub format: Option<Format>,
-    /// How many threads work on it; by default [`settings::threads`].
+    /// Number of threads; by default [`settings::threads`].
     pub threads: Option<usize>,
-    /// About how much memory to use, in bytes. At least a chunk of source and destination are
-    /// needed.
+    /// Approximate memory limit, in bytes. A copy needs at least a chunk of source and destination.
     pub max_memory: u64,
-    /// `true`: a copy that needs more memory is refused with [`Error::Options`]. `false`: a block
-    /// of the least size is taken, whatever it needs.
+    /// `true`: refuse a copy that needs more memory, with [`Error::Options`].
+    /// `false`: use the smallest possible block, whatever it needs.
     pub memory_is_limit: bool,
-    /// Whether to read the copy back and compare it with the source.
+    /// `true`: read the copy back and compare it with the source.
     pub verify: bool,
-    /// Whether arrays that cannot be copied are left out, and told in [`CopyReport::skipped`];
-    /// otherwise the first is an error.
+    /// `true`: leave out arrays that cannot be copied, and list them in [`CopyReport::skipped`].
+    /// `false`: fail at the first of them.
     pub skip_unsupported: bool,
-    /// Whether an array or group that is at the destination is replaced.
+    /// `true`: replace an array or group at the destination.
     pub overwrite: bool,
-    /// Whether all is flushed to the disk before the copy takes its place, so that it survives a
-    /// power failure. (Of a copy into a store, the store decides.)
+    /// `true`: flush everything to disk before the copy takes its place.
+    /// The copy then survives a power failure. For a copy into a store, the store decides.
     pub fsync: bool,
-    /// What of each array is copied; `None`: all.
+    /// The region of each array to copy; `None`: all.
     pub region: Option<Region>,
-    /// `true`: the copy of a group gets no consolidated metadata.
+    /// `true`: write no consolidated metadata for the copy of a group.
     pub unconsolidated: bool,
-    /// Gets the progress.
+    /// Receives the progress.
     pub progress: Option<&'a dyn Progress>,
 }
 
@@ -183,7 +182,7 @@ impl Default for CopyOptions<'_> {
 }
 
 impl CopyOptions<'_> {
-    /// Whether the caller wants to stop.
+    /// Returns `true` if the caller wants to stop.
     fn stops(&self) -> bool {
         self.progress.is_some_and(Progress::cancelled)
     }
@@ -199,7 +198,7 @@ impl CopyOptions<'_> {
     }
 }
 
-/// What was copied.
+/// The result of a copy.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CopyReport {
@@ -207,32 +206,34 @@ pub struct CopyReport {
     pub groups: u64,
     /// Number of arrays.
     pub arrays: u64,
-    /// Bytes of all elements in memory (of variable length: with those of the values that were
-    /// copied).
+    /// Bytes of all elements in memory.
+    /// For elements of variable length, includes the values that were copied.
     pub bytes: u64,
-    /// Bytes of the source's chunks; 0 where its store does not list them, as web servers do not.
+    /// Bytes of the source's chunks; 0 if the store does not list them, as web servers do not.
     pub stored_before: u64,
     /// Bytes of the copy's chunks.
     pub stored_after: u64,
-    /// The most memory that elements took at one time.
+    /// The most memory that elements took at once.
     pub block_bytes: u64,
-    /// How long copying took.
+    /// Duration of copying.
     pub elapsed: Duration,
-    /// How long verification took, if it was asked for.
+    /// Duration of verification, if requested.
     pub verified: Option<Duration>,
-    /// What differs from the source without having been asked for.
+    /// Differences from the source that the user did not ask for.
     pub notes: Vec<String>,
-    /// What was left out because it cannot be copied: paths, and why.
+    /// Arrays and groups that were left out because they cannot be copied: path and reason.
     pub skipped: Vec<(String, String)>,
 }
 
-/// Copies an array or group, and all below it, to a path or URL.
+/// Copies an array or group, and everything below it, to a path or URL.
 ///
-/// On a local disk, the destination is complete or as it was before; elsewhere, see
-/// [`copy_to_store`]. Directories above it are made. Errors with
-/// [`Error::Destination`] where a copy cannot be (something is there, and `overwrite` is not set;
-/// it is the source, inside it or around it), [`Error::Mismatch`] where verification finds another
-/// value, [`Error::Interrupted`] where [`Progress::cancelled`] said so.
+/// On a local disk, the destination is either complete or unchanged; elsewhere, see
+/// [`copy_to_store`]. Missing directories above the destination are created.
+///
+/// Fails with [`Error::Destination`] if the copy cannot be made there: something exists and
+/// `overwrite` is not set, or the destination is the source, inside it or around it. Fails with
+/// [`Error::Mismatch`] if verification finds a different value, and with [`Error::Interrupted`] if
+/// [`Progress::cancelled`] returns `true`.
 pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<CopyReport> {
     let Some(target) = local_path(destination)?.filter(|path| !is_in_archive(path)) else {
         let wanted = StoreOptions { fsync: options.fsync, intent: Intent::Create, storage: &[] };
@@ -242,7 +243,7 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
                 "overwrite: a finished copy cannot take the place of what is in {destination}; delete that first"
             )));
         }
-        // Nothing is above the store of an archive or of memory.
+        // The store of an archive or of memory has nothing above it.
         let above = match store.cost().is_far() {
             true => groups_above(destination, "", options.fsync, &[])?,
             false => zarr::Above::default(),
@@ -271,13 +272,13 @@ pub fn copy(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     Ok(report)
 }
 
-/// How [`copy`] would copy each array to a path or URL: its path, and the plan. Reads metadata (and a
-/// sample of elements of variable length); writes nothing.
+/// Plans how [`copy`] would copy each array to a path or URL: the array's path and its plan.
+/// Reads metadata (and a sample of elements of variable length); writes nothing.
 pub fn plan(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Result<Vec<(String, CopyPlan)>> {
     let target = local_path(destination)?.filter(|path| !is_in_archive(path));
     let beside = target.as_deref().map(Beside::new).transpose()?;
     let walked = Walked::new(source, target.as_deref().map(Room::of), options)?;
-    // Layouts of the copies, without a place.
+    // The copies are created in memory, only for their layouts.
     let nowhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let jobs = walked.arrays.iter().map(|Member { path, array, spec, window, .. }| {
         options.check()?;
@@ -292,15 +293,16 @@ pub fn plan(source: &Node, destination: &str, options: &CopyOptions<'_>) -> Resu
     Ok(jobs.iter().map(|job| job.name.clone()).zip(plans).collect())
 }
 
-/// The name of an object of a node, which tells its place: it is there or not.
+/// A key in a node that stands for the node's place; the object need not exist.
 const DOCUMENT: &str = "zarr.json";
 
 fn below(path: &str, rest: &str) -> String {
     [path, rest].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
 }
 
-/// Whether an object lies at a path of another store, or below it. One place has several URLs, so the
-/// store is asked for the number of each object that could be this one.
+/// Returns `true` if an object is at a path of another store, or below it.
+/// One place can have several URLs, so this compares the lock number of the object with the lock
+/// number of each key that could mean the same object.
 fn lies_within((store, key): (&dyn Store, &str), (outer, path): (&dyn Store, &str)) -> bool {
     let number = |store: &dyn Store, key: &str| Key::new(key).ok().map(|key| store.lock_id(key));
     let Some(own) = number(store, key) else { return false };
@@ -309,7 +311,7 @@ fn lies_within((store, key): (&dyn Store, &str), (outer, path): (&dyn Store, &st
     ends.filter(|end| !end.is_empty()).any(|end| number(outer, &below(path, end)) == Some(own))
 }
 
-/// Where the source is, if it is on a local disk.
+/// The path of the source, if it is on a local disk.
 fn origin(source: &Node) -> Option<PathBuf> {
     let file = source.file();
     let key = file.as_ref().map_or(source.path(), |file| file.key());
@@ -317,14 +319,14 @@ fn origin(source: &Node) -> Option<PathBuf> {
     source.store().local_path(key)
 }
 
-/// Copies an array or group, and all below it, to a path (`""`: the root) in any store.
+/// Copies an array or group, and everything below it, to a path (`""`: the root) in any store.
 ///
-/// An array or group that is there is an error, or with [`CopyOptions::overwrite`] replaced at the
-/// root of a server; other stores cannot move a finished copy to its place. After an error, what was
-/// written is deleted; groups that had to be made above `path` stay.
+/// Fails if an array or group exists there. With [`CopyOptions::overwrite`] it is replaced at the
+/// root of a server; other stores cannot move a finished copy to its place. After an error, the
+/// incomplete copy is deleted, but groups created above `path` stay.
 ///
-/// At the root of a server, metadata comes last: nothing half-written opens. Of what is replaced,
-/// the metadata goes first where there is more new data than 64 MiB.
+/// At the root of a server, metadata is written last, so that nothing half-written opens. If more
+/// than 64 MiB of new data replace an old node, the old metadata is deleted first.
 pub fn copy_to_store(
     source: &Node,
     store: &Arc<dyn Store>,
@@ -335,7 +337,7 @@ pub fn copy_to_store(
     let file = source.file().map(|file| file.key().to_owned());
     let document = file.unwrap_or_else(|| below(source.path(), DOCUMENT));
     let (from, to) = (&**source.store(), &**store);
-    // The copy may lie beside a file, and not inside.
+    // The copy may be beside a file, but not inside a group.
     let is_inside =
         || source.file().is_none() && lies_within((to, &below(&path, DOCUMENT)), (from, source.path()));
     if lies_within((from, &document), (to, &path)) || is_inside() {
@@ -344,7 +346,7 @@ pub fn copy_to_store(
             why: "source and destination are one, or one is inside the other".into(),
         });
     }
-    // A copy is made in its place, and documents come last.
+    // The copy is made in place, and its documents are written last.
     let in_place = path.is_empty() && store.cost().is_far();
     let mut replaces = false;
     for format in [zarr::Format::V2, zarr::Format::V3] {
@@ -366,7 +368,7 @@ pub fn copy_to_store(
         if !replaces && !store.list_dir(None)?.is_empty() {
             return Err(occupied());
         }
-        // Documents come last: nothing half-written opens.
+        // Documents are written last, so that nothing half-written opens.
         let staged = store.stage(None)?;
         let report = walked.copy(&staged.store(), "", true, None)?;
         options.check()?;
@@ -384,7 +386,7 @@ pub fn copy_to_store(
     let ask: &dyn Fn() -> bool = &|| options.stops();
     above.forget(Some(ask))?;
     let report = walked.copy(store, &path, false, beside).inspect_err(|_| {
-        // The first error is the one to report.
+        // Report the first error, not one of the cleanup.
         if let Ok(node) = zarr::open(store, &path, None) {
             let _ = match node {
                 zarr::Node::Array(array) => array.delete(),
@@ -396,11 +398,12 @@ pub fn copy_to_store(
     Ok(report)
 }
 
-/// Copies an array, or [`CopyOptions::region`] of it, into a region of an array that exists, of the same
-/// shape and element type. The target's chunks and codecs stay.
+/// Copies an array into a region of an existing array with the same element type.
+/// Copies [`CopyOptions::region`] of the source, or all of it; both regions must have the same
+/// shape. The target's chunks and codecs stay.
 ///
-/// The region has to begin and end where the target's chunks (or shards) do, or at its end. After an
-/// error, some of them are new, the others as they were.
+/// The region must begin and end at chunk (or shard) boundaries of the target, or at its end. After
+/// an error, some chunks are new and the others are unchanged.
 pub fn copy_into(
     source: &Array,
     target: &Array,
@@ -432,7 +435,7 @@ pub fn copy_into(
     Ok(report)
 }
 
-/// The description of an array of a file as Zarr has it, in chunks of this shape and without codecs.
+/// Describes an array of a file as Zarr, in chunks of this shape and without codecs.
 pub(crate) fn specified(
     name: &str,
     array: &Array,
@@ -449,7 +452,7 @@ pub(crate) fn specified(
     Ok(spec)
 }
 
-/// Copies the elements of an array to a new one at the root of an empty store.
+/// Copies the elements of an array to a new array at the root of an empty store.
 pub(crate) fn copy_values(
     source: &Array,
     spec: ArraySpec,
@@ -468,8 +471,7 @@ pub(crate) fn copy_values(
     jobs.iter().try_for_each(|job| rest::write_all(job, ask))
 }
 
-/// The number of objects of an array that are stored, and their bytes; nothing where the store does
-/// not tell.
+/// Number of stored objects of an array, and their bytes; zero if the store cannot list.
 fn stored(array: &Array, ask: Option<Ask<'_>>) -> Result<(u64, u64)> {
     if array.store().lists() { array.chunks_stored(ask) } else { Ok((0, 0)) }
 }

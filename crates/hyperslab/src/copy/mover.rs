@@ -1,4 +1,4 @@
-//! Moving the elements of one block, and comparing them.
+//! Moves the elements of one block, and compares them.
 
 use super::blocks::{Block, Blocks};
 use super::stored::{self, Sizes, StoredObjects, Wanted};
@@ -10,32 +10,32 @@ use hyperslab_array::{Ragged, ReadOptions, ShardParts, Source, Target, WriteOpti
 use hyperslab_codec::VlenKind;
 use std::sync::Arc;
 
-/// The objects that are stored of a block, by their numbers among all that are.
+/// The stored objects in a block, as numbers in the list of all stored objects.
 #[derive(Clone, Copy)]
 pub(super) struct Listed<'a> {
     pub(super) numbers: &'a [usize],
     pub(super) all: &'a [Dims],
 }
 
-/// What is listed of a block, of the source and of the copy; `None`: any object may be stored.
+/// The stored objects in a block of the source and of the copy; `None`: any may be stored.
 pub(super) type InBlock<'a> = [Option<Listed<'a>>; 2];
 
 /// Copies and compares the blocks of one array, in one pass.
 pub(super) struct Mover<'a> {
     pub(super) job: &'a Job,
-    /// The source, or a temporary array: its elements are bytes as those of the source in memory.
+    /// The source, or a temporary array with the bytes that source elements have in memory.
     pub(super) from: &'a Array,
     /// The target, or a temporary array.
     pub(super) to: &'a Array,
-    /// Whether `to` is a temporary array.
+    /// `true`: `to` is a temporary array.
     pub(super) is_temporary: bool,
-    /// Where in `from` blocks begin to be counted, and in `to`.
+    /// The element at which blocks start to count, in `from` and in `to`.
     pub(super) starts: [Dims; 2],
     pub(super) threads: usize,
     pub(super) cancelled: &'a dyn Fn() -> bool,
 }
 
-/// What is written in parts, if blocks are parts of it.
+/// The object that is written in parts, if blocks are parts of it.
 pub(super) type Shard<'p, 's> = Option<&'p mut ShardParts<'s>>;
 
 impl<'a> Mover<'a> {
@@ -53,17 +53,17 @@ impl<'a> Mover<'a> {
         Mover { job, from, to, is_temporary, starts, threads, cancelled }
     }
 
-    /// The place in its grid of the target's object that blocks are parts of.
+    /// The place in the target's grid of the object that blocks are parts of.
     pub(super) fn object(&self, blocks: &Blocks, object: &[u64]) -> Dims {
         let grid = self.to.layout().object_grid();
         let first = blocks.first_of(object).shifted(&self.starts[1]).first;
         first.iter().enumerate().map(|(axis, at)| grid.index_of(axis, *at)).collect()
     }
 
-    /// The objects that are stored of the source, and where that matters of the copy. Lists stores.
+    /// Lists the stored objects of the source, and of the copy if they matter.
     pub(super) fn stored(&self, phase: Phase) -> Result<[StoredObjects; 2]> {
         let (source, target) = (self.from, self.to);
-        // What nobody has stored replaces what is there.
+        // Absent source chunks must be written, too: visit every block.
         if source.node().copies_absent() || !self.job.is_new || stored::fills_differ(self.job)? {
             return Ok([None, None]);
         }
@@ -73,7 +73,7 @@ impl<'a> Mover<'a> {
         Ok([source, target])
     }
 
-    /// The blocks that are not all fill value.
+    /// The blocks that are not entirely fill value.
     pub(super) fn wanted<'b>(
         &self,
         sizes: &'b Sizes,
@@ -118,7 +118,7 @@ impl<'a> Mover<'a> {
         source.node().read_copied(&source.select(&block.index())?, self.read_options(), paths)
     }
 
-    /// Returns the bytes of the values.
+    /// Copies a block of elements of variable length and returns the bytes of their values.
     pub(super) fn copy_ragged(
         &self,
         block: &Block,
@@ -207,16 +207,16 @@ impl<'a> Mover<'a> {
     fn write_options(&self) -> WriteOptions<'_> {
         WriteOptions {
             threads: Some(self.threads),
-            // To look for fill values takes longer than to write them for a while.
+            // In a temporary array, writing fill values is cheaper than looking for them.
             write_empty_chunks: Some(self.is_temporary),
             interrupt: Some(self.cancelled),
             still: None,
         }
     }
 
-    /// Makes elements of the copy of those of the source, in the front of `bytes`, and gives the
-    /// number of their bytes. Elements of a v3 array are in the machine's byte order in memory, those
-    /// of a v2 array in the stored one.
+    /// Converts source elements to elements of the copy, at the front of `bytes`.
+    /// Returns the bytes of the converted elements. In memory, elements of a v3 array are in the
+    /// machine's byte order, and elements of a v2 array in the stored order.
     fn to_target_type(&self, bytes: &mut [u8]) -> usize {
         if let Some(repack) = &self.job.repack {
             return repack.apply(bytes);

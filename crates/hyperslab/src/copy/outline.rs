@@ -1,6 +1,6 @@
-//! What a copy in parts will be: its documents, and how each array is cut into units.
+//! Outlines a copy in parts: its documents, and how each array is cut into units.
 //!
-//! Nothing is written: the documents of the copy are part of the outline.
+//! Writes nothing: the documents are part of the outline.
 
 use super::blocks::Blocks;
 use super::geometry::geometry;
@@ -20,25 +20,25 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Of an array with more objects, nobody counts the bytes that are stored before it is copied.
+/// The stored bytes of an array with more objects are not counted before it is copied.
 const MOST_COUNTED: u64 = 10_000;
 
-/// What a copy will be.
+/// The outline of a copy.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outline {
     /// Number of groups.
     pub groups: u64,
-    /// The documents of the copy, by their keys, in the order in which they are to be written: those
-    /// of a group come after all that is in it.
+    /// The documents of the copy by key, in the order in which to write them.
+    /// The documents of a group come after everything in the group.
     pub documents: Vec<(String, String)>,
     /// The arrays.
     pub arrays: Vec<OutlinedArray>,
-    /// What differs from the source without having been asked for.
+    /// Differences from the source that the user did not ask for.
     pub notes: Vec<String>,
-    /// What is left out because it cannot be copied: paths, and why.
+    /// Arrays and groups that are left out because they cannot be copied: path and reason.
     pub skipped: Vec<(String, String)>,
-    /// How the metadata means something else than the source. Verification fails where there is any.
+    /// Differences in meaning from the source's metadata. Verification fails if there are any.
     pub differs: Vec<String>,
 }
 
@@ -46,11 +46,11 @@ pub struct Outline {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OutlinedArray {
-    /// Relative to the source.
+    /// The path relative to the source.
     pub path: String,
     /// The passes.
     pub plan: CopyPlan,
-    /// How each pass is cut into units, which own whole objects of what it writes.
+    /// How each pass is cut into units, which own whole objects of the array that is written.
     pub units: Vec<Units>,
     /// The pass that compares source and copy, and its units.
     pub compare: (Pass, Units),
@@ -68,24 +68,24 @@ pub struct OutlinedArray {
 pub struct Units {
     /// Elements per axis of a block.
     pub block: Vec<u64>,
-    /// Blocks per axis that are parts of one object, and so of one unit.
+    /// Blocks per axis that form one object, and therefore one unit.
     pub parts: Vec<u64>,
     /// Number of units, numbered in C order.
     pub count: u64,
-    /// Whether units are independent: two of them share no object.
+    /// `true`: no two units share an object, so they are independent.
     pub independent: bool,
 }
 
-/// Who does the parts of a copy.
+/// The workers that copy the parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Crew {
-    /// How many parts are done at a time.
+    /// Number of parts that are copied at once.
     pub workers: u64,
-    /// Bytes of elements of a part, at least.
+    /// Minimum bytes of elements in a part.
     pub size: u64,
 }
 
-/// What a copy to `directory` (or into a store, where there is none) will be. Reads metadata only.
+/// Outlines a copy to `directory` (`None`: into a store). Reads metadata only.
 pub fn outline(
     source: &Node,
     directory: Option<&Path>,
@@ -95,7 +95,7 @@ pub fn outline(
     let walked = Walked::new(source, directory.map(Room::of), options)?;
     let means = options.means(directory.map(Beside::new).transpose()?);
     let ask: &dyn Fn() -> bool = &|| options.stops();
-    // Only for documents and layouts.
+    // For documents and layouts only.
     let nowhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let format = walked.format()?;
     for (path, attributes) in &walked.groups {
@@ -110,7 +110,7 @@ pub fn outline(
     }
     let (mut arrays, mut differs) = (Vec::new(), Vec::new());
     let meaning = Meaning::of_copy(walked.arrays.iter().map(|member| &member.variable));
-    // Temporary arrays of all arrays may be on the disk together.
+    // The temporary arrays of all arrays may be on the disk at the same time.
     let mut taken = 0u64;
     for Member { path, array, variable, spec, window } in &walked.arrays {
         options.check()?;
@@ -151,11 +151,12 @@ pub fn outline(
     Ok(Outline { groups, documents, arrays, notes, skipped, differs })
 }
 
-/// What a copy of `options.region` of an array into a region of an array that exists will be. Both have
-/// one shape; the target's chunks and codecs stay. `beside`: where it is, if that is a local directory.
+/// Outlines a copy of `options.region` of an array into a region of an existing array.
+/// Both regions have the same shape; the target's chunks and codecs stay. `beside`: the directory
+/// of the target, if it is on a local disk.
 ///
-/// Errors with [`Error::Options`] where the region does not begin and end at the target's objects (or
-/// at its end): others may be writing the rest of these.
+/// Fails with [`Error::Options`] if the region does not begin and end at object boundaries of the
+/// target (or at its end): others may be writing the rest of these objects.
 pub fn outline_into(
     source: &Array,
     target: &Array,
@@ -177,7 +178,7 @@ pub fn outline_into(
     Ok(Outline { groups: 0, documents, arrays: vec![outlined], notes, skipped, differs })
 }
 
-/// The job of copying a region of an array into a region of another.
+/// The job that copies a region of an array into a region of another.
 pub(super) fn job_into(
     source: &Array,
     target: &Array,
@@ -230,14 +231,14 @@ pub(super) fn job_into(
     Ok(Job { name, source, target, stored: 0, repack, window, is_new: false })
 }
 
-/// `[0:10, 5:20]`
+/// Formats ranges as `[0:10, 5:20]`.
 fn ranges_text(ranges: &[Range<u64>]) -> String {
     let axes: Vec<String> = ranges.iter().map(|range| format!("{}:{}", range.start, range.end)).collect();
     format!("[{}]", axes.join(", "))
 }
 
 impl Crew {
-    /// The plan of an array, and its units.
+    /// Plans an array and cuts the plan into units.
     fn outlined(self, path: &str, job: &Job, mut geometry: Geometry) -> Result<OutlinedArray> {
         geometry.enough = geometry.enough.min(self.size);
         let window = &job.window;
@@ -255,7 +256,8 @@ impl Crew {
         let last = plan.passes.len().saturating_sub(1);
         let mut all: Vec<Units> =
             plan.passes.iter().enumerate().map(|(n, pass)| units(pass, n < last || regular)).collect();
-        // A source without elements has no units. One writes the elements behind its end.
+        // A source without elements has no units, but its copy needs one unit if elements beyond
+        // the end of the source must be written.
         if let Some(units) = all.last_mut().filter(|units| units.count == 0) {
             units.count = u64::from(rest::written(job)?.is_some());
         }
@@ -272,10 +274,10 @@ impl Crew {
         })
     }
 
-    /// The plan with which the whole crew is done first.
+    /// Finds the plan with which the whole crew finishes first.
     ///
-    /// The larger blocks are, the fewer times chunks are decoded, and the fewer blocks there are: one
-    /// block of all is decoded once, by one worker. So plans for less memory are looked at, too.
+    /// Larger blocks decode fewer chunks repeatedly, but there are fewer blocks to share: a single
+    /// block is done by one worker. Therefore this also tries plans for less memory.
     fn plan(self, geometry: &Geometry, shape: &[u64]) -> CopyPlan {
         let mut best = geometry.plan();
         let least = self.size.max(best.bytes / self.workers.saturating_mul(4).max(1));
@@ -290,7 +292,7 @@ impl Crew {
         best
     }
 
-    /// How long the crew takes: each pass, until the last worker is done.
+    /// The time that the crew takes: the sum over all passes, each until its last worker is done.
     fn seconds(self, plan: &CopyPlan, shape: &[u64]) -> f64 {
         let of_pass = |pass: &Pass| {
             let units = Blocks::of(pass, shape, false).object_count();
@@ -301,7 +303,7 @@ impl Crew {
     }
 }
 
-/// Number of objects that an array can have.
+/// Number of objects that the array can have.
 fn objects(array: &Array) -> u64 {
     let counts = array.layout().object_grid().counts(array.shape());
     counts.iter().fold(1, |n: u64, count| n.saturating_mul(*count))

@@ -1,12 +1,12 @@
-//! A copy in parts that several processes do: doing one.
+//! Copies, checks and compares one part of a copy that several processes share.
 //!
-//! 1. An outline ([`super::outline`]) says which parts there are.
-//! 2. [`Part`]s of one pass over an array own whole objects of what they write. They are done in any
-//!    order, at the same time, and again after a kill ([`copy_part`]).
-//! 3. What a part has written is told by the stamps of its objects, and by their checksums
-//!    ([`stamp_part`]), so that somebody who goes on with the copy knows whether they are as they were.
+//! 1. An outline ([`super::outline`]) defines the parts.
+//! 2. The [`Part`]s of one pass over an array own whole objects of the array that they write. They
+//!    can be copied in any order, at the same time, and again after a kill ([`copy_part`]).
+//! 3. Stamps and checksums of its objects identify the result of a part ([`stamp_part`]). A client
+//!    that resumes the copy checks with them whether the objects are unchanged.
 //! 4. On request, parts are compared with the source ([`compare_part`]).
-//! 5. When all parts are done, the caller writes the documents: nothing half-written opens.
+//! 5. When all parts are done, the caller writes the documents, so that nothing half-written opens.
 
 use super::blocks::Blocks;
 use super::mover::Mover;
@@ -23,7 +23,7 @@ use hyperslab_zarr::{self as zarr, ArraySpec, Creation};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Objects that are looked at together, of a store far away.
+/// Number of objects that are looked up at once in a distant store.
 const AT_ONCE: usize = 32;
 
 /// A part of one pass over an array.
@@ -35,17 +35,17 @@ pub struct Part {
     pub format: Format,
     /// The text of the copy's `zarr.json` or `.zarray`.
     pub document: String,
-    /// The temporary array that is read, if there is one: its path in the store, and its chunks.
+    /// The temporary array to read, if any: its path in the store, and its chunks.
     pub from: Option<(String, Vec<u64>)>,
-    /// The temporary array that is written, if it is not the copy.
+    /// The temporary array to write, unless the part writes the copy.
     pub to: Option<(String, Vec<u64>)>,
     /// Elements per axis of a block.
     pub block: Vec<u64>,
     /// Blocks per axis of a unit.
     pub parts: Vec<u64>,
-    /// The units.
+    /// The units of this part.
     pub units: Range<u64>,
-    /// How many threads work on it.
+    /// Number of threads.
     pub threads: usize,
     /// The first element of the source that is copied.
     pub from_start: Vec<u64>,
@@ -53,22 +53,22 @@ pub struct Part {
     pub to_start: Vec<u64>,
     /// Elements per axis that are copied, in all parts.
     pub shape: Vec<u64>,
-    /// Whether nothing was at the copy's place before.
+    /// `true`: nothing existed at the copy's place before.
     pub is_new: bool,
 }
 
-/// The objects of a part, as they are stored.
+/// The state of the objects of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartStamp {
-    /// How many are stored. Those that would hold the fill value only are not.
+    /// Number of stored objects. Objects with nothing but the fill value are not stored.
     pub objects: u64,
-    /// A hash of their names, sizes and times or tags.
+    /// A hash of the objects' names, sizes and times or tags.
     pub hash: u64,
-    /// A hash of their names and checksums; 0: not asked for.
+    /// A hash of the objects' names and checksums; 0: not requested.
     pub contents: u64,
 }
 
-/// Copies a part of an array. Everything it owns is written anew.
+/// Copies a part of an array. Rewrites everything that the part owns.
 pub fn copy_part(
     source: &Array,
     store: &Arc<dyn Store>,
@@ -88,13 +88,13 @@ pub fn copy_part(
     open.stamp(store, part, Some(&summed))
 }
 
-/// The stamp of a part that somebody has done. `contents`: reads all of it, too.
+/// Computes the stamp of a finished part. `contents`: also read all objects for checksums.
 pub fn stamp_part(source: &Array, store: &Arc<dyn Store>, part: &Part, contents: bool) -> Result<PartStamp> {
     let summed = contents.then(|| Summed::new(store.clone()));
     Opened::new(source, store, part)?.stamp(store, part, summed.as_ref())
 }
 
-/// Compares a part of the copy with the source. Errors with [`Error::Mismatch`] where a value differs.
+/// Compares a part of the copy with the source. Fails with [`Error::Mismatch`] if a value differs.
 pub fn compare_part(
     source: &Array,
     store: &Arc<dyn Store>,
@@ -113,7 +113,7 @@ struct Opened {
     from: Option<Array>,
     to: Option<Array>,
     blocks: Blocks,
-    /// The value of elements behind the end of the source, if the part writes some.
+    /// The value of elements beyond the end of the source, if the part writes any.
     rest: Option<Vec<u8>>,
 }
 
@@ -169,7 +169,7 @@ impl Opened {
         self.to.as_ref().unwrap_or(&self.job.target)
     }
 
-    /// `summed`: what knows checksums, if they are asked for.
+    /// Computes the stamp. `summed`: the store that knows checksums, if they are requested.
     fn stamp(&self, store: &Arc<dyn Store>, part: &Part, summed: Option<&Summed>) -> Result<PartStamp> {
         let keys = self.keys(part)?;
         let look = |key: &String| -> Result<Option<Seen>> {
@@ -211,7 +211,7 @@ impl Opened {
         Ok(stamp)
     }
 
-    /// The keys of all objects of the units, whether they are stored or not.
+    /// The keys of all objects of the units, stored or not.
     fn keys(&self, part: &Part) -> Result<Vec<String>> {
         let array = self.written();
         let zarr = array.as_zarr().ok_or_else(|| Error::Options("the copy is no array of Zarr".into()))?;
@@ -248,14 +248,14 @@ impl Opened {
     }
 }
 
-/// An object that is stored: what tells whether it has changed, and its checksum.
+/// A stored object: the numbers that show whether it has changed, and its checksum.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     numbers: [u64; 4],
     sum: u64,
 }
 
-/// What tells whether an object has changed; `None`: it is not stored.
+/// The numbers that show whether an object has changed; `None`: it is not stored.
 fn found(store: &Arc<dyn Store>, key: &str) -> Result<Option<[u64; 4]>> {
     let key = Key::new(key)?;
     Ok(match store.stamp(key)? {
@@ -264,7 +264,7 @@ fn found(store: &Arc<dyn Store>, key: &str) -> Result<Option<[u64; 4]>> {
     })
 }
 
-/// The array of this description at a place where no document of it is.
+/// Opens an array with this description at a path that has no document.
 fn bound(store: &Arc<dyn Store>, path: &str, spec: ArraySpec) -> Result<Array> {
     let nowhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let format = spec.format;
@@ -273,7 +273,7 @@ fn bound(store: &Arc<dyn Store>, path: &str, spec: ArraySpec) -> Result<Array> {
     Ok(zarr::Array::of_document(store.clone(), path, format, text.as_bytes())?.into())
 }
 
-/// The hash of no bytes.
+/// The FNV-1a hash of no bytes.
 const EMPTY: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// Continues a 64-bit FNV-1a hash.

@@ -1,19 +1,19 @@
-//! A destination on disk that is either as before or complete.
+//! A destination on disk that is either unchanged or complete.
 //!
-//! 1. Check that the destination may be made: it does not exist, or may be replaced; it is not the
-//!    source, nor in it, nor around it.
+//! 1. Check that the destination may be created: it does not exist or may be replaced, and it is
+//!    not the source, inside it or around it.
 //! 2. Make a stage ([`Store::stage`]): a directory that no listing shows, locked while this process
-//!    lives. A stage that a killed copy left is removed by the next copy to the same destination,
-//!    and by `hyperslab compact`.
-//! 3. Everything is written there. If anything goes wrong, it is removed.
-//! 4. When all is written and verified, stage and destination exchange their names in one step;
-//!    then what was replaced is deleted. So the destination is never missing and never
-//!    half-written. (Where the system cannot exchange names, as on some network file systems, the
-//!    old directory is moved away first: for an instant nothing is there.) With `fsync` all is on
-//!    the disk before.
+//!    lives. If a copy was killed, the next copy to the same destination removes its stage, and so
+//!    does `hyperslab compact`.
+//! 3. Write everything to the stage. If anything fails, remove it.
+//! 4. When everything is written and verified, exchange the names of stage and destination in one
+//!    step. Then delete the old contents. The destination is never missing and never half-written.
+//!    (Some network file systems cannot exchange names. There the old directory is moved away
+//!    first, and for an instant nothing is there.) With `fsync`, everything is flushed to disk
+//!    first.
 //!
-//! A reader that opened the old array finds chunks by their names: after the exchange these are the
-//! chunks of the new one.
+//! A reader that opened the old array finds chunks by name: after the exchange it reads the chunks
+//! of the new array.
 
 use crate::{Error, Key, Result};
 use hyperslab_store::{Ask, LocalOptions, LocalStore, Staged, Store, StoreError};
@@ -21,27 +21,27 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The documents that tell that a directory is an array or group.
+/// The documents that identify a directory as an array or group.
 const METADATA: [&str; 3] = ["zarr.json", ".zarray", ".zgroup"];
 
-/// How long paths may be in a destination.
+/// The space for paths in a destination.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
-    /// Bytes of the directory in which the copy is made, or of the destination.
+    /// Path length in bytes of the stage directory or the destination, whichever is longer.
     base: usize,
 }
 
 impl Room {
-    /// Bytes of a path (without the NUL behind it) that the system takes.
+    /// Longest path in bytes that the system accepts, without the terminating NUL.
     const PATH: usize = if cfg!(any(target_os = "linux", target_os = "android")) { 4095 } else { 1023 };
 
-    /// Bytes of a name within a path.
+    /// Longest name in bytes within a path.
     const NAME: usize = 255;
 
-    /// What the name of a stage adds to the directory that it is in.
+    /// Bytes that a stage adds to the path of its parent directory.
     const STAGE: usize = "/.stage.0123456789abcdef.0.hyperslab-tmp/new".len();
 
-    /// That of a destination.
+    /// Measures a destination.
     pub(super) fn of(destination: &Path) -> Room {
         let absolute = std::path::absolute(destination).unwrap_or_else(|_| destination.to_owned());
         let len = |path: &Path| path.as_os_str().len();
@@ -49,7 +49,7 @@ impl Room {
         Room { base: stage.max(len(&absolute)) }
     }
 
-    /// Refuses the path of an array or group that the system would refuse, says why and what to do.
+    /// Refuses a node path that the system would refuse. The error says why and what to do.
     pub(super) fn check(self, path: &str) -> Result<(), String> {
         const ADVICE: &str = "copy a group inside it, or into a store that is not a directory";
         let longest = path.split('/').map(str::len).max().unwrap_or(0);
@@ -57,7 +57,7 @@ impl Room {
             let most = Self::NAME;
             return Err(format!("its name has {longest} bytes, a directory may have {most}: {ADVICE}"));
         }
-        // The shortest name of a document within the node's directory.
+        // `.zgroup` is the shortest document name in the directory of a node.
         let needed = self.base + 1 + path.len() + "/.zgroup".len();
         if needed > Self::PATH {
             let (levels, most) = (path.split('/').count(), Self::PATH);
@@ -69,18 +69,18 @@ impl Room {
     }
 }
 
-/// A destination that may be made.
+/// A destination that may be created.
 #[derive(Debug)]
 pub(super) struct Destination {
     destination: PathBuf,
     store: LocalStore,
-    /// The destination in the store; `None`: it is the root.
+    /// The key of the destination in the store; `None`: the root.
     prefix: Option<String>,
     replace: bool,
 }
 
 impl Destination {
-    /// Step 1. `source`: where the source is, if it is on this machine.
+    /// Step 1. `source`: the path of the source, if it is on this machine.
     pub(super) fn prepare(
         destination: &Path,
         source: Option<&Path>,
@@ -107,13 +107,13 @@ impl Destination {
             Err(error) if error.kind() == io::ErrorKind::NotFound => (false, false),
             Err(error) => return Err(fail(error)),
             Ok(_) if !overwrite => return Err(refuse("it exists already; set overwrite to replace it")),
-            // Else a slip of the finger could delete a home directory.
+            // Otherwise a typo could delete a home directory.
             Ok(_) if !is_node(&destination) => {
                 return Err(refuse("it exists and is no array or group; it is not replaced"));
             }
             Ok(found) => (true, found.is_symlink()),
         };
-        // A link is replaced itself, not the directory that it leads to.
+        // Replace a link itself, not the directory that it points to.
         let (root, prefix) = match name.to_str().filter(|_| link) {
             Some(name) => (parent, Some(name.to_owned())),
             None if link => return Err(refuse("its name is not UTF-8")),
@@ -129,8 +129,7 @@ impl Destination {
         self.store.stage(prefix).map_err(|error| self.fail("make", error))
     }
 
-    /// Step 4. `ask` may stop only the deletion of what was replaced; the rest of that is swept
-    /// later.
+    /// Step 4. `ask` can only stop the deletion of the old contents; the rest is removed later.
     pub(super) fn commit(&self, staged: Box<dyn Staged + '_>, ask: Option<Ask<'_>>) -> Result<()> {
         let fail = |error| self.fail("move the finished copy to", error);
         if self.replace {
@@ -153,13 +152,13 @@ impl Destination {
     }
 }
 
-/// Whether a copy may take its place: an array, a group, or an empty directory.
+/// Returns `true` if a copy may replace this: an array, a group, or an empty directory.
 pub fn is_node(path: &Path) -> bool {
     let empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
     path.is_dir() && (METADATA.iter().any(|name| path.join(name).exists()) || empty())
 }
 
-/// The path without links, as far as it exists.
+/// The path with links resolved, as far as it exists.
 pub(super) fn resolved(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for above in absolute.ancestors() {
@@ -181,7 +180,7 @@ mod tests {
         names
     }
 
-    /// A copy of one file.
+    /// Copies one document to a destination.
     fn copy_to(destination: &Path, text: &str, overwrite: bool) -> Result<()> {
         let place = Destination::prepare(destination, None, overwrite, false)?;
         let staged = place.stage()?;
@@ -223,7 +222,7 @@ mod tests {
         assert_eq!(names(&destination), ["zarr.json"]);
         assert_eq!(fs::read_to_string(destination.join("zarr.json")).unwrap(), "new");
 
-        // Made by somebody else while the copy was under way.
+        // Somebody else creates the destination during the copy.
         let late = root.path().join("late.zarr");
         let place = Destination::prepare(&late, None, false, false).unwrap();
         let staged = place.stage().unwrap();

@@ -1,7 +1,6 @@
-//! Codecs in the words of another format: which of them are filters, which one makes bytes, which
-//! ones compress.
+//! Sorts codecs into the places of another format: filters, serializer, compressors.
 //!
-//! Zarr v3 has filters before the codec from array to bytes, and compressors behind it. Zarr v2 has
+//! Zarr v3 has filters before the array-to-bytes codec, and compressors after it. Zarr v2 has
 //! filters of both kinds, and one compressor.
 
 use crate::{Format, Json};
@@ -9,18 +8,18 @@ use hyperslab_codec::{ByteOrder, BytesCodec, Codec, DataType, registry};
 use hyperslab_zarr::{ArraySpec, Choice};
 use std::sync::Arc;
 
-/// Codecs by their places.
+/// Codecs by place.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
     filters: Vec<Json>,
-    /// The codec from array to bytes, if it is another one than `bytes`.
+    /// The array-to-bytes codec, if it is not `bytes`.
     serializer: Option<Json>,
     compressors: Vec<Json>,
 }
 
 impl Placed {
-    /// Places codecs, which are in the order of encoding. Fails with the first that the format has
-    /// no word for.
+    /// Places codecs, given in encoding order. Fails with the first codec that the format cannot
+    /// name.
     pub(super) fn new(codecs: &[Arc<dyn Codec>], format: Format) -> Result<Self, &Arc<dyn Codec>> {
         let mut placed = Placed::default();
         let (filters, rest) = codecs.split_at(count_filters(codecs));
@@ -38,8 +37,8 @@ impl Placed {
         Ok(placed)
     }
 
-    /// Returns `true` if every filter gets and makes elements of the types that it names. Other
-    /// filters take bytes for other elements, which readers of Zarr v3 do not do alike.
+    /// Returns `true` if each filter gets and returns elements of the types that it names.
+    /// Other filters reinterpret bytes as other elements, which readers of Zarr v3 do differently.
     pub(super) fn are_of_elements(&self, mut dtype: DataType) -> bool {
         self.filters.iter().all(|json| {
             let name = name(json).unwrap_or_default();
@@ -51,8 +50,8 @@ impl Placed {
             let (from, to) = (typed(["decode_dtype", "dtype"]), typed(["encode_dtype", "astype"]));
             let gets_its_own = from.is_none_or(|from| from == dtype);
             dtype = to.or(from).unwrap_or(dtype);
-            // zarr-python makes no arrays with `packbits`, and takes what `quantize` has stored for
-            // elements of its first type.
+            // zarr-python creates no arrays with `packbits`. It reads the output of `quantize` as
+            // elements of the input type.
             let is_read = match name {
                 "numcodecs.packbits" => false,
                 "numcodecs.quantize" => from == to,
@@ -66,11 +65,11 @@ impl Placed {
         Placed { filters: Vec::new(), ..self }
     }
 
-    /// Puts the codecs into what an array is made of. `order`: how its elements are stored.
+    /// Sets the codecs of an array to create. `order`: the stored byte order of its elements.
     pub(super) fn put(self, spec: &mut ArraySpec, format: Format, order: ByteOrder) {
         let Placed { mut filters, serializer, mut compressors } = self;
         if format == Format::ZarrV2 {
-            // The last one is the compressor.
+            // The last codec is the compressor.
             let compressor = compressors.pop();
             filters.extend(compressors);
             spec.filters = Choice::Set(filters);
@@ -92,7 +91,7 @@ impl Placed {
     }
 }
 
-/// How many codecs, from the first, work on elements. Behind them is the one that makes bytes.
+/// Number of leading codecs that work on elements. The codec that makes bytes follows them.
 fn count_filters(codecs: &[Arc<dyn Codec>]) -> usize {
     if let Some(at) = codecs.iter().position(|codec| codec.name() == "bytes") {
         return at;
@@ -159,7 +158,7 @@ mod tests {
             panic!()
         };
         assert_eq!((names(filters), names(compressors)), (vec!["delta", "crc32c"], vec!["zlib"]));
-        // A filter is no compressor, also where there is no other codec.
+        // A filter is not a compressor, even if there is no other codec.
         let only = codecs("<i4", &format!("[{delta}]"));
         Placed::new(&only, Format::ZarrV2).unwrap().put(&mut spec, Format::ZarrV2, ByteOrder::Little);
         let (Choice::Set(filters), Choice::Set(compressors)) = (&spec.filters, &spec.compressors) else {

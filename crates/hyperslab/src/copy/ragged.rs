@@ -1,6 +1,6 @@
-//! Copying elements of variable length.
+//! Copies elements of variable length.
 //!
-//! Values are moved as [`Ragged`], block by block. What a copy can be:
+//! Values are moved as [`Ragged`], block by block. The possible copies:
 //!
 //! | source | copy |
 //! |---|---|
@@ -16,11 +16,11 @@ use hyperslab_array::{Ragged, ReadOptions, element_count};
 use hyperslab_codec::{Cell, VlenKind};
 use hyperslab_store::Ask;
 
-/// So many elements are looked at to tell how long they are.
+/// Number of elements to look at to estimate their length.
 const SAMPLE: u64 = 4096;
 
-/// What the elements of a copy are, of `format`; `None`: they have one size. Errors with
-/// [`Error::Copy`] where the format has no such elements.
+/// The kind of elements of a copy in `format`; `None`: they have one size.
+/// Fails with [`Error::Copy`] if the format has no such elements.
 pub(super) fn kind(kind: Option<VlenKind>, name: &str, format: Format) -> Result<Option<VlenKind>> {
     match kind {
         Some(VlenKind::Array(dtype)) if format != Format::ZarrV2 => Err(Error::Copy {
@@ -37,8 +37,9 @@ pub(super) fn kind(kind: Option<VlenKind>, name: &str, format: Format) -> Result
     }
 }
 
-/// About how many bytes an element takes: the cell, and what some elements that are stored are on
-/// average, or all of them are as stored.
+/// Estimates the bytes of an element: the cell and its value.
+/// The value is the larger of two averages: over a sample of stored elements, and of the stored
+/// bytes of the whole array.
 pub(super) fn element_bytes(array: &Array, ask: Option<Ask<'_>>) -> Result<u64> {
     let grid = array.layout().object_grid();
     let object = grid.chunk_shape();
@@ -71,10 +72,10 @@ pub(super) fn element_bytes(array: &Array, ask: Option<Ask<'_>>) -> Result<u64> 
     Ok(Cell::SIZE as u64 + average.max(as_stored))
 }
 
-/// Refuses what is not text in UTF-8.
+/// Refuses values that are not text in UTF-8.
 pub(super) fn check_text(ragged: &Ragged, block: &Block, name: &str) -> Result<()> {
     let bytes = ragged.values.as_slice();
-    // All is text, if all together is, and none begins within a character.
+    // All values are text if their concatenation is, and no value begins within a character.
     if let Ok(text) = std::str::from_utf8(bytes)
         && ragged.offsets.iter().all(|at| text.is_char_boundary(*at as usize))
     {
@@ -90,7 +91,7 @@ pub(super) fn check_text(ragged: &Ragged, block: &Block, name: &str) -> Result<(
     })
 }
 
-/// The first element that differs, and both.
+/// The first element that differs, with both values.
 pub(super) fn difference<'a>(
     expected: &'a Ragged,
     found: &'a Ragged,
@@ -126,7 +127,7 @@ mod tests {
         let one = ragged(&[b"ab", b"", b"cd"]);
         assert!(difference(&one, &ragged(&[b"ab", b"", b"cd"]), 1).is_none());
         assert_eq!(difference(&one, &ragged(&[b"ab", b"", b"cx"]), 1), Some((2, &b"cd"[..], &b"cx"[..])));
-        // The same bytes, cut elsewhere.
+        // The same bytes, split differently.
         assert_eq!(difference(&one, &ragged(&[b"a", b"b", b"cd"]), 1), Some((0, &b"ab"[..], &b"a"[..])));
         let mut pairs = [ragged(&[b"aabb", b"", b"cc"]), ragged(&[b"aabb", b"cc", b""])];
         pairs.iter_mut().for_each(|ragged| ragged.offsets.iter_mut().for_each(|at| *at /= 2));
@@ -144,7 +145,7 @@ mod tests {
                 .unwrap_err()
                 .contains("element [11, 0] is not text in UTF-8")
         );
-        // One character in two elements.
+        // One character split over two elements.
         assert!(check(&[b"a", b"\xc3", b"\xa9", b"d"]).unwrap_err().contains("'/a': element [10, 1]"));
     }
 }

@@ -1,4 +1,4 @@
-//! Parts of arrays: what of a source is copied, and where in an array it goes.
+//! Regions of arrays: what to copy from a source, and where to put it.
 
 use super::blocks::Block;
 use crate::meaning::Variable;
@@ -7,30 +7,31 @@ use hyperslab_array::ChunkGrid;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// First element, and the one after the last, along one axis: as in Python, absent is the end,
-/// negative counts from the end, and what lies outside is cut off.
+/// Start and stop along one axis, as in a Python slice.
+/// `None` is the end of the axis, negative numbers count from the end, and the part outside the
+/// array is cut off.
 pub type Bounds = (Option<i64>, Option<i64>);
 
-/// The names of the axes of an array, if it has any.
+/// The names of the axes of an array, if there are any.
 pub(super) type AxisNames = Option<Vec<Option<String>>>;
 
 /// A box of elements of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Region {
-    /// Bounds of the first axes. Of the others, all.
+    /// Bounds of the first axes. The other axes are whole.
     Axes(Vec<Bounds>),
-    /// Bounds of axes by their names. Of other axes, and of arrays without such axes, all.
+    /// Bounds of axes by name. Other axes, and arrays without such axes, are whole.
     Named(Vec<(String, Bounds)>),
 }
 
 impl Region {
-    /// The box in an array.
+    /// The region in an array.
     pub(super) fn of(&self, array: &Array) -> Result<Vec<Range<u64>>> {
         let names = array.dimension_names()?.unwrap_or_default();
         self.within(array.layout().name(), array.shape(), &names)
     }
 
-    /// The box in an array of this name, shape, and names of axes.
+    /// The region in an array with this name, shape and axis names.
     fn within(&self, array: &str, shape: &[u64], names: &[Option<String>]) -> Result<Vec<Range<u64>>> {
         let mut bounds = vec![(None, None); shape.len()];
         match self {
@@ -54,7 +55,7 @@ impl Region {
         Ok(bounds.into_iter().zip(shape).map(|(bounds, n)| range(bounds, *n)).collect())
     }
 
-    /// The names that none of the arrays has; `arrays`: the names of the axes of each.
+    /// The names in the region that no array has; `arrays`: the axis names of each array.
     pub(super) fn unknown(&self, arrays: impl Iterator<Item = AxisNames>) -> Result<Vec<&str>> {
         let Region::Named(given) = self else { return Ok(Vec::new()) };
         let mut unknown: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
@@ -66,7 +67,7 @@ impl Region {
     }
 }
 
-/// `0:10, :, -5:` is the first axes, `time=0:10, lat=-5:` some by their names.
+/// Parses `0:10, :, -5:` as bounds of the first axes, `time=0:10, lat=-5:` as bounds by name.
 impl FromStr for Region {
     type Err = Error;
 
@@ -94,7 +95,7 @@ impl FromStr for Region {
     }
 }
 
-/// What bounds leave of an axis of `n` elements.
+/// Applies bounds to an axis of `n` elements.
 fn range((start, stop): Bounds, n: u64) -> Range<u64> {
     let place = |at: i64| match u64::try_from(at) {
         Ok(at) => at.min(n),
@@ -104,7 +105,7 @@ fn range((start, stop): Bounds, n: u64) -> Range<u64> {
     start..stop.max(start)
 }
 
-/// The part of a source that is copied, and where in the target it goes.
+/// The part of a source that is copied, and its place in the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     /// Its first element in the source.
@@ -116,14 +117,14 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// All of an array, to an array of its shape.
+    /// A whole array, copied to an array of the same shape.
     pub(super) fn whole(shape: &[u64]) -> Window {
         let zeros = Dims::from_elem(0, shape.len());
         Window { from: zeros.clone(), to: zeros, shape: shape.into() }
     }
 
-    /// A region of a variable, to an array of its shape, which comes second. A variable may be longer
-    /// than the array that is stored: the rest is left to the fill value.
+    /// A region of a variable, and the shape of its copy.
+    /// A variable may be longer than its stored array: the rest becomes fill value.
     pub(super) fn of_variable(
         array: &Array,
         variable: &Variable,
@@ -144,7 +145,7 @@ impl Window {
         Ok((window, ranges.iter().map(|range| range.end - range.start).collect()))
     }
 
-    /// A region of the source, to an array of its shape.
+    /// A region of the source, copied to an array of the region's shape.
     pub(super) fn of(array: &Array, region: Option<&Region>) -> Result<Window> {
         let whole = Window::whole(array.shape());
         let Some(region) = region else { return Ok(whole) };
@@ -156,17 +157,17 @@ impl Window {
         })
     }
 
-    /// Whether it is all of an array of this shape.
+    /// Returns `true` if the window covers an array of this shape.
     pub(super) fn is_whole(&self, shape: &[u64]) -> bool {
         self.shape.as_slice() == shape && self.from.iter().all(|at| *at == 0)
     }
 
-    /// Bytes of its elements, of `size` bytes each.
+    /// Bytes of the window, for elements of `size` bytes.
     pub(super) fn bytes(&self, size: usize) -> u64 {
         self.shape.iter().fold(size as u64, |bytes, n| bytes.saturating_mul(*n))
     }
 
-    /// Whether it lies inside arrays of these shapes.
+    /// Returns `true` if the window is inside arrays of these shapes.
     pub(super) fn fits(&self, source: &[u64], target: &[u64]) -> bool {
         let inside = |start: &Dims, shape: &[u64]| {
             let ends = start.iter().zip(&self.shape).map(|(at, n)| at.checked_add(*n));
@@ -178,13 +179,13 @@ impl Window {
             && inside(&self.to, target)
     }
 
-    /// Where it goes.
+    /// The window's place in the target.
     pub(super) fn place(&self) -> Block {
         Block { first: self.to.clone(), len: self.shape.clone() }
     }
 }
 
-/// The smallest box around `block` that begins and ends where objects do, or where the array ends.
+/// The smallest box around `block` that begins and ends at object boundaries or the array's end.
 pub(super) fn aligned(block: &Block, grid: &ChunkGrid, shape: &[u64]) -> Vec<Range<u64>> {
     let axis = |(axis, n): (usize, &u64)| {
         let (first, len) = (block.first[axis], block.len[axis]);

@@ -1,8 +1,8 @@
-//! The elements of a copy behind the end of its source, which is shorter than its unlimited
-//! dimensions.
+//! Writes the elements of a copy that are beyond the end of its source.
+//! A source may be shorter than its unlimited dimensions.
 //!
-//! In Zarr v3 they are the fill value of the copy. Zarr v2 has `null` for the fill value where no
-//! element is missing, which reads as zero: there they are written.
+//! In Zarr v3 these elements are the fill value of the copy. In Zarr v2 the fill value is `null` if
+//! no element is missing, and `null` reads as zero: there these elements are written.
 
 use super::blocks::{Block, all};
 use super::stored::in_target;
@@ -14,8 +14,8 @@ use hyperslab_store::Ask;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// The value of these elements, in the memory of the copy. `None`: nothing is behind the end, or the
-/// copy has this fill value.
+/// The value of the elements beyond the end, as the copy has it in memory.
+/// `None`: no such elements, or the value is the copy's fill value.
 pub(super) fn written(job: &Job) -> Result<Option<Vec<u8>>> {
     if !job.is_new || job.window.shape.as_slice() == job.target.shape() {
         return Ok(None);
@@ -28,15 +28,15 @@ pub(super) fn written(job: &Job) -> Result<Option<Vec<u8>>> {
     Ok((value != fill).then_some(value))
 }
 
-/// Writes these elements of a whole copy.
+/// Writes the elements beyond the end, for a copy as a whole.
 pub(super) fn write_all(job: &Job, ask: Option<Ask<'_>>) -> Result<()> {
     let Some(value) = written(job)? else { return Ok(()) };
     let copied = Block { first: Dims::from_elem(0, job.window.shape.len()), len: job.window.shape.clone() };
     write(job, &copied, &value, ask)
 }
 
-/// A block that is copied, with the elements behind the end of the source that follow it. These boxes
-/// of all blocks are the whole copy.
+/// Extends a copied block by the elements beyond the end of the source that adjoin it.
+/// The extended blocks together are the whole copy.
 pub(super) fn extended(job: &Job, block: &Block) -> Block {
     let mut extended = block.clone();
     let ends = job.window.shape.iter().zip(job.target.shape());
@@ -52,7 +52,7 @@ pub(super) fn extended(job: &Job, block: &Block) -> Block {
 pub(super) fn write(job: &Job, copied: &Block, value: &[u8], ask: Option<Ask<'_>>) -> Result<()> {
     let all = extended(job, copied);
     for axis in 0..all.len.len() {
-        // The copied part of axes before this one, the rest of this one, and all of axes behind it.
+        // The copied part of earlier axes, the rest of this axis, and all of later axes.
         let mut part = all.clone();
         for other in 0..all.len.len() {
             match other.cmp(&axis) {
@@ -78,7 +78,7 @@ fn write_box(job: &Job, part: &Block, value: &[u8], ask: Option<Ask<'_>>) -> Res
         let selection = target.select(&part.index())?;
         return target.write(&selection, &Source::repeated(value, &part.len), options);
     }
-    // All texts of a write are in memory, so one object is written at a time.
+    // All texts of a write are in memory, so write one object at a time.
     let grid = target.layout().object_grid();
     let spans = part.first.iter().zip(&part.len).enumerate();
     let spans = spans.map(|(axis, (first, len))| {

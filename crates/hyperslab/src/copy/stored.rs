@@ -1,9 +1,9 @@
-//! Which blocks of an array have to be looked at, and how a block is read that is mostly missing.
+//! Finds the blocks that must be visited, and reads blocks that are mostly absent.
 //!
-//! A copy costs what is stored, not what metadata claims: if an array has 2⁶² chunks and one is
-//! stored, one block is copied. Where most is stored, blocks are large, and the engine asks for
-//! each chunk in them. Where little is, that would cost more than all the rest: blocks are small
-//! then, and only chunks that are listed are asked for.
+//! The cost of a copy depends on the stored chunks, not on the metadata: if one of 2⁶² chunks is
+//! stored, one block is copied. If most chunks are stored, blocks are large, and the engine looks
+//! up each of their chunks. If few are stored, these lookups would cost more than everything else.
+//! Then blocks are small, and only listed chunks are looked up.
 
 use super::blocks::{Block, Blocks};
 use super::mover::front;
@@ -14,11 +14,11 @@ use hyperslab_array::{ArrayError, ReadOptions, Target};
 use hyperslab_codec::room;
 use std::collections::BTreeMap;
 
-/// Chunks that large blocks may have for each stored one. To find that a chunk is not stored takes
-/// about 2 µs in a directory; to copy a stored one takes some 100 µs. Fewer threads work on small
-/// blocks.
+/// Maximum chunks in large blocks per stored chunk.
+/// In a directory, finding that a chunk is absent takes about 2 µs, and copying a stored chunk
+/// about 100 µs. Fewer threads work on small blocks.
 const LOOKED_UP: u64 = 64;
-/// With fewer chunks than this it does not matter.
+/// Chunks that large blocks may always have, because so few lookups do not matter.
 const FEW: u64 = 1 << 14;
 
 /// The blocks of an array for one pass over it.
@@ -30,26 +30,28 @@ pub(super) struct Sizes {
     pub(super) small: Blocks,
 }
 
-/// The blocks that have to be looked at.
+/// The blocks that must be visited.
 pub(super) struct Wanted<'a> {
     pub(super) blocks: &'a Blocks,
-    /// Which, with the objects of the source, and of the copy, that are in each; `None`: all.
+    /// The blocks to visit; `None`: all blocks.
+    /// Each has its objects in the source and in the copy.
     pub(super) places: Option<BTreeMap<Dims, [Vec<usize>; 2]>>,
-    /// Whether other objects are not to be asked for.
+    /// `true`: only look up listed objects.
     pub(super) sparse: bool,
 }
 
-/// The objects of an array that are stored; `None`: any may be.
+/// The stored objects of an array; `None`: any may be stored.
 pub(super) type StoredObjects = Option<Vec<Dims>>;
 
-/// Elements per axis of what one object holds: a shard, or a chunk where there are none. Of objects
-/// of different shapes, the largest.
+/// Elements per axis of one object: a shard, or a chunk without shards.
+/// If objects have different shapes, the largest.
 pub(super) fn objects(array: &Array) -> &[u64] {
     array.layout().object_grid().chunk_shape()
 }
 
-/// Chooses the blocks. `arrays`: the source, and the copy where what it has matters, too; what is
-/// stored of each, and where in it blocks begin.
+/// Chooses the blocks to visit.
+/// `arrays`: the source, and the copy if its contents matter, each with its stored objects and the
+/// first element of the blocks.
 pub(super) fn wanted<'a>(sizes: &'a Sizes, arrays: &[(&Array, &[Dims], &[u64])]) -> Wanted<'a> {
     let holding = |blocks: &Blocks| {
         let mut places: BTreeMap<Dims, [Vec<usize>; 2]> = BTreeMap::new();
@@ -62,7 +64,7 @@ pub(super) fn wanted<'a>(sizes: &'a Sizes, arrays: &[(&Array, &[Dims], &[u64])])
         }
         Some(places)
     };
-    // Those in shards count one by one: each is a task, whether it is stored or not.
+    // Chunks in shards count separately: each is a task, stored or not.
     let chunks = |blocks: &Blocks| {
         arrays.iter().fold(0, |n: u64, (array, ..)| n.saturating_add(blocks.chunks(array.chunk_shape())))
     };
@@ -82,19 +84,19 @@ pub(super) fn wanted<'a>(sizes: &'a Sizes, arrays: &[(&Array, &[Dims], &[u64])])
     Wanted { blocks: &sizes.large, places, sparse: false }
 }
 
-/// Whether so little of an array is stored that each chunk of it is quickly decoded several times.
+/// Returns `true` if so little is stored that decoding each chunk several times is still fast.
 pub(super) fn little_is_stored(array: &Array, stored: &[Dims]) -> bool {
     let objects = array.layout().object_grid().counts(array.shape());
     let all = objects.iter().fold(1, |n: u64, count| n.saturating_mul(*count));
     (stored.len() as u64).saturating_mul(LOOKED_UP) < all
 }
 
-/// Whether so little of a block is stored that its stored chunks are read one by one.
+/// Returns `true` if so little of a block is stored that its chunks are read one by one.
 pub(super) fn is_sparse(array: &Array, blocks: &Blocks, stored: usize) -> bool {
     blocks.chunks(objects(array)) > (stored as u64).saturating_mul(LOOKED_UP).saturating_add(LOOKED_UP)
 }
 
-/// Reads a block that has only these objects stored. `bytes` is as long as the block.
+/// Reads a block in which only these objects are stored. `bytes` is as long as the block.
 pub(super) fn read<'s>(
     array: &Array,
     block: &Block,
@@ -130,14 +132,14 @@ pub(super) fn read<'s>(
     Ok(())
 }
 
-/// Copies the elements of a box into those of one around it, row by row.
+/// Copies the elements of a box into an enclosing box, row by row.
 fn put(part: &[u8], inner: &Block, whole: &mut [u8], outer: &Block, size: usize) -> Result<()> {
     let row = inner.len.last().map_or(1, |n| *n as usize).saturating_mul(size);
     if row == 0 {
         return Ok(());
     }
     for (number, bytes) in part.chunks_exact(row).enumerate() {
-        // The row's first element, counted in the box, and its place in the outer one.
+        // The number of the row's first element in the box, and its place in the outer box.
         let first = number as u64 * inner.len.last().copied().unwrap_or(1);
         let at = outer.number(&inner.position(first)) as usize * size;
         let place = whole.get_mut(at..).and_then(|rest| rest.get_mut(..row)).ok_or_else(wrong_size)?;
@@ -146,12 +148,13 @@ fn put(part: &[u8], inner: &Block, whole: &mut [u8], outer: &Block, size: usize)
     Ok(())
 }
 
-/// Returns `true` if unwritten elements have another value in the target than in the source. They
-/// must then be written: Zarr v2 has `null` where no element is missing, which reads as zero.
+/// Returns `true` if unwritten elements have different values in source and target.
+/// They must then be written: Zarr v2 has `null` if no element is missing, and `null` reads as
+/// zero.
 pub(super) fn fills_differ(job: &Job) -> Result<bool> {
     let (source, target) = (&job.source, &job.target);
     if target.vlen().is_some() {
-        // No bytes of fill value are text without characters, as `null` is.
+        // An empty fill value is empty text, as `null` is.
         let own = source.node().absent_text()?;
         return Ok(own.unwrap_or_default() != target.fill().unwrap_or_default());
     }
@@ -159,7 +162,7 @@ pub(super) fn fills_differ(job: &Job) -> Result<bool> {
     Ok(fill != target.layout().fill().bytes())
 }
 
-/// An element of a source as its copy has it in memory.
+/// Converts an element of the source to its form in the memory of the copy.
 pub(super) fn in_target(job: &Job, mut element: Vec<u8>) -> Vec<u8> {
     if let Some(repack) = &job.repack {
         let len = repack.apply(&mut element);
@@ -170,7 +173,7 @@ pub(super) fn in_target(job: &Job, mut element: Vec<u8>) -> Vec<u8> {
     element
 }
 
-/// The fill value of a source, as an element of a target of numbers; `None`: the target has the same.
+/// The fill value of a source as an element of a numeric target; `None`: the target's is the same.
 pub(crate) fn fill_in(source: &Array, target: &Array) -> Option<Vec<u8>> {
     let mut fill = source.layout().fill().bytes().to_vec();
     if source.dtype().order() != target.dtype().order() {
@@ -187,7 +190,7 @@ mod tests {
     #[test]
     fn boxes_in_boxes() {
         let outer = Block { first: [10, 20].as_slice().into(), len: [3, 4].as_slice().into() };
-        // Chunks of 2 × 3: this one is at (10, 21), and goes on below the block.
+        // Chunks of 2 × 3: this one begins at (10, 21) and extends below the block.
         let grid = ChunkGrid::regular([2, 3].as_slice().into()).unwrap();
         let inner = outer.common(&[5, 7].as_slice().into(), &grid);
         assert_eq!((inner.first.as_slice(), inner.len.as_slice()), ([10, 21].as_slice(), [2, 3].as_slice()));
@@ -198,7 +201,7 @@ mod tests {
         assert_eq!((inner.first.as_slice(), inner.len.as_slice()), ([12, 21].as_slice(), [1, 3].as_slice()));
         put(&[7, 8, 9], &inner, &mut whole, &outer, 1).unwrap();
         assert_eq!(whole[8..], [0, 7, 8, 9]);
-        // Beside it.
+        // Outside the block.
         assert_eq!(outer.common(&[0, 0].as_slice().into(), &grid).elements(), 0);
         let scalar = Block { first: Dims::new(), len: Dims::new() };
         let mut whole = [0u8; 2];

@@ -1,23 +1,24 @@
-//! Copying elements that have fields.
+//! Copies elements that have fields.
 //!
 //! | source | copy |
 //! |---|---|
 //! | structures of Zarr | the same; fields that are arrays to v2 only, v3 has none |
 //! | structures of HDF5 | structures without gaps, in the order of the members |
 //!
-//! v3 has one byte order for all fields: that of the first field that has one. Bytes that are in
-//! other places, or in another order, are moved element by element in the memory of a block.
+//! v3 has one byte order for all fields: the copy uses the byte order of the first field that has
+//! one. If bytes are in other places or in another order, they are moved element by element in the
+//! memory of a block.
 
 use crate::Array;
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 use hyperslab_hdf5::element::{Element, ElementKind};
 use hyperslab_zarr::{FieldKind, Structure};
 
-/// More moves than that for one element are refused: no structure of people has as many.
+/// The most moves for one element. Real structures need far fewer.
 const MOST_MOVES: usize = 1 << 16;
 
-/// The structure of Zarr with the members of a structure of HDF5. Errors (as text) where Zarr has
-/// no such members.
+/// The Zarr structure with the members of an HDF5 structure.
+/// Fails (with text) if Zarr has no such members.
 pub(super) fn of_hdf5(element: &Element) -> Result<Structure, String> {
     let ElementKind::Struct(members) = &element.kind else {
         return Err("elements are no structures".into());
@@ -52,14 +53,14 @@ pub(super) fn of_hdf5(element: &Element) -> Result<Structure, String> {
     Structure::new(fields)
 }
 
-/// The byte order of the first field that has one.
+/// The byte order of the first field that has one; little-endian if there is none.
 pub(super) fn order(structure: &Structure) -> ByteOrder {
     let mut parts = Vec::new();
     of_structure(structure, 0, &mut parts);
     parts.iter().find(|part| part.dtype.has_order()).map_or(ByteOrder::Little, |part| part.dtype.order())
 }
 
-/// Bytes of one kind in an element.
+/// Bytes of an element that have one type.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     offset: usize,
@@ -100,7 +101,7 @@ fn of_element(element: &Element, at: usize, parts: &mut Vec<Part>) {
         ElementKind::Array { element: of, .. } => {
             let first = parts.len();
             of_element(of, at, parts);
-            // Elements that are no structures are one part, however many there are.
+            // All elements of an array of plain elements are one part.
             if let Some(part) = parts.get_mut(first) {
                 part.len = element.size;
             }
@@ -126,11 +127,11 @@ struct Move {
     from: usize,
     to: usize,
     len: usize,
-    /// Bytes that are reversed as a unit; 1: none.
+    /// Bytes to reverse as a unit; 1: none.
     swap: usize,
 }
 
-/// How elements of the source become those of the copy, in memory.
+/// Converts elements of the source to elements of the copy, in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Repack {
     from: usize,
@@ -139,8 +140,8 @@ pub(super) struct Repack {
 }
 
 impl Repack {
-    /// From an array to its copy, whose elements have `structure`. `None`: they are the same
-    /// bytes. Errors (as text) where that takes too many moves.
+    /// Finds the moves from an array to its copy, whose elements have `structure`.
+    /// `None`: source and copy have the same bytes. Fails (with text) if there are too many moves.
     pub(super) fn new(array: &Array, structure: &Structure) -> Result<Option<Self>, String> {
         let (mut from, mut to) = (Vec::new(), Vec::new());
         if let Some(dataset) = array.as_hdf5() {
@@ -177,8 +178,8 @@ impl Repack {
         Ok((!is_same).then_some(Repack { from: from_size, to: to_size, moves }))
     }
 
-    /// Makes elements of the copy of those of the source, in the front of `bytes`, and gives the
-    /// number of their bytes: elements of the copy are no longer.
+    /// Converts source elements to elements of the copy, at the front of `bytes`.
+    /// Returns the bytes of the converted elements, which are never longer than the source's.
     pub(super) fn apply(&self, bytes: &mut [u8]) -> usize {
         let count = bytes.len().checked_div(self.from).unwrap_or(0);
         let mut element = vec![0; self.from];

@@ -1,7 +1,7 @@
-//! A store that knows the checksum of each object that is written to it.
+//! A store that knows the checksums of the objects written through it.
 //!
-//! Sums are made of the bytes that go to the store, on the thread that writes them: nothing is read
-//! again. CRC-64 (NVMe) takes some 20 GB/s.
+//! Checksums are computed from the written bytes, on the thread that writes: nothing is read again.
+//! CRC-64 (NVMe) runs at about 20 GB/s.
 
 use super::delegated::{inner, reads};
 use crate::{Key, Result, Store};
@@ -19,13 +19,13 @@ use std::sync::Arc;
 
 const ALGORITHM: CrcAlgorithm = CrcAlgorithm::Crc64Nvme;
 
-/// Bytes of an object that are read at a time.
+/// Bytes of an object to read at a time.
 const PIECE: u64 = 1 << 20;
 
-/// Checksums by key. `None`: nobody knows it.
+/// Checksums by key. `None`: the checksum is unknown.
 type Sums = HashMap<String, Option<u64>>;
 
-/// See the module.
+/// A store with checksums; see the module documentation.
 pub(super) struct Summed {
     inner: Arc<dyn Store>,
     sums: Mutex<Sums>,
@@ -36,7 +36,7 @@ impl Summed {
         Summed { inner, sums: Mutex::new(Sums::new()) }
     }
 
-    /// The checksum of an object that is stored: that of what was written here; else it is read.
+    /// The checksum of a stored object: remembered from the write, or computed by reading.
     pub(super) fn sum(&self, key: Key<'_>) -> Result<u64> {
         let known = self.sums.lock().get(key.as_str()).copied().flatten();
         known.map_or_else(|| read_sum(&*self.inner, key), Ok)
@@ -57,7 +57,7 @@ impl Debug for Summed {
     }
 }
 
-/// The checksum of an object, read in pieces. Of one that is not there: that of no bytes.
+/// Reads an object in pieces and returns its checksum. A missing object counts as empty.
 pub(super) fn read_sum(store: &dyn Store, key: Key<'_>) -> Result<u64> {
     let mut digest = Digest::new(ALGORITHM);
     let mut result = Ok(());
@@ -86,7 +86,7 @@ fn sum_of(parts: &[&[u8]]) -> u64 {
     digest.finalize()
 }
 
-/// A new object, summed as it grows; `None`: bytes were changed that are in the sum.
+/// A new object, summed as it grows; `None`: bytes were changed after they were summed.
 struct Growing<'s> {
     inner: Box<dyn Replacement + 's>,
     store: &'s Summed,
@@ -248,7 +248,7 @@ mod tests {
         grown.append(&[b"1234", b"5"]).unwrap();
         grown.append(&[b"6789"]).unwrap();
         grown.commit().unwrap();
-        // Of this one nobody knows the sum: it is read.
+        // The checksum of this object is unknown, so it is read.
         let mut changed = summed.replace(key("changed")).unwrap();
         changed.append(&[b"xxx456789"]).unwrap();
         changed.overwrite(0, b"123").unwrap();
@@ -259,7 +259,7 @@ mod tests {
             assert_eq!(read_sum(&*inner, key(name)).unwrap(), 0xae8b_1486_0a79_9888, "{name}");
             assert_eq!(summed.sums.lock().get(name).unwrap().is_some(), name != "changed");
         }
-        // What somebody else writes meanwhile is not looked at; what is deleted is forgotten.
+        // Later writes by others do not change the known checksum; a deletion removes it.
         inner.write(key("parts"), &[b"other"]).unwrap();
         assert_eq!(summed.sum(key("parts")).unwrap(), 0xae8b_1486_0a79_9888);
         summed.delete(key("parts")).unwrap();

@@ -1,15 +1,15 @@
-//! Temporary arrays: between two passes, elements lie on the disk beside the destination.
+//! Temporary arrays: they hold elements on disk, beside the destination, between two passes.
 //!
-//! Each has a directory of its own ([`Store::stage`]) that no listing shows. It is removed when the
-//! next pass has read it, and where the copy fails; what a killed process left is removed by the next
-//! copy to the same destination, and by `hyperslab compact`.
+//! Each has its own directory ([`Store::stage`]) that no listing shows. The directory is removed
+//! after the next pass has read it, or when the copy fails. If the process was killed, the next
+//! copy to the same destination removes it, and so does `hyperslab compact`.
 
 use crate::{Array, Result};
 use hyperslab_store::{LocalOptions, LocalStore, Staged, Store};
 use hyperslab_zarr::{self as zarr, ArraySpec, Choice, Creation};
 use std::path::Path;
 
-/// The place of temporary arrays: beside a local directory, whether it exists or not.
+/// The place for temporary arrays: beside a local directory, which need not exist.
 #[derive(Debug)]
 pub(super) struct Beside(LocalStore);
 
@@ -18,13 +18,13 @@ impl Beside {
         Ok(Beside(LocalStore::unseen(destination, LocalOptions::default())?))
     }
 
-    /// Bytes that temporary arrays may take: half of what is free. The copy needs room, too.
+    /// Bytes that temporary arrays may take: half of the free space. The copy needs room, too.
     pub(super) fn room(&self) -> u64 {
         self.0.room().unwrap_or(0) / 2
     }
 }
 
-/// An array that is gone when this is dropped.
+/// A temporary array. Dropping it deletes the array.
 #[derive(Debug)]
 pub(super) struct Temporary<'b> {
     pub(super) array: Array,
@@ -32,8 +32,8 @@ pub(super) struct Temporary<'b> {
 }
 
 impl<'b> Temporary<'b> {
-    /// An empty array of elements of `source`, as they are in memory, without codecs. What is
-    /// absent has the source's fill value.
+    /// Creates an empty array with the element bytes of `source` in memory, without codecs.
+    /// Absent chunks have the source's fill value.
     pub(super) fn new(
         beside: &'b Beside,
         source: &Array,
@@ -47,7 +47,7 @@ impl<'b> Temporary<'b> {
     }
 }
 
-/// A temporary array of elements of `source`.
+/// Describes a temporary array for the elements of `source`.
 pub(super) fn spec(source: &Array, shape: &[u64], chunk: &[u64]) -> Result<ArraySpec> {
     let size = source.dtype().size();
     let mut spec = ArraySpec::new(zarr::Format::V2, shape, format!("|V{size}").parse()?);

@@ -1,4 +1,4 @@
-//! Copying and comparing arrays: each in the passes of its plan, block by block.
+//! Copies and compares arrays: each in the passes of its plan, block by block.
 
 use super::blocks::Blocks;
 use super::geometry::geometry;
@@ -18,50 +18,50 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Objects of an array that are listed for each part of a copy: some 10 ms in a directory. Of an array
-/// of more, every chunk is looked for.
+/// The most objects to list for each part of a copy: this takes about 10 ms in a directory.
+/// In larger arrays, each chunk is looked up.
 const MOST_LISTED: u64 = 10_000;
 
-/// One array and its copy, which exists: empty, or what is copied replaces a part of it.
+/// An array and its existing copy, which is empty, or in which a part is replaced.
 pub(super) struct Job {
     pub(super) name: String,
     pub(super) source: Array,
     pub(super) target: Array,
-    /// Bytes of the source's chunks; 0: nobody knows.
+    /// Bytes of the source's chunks; 0: unknown.
     pub(super) stored: u64,
-    /// How elements with fields become those of the copy; `None`: they are the same bytes.
+    /// Conversion of elements with fields; `None`: source and copy have the same bytes.
     pub(super) repack: Option<Repack>,
-    /// What is copied, and where to.
+    /// The part to copy, and its place in the copy.
     pub(super) window: Window,
-    /// Whether the target is empty.
+    /// `true`: the target is empty.
     pub(super) is_new: bool,
 }
 
 impl Job {
-    /// One that is only planned.
+    /// A job for planning only.
     pub(super) fn planned(path: &str, source: &Array, target: Array, stored: u64, window: &Window) -> Job {
         let (name, source, window) = (shown(path), source.clone(), window.clone());
         Job { name, source, target, stored, repack: None, window, is_new: true }
     }
 
-    /// Bytes in memory of what is copied.
+    /// Bytes in memory of the elements to copy.
     pub(super) fn bytes(&self) -> u64 {
         self.window.bytes(self.source.dtype().size())
     }
 
-    /// About how many bytes of the source's chunks are of what is copied.
+    /// Estimates the bytes of the source's chunks that belong to the elements to copy.
     pub(super) fn stored_of_window(&self) -> u64 {
         let all = array_bytes(&self.source).max(1);
         (u128::from(self.stored) * u128::from(self.bytes()) / u128::from(all)) as u64
     }
 }
 
-/// What all arrays of a copy have in common.
+/// Settings that all arrays of a copy share.
 pub(super) struct Means<'a> {
     pub(super) threads: usize,
     pub(super) max_memory: u64,
     pub(super) memory_is_limit: bool,
-    /// Where temporary arrays may lie.
+    /// The place for temporary arrays.
     pub(super) beside: Option<Beside>,
     pub(super) progress: Option<&'a dyn Progress>,
 }
@@ -73,19 +73,18 @@ struct Plans {
     compare: CopyPlan,
 }
 
-/// All arrays of a copy, and the memory that their elements go through.
+/// All arrays of a copy, and the buffer for their elements.
 pub(super) struct Transfer<'a> {
     jobs: &'a [Job],
     plans: Vec<Plans>,
     beside: Option<Beside>,
-    /// One piece for the blocks of all arrays, so that no second one exists while the first waits
-    /// to be used again. Made for the first block that needs it: a document may claim chunks that
-    /// no memory could hold, and have none stored.
+    /// One buffer for the blocks of all arrays, so that a second never exists beside the first.
+    /// Allocated for the first block that needs it: a document may claim chunks that no memory
+    /// could hold, and have none of them stored.
     buffer: RefCell<Memory>,
-    /// Bytes that are enough for the blocks of all arrays, but for chunks that are larger than
-    /// memory should be.
+    /// Buffer size for the blocks of all arrays, except blocks above the memory limit.
     usual: u64,
-    /// Bytes of the values of variable length that were copied, and the most of a block.
+    /// Bytes of the copied values of variable length, and the maximum in one block.
     values: Cell<(u64, u64)>,
     /// The arrays that cannot be copied.
     left_out: RefCell<BTreeSet<usize>>,
@@ -123,13 +122,13 @@ impl<'a> Transfer<'a> {
         Ok(this)
     }
 
-    /// What copies parts of an array ([`Transfer::units`]).
+    /// A transfer that only copies parts of an array ([`Transfer::units`]).
     pub(super) fn of_parts(progress: Option<&'a dyn Progress>) -> Result<Self> {
         let means = Means { threads: 1, max_memory: 0, memory_is_limit: false, beside: None, progress };
         Transfer::new(&[], means)
     }
 
-    /// How each array is copied.
+    /// The plan of each array.
     pub(super) fn into_plans(self) -> impl Iterator<Item = CopyPlan> {
         self.plans.into_iter().map(|plans| plans.copy)
     }
@@ -139,13 +138,14 @@ impl<'a> Transfer<'a> {
         (self.buffer.borrow().len() as u64).max(self.values.get().1)
     }
 
-    /// Bytes of the values of variable length that were copied.
+    /// Bytes of the copied values of variable length.
     pub(super) fn value_bytes(&self) -> u64 {
         self.values.get().0
     }
 
-    /// Copies or compares all arrays, which are `total` bytes in memory. `failed` gets the error of
-    /// each that cannot be copied; if it returns `Ok`, the others go on.
+    /// Copies or compares all arrays, which have `total` bytes in memory.
+    /// `failed` receives the error of each array that cannot be copied. If it returns `Ok`, the
+    /// copy continues with the next array.
     pub(super) fn run(
         &self,
         phase: Phase,
@@ -162,7 +162,7 @@ impl<'a> Transfer<'a> {
             if let Some(progress) = self.progress {
                 progress.array(&job.name);
             }
-            // Elsewhere both have the fill value.
+            // Count the blocks that are skipped, in which both have the fill value.
             let mut rest = job.bytes();
             if let Err(error) = self.run_job(phase, number, job, &mut rest) {
                 failed(job, error)?;
@@ -202,13 +202,13 @@ impl<'a> Transfer<'a> {
                 found = mover.stored(phase)?;
             }
             self.walk(&Walk { phase, mover, stored: &found, share: plan.passes.len() as u64 }, pass, rest)?;
-            // What was read is removed.
+            // This drops the temporary array that was read.
             read = written;
         }
         Ok(())
     }
 
-    /// The array that a pass writes, if that is not the last one.
+    /// The temporary array that a pass writes, if it is not the last pass.
     fn temporary(&self, job: &Job, pass: &Pass) -> Result<Temporary<'_>> {
         let beside = self.beside.as_ref().ok_or_else(wrong_size)?;
         Temporary::new(beside, &job.source, &job.window.shape, &pass.target_chunk)
@@ -263,8 +263,8 @@ impl<'a> Transfer<'a> {
         .map_err(interrupted)
     }
 
-    /// Copies or compares the units of a range ([`Blocks::objects`] by their numbers): a part of one
-    /// pass.
+    /// Copies or compares a range of units: a part of one pass.
+    /// Units are numbered as [`Blocks::objects`].
     pub(super) fn units(
         &self,
         phase: Phase,
@@ -276,7 +276,7 @@ impl<'a> Transfer<'a> {
             let counts = array.layout().object_grid().counts(array.shape());
             counts.iter().fold(1, |n: u64, count| n.saturating_mul(*count))
         };
-        // Of more, each part of the copy would list all.
+        // With more objects, each part of the copy would have to list them all.
         let few =
             objects(mover.from) <= MOST_LISTED && (phase == Phase::Copy || objects(mover.to) <= MOST_LISTED);
         let stored = if few { mover.stored(phase)? } else { [None, None] };
@@ -284,7 +284,7 @@ impl<'a> Transfer<'a> {
             let list = stored[side].as_ref()?;
             blocks.holding(array.layout().object_grid(), list, &mover.starts[side])
         };
-        // Blocks of which one side has something; `None`: any may have.
+        // Blocks in which one side has stored objects; `None`: any block may.
         let held = match phase {
             Phase::Copy => holding(0, mover.from),
             Phase::Verify => holding(0, mover.from).and_then(|mut held| {
@@ -354,11 +354,11 @@ impl<'a> Transfer<'a> {
         Ok(())
     }
 
-    /// Makes the buffer long enough for a block.
+    /// Makes the buffer large enough for a block.
     fn make_room(&self, buffer: &mut Memory, len: usize, phase: Phase, name: &str) -> Result<()> {
         let needed = (len as u64).saturating_mul(if phase == Phase::Copy { 1 } else { 2 });
         if needed > buffer.len() as u64 {
-            // Given back first.
+            // Free the old buffer first.
             *buffer = memory(0, name)?;
             *buffer = memory(needed.max(self.usual), name)?;
         }
@@ -392,23 +392,22 @@ fn memory(bytes: u64, array: &str) -> Result<Memory> {
     })?)
 }
 
-/// One pass, as it is executed.
+/// One pass while it runs.
 struct Walk<'w> {
     phase: Phase,
     mover: Mover<'w>,
     stored: &'w [StoredObjects; 2],
-    /// Passes that share the progress of an array.
+    /// Number of passes that share the progress of an array.
     share: u64,
 }
 
-/// The numbers of the objects in a block, of the source and of the copy.
+/// The numbers of the objects in a block, in the source and in the copy.
 type Found = [Vec<usize>; 2];
 
-/// Where nobody listed them.
+/// Used if the objects are not listed.
 static NONE_LISTED: Found = [Vec::new(), Vec::new()];
 
-/// Blocks are cut to fit the buffer. If one did not fit, this error would come instead of a wrong
-/// copy.
+/// Blocks are cut to fit the buffer. If one does not fit, fail instead of making a wrong copy.
 pub(super) fn wrong_size() -> Error {
     Error::Options("a block does not fit the memory set aside for it".into())
 }

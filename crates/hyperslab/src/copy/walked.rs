@@ -1,5 +1,4 @@
-//! The first steps of a copy: walking the source, deciding what each array's copy is to be, and making
-//! groups and arrays.
+//! The first steps of a copy: walk the source, describe each copy, create groups and arrays.
 
 use super::convert::{Notes, convert};
 use super::place::Room;
@@ -23,7 +22,7 @@ const CHUNKS_KEPT: &str =
 const SHARDS_KEPT: &str =
     "shards as in the source, because another number of sizes was given than they have axes";
 
-/// An array of the source, what is copied of it, and what its copy is to be.
+/// An array of the source, the part to copy, and the description of its copy.
 pub(super) struct Member {
     pub(super) path: String,
     pub(super) array: Array,
@@ -34,19 +33,19 @@ pub(super) struct Member {
 
 const NO_ATTRIBUTE: &str = "attributes left out, whose type has no words in JSON";
 
-/// The source, and what its copy is to be. Paths are relative to the source.
+/// The source and the description of its copy. Paths are relative to the source.
 pub(super) struct Walked<'o> {
     options: &'o CopyOptions<'o>,
     pub(super) groups: Vec<(String, Json)>,
     pub(super) arrays: Vec<Member>,
-    /// `true`: the copy gets consolidated metadata.
+    /// `true`: write consolidated metadata.
     pub(super) consolidated: bool,
     notes: Notes,
     pub(super) report: CopyReport,
 }
 
 impl<'o> Walked<'o> {
-    /// `room`: what paths have in the destination, if it is a directory.
+    /// Walks the source. `room`: the space for paths in the destination, if it is a directory.
     pub(super) fn new(source: &Node, room: Option<Room>, options: &'o CopyOptions<'o>) -> Result<Self> {
         let mut walked = Walked {
             options,
@@ -77,7 +76,7 @@ impl<'o> Walked<'o> {
         Ok(walked)
     }
 
-    /// Refuses a region that is none of the source.
+    /// Refuses a region that does not fit the source.
     fn check_region(&self, source: &Node) -> Result<()> {
         let Some(region) = &self.options.region else { return Ok(()) };
         if matches!((region, source), (Region::Axes(_), Node::Group(_))) {
@@ -93,11 +92,11 @@ impl<'o> Walked<'o> {
         }
     }
 
-    /// Refuses a shape that fits none of the arrays, and notes which ones it does not fit.
+    /// Refuses a shape that fits none of the arrays, and notes the arrays that it does not fit.
     fn check_rank(&mut self, what: &str, kept: &'static str, rank: usize) -> Result<()> {
         let ranks: BTreeSet<usize> = self.arrays.iter().map(|member| member.array.shape().len()).collect();
         if ranks.contains(&rank) {
-            // Without axes there is one chunk.
+            // An array without axes has one chunk.
             let others = self
                 .arrays
                 .iter()
@@ -119,22 +118,22 @@ impl<'o> Walked<'o> {
         self.copied_format().zarr()
     }
 
-    /// The copy of one array or group, on its way.
+    /// The state for describing the copy of one array or group.
     fn copying<'c>(&'c mut self, name: &'c str) -> Copying<'c> {
         Copying { name, options: self.options, notes: &mut self.notes }
     }
 
-    /// The group, and all below it.
+    /// Adds a group and everything below it.
     fn add_group(&mut self, group: &Group, room: Option<Room>) -> Result<()> {
         self.consolidated = !self.options.unconsolidated;
-        // Consolidated metadata is a copy that may be out of date: what is stored counts, where the
-        // store can tell that.
+        // Consolidated metadata is a copy that may be out of date. Use the stored documents if the
+        // store can list them.
         let lists = group.store().lists();
         let stored = if lists { group.node().as_stored()? } else { None };
         let group = stored.unwrap_or_else(|| group.clone());
         let options = self.options;
         let mut opened: Vec<(String, Node)> = vec![(String::new(), Node::Group(group.clone()))];
-        // What is in a group that was left out follows it.
+        // Skip everything inside a group that was left out.
         let mut skipped: Option<String> = None;
         for below in group.below(None, Some(&|| options.stops()))? {
             let (path, kind) = (&below.path, &below.kind);
@@ -194,7 +193,7 @@ impl<'o> Walked<'o> {
         Ok(())
     }
 
-    /// Gives the arrays of OME-Zarr images the names of axes that their group says.
+    /// Gives the arrays of OME-Zarr images the axis names from their group's metadata.
     fn name_axes_of_images(&mut self) {
         for (group, attributes) in &self.groups {
             for (path, names) in ome::dataset_axes(attributes) {
@@ -208,7 +207,7 @@ impl<'o> Walked<'o> {
         }
     }
 
-    /// A group without what is below it, or an array.
+    /// Adds a group without its members, or an array.
     fn add(&mut self, meaning: &Meaning, path: String, node: Node) -> Result<()> {
         match node {
             Node::Array(array) if array.has_no_shape() => {
@@ -248,8 +247,8 @@ impl<'o> Walked<'o> {
         }
     }
 
-    /// Makes the copy. `unseen`: the store is empty, and nobody else knows it. `beside`: where
-    /// temporary arrays may lie.
+    /// Makes the copy. `unseen`: the store is empty, and nobody else knows it.
+    /// `beside`: the place for temporary arrays.
     pub(super) fn copy(
         mut self,
         store: &Arc<dyn Store>,
@@ -344,14 +343,14 @@ impl<'o> Walked<'o> {
     }
 }
 
-/// Compares the meaning of a copy's arrays with the source's arrays: names of axes, attributes, and
-/// the value that marks missing elements.
+/// Compares the meaning of the copied arrays with the source's arrays.
+/// Compares axis names, attributes, and the value that marks missing elements.
 fn verify_meaning(jobs: &[Job], promised: &[Variable], options: &CopyOptions<'_>) -> Result<()> {
     let meaning = Meaning::of_copy(promised.iter());
     for (job, promised) in jobs.iter().zip(promised) {
         options.check()?;
         let mut target = job.target.clone();
-        // One that was left out is no longer there.
+        // An array that was left out no longer exists.
         match target.refresh() {
             Err(Error::Zarr(zarr::ZarrError::NotFound { .. })) => continue,
             done => done?,
@@ -372,7 +371,7 @@ fn open(group: &Group, below: &Below) -> Result<Node> {
     group.open_below(below)?.into_node()
 }
 
-/// The first names, and how many more there are.
+/// Lists the first names, and the number of the others.
 fn listed(names: &[String]) -> String {
     const MOST: usize = 5;
     let more = names.len().saturating_sub(MOST);
@@ -380,7 +379,7 @@ fn listed(names: &[String]) -> String {
     if more == 0 { listed } else { format!("{listed} and {more} more") }
 }
 
-/// [`shown`], without the middle of a path that fills a screen.
+/// Like [`shown`], but shortens the middle of a path that would fill a screen.
 fn shortened(path: &str) -> String {
     const KEPT: usize = 40;
     if path.len() <= 4 * KEPT {

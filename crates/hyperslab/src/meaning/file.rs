@@ -1,4 +1,4 @@
-//! Datasets of HDF5 and variables of NetCDF files as variables.
+//! HDF5 datasets and NetCDF variables as [`Variable`]s.
 
 use super::{DIMENSIONS, FILL_VALUE, MissingValue, Variable};
 use crate::copy::specified;
@@ -14,25 +14,27 @@ use hyperslab_netcdf::netcdf4::{self, Dimension, Scale};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// See [`FileMeaning::is_encoding`].
+/// The attribute that [`FileMeaning::is_encoding`] recognises.
 const LEAST_DIGIT: &str = "least_significant_digit";
 
-/// The meaning of a file's datasets (HDF5 or NetCDF) to programs that know variables, as xarray:
-/// names of axes, lengths, attributes. Keeps the facts that were found in the file so far.
+/// The meaning of a file's datasets (HDF5 or NetCDF) to programs that know variables.
+/// Programs like xarray see names of axes, lengths and attributes. Caches the facts found in the
+/// file.
 #[derive(Debug)]
 pub struct FileMeaning {
-    /// `true` if its datasets are variables: it is NetCDF, or has dimension scales.
+    /// `true`: datasets are variables, because the file is NetCDF or has dimension scales.
     has_variables: bool,
-    /// The root group, if it is HDF5.
+    /// The root group, for HDF5.
     root: Option<hdf5::Group>,
-    /// The dimensions of each group, by its path.
+    /// The dimensions of each group, by group path.
     dimensions: Mutex<HashMap<String, Arc<Vec<Dimension>>>>,
-    /// Names of axes by the path of the dataset, where it has no scales.
+    /// Axis names by dataset path, for datasets without scales.
     phony: OnceLock<BTreeMap<String, Vec<String>>>,
 }
 
 impl FileMeaning {
-    /// A file of HDF5 has variables if netCDF wrote it, or if it has a dimension scale anywhere.
+    /// Reads the meaning of a file.
+    /// An HDF5 file has variables if netCDF wrote it, or if it has a dimension scale anywhere.
     pub fn of(file: &DataFile) -> Result<FileMeaning> {
         let mut meaning = Self::of_variables(file)?;
         if let Some(root) = &meaning.root {
@@ -41,7 +43,7 @@ impl FileMeaning {
         Ok(meaning)
     }
 
-    /// Takes all datasets for variables, as netCDF-C does.
+    /// Treats all datasets as variables, as netCDF-C does.
     pub fn of_variables(file: &DataFile) -> Result<FileMeaning> {
         let root = match file.open("")? {
             Node::Group(group) => group.as_hdf5().cloned(),
@@ -50,7 +52,7 @@ impl FileMeaning {
         Ok(FileMeaning { has_variables: true, root, dimensions: Mutex::default(), phony: OnceLock::new() })
     }
 
-    /// The array as a variable. `None`: a dataset that only stands for a dimension, without values.
+    /// The array as a variable. `None`: a dataset that only represents a dimension, without values.
     pub fn variable(&self, array: &Array) -> Result<Option<Variable>> {
         if let Some(variable) = array.as_netcdf3() {
             return self.of_classic(array, variable).map(Some);
@@ -104,17 +106,18 @@ impl FileMeaning {
         })
     }
 
-    /// Returns `true` if an attribute of a variable says how it was stored. netCDF4-python writes the
-    /// digits that its quantization keeps. xarray has them in the encoding, and does not copy them.
+    /// Returns `true` if an attribute of a variable only describes how the variable was stored.
+    /// netCDF4-python writes the number of digits that quantization keeps. xarray treats it as
+    /// encoding and does not copy it.
     pub fn is_encoding(&self, attribute: &str) -> bool {
         self.has_variables && attribute == LEAST_DIGIT
     }
 
-    /// Returns `true` if a user has written this attribute of a node.
+    /// Returns `true` if this attribute of a node comes from a user.
     pub fn is_of_user(&self, attribute: &str) -> bool {
         match attribute {
             "CLASS" | "NAME" => !self.has_variables,
-            // netCDF-C keeps this name for Zarr, and does not show it.
+            // netCDF-C reserves this name for Zarr and does not show it.
             DIMENSIONS => !self.has_variables,
             _ => !netcdf4::is_reserved(attribute),
         }
@@ -139,7 +142,7 @@ impl FileMeaning {
         }
     }
 
-    /// The path of a variable, from the path of its dataset.
+    /// The path of a variable, given the path of its dataset.
     pub fn variable_path(&self, path: &str) -> String {
         if !self.has_variables {
             return path.to_owned();
@@ -149,7 +152,7 @@ impl FileMeaning {
         group.map_or_else(|| name.to_owned(), |group| format!("{group}/{name}"))
     }
 
-    /// The names that the dataset of a variable may have, the one that comes first if both are there.
+    /// The possible dataset names of a variable. If several exist, the first one counts.
     pub fn dataset_names(&self, variable: &str) -> Vec<String> {
         match self.has_variables {
             true => netcdf4::dataset_names(variable).to_vec(),
@@ -157,7 +160,7 @@ impl FileMeaning {
         }
     }
 
-    /// The text of the `zarr.json` of an array whose chunks have this shape and these codecs.
+    /// The text of `zarr.json` for an array whose chunks have this shape and these codecs.
     pub fn document(&self, array: &Array, chunks: &[u64], codecs: Vec<Json>) -> Result<String> {
         let name = array.name();
         let variable = self.variable(array)?.ok_or_else(|| Error::Copy {
@@ -170,7 +173,7 @@ impl FileMeaning {
         Ok(made.to_json().to_text(None))
     }
 
-    /// The text of the `zarr.json` of a group.
+    /// The text of `zarr.json` for a group.
     pub fn group_document(&self, group: &Group) -> Result<String> {
         let (attributes, _) = self.group_attributes(group)?;
         let members =
@@ -178,8 +181,8 @@ impl FileMeaning {
         Ok(Json::from(members).to_text(None))
     }
 
-    /// The user's attributes, and the names of unreadable ones. In NetCDF a list of one value is
-    /// that value.
+    /// The user's attributes, and the names of unreadable ones.
+    /// In NetCDF, a list of one value is the value.
     fn attributes(&self, found: &[Attribute]) -> Result<(Json, Vec<String>)> {
         let (mut json, mut unreadable) = (Json::object(), Vec::new());
         for attribute in found {
@@ -193,12 +196,13 @@ impl FileMeaning {
                     let is_shown = name != FILL_VALUE && is_text(attribute)?;
                     json.set(name, hdf5_json::value(if is_shown { readable(one) } else { one }));
                 }
-                // NetCDF has no attribute without a value: text of no characters, or no numbers.
+                // In NetCDF every attribute has a value: here empty text, or an empty list of
+                // numbers.
                 Ok(Value::Null) if self.has_variables && attribute.dataspace == Dataspace::Null => {
                     json.set(name, if is_text(attribute)? { "".into() } else { Json::Array(Vec::new()) });
                 }
-                // Programs for NetCDF show text of other encodings in this way. A missing value stays
-                // bytes, for elements are compared with it.
+                // NetCDF programs show text in other encodings like this. A missing value stays
+                // bytes, because elements are compared with it.
                 Ok(value) if self.has_variables && name != FILL_VALUE && is_text(attribute)? => {
                     json.set(name, hdf5_json::value(readable(value)));
                 }
@@ -210,8 +214,8 @@ impl FileMeaning {
         Ok((json, unreadable))
     }
 
-    /// The names of all axes. An axis without a scale, or with a scale that is a scalar, has the name
-    /// that netCDF-C gives it.
+    /// The names of all axes.
+    /// An axis without a scale, or with a scalar as its scale, has the name that netCDF-C gives it.
     fn names(&self, dataset: &hdf5::Dataset, known: Option<Vec<Option<String>>>) -> Result<Vec<String>> {
         let shape = dataset.dataspace().shape();
         let mut names = known.unwrap_or_else(|| vec![None; shape.len()]);
@@ -234,7 +238,7 @@ impl FileMeaning {
         Ok(names.into_iter().zip(phony).map(|(name, phony)| name.unwrap_or(phony)).collect())
     }
 
-    /// Elements per axis: along an unlimited dimension as many as the longest variable has.
+    /// Elements per axis. Along an unlimited dimension, as many as its longest variable has.
     fn shape(&self, dataset: &hdf5::Dataset, names: &[String]) -> Result<Dims> {
         let Dataspace::Simple { shape, max_shape } = dataset.dataspace() else { return Ok(Dims::new()) };
         let axes = shape.iter().zip(max_shape).zip(names);
@@ -248,7 +252,7 @@ impl FileMeaning {
         lengths.collect()
     }
 
-    /// The dimension that a name means to a dataset: of its group, or of the next one above.
+    /// The dimension that a dataset means by a name: in its own group, or the nearest group above.
     fn dimension(&self, dataset: &str, name: &str) -> Result<Option<Dimension>> {
         let mut path = dataset;
         loop {
@@ -292,7 +296,7 @@ fn is_text(attribute: &Attribute) -> Result<bool> {
     Ok(matches!(kind, ElementKind::FixedString { .. } | ElementKind::VlenString { .. }))
 }
 
-/// Text as netCDF4-python and xarray show it: bytes that are not UTF-8 become the character U+FFFD.
+/// Decodes text as netCDF4-python and xarray do: bytes that are not UTF-8 become U+FFFD.
 fn readable(value: Value) -> Value {
     match value {
         Value::Bytes(bytes) => Value::Text(String::from_utf8_lossy(&bytes).into_owned()),
@@ -301,8 +305,8 @@ fn readable(value: Value) -> Value {
     }
 }
 
-/// Names for axes of elements that NetCDF does not have: axes of one length share one, but not
-/// within one array.
+/// Axis names for arrays whose element type NetCDF does not have.
+/// Axes of equal length share a name, but not within one array.
 fn by_length(shape: &[u64]) -> Vec<String> {
     let name = |(axis, len): (usize, &u64)| {
         let before = shape.iter().take(axis).filter(|other| *other == len).count();

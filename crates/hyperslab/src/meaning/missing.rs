@@ -1,4 +1,4 @@
-//! The value that marks missing elements, and how attributes hold it.
+//! The value that marks missing elements, and its representation in attributes.
 
 use crate::{Array, Json, zarr};
 use hyperslab_codec::{ByteOrder, DataType, Kind, VlenKind};
@@ -8,14 +8,14 @@ use hyperslab_codec::{ByteOrder, DataType, Kind, VlenKind};
 pub enum MissingValue {
     /// No element is missing.
     None,
-    /// One element in memory; of text of any length, its UTF-8.
+    /// The bytes of one element in memory; for text of any length, in UTF-8.
     Value(Vec<u8>),
-    /// A value that is none of the element type: what the attribute says.
+    /// A value that is not of the element type, as in the attribute.
     Other(Json),
 }
 
 impl MissingValue {
-    /// Reads an attribute of a file, or of Zarr v2: a number, text, or a list of one of them.
+    /// Reads the attribute of a file or of Zarr v2: a number, text, or a list of one of these.
     pub(crate) fn of_json(array: &Array, json: &Json) -> MissingValue {
         let one = match json.as_array() {
             Some([one]) if !matches!(array.dtype().kind(), Kind::Complex) => one,
@@ -24,8 +24,8 @@ impl MissingValue {
         element(array, one).map_or_else(|| MissingValue::Other(json.clone()), MissingValue::Value)
     }
 
-    /// Reads the attribute of Zarr v3, which xarray writes: numbers with a point are base 64 of a
-    /// little-endian float of 64 bits. A plain number stands for itself.
+    /// Reads the attribute of Zarr v3 as xarray writes it.
+    /// Floats are base 64 of a little-endian 64-bit float. A plain number is itself.
     pub(crate) fn of_v3(array: &Array, json: &Json) -> MissingValue {
         let (dtype, vlen) = (array.dtype(), array.vlen());
         let decoded = match (dtype.kind(), json) {
@@ -47,8 +47,8 @@ impl MissingValue {
         decoded.map_or_else(|| Self::of_json(array, json), MissingValue::Value)
     }
 
-    /// Makes the attribute of Zarr v3. `None`: xarray refuses arrays of this type that have one, so
-    /// it is left out.
+    /// Makes the attribute of Zarr v3.
+    /// `None`: left out, because xarray refuses arrays of this type that have the attribute.
     pub(crate) fn to_v3(&self, array: &Array) -> Option<Json> {
         let (dtype, bytes) = match self {
             MissingValue::None => return None,
@@ -75,7 +75,7 @@ impl MissingValue {
         }
     }
 
-    /// The value, if elements are text: of any length, or of UTF-32.
+    /// The value as text, if elements are text of any length or UTF-32.
     pub(crate) fn text(&self, array: &Array) -> Option<String> {
         let MissingValue::Value(bytes) = self else { return None };
         match (array.vlen(), array.dtype().kind()) {
@@ -85,7 +85,7 @@ impl MissingValue {
         }
     }
 
-    /// The value in words. Every NaN is one.
+    /// The value in words. All NaNs look the same.
     pub(crate) fn shown(&self, array: &Array) -> String {
         let dtype = array.dtype();
         match self {
@@ -101,7 +101,7 @@ impl MissingValue {
         }
     }
 
-    /// The attribute's value, if it is no element of the array's type.
+    /// The attribute's value, if it is not of the element type.
     pub(crate) fn other(&self) -> Option<&Json> {
         match self {
             MissingValue::Other(json) => Some(json),
@@ -110,7 +110,7 @@ impl MissingValue {
     }
 }
 
-/// The element that a value is.
+/// Converts a value to an element of the array.
 fn element(array: &Array, json: &Json) -> Option<Vec<u8>> {
     match array.vlen() {
         Some(VlenKind::Text) => return json.as_str().map(|text| text.as_bytes().to_vec()),
@@ -130,8 +130,9 @@ fn element(array: &Array, json: &Json) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns `true` if a value is a whole number. xarray makes integers of fill values of integers: it
-/// refuses arrays where that fails, and cuts off fractions, which makes another value of it.
+/// Returns `true` if a value is a whole number.
+/// xarray converts the fill value of an integer array to an integer. It refuses the array if that
+/// fails, and truncates fractions, which changes the value.
 fn is_whole(json: &Json) -> bool {
     let Json::Number(text) = json else { return false };
     text.parse::<f64>().is_ok_and(|number| number.is_finite() && number.fract() == 0.0)
@@ -141,7 +142,7 @@ fn is_structure(array: &Array) -> bool {
     array.structure().is_some() || matches!(array.dtype().kind(), Kind::Raw)
 }
 
-/// Bytes as one element; `None`: they are too many.
+/// Pads bytes to one element; `None`: there are too many bytes.
 fn padded(dtype: DataType, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     if bytes.len() > dtype.size() {
         return None;
@@ -150,7 +151,7 @@ fn padded(dtype: DataType, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The float that one element is.
+/// Reads one element as a float.
 fn value(dtype: DataType, bytes: &[u8]) -> Option<f64> {
     let swaps = dtype.order() == ByteOrder::Big;
     let mut little = bytes.to_vec();
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn attributes_of_zarr_v3_are_those_of_xarray() {
-        // Results of `xarray.backends.zarr.FillValueCoder.encode`.
+        // Expected results come from `xarray.backends.zarr.FillValueCoder.encode`.
         for (dtype, said, written) in [
             ("<f8", "-9999.0", r#""AAAAAICHw8A=""#),
             ("<f4", "0.10000000149011612", r#""AAAAoJmZuT8=""#),
@@ -212,7 +213,7 @@ mod tests {
             assert_eq!(found.to_text(None), written, "{dtype}");
             assert_eq!(MissingValue::of_v3(&array, &found).shown(&array), missing.shown(&array), "{dtype}");
         }
-        // xarray cannot read these back.
+        // xarray cannot read these values back.
         let text = array("text");
         let missing = MissingValue::of_json(&text, &json(r#""none""#));
         assert_eq!((&missing, missing.to_v3(&text)), (&MissingValue::Value(b"none".to_vec()), None));
@@ -227,7 +228,7 @@ mod tests {
             let array = array(dtype);
             let missing = MissingValue::of_json(&array, &json(said));
             assert_eq!(missing.other(), Some(&json(said)), "{dtype}");
-            // Integers may have any whole number.
+            // Integer arrays may have any whole number.
             assert_eq!(missing.to_v3(&array), missing.other().cloned().filter(|_| said == "300"));
         }
         let shorts = array("<i2");
@@ -237,7 +238,7 @@ mod tests {
             let missing = MissingValue::of_json(&shorts, &json(said));
             assert_eq!(missing.to_v3(&shorts).is_some(), is_kept, "{said}");
         }
-        // A number in the place of base 64, as earlier versions of this package wrote it.
+        // A number in place of base 64, as earlier versions of this package wrote it.
         let array = array("<f8");
         assert_eq!(MissingValue::of_v3(&array, &json("-9.0")).shown(&array), "-9");
     }

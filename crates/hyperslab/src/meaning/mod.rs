@@ -1,7 +1,7 @@
-//! The meaning of arrays and groups to people: one description, whatever the format is.
+//! The meaning of arrays and groups to people: one description for all formats.
 //!
-//! Programs like xarray see *variables*: arrays whose axes have names, with attributes, and with a
-//! value that marks missing elements (`_FillValue`). Each format says that in other words:
+//! Programs like xarray see *variables*: arrays with named axes, attributes, and a value that marks
+//! missing elements (`_FillValue`). Each format expresses this differently:
 //!
 //! | | axes | missing value | scalars |
 //! |---|---|---|---|
@@ -10,12 +10,12 @@
 //! | Zarr v2 | attribute `_ARRAY_DIMENSIONS`, or the lists of NCZarr | `fill_value`, unless it is `null` | `_ARRAY_DIMENSIONS: []` |
 //! | Zarr v3 | `dimension_names` | attribute `_FillValue`, floats in base 64; of text `missing_value` | – |
 //!
-//! `Meaning::variable` reads these words, and `Variable::words` writes them in the words of
-//! [xarray's conventions](https://docs.xarray.dev/en/stable/internals/zarr-encoding-spec.html).
-//! Copies, references, stores for other packages and the engine of xarray all ask here.
+//! `Meaning::variable` reads these representations. `Variable::words` writes them, by [xarray's
+//! conventions](https://docs.xarray.dev/en/stable/internals/zarr-encoding-spec.html). Copies,
+//! references, stores for other packages and xarray's engine all use this module.
 //!
-//! A file of HDF5 without dimension scales, and a Zarr array without names of axes, are *plain*:
-//! their attributes and fill values are only passed on.
+//! An HDF5 file without dimension scales and a Zarr array without axis names are *plain*: their
+//! attributes and fill values are only passed on.
 
 mod file;
 mod missing;
@@ -34,46 +34,46 @@ pub use words::user_attributes;
 
 use crate::{Array, Dims, Group, Json, Node, Result, zarr};
 
-/// xarray's attribute for names of axes where the format has no place for them.
+/// xarray's attribute for axis names, for formats that have no other place for them.
 pub(crate) const DIMENSIONS: &str = "_ARRAY_DIMENSIONS";
-/// The attribute of NetCDF whose value marks missing elements.
+/// NetCDF's attribute for the value that marks missing elements.
 pub(crate) const FILL_VALUE: &str = "_FillValue";
-/// The older attribute for the same, which xarray knows too.
+/// The older attribute for the same purpose, which xarray also knows.
 const MISSING_VALUE: &str = "missing_value";
-/// How names of attributes begin that NCZarr keeps for itself, in any case.
+/// The prefix of attribute names that NCZarr reserves, in any case.
 const NCZARR: &str = "_nc";
-/// How names of attributes of groups begin that NCZarr keeps for itself.
+/// The prefix of group attribute names that NCZarr reserves.
 const NCZARR_GROUP: &str = "_nczarr_";
 
-/// The facts that the arrays of one hierarchy share.
+/// The facts that all arrays of a hierarchy share.
 #[derive(Debug)]
 pub(crate) enum Meaning {
-    /// A file of HDF5 or NetCDF.
+    /// An HDF5 or NetCDF file.
     File(FileMeaning),
-    /// A hierarchy of Zarr. `scalars`: whether scalars without names of axes are variables.
+    /// A Zarr hierarchy. `scalars`: scalars without axis names are variables.
     Zarr { scalars: bool },
 }
 
-/// An array as programs see it that know variables.
+/// An array as seen by programs that know variables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variable {
-    /// `true` if axes have names: the array is a variable and not plain.
+    /// `true`: axes have names, so the array is a variable and not plain.
     pub is_variable: bool,
-    /// Names of the axes. A variable has all of them.
+    /// The axis names. A variable names all axes.
     pub dimension_names: Option<Vec<Option<String>>>,
-    /// Elements per axis. A variable may be shorter in its file than its unlimited dimensions are;
-    /// the rest is fill value.
+    /// Elements per axis.
+    /// In its file a variable may be shorter than its unlimited dimensions; the rest is fill value.
     pub shape: Dims,
-    /// The user's attributes, an object. Attributes of a variable do not have `_FillValue`.
+    /// The user's attributes, as a JSON object. A variable's attributes omit `_FillValue`.
     pub attributes: Json,
     /// The value that marks missing elements of a variable.
     pub missing: MissingValue,
-    /// Names of attributes whose values cannot be read or have no words in JSON.
+    /// Names of attributes that cannot be read or cannot be expressed in JSON.
     pub unreadable: Vec<String>,
 }
 
 impl Meaning {
-    /// `arrays`: the hierarchy's arrays, if it is of Zarr.
+    /// Reads the meaning of a hierarchy. `arrays`: its arrays, for Zarr.
     pub(crate) fn of<'a>(node: &Node, arrays: impl Iterator<Item = &'a Array>) -> Result<Meaning> {
         match node.file() {
             Some(file) => Ok(Meaning::File(FileMeaning::of(&file)?)),
@@ -81,12 +81,12 @@ impl Meaning {
         }
     }
 
-    /// The meaning of a copy of these.
+    /// The meaning of a copy of these variables.
     pub(crate) fn of_copy<'a>(mut variables: impl Iterator<Item = &'a Variable>) -> Meaning {
         Meaning::Zarr { scalars: variables.any(|variable| variable.is_variable) }
     }
 
-    /// The array as a variable. `None`: a dataset that only stands for a dimension, without values.
+    /// The array as a variable. `None`: a dataset that only represents a dimension, without values.
     pub(crate) fn variable(&self, array: &Array) -> Result<Option<Variable>> {
         match (self, array.as_zarr()) {
             (Meaning::File(file), _) => file.variable(array),
@@ -103,7 +103,7 @@ impl Meaning {
         }
     }
 
-    /// The path of a variable, from the path of its dataset.
+    /// The path of a variable, given the path of its dataset.
     pub(crate) fn path(&self, path: &str) -> String {
         match self {
             Meaning::File(file) => file.variable_path(path),
@@ -112,8 +112,9 @@ impl Meaning {
     }
 }
 
-/// The attributes for an array of Zarr with named axes whose elements come from this one, like a
-/// level of a pyramid. The fill value is up to the caller: in Zarr v2 it is the missing value.
+/// The attributes for a Zarr array with named axes that is derived from this array.
+/// An example is a level of a pyramid. The caller sets the fill value: in Zarr v2 it is the missing
+/// value.
 pub fn carried_attributes(array: &Array, format: zarr::Format) -> Result<Json> {
     let found = match array.file() {
         Some(file) => FileMeaning::of(&file)?.variable(array)?,
@@ -132,7 +133,7 @@ pub fn carried_attributes(array: &Array, format: zarr::Format) -> Result<Json> {
     Ok(variable.words(array, None, format).attributes)
 }
 
-/// The first difference between the expected attributes and the attributes of a copy, in words.
+/// Describes the first difference between the expected attributes and a copy's.
 pub(crate) fn differing_attributes(expected: &Json, found: &Json) -> Option<String> {
     let members = |json: &Json| json.as_object().unwrap_or_default().len();
     let mut own = expected.as_object().unwrap_or_default().iter();
@@ -144,7 +145,7 @@ pub(crate) fn differing_attributes(expected: &Json, found: &Json) -> Option<Stri
 }
 
 impl Variable {
-    /// How a copy differs, in words, if it means something else.
+    /// Describes how a copy differs, if it means something else.
     pub(crate) fn difference(&self, array: &Array, copy: &Variable, copied: &Array) -> Option<String> {
         if !self.is_variable {
             return None;
@@ -165,7 +166,7 @@ impl Variable {
         (is_kept && own != found).then(|| format!("the value of missing elements is {found}, expected {own}"))
     }
 
-    /// The attributes that programs see of a copy, without `_FillValue`.
+    /// The attributes of a copy that programs see, without `_FillValue`.
     fn shown_attributes(&self, array: &Array, copied: &Array) -> Json {
         let mut attributes = match copied.as_zarr() {
             Some(zarr) if copied.format() != array.format() => {
@@ -177,7 +178,7 @@ impl Variable {
         words::of_user(attributes, copied.format())
     }
 
-    /// The array in the words of a format. `absent`: the value of unwritten elements.
+    /// Expresses the variable in a format. `absent`: the value of unwritten elements.
     pub(crate) fn words(&self, array: &Array, absent: Option<Vec<u8>>, format: zarr::Format) -> Words {
         Words::of(self, array, absent, format)
     }

@@ -1,11 +1,11 @@
-//! OME-Zarr: metadata of images in group attributes, in version 0.4 (Zarr v2) and 0.5 (Zarr v3).
+//! OME-Zarr: image metadata in group attributes, versions 0.4 (Zarr v2) and 0.5 (Zarr v3).
 //!
-//! Version 0.4 has its parts among all other attributes, and each part states the version. Version
-//! 0.5 has the same parts in one attribute, `ome`, which states the version once. The names of axes
-//! are also the dimension names of the arrays in version 0.5.
+//! Version 0.4 keeps its parts among all other attributes, and each part states the version.
+//! Version 0.5 has the same parts in one attribute, `ome`, which states the version once. In
+//! version 0.5 the axis names are also the dimension names of the arrays.
 //!
-//! Other versions stay as they are: 0.1 to 0.3 lack what 0.5 requires, and later ones have no words
-//! in 0.4.
+//! Other versions are not converted: 0.1 to 0.3 lack what 0.5 requires, and 0.4 cannot express
+//! later ones.
 
 use crate::{Format, Json};
 use std::collections::HashSet;
@@ -28,14 +28,14 @@ const SERIES: &str = "series";
 /// The names of all parts.
 const PARTS: [&str; 8] = [MULTISCALES, OMERO, LABELS, IMAGE_LABEL, PLATE, WELL, LAYOUT, SERIES];
 
-/// The most axes that an image has.
+/// The maximum number of axes of an image.
 const MOST_AXES: usize = 5;
 
-/// Turns OME-Zarr metadata of one Zarr format into the other's, in all groups of a hierarchy.
+/// Converts OME-Zarr metadata between the Zarr formats, in all groups of a hierarchy.
 ///
-/// `groups` are paths, relative to one place, and attributes. All are needed at once: an attribute
-/// named `labels` belongs to OME-Zarr only beside or above an image. Nothing changes between equal
-/// formats and for other formats.
+/// `groups` are paths, relative to one place, with attributes. All groups are needed at once: an
+/// attribute named `labels` belongs to OME-Zarr only beside or above an image. Nothing changes if
+/// the formats are equal, or if one of them is not Zarr.
 pub(crate) fn convert_groups(groups: &mut [(String, Json)], from: Format, to: Format) {
     match (from, to) {
         (Format::ZarrV2, Format::ZarrV3) => to_v3(groups),
@@ -46,8 +46,8 @@ pub(crate) fn convert_groups(groups: &mut [(String, Json)], from: Format, to: Fo
     }
 }
 
-/// The arrays of an image and the names of their axes, from the attributes of its group in either
-/// version. Paths are relative to the group.
+/// The arrays of an image and their axis names, from group attributes of either version.
+/// Paths are relative to the group.
 pub(crate) fn dataset_axes(attributes: &Json) -> Vec<(String, Vec<String>)> {
     let image = match attributes.get(OME) {
         Some(ome) if stated(ome) == Some(V3_VERSION) => ome.get(MULTISCALES),
@@ -67,13 +67,13 @@ pub(crate) fn dataset_axes(attributes: &Json) -> Vec<(String, Vec<String>)> {
     found
 }
 
-/// A path below a group, without empty parts. `None`: it leaves the group, or is none below it.
+/// A path below a group, without empty parts. `None`: it leaves the group, or is the group itself.
 fn normal(path: &str) -> Option<String> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     (!parts.is_empty() && !parts.contains(&"..")).then(|| parts.join("/"))
 }
 
-/// The names of an image's axes. `None`: some are missing or equal, or there are too many.
+/// The axis names of an image. `None`: names are missing or equal, or there are too many axes.
 fn axes(multiscale: &Json) -> Option<Vec<String>> {
     let axes = multiscale.get("axes")?.as_array()?;
     if axes.is_empty() || axes.len() > MOST_AXES {
@@ -93,13 +93,13 @@ fn stated(part: &Json) -> Option<&str> {
     part.get(VERSION)?.as_str()
 }
 
-/// Returns `true` if the part is of version 0.4, or states no version.
+/// Returns `true` if the part has version 0.4, or states no version.
 fn is_v2(part: &Json) -> bool {
     part.as_object().is_some() && part.get(VERSION).is_none_or(|version| version.as_str() == Some(V2_VERSION))
 }
 
-/// Returns `true` if `multiscales` is of version 0.4, and not of an earlier one or of another
-/// convention.
+/// Returns `true` if `multiscales` has version 0.4.
+/// Returns `false` for earlier versions and for other conventions with this name.
 fn is_image(multiscales: &Json) -> bool {
     let is_one = |multiscale: &Json| {
         let datasets = datasets(multiscale);
@@ -113,7 +113,7 @@ fn is_image(multiscales: &Json) -> bool {
     multiscales.as_array().is_some_and(|all| !all.is_empty() && all.iter().all(is_one))
 }
 
-/// Returns `true` if these are attributes of an image of version 0.4.
+/// Returns `true` for attributes of an image of version 0.4.
 fn has_image(attributes: &Json) -> bool {
     attributes.get(MULTISCALES).is_some_and(is_image)
 }
@@ -126,12 +126,12 @@ fn is_array(part: &Json, member: &str) -> bool {
     part.get(member).is_some_and(|value| value.as_array().is_some())
 }
 
-/// The texts of a list; `None` if it is no list of texts.
+/// The texts of a list; `None`: it is not a list of texts.
 fn texts(list: &Json) -> Option<Vec<&str>> {
     list.as_array()?.iter().map(Json::as_str).collect()
 }
 
-/// Splits a group's path into the path of the group around it, and its name. `None`: the root.
+/// Splits a group's path into the path of its parent and its name. `None`: the root.
 fn split(path: &str) -> Option<(&str, &str)> {
     match path.rsplit_once('/') {
         Some(split) => Some(split),
@@ -178,7 +178,7 @@ fn to_v3(groups: &mut [(String, Json)]) {
 fn wrap(attributes: &mut Json, is_part: impl Fn(&str, &Json) -> bool) {
     let Json::Object(members) = attributes else { return };
     let Some(first) = members.iter().position(|(name, value)| is_part(name, value)) else { return };
-    // An attribute of this name is kept: it may hold what `unwrap` left there.
+    // Keep an existing attribute with this name: it may hold what `unwrap` left there.
     let rest = match members.iter().find(|(name, _)| name == OME) {
         None => Vec::new(),
         Some((_, Json::Object(rest))) if !rest.iter().any(|(name, _)| is_known(name)) => rest.clone(),
@@ -196,7 +196,7 @@ fn wrap(attributes: &mut Json, is_part: impl Fn(&str, &Json) -> bool) {
                 (MULTISCALES, Json::Array(images)) => images.iter_mut().for_each(|image| {
                     image.remove(VERSION);
                 }),
-                // The one part whose version is required in 0.5 too.
+                // The only part that must also state the version in 0.5.
                 (PLATE, plate) => plate.set(VERSION, V3_VERSION.into()),
                 (_, part) if stated(part).is_some() => part.set(VERSION, V3_VERSION.into()),
                 _ => {}
@@ -211,7 +211,7 @@ fn wrap(attributes: &mut Json, is_part: impl Fn(&str, &Json) -> bool) {
     *members = kept;
 }
 
-/// Moves the parts of version 0.5 among the other attributes, as version 0.4 has them.
+/// Moves the parts of version 0.5 among the other attributes, as in version 0.4.
 fn unwrap(attributes: &mut Json) {
     let Json::Object(members) = attributes else { return };
     let Some(place) = members.iter().position(|(name, _)| name == OME) else { return };
@@ -220,7 +220,7 @@ fn unwrap(attributes: &mut Json) {
     let (parts, rest): (Vec<_>, Vec<_>) =
         ome.iter().cloned().partition(|(name, _)| PARTS.contains(&name.as_str()));
     let clashes = |(name, _): &(String, Json)| members.iter().any(|(other, _)| other == name);
-    // If another convention has the same name, both can only stay where they are.
+    // If another convention uses the same name, both stay where they are.
     if !is_v3 || parts.is_empty() || parts.iter().any(clashes) {
         return;
     }
@@ -236,7 +236,7 @@ fn unwrap(attributes: &mut Json) {
         }
         moved.push((name, part));
     }
-    // Other members have no place in 0.4.
+    // Version 0.4 has no place for other members.
     let rest: Vec<_> = rest.into_iter().filter(|(name, _)| name != VERSION).collect();
     if !rest.is_empty() {
         moved.push((OME.to_owned(), Json::Object(rest)));
@@ -244,7 +244,7 @@ fn unwrap(attributes: &mut Json) {
     members.splice(place..=place, moved);
 }
 
-/// Returns `true` if an attribute `ome` with this member holds metadata of its own.
+/// Returns `true` if an `ome` attribute with this member holds OME-Zarr metadata.
 fn is_known(name: &str) -> bool {
     name == VERSION || PARTS.contains(&name)
 }
@@ -263,7 +263,7 @@ mod tests {
         {"path": "0", "coordinateTransformations": [{"type": "scale", "scale": [1, 0.5, 0.5]}]},
         {"path": "low/1", "coordinateTransformations": [{"type": "scale", "scale": [1, 1.0, 1.0]}]}]"#;
 
-    /// Attributes of groups, in version 0.4 and in version 0.5.
+    /// Group attributes in version 0.4 and in version 0.5.
     fn both() -> Vec<(&'static str, String, String)> {
         let image = |version: &str| format!(r#"[{{"name": "a", {AXES}, {LEVELS}{version}}}]"#);
         let (old, new) = (image(r#", "version": "0.4""#), image(""));
@@ -312,7 +312,7 @@ mod tests {
                 r#"{"well": {"images": [{"path": "0"}]}}"#.into(),
                 r#"{"ome": {"version": "0.5", "well": {"images": [{"path": "0"}]}}}"#.into(),
             ),
-            // Not of OME-Zarr, in spite of the names.
+            // Not OME-Zarr, despite the names.
             ("other", r#"{"labels": ["cat", "dog"], "well": "done", "plate": 1}"#.into(), String::new()),
             ("other/OME", r#"{"series": ["a"]}"#.into(), String::new()),
             ("other/geo", r#"{"multiscales": {"layout": []}, "omero": {}}"#.into(), String::new()),
@@ -364,10 +364,10 @@ mod tests {
             let v2 = converted(&groups, Format::ZarrV3, Format::ZarrV2);
             (v2[0].1.to_text(None), converted(&v2, Format::ZarrV2, Format::ZarrV3)[0].1.to_text(None))
         };
-        // Another convention's attribute is in the way.
+        // An attribute of another convention is in the way.
         let text = r#"{"multiscales": {"layout": []}, "ome": {"version": "0.5", "multiscales": []}}"#;
         assert_eq!(v3(text), (text.to_owned(), text.to_owned()));
-        // Another version, no version, and nothing to move.
+        // Another version, no version, and no parts.
         for text in [
             r#"{"ome": {"version": "0.6", "well": {"images": []}}}"#,
             r#"{"ome": {"well": {"images": []}}}"#,
@@ -376,7 +376,7 @@ mod tests {
         ] {
             assert_eq!(v3(text), (text.to_owned(), text.to_owned()));
         }
-        // Members without a place in 0.4 stay in their attribute.
+        // Members that 0.4 has no place for stay in their attribute.
         let text = r#"{"ome": {"version": "0.5", "well": {"images": []}, "mine": 1}, "z": 2}"#;
         let (v2, back) = v3(text);
         assert_eq!(v2, r#"{"well": {"images": []}, "ome": {"mine": 1}, "z": 2}"#);

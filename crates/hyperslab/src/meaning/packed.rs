@@ -1,5 +1,4 @@
-//! Packed numbers: what the attributes of CF say of stored elements, as xarray and netCDF4 read
-//! them.
+//! Packed numbers: decodes the CF attributes of stored elements, as xarray and netCDF4 do.
 //!
 //! | attribute | means |
 //! |---|---|
@@ -7,30 +6,30 @@
 //! | `scale_factor`, `add_offset` | a stored number times the first, plus the second |
 //! | `_Unsigned` | integers are stored with the other sign (`"true"`: read them as unsigned) |
 //!
-//! The fill value of a Zarr v2 array with names of axes counts as `_FillValue`, as in xarray. The
-//! limits `valid_min`, `valid_max` and `valid_range` mean nothing here, as in xarray.
+//! The fill value of a Zarr v2 array with axis names counts as `_FillValue`, as in xarray. The
+//! limits `valid_min`, `valid_max` and `valid_range` are ignored, as in xarray.
 
 use crate::{Array, ByteOrder, DataType, Error, Format, Json, Kind, Result};
 use half::f16;
 
-/// The values that stored numbers stand for. By default they stand for themselves.
+/// The values that stored numbers represent. By default, the stored numbers themselves.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Packing {
     /// Stored elements that are missing, in the machine's byte order.
     pub missing: Vec<Vec<u8>>,
-    /// The factor of stored numbers.
+    /// The factor for stored numbers.
     pub scale: Option<f64>,
-    /// The number added after that.
+    /// The number to add after scaling.
     pub offset: Option<f64>,
-    /// Stored integers have the other sign: `true` reads signed ones as unsigned, `false` unsigned
-    /// ones as signed.
+    /// Stored integers have the other sign.
+    /// `true` reads signed integers as unsigned, `false` reads unsigned integers as signed.
     pub unsigned: Option<bool>,
 }
 
 impl Packing {
-    /// Reads the packing of an array. Elements that are no numbers stand for themselves.
+    /// Reads the packing of an array. Elements that are not numbers have none.
     ///
-    /// Fails with [`Error::Options`] where an attribute is no number.
+    /// Fails with [`Error::Options`] if an attribute is not a number.
     pub fn of(array: &Array) -> Result<Packing> {
         if array.vlen().is_some() || array.structure().is_some() || array.optional().is_some() {
             return Ok(Packing::default());
@@ -43,10 +42,10 @@ impl Packing {
             .map_err(|why| Error::Options(format!("array '{}': {why}", array.layout().name())))
     }
 
-    /// Reads the packing from `attributes`, for elements of a type. `fill`: an element of that type, which counts
-    /// as `_FillValue` in place of the attribute.
+    /// Reads the packing from `attributes`, for elements of a type.
+    /// `fill`: an element of that type, which counts as `_FillValue` in place of the attribute.
     ///
-    /// Fails with the attribute that is no number.
+    /// Fails with a message that names the attribute that is not a number.
     pub fn parse(attributes: &Json, dtype: DataType, fill: Option<&[u8]>) -> Result<Packing, String> {
         let kind = dtype.kind();
         let is_time = matches!(kind, Kind::DateTime(_) | Kind::TimeDelta(_));
@@ -78,7 +77,7 @@ impl Packing {
                 let element = match value {
                     Json::Number(text) => stored(text, dtype, unsigned.is_some()),
                     Json::String(text) if kind == Kind::Float => encoded(text, dtype),
-                    // No number is a text.
+                    // Text is not a number.
                     _ => None,
                 };
                 missing.extend(element.filter(|element| !missing.contains(element)));
@@ -88,12 +87,12 @@ impl Packing {
         Ok(Packing { missing, scale, offset, unsigned })
     }
 
-    /// Returns `true` if numbers have to be computed from stored ones.
+    /// Returns `true` if values must be computed from stored numbers.
     pub fn scales(&self) -> bool {
         self.scale.is_some() || self.offset.is_some()
     }
 
-    /// The type that stored elements are read as: the stored one, perhaps with the other sign.
+    /// The type to read stored elements as: the stored type, possibly with the other sign.
     pub fn number_type(&self, dtype: DataType) -> DataType {
         let kind = match self.unsigned {
             None => return dtype,
@@ -103,13 +102,13 @@ impl Packing {
         DataType::new(kind, dtype.size(), dtype.order()).unwrap_or(dtype)
     }
 
-    /// The number that a stored one stands for.
+    /// The number that a stored number represents.
     pub fn unpacked(&self, stored: f64) -> f64 {
         stored * self.scale.unwrap_or(1.0) + self.offset.unwrap_or(0.0)
     }
 }
 
-/// The sign that `_Unsigned` gives. xarray knows no other spelling, and no boolean.
+/// The sign that `_Unsigned` gives. Like xarray, accepts no other spelling and no boolean.
 fn truth(value: &Json) -> Option<bool> {
     match value {
         Json::String(text) if text == "true" => Some(true),
@@ -118,7 +117,7 @@ fn truth(value: &Json) -> Option<bool> {
     }
 }
 
-/// The number that an attribute is. A list of one number is that number: attributes of HDF5 are.
+/// The number in an attribute. A list of one number is that number, as in HDF5 attributes.
 fn number(attributes: &Json, name: &str) -> Result<Option<f64>, String> {
     let Some(found) = attributes.get(name) else { return Ok(None) };
     match (found, found.as_array()) {
@@ -131,7 +130,7 @@ fn number(attributes: &Json, name: &str) -> Result<Option<f64>, String> {
     }
 }
 
-/// The element of a number that may be written with the other sign.
+/// Converts a number, possibly written with the other sign, to an element.
 fn stored(text: &str, dtype: DataType, either: bool) -> Option<Vec<u8>> {
     let other = match dtype.kind() {
         Kind::Int => Kind::UInt,
@@ -142,14 +141,14 @@ fn stored(text: &str, dtype: DataType, either: bool) -> Option<Vec<u8>> {
     number_element(text, dtype).or_else(|| number_element(text, other?))
 }
 
-/// A fill value of floats as xarray writes it to Zarr v3: eight bytes in base 64.
+/// Decodes a float fill value as xarray writes it to Zarr v3: eight bytes in base 64.
 fn encoded(text: &str, dtype: DataType) -> Option<Vec<u8>> {
     let bytes: [u8; 8] = hyperslab_zarr::from_base64(text)?.try_into().ok()?;
     float_element(f64::from_le_bytes(bytes), dtype)
 }
 
-/// A number as an element of a type, in the machine's byte order; `None`: no element can be that
-/// number. For floats the nearest there is.
+/// Converts a number to an element of a type, in the machine's byte order.
+/// `None`: no element has this value. For floats, takes the nearest one.
 pub fn number_element(text: &str, dtype: DataType) -> Option<Vec<u8>> {
     let float: f64 = text.parse().ok()?;
     if dtype.kind() == Kind::Float {

@@ -1,8 +1,8 @@
-//! The value of elements behind the end of a variable that is shorter than its unlimited dimension.
+//! Elements beyond the end of a variable that is shorter than its unlimited dimension.
 //!
-//! NetCDF shows the fill value of HDF5 there, if the file defines one. Otherwise it shows the
-//! default fill value of the element type. HDF5 shows zeros for elements within the end that
-//! were never written. Both values may differ.
+//! If the HDF5 file defines a fill value, NetCDF shows it there. Otherwise NetCDF shows the default
+//! fill value of the element type, while HDF5 shows zeros for unwritten elements before the end.
+//! The two values may differ.
 
 use super::Variable;
 use crate::copy::hdf5;
@@ -12,14 +12,14 @@ use crate::{Array, ByteOrder, DataType, Result};
 use hyperslab_hdf5::element::ElementKind;
 
 impl Variable {
-    /// One element in the memory of the array, or text in UTF-8. `None`: the array has all elements
-    /// of the variable.
+    /// The value of elements beyond the end, as in the array's memory; text is UTF-8.
+    /// `None`: the array has all elements of the variable.
     pub fn rest(&self, array: &Array) -> Result<Option<Vec<u8>>> {
         if self.shape.as_slice() == array.shape() { Ok(None) } else { rest(array) }
     }
 }
 
-/// [`Variable::rest`] of an array that is shorter than its variable.
+/// Like [`Variable::rest`], for an array that is shorter than its variable.
 pub(crate) fn rest(array: &Array) -> Result<Option<Vec<u8>>> {
     let Some(dataset) = array.as_hdf5() else { return Ok(None) };
     let defined = dataset.fill_value();
@@ -31,7 +31,7 @@ pub(crate) fn rest(array: &Array) -> Result<Option<Vec<u8>>> {
     }))
 }
 
-/// The default fill value of NetCDF. `None`: NetCDF does not have these elements.
+/// NetCDF's default fill value. `None`: NetCDF has no such elements.
 fn default_fill(dtype: DataType) -> Option<Vec<u8>> {
     let mut value = External::of_elements(dtype)?.default_fill();
     if dtype.order() == ByteOrder::Little {

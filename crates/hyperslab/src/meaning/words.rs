@@ -1,21 +1,21 @@
-//! Variables in the words of Zarr, as xarray reads and writes them.
+//! Represents variables in Zarr, as xarray reads and writes them.
 //!
-//! Zarr v2 has one place for two things: unwritten elements are `fill_value`, and elements that
-//! equal it are missing. A variable without missing elements has `null` there. Zarr v3 has both:
+//! Zarr v2 has one place for two things: `fill_value` is the value of unwritten elements, and also
+//! marks missing elements. For a variable without missing elements it is `null`. Zarr v3 has both:
 //! `fill_value`, and the attribute `_FillValue`.
 
 use super::{DIMENSIONS, FILL_VALUE, MISSING_VALUE, MissingValue, NCZARR, NCZARR_GROUP, Variable};
 use crate::{Array, Format, Json, zarr};
 use hyperslab_codec::VlenKind;
 
-/// A variable, as a document of Zarr describes it.
+/// A variable as a Zarr document describes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Words {
     pub(crate) attributes: Json,
     pub(crate) dimension_names: Option<Vec<Option<String>>>,
-    /// `None` is `null` in Zarr v2, and the default of the element type in v3.
+    /// `None`: `null` in Zarr v2, the default of the element type in v3.
     pub(crate) fill: Option<Vec<u8>>,
-    /// `true` if the missing value is left out, because xarray cannot read it back.
+    /// `true`: the missing value is left out, because xarray cannot read it back.
     pub(crate) loses_missing: bool,
 }
 
@@ -47,7 +47,7 @@ impl Words {
             }
             zarr::Format::V3 => match (variable.missing.to_v3(array), variable.missing.text(array)) {
                 (Some(json), _) => words.attributes.set(FILL_VALUE, json),
-                // xarray refuses text in `_FillValue`, and takes it here.
+                // xarray refuses text in `_FillValue`, but accepts it here.
                 (None, Some(text)) if is_free(&words.attributes, &text) => {
                     words.attributes.set(MISSING_VALUE, text.as_str().into());
                 }
@@ -58,7 +58,7 @@ impl Words {
     }
 }
 
-/// Returns `true` if attributes say no other value for missing text than this one.
+/// Returns `true` if the attributes give no other value for missing text.
 fn is_free(attributes: &Json, text: &str) -> bool {
     attributes.get(MISSING_VALUE).is_none_or(|said| said.as_str() == Some(text))
 }
@@ -71,9 +71,10 @@ fn has_plain_elements(array: &Array) -> bool {
         && vlen.is_none_or(|kind| kind == VlenKind::Text)
 }
 
-/// Returns `true` if scalars without names of axes are variables. They are, beside an array that has
-/// names. xarray writes no names for scalars of Zarr v3: a hierarchy that has nothing else has variables.
-/// Beside arrays whose axes have no names, as in anndata, scalars are plain.
+/// Returns `true` if scalars without axis names are variables.
+/// They are if another array has axis names. xarray writes no names for scalars of Zarr v3, so a
+/// hierarchy with nothing but such scalars has variables. If other arrays have no axis names, as in
+/// anndata, scalars are plain.
 pub(super) fn scalars_are_variables<'a>(arrays: impl Iterator<Item = &'a Array>) -> bool {
     let (mut any, mut only_scalars) = (false, true);
     for array in arrays.filter_map(Array::as_zarr) {
@@ -86,8 +87,7 @@ pub(super) fn scalars_are_variables<'a>(arrays: impl Iterator<Item = &'a Array>)
     any && only_scalars
 }
 
-/// An array of Zarr as a variable. `scalars`: whether scalars without words for names of axes are
-/// variables, too.
+/// A Zarr array as a variable. `scalars`: scalars without axis names are variables, too.
 pub(super) fn variable(array: &zarr::Array, scalars: bool) -> Variable {
     let names = names(array);
     let is_variable = names.is_some() || scalars && array.layout().shape().is_empty();
@@ -119,23 +119,23 @@ pub(super) fn variable(array: &zarr::Array, scalars: bool) -> Variable {
     }
 }
 
-/// The names of all axes.
+/// The axis names, if all axes have one.
 pub(super) fn names(array: &zarr::Array) -> Option<Vec<Option<String>>> {
     array.dimension_names().filter(|names| names.iter().all(Option::is_some)).map(<[_]>::to_vec)
 }
 
-/// Returns `true` if programs see an attribute of an array of Zarr v2 that has names of axes.
+/// Returns `true` if programs see this attribute of a Zarr v2 array with axis names.
 fn is_of_user(attribute: &str) -> bool {
     let start = attribute.get(..NCZARR.len());
     attribute != DIMENSIONS && !start.is_some_and(|start| start.eq_ignore_ascii_case(NCZARR))
 }
 
-/// The attributes of a variable that users have written, and `_FillValue`.
+/// The user's attributes of a variable, and `_FillValue`.
 pub fn user_attributes(array: &zarr::Array) -> Json {
     of_user(array.attributes().clone(), array.format().into())
 }
 
-/// The attributes that programs see of an array of a format that has names of axes.
+/// The attributes that programs see of an array with axis names in a format.
 pub(super) fn of_user(mut attributes: Json, format: Format) -> Json {
     if let (Format::ZarrV2, Json::Object(members)) = (format, &mut attributes) {
         members.retain(|(name, _)| is_of_user(name));
@@ -143,8 +143,9 @@ pub(super) fn of_user(mut attributes: Json, format: Format) -> Json {
     attributes
 }
 
-/// The attributes of a group for its copy. In Zarr v2, NCZarr describes the documents of the group
-/// (`_nczarr_group`, `_nczarr_superblock`); a copy in another format does not have these documents.
+/// The attributes of a group for its copy.
+/// In Zarr v2, NCZarr describes the group's documents in attributes (`_nczarr_group`,
+/// `_nczarr_superblock`). A copy in another format does not have these documents.
 pub(crate) fn of_copied_group(mut attributes: Json, from: Format, to: Format) -> Json {
     if let (Format::ZarrV2, Format::ZarrV3, Json::Object(members)) = (from, to, &mut attributes) {
         members.retain(|(name, _)| !name.to_ascii_lowercase().starts_with(NCZARR_GROUP));
@@ -189,7 +190,7 @@ mod tests {
         assert_eq!(words(&v2, Format::V3), (r#"{"units": "m", "_FillValue": -9}"#.into(), Some(-9)));
         let none = array(Format::V2, Some(&["x"]), "{}", None);
         assert_eq!(words(&none, Format::V3), ("{}".into(), None));
-        // A value in both places: the fill value counts, as for xarray.
+        // A value in both places: the fill value counts, as in xarray.
         let both = array(Format::V2, Some(&["x"]), r#"{"_FillValue": 1}"#, Some(2));
         assert_eq!(words(&both, Format::V3), (r#"{"_FillValue": 2}"#.into(), Some(2)));
         let said = array(Format::V2, Some(&["x"]), r#"{"_FillValue": 1}"#, None);

@@ -1,13 +1,13 @@
-//! Chunks that are written into references, because the file does not have their elements.
+//! Finds the chunks to write into references because the file does not have their elements.
 //!
 //! | chunk | elements |
 //! |---|---|
 //! | inside, and not stored | the fill value of HDF5 |
-//! | behind the end of an array that is shorter than its variable | the variable's rest |
-//! | at that end | both; a stored chunk has the fill value of HDF5 behind the end |
+//! | beyond the end of an array that is shorter than its variable | the variable's rest |
+//! | across that end | both; a stored chunk has the fill value of HDF5 beyond the end |
 //!
-//! A reference that is not there means the fill value of Zarr v2, which is zero where no element is
-//! marked as missing. Only chunks with other elements are written.
+//! A missing reference means the fill value of Zarr v2, or zero if no element is marked as missing.
+//! Only chunks with other elements are written.
 
 use super::{COPIES, MOST_INLINED, base64};
 use crate::copy::fill_in;
@@ -21,20 +21,20 @@ use hyperslab_store::Ask;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// The most chunks without a place in the file that are written into references.
+/// The most chunks without a place in the file to write into references.
 const MOST_ABSENT: u64 = 1 << 16;
 
-/// The side of the array's end on which a chunk lies.
+/// The position of a chunk relative to the array's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Inside,
-    /// It has elements on both sides of the array's end.
+    /// The chunk has elements on both sides of the array's end.
     AtEnd,
     Behind,
 }
 
 impl Side {
-    /// `own`: elements per axis of the array; `all`: elements per axis of its variable.
+    /// Classifies a chunk. `own`: elements per axis of the array; `all`: of its variable.
     fn of(place: &[u64], chunk: &[u64], own: &[u64], all: &[u64]) -> Side {
         let mut side = Side::Inside;
         for (((at, chunk), own), all) in place.iter().zip(chunk).zip(own).zip(all) {
@@ -50,8 +50,8 @@ impl Side {
     }
 }
 
-/// The chunks that are written, by their places. `made`: the array of `document`; `stored`: the
-/// places of chunks that the file has.
+/// The chunks to write, by place.
+/// `made`: the array of `document`; `stored`: the places of the chunks in the file.
 pub(super) fn absent(
     array: &Array,
     variable: &Variable,
@@ -65,7 +65,7 @@ pub(super) fn absent(
     let inside = fill_in(array, &made.clone().into());
     let padding = array.layout().fill().bytes();
     let rest = variable.rest(array)?.filter(|_| own != all);
-    // HDF5 has its own fill value behind the end.
+    // HDF5 pads chunks beyond the end with its own fill value.
     let is_padded = rest.as_deref().is_none_or(|rest| rest == padding);
     let mut rest = rest.unwrap_or_else(|| padding.to_vec());
     if array.dtype().order() != layout.dtype().order() {
@@ -89,7 +89,7 @@ pub(super) fn absent(
         )));
     }
     let one = OneChunk { array, document, chunk };
-    // Each is encoded once, if a chunk needs it.
+    // Encode each of these chunks once, when it is needed.
     let (mut of_inside, mut of_behind) = (None, None);
     let encode_once = |known: &mut Option<Json>, value: Option<&Vec<u8>>| -> Result<Option<Json>> {
         if let (None, Some(value)) = (&known, value) {
@@ -128,7 +128,7 @@ pub(super) fn absent(
     Ok(found)
 }
 
-/// Encodes chunks as the references say.
+/// Encodes chunks with the codecs of the references.
 struct OneChunk<'a> {
     array: &'a Array,
     document: &'a Json,
@@ -136,7 +136,7 @@ struct OneChunk<'a> {
 }
 
 impl OneChunk<'_> {
-    /// A chunk of one value, and of the array's elements where it has some at this place.
+    /// Encodes a chunk of one value. With `place`, includes the array's elements at that place.
     fn encoded(&self, value: &[u8], place: Option<&[u64]>) -> Result<Json> {
         let bytes = element_count(self.chunk).and_then(|n| n.checked_mul(self.array.dtype().size() as u64));
         let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(wrong_size)?;
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!([of([0, 0]), of([0, 1])], [Side::Inside; 2]);
         assert_eq!([of([1, 0]), of([1, 1])], [Side::AtEnd; 2]);
         assert_eq!([of([2, 0]), of([3, 1])], [Side::Behind; 2]);
-        // Nothing is behind the end of both.
+        // Array and variable are equally long: nothing is beyond the end.
         assert_eq!(Side::of(&[1], &[2], &[3], &[3]), Side::Inside);
     }
 }

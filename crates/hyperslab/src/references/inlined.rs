@@ -9,8 +9,8 @@ use hyperslab_codec::VlenKind;
 use hyperslab_store::Ask;
 use std::sync::Arc;
 
-/// The references of an array whose elements are all written into them. `why`: why ranges of the file
-/// cannot say it, for the error of an array that is too large.
+/// Makes the references of an array whose elements are all written into them.
+/// `why`: the reason why byte ranges cannot represent the array, for the error if it is too large.
 pub(super) fn references(
     path: &str,
     array: &Array,
@@ -36,7 +36,7 @@ pub(super) fn references(
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let described =
         specified(&name, array, variable, Format::ZarrV2, &variable.shape).map_err(|error| match error {
-            // The first reason says more.
+            // The first reason is more helpful.
             Error::Copy { .. } => Error::Copy { array: name.clone(), why: why.to_owned() },
             error => error,
         })?;

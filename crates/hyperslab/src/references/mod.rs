@@ -1,14 +1,14 @@
-//! The places of chunks in files, in words that others understand.
+//! Describes the places of chunks in files in a form that other tools understand.
 //!
 //! [`references`] makes [kerchunk's references](https://fsspec.github.io/kerchunk/spec.html),
-//! version 1. They hold the hierarchy as xarray has it in Zarr v2. In the place of a chunk stands
-//! `[url, offset, length]`, or for a small one its bytes. HDF5's filters become codecs of
-//! numcodecs.
+//! version 1. They describe the hierarchy in Zarr v2, as xarray does. A chunk is
+//! `[url, offset, length]`, or its bytes if it is small. HDF5's filters become codecs of numcodecs.
 //!
-//! Ranges of the file cannot say some arrays (text of any length, a filter without equal). A small
-//! one is written into the references, a large one is refused by name, and so are lists of numbers of
-//! any length, which no reader of Zarr v2 but this package reads. [`chunks`] lists all that is
-//! known, of any dataset.
+//! Byte ranges cannot represent some arrays: text of any length, or a filter that numcodecs lacks.
+//! A small one is written into the references, a large one is refused by name. Lists of numbers of
+//! any length are refused, too: no reader of Zarr v2 but this package reads them.
+//!
+//! [`chunks`] lists all known chunks of any dataset.
 
 mod absent;
 mod inlined;
@@ -28,14 +28,13 @@ use places::{StoredChunk, no_memory, not_a_file, read, stored_chunks};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The most bytes of elements of an array that is written into the references because ranges of the
-/// file cannot say it.
+/// The most bytes of an array to write into the references, if byte ranges cannot represent it.
 const MOST_INLINED: u64 = 1 << 20;
 
-/// Copies of the bytes that are written into the references, until the document is text. Base 64 is a
-/// third longer, and text has up to twice the room that it needs.
+/// Copies of written bytes in memory until the document is text.
+/// Base 64 is a third longer, and text may have twice the capacity that it needs.
 const COPIES: usize = 8;
-/// Why a dataset of HDF5 is left out that has no shape.
+/// The reason for leaving out an HDF5 dataset without a shape.
 pub(crate) const NO_SHAPE: &str = "it has no shape, and no elements";
 
 /// Options of [`references`].
@@ -45,25 +44,26 @@ pub struct ReferenceOptions {
     pub url: Option<String>,
     /// Chunks of at most this many bytes are written into the references.
     pub inline: u64,
-    /// `true`: datasets that references cannot say are left out. `false`: the first is an error.
+    /// `true`: leave out datasets that references cannot represent. `false`: fail at the first.
     pub skip_unsupported: bool,
 }
 
-/// References, and the datasets that are not in them.
+/// References, and the datasets that were left out.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct References {
     /// The document.
     pub json: Json,
-    /// Datasets that were left out: paths, and why.
+    /// Datasets that were left out: path and reason.
     pub skipped: Vec<(String, String)>,
 }
 
-/// Names in the references, and what stands there.
+/// Keys and values of references.
 type Refs = Vec<(String, Json)>;
 
-/// The references of an array or group of a file, which becomes the root. `ask` is asked between
-/// datasets and between chunks, `true` gives up with [`Error::Interrupted`].
+/// Makes the references of an array or group of a file, which becomes the root.
+/// `ask` is called between datasets and between chunks; if it returns `true`, this fails with
+/// [`Error::Interrupted`].
 pub fn references(node: &Node, options: &ReferenceOptions, ask: Option<Ask<'_>>) -> Result<References> {
     if node.file().is_none() {
         return Err(not_a_file());
@@ -93,7 +93,7 @@ pub fn references(node: &Node, options: &ReferenceOptions, ask: Option<Ask<'_>>)
     Ok(References { json, skipped: all.skipped })
 }
 
-/// The references that are being made.
+/// The references while they are made.
 struct All<'a> {
     meaning: Meaning,
     options: &'a ReferenceOptions,
@@ -102,7 +102,7 @@ struct All<'a> {
     skipped: Vec<(String, String)>,
     /// Bytes of chunks that are written into the references.
     inlined: u64,
-    /// `true`: there are other arrays than the one that cannot be said.
+    /// `true`: there are other arrays than the one that cannot be represented.
     has_others: bool,
 }
 
@@ -165,7 +165,7 @@ fn array_references(
                 "its chunks hold addresses in the file, not values, which references cannot say".into(),
             ));
         }
-        // One character is the same byte, whatever follows a longer text.
+        // A single character is always its own byte; longer text may end in different ways.
         let is_character =
             dataset.element().size == 1 && matches!(dataset.element().kind, ElementKind::FixedString { .. });
         if dataset.element().conversion(dataset.datatype()).is_some() && !is_character {
@@ -181,7 +181,7 @@ fn array_references(
         refuse(format!("its elements are {storage}, not chunks of the file"))
     })?;
 
-    // The metadata as Zarr v2 writes it, which knows nothing of these codecs.
+    // The metadata that Zarr v2 would have, without these codecs.
     let shape = if array.has_chunks() { array.chunk_shape() } else { array.shape() };
     let spec = specified(&name, array, variable, Format::ZarrV2, shape)?;
     if spec.dtype.size() != array.dtype().size() {
@@ -233,8 +233,9 @@ fn array_references(
     Ok(refs)
 }
 
-/// For each dataset where its chunks are: their place in the grid, offset in the file, bytes, and a
-/// mask of the filters that were left out. `ask` is asked between datasets, `true` gives up with
+/// Lists the chunks of each dataset.
+/// A chunk has its place in the grid, its offset in the file, its bytes, and a mask of the skipped
+/// filters. `ask` is called between datasets; if it returns `true`, this fails with
 /// [`Error::Interrupted`].
 pub fn chunks(node: &Node, ask: Option<Ask<'_>>) -> Result<Json> {
     let mut datasets = Vec::new();

@@ -1,10 +1,10 @@
-//! HDF5's filters in the words of numcodecs.
+//! Translates HDF5's filters to codecs of numcodecs.
 
 use crate::Json;
 use crate::hdf5_array::filter_name;
 use hyperslab_hdf5::filter::Filter;
 
-/// The codec of numcodecs that undoes what a filter did.
+/// The numcodecs codec that decodes a filter's output.
 pub(super) fn numcodecs(filter: &Filter) -> Result<Json, String> {
     let number = |at: usize, absent: u32| Json::from(filter.client_data.get(at).copied().unwrap_or(absent));
     Ok(match filter.id {
@@ -20,7 +20,7 @@ pub(super) fn numcodecs(filter: &Filter) -> Result<Json, String> {
     })
 }
 
-/// Blosc's chunks say themselves how they are made; this is how the next ones would be.
+/// Chunks of Blosc describe themselves; these are the settings for new chunks.
 fn blosc(filter: &Filter) -> Json {
     let number = |at: usize, absent: u32| filter.client_data.get(at).copied().unwrap_or(absent);
     let name = match number(6, 0) {

@@ -1,4 +1,4 @@
-//! The places of the chunks of a file.
+//! Finds the chunks of a file.
 
 use crate::hdf5_array::place;
 use crate::{Array, Dims, Error, Result};
@@ -8,11 +8,10 @@ use hyperslab_hdf5::data_layout::DataLayout;
 use hyperslab_hdf5::{Bytes, Dataset};
 use hyperslab_store::{Key, RangeRead};
 
-/// A chunk that is stored: its place in the grid, offset in the file, bytes, and the filters that
-/// were left out as bits.
+/// A stored chunk: its place in the grid, offset in the file, bytes, and a mask of skipped filters.
 pub(super) type StoredChunk = (Dims, u64, u64, u32);
 
-/// The stored chunks of an array, where they are ranges of its file; `None`: they are elsewhere.
+/// The stored chunks of an array, if they are ranges of its file; `None`: they are elsewhere.
 pub(super) fn stored_chunks(array: &Array) -> Result<Option<Vec<StoredChunk>>> {
     if let Some(variable) = array.as_netcdf3() {
         let places = variable.chunk_places()?.into_iter();
@@ -24,11 +23,11 @@ pub(super) fn stored_chunks(array: &Array) -> Result<Option<Vec<StoredChunk>>> {
     }
 }
 
-/// Chunks of HDF5 up to this size are read through the pages that its reader keeps: small ones are
-/// often in a page with metadata, which saves a request.
+/// The largest chunk in bytes to read through the pages that the HDF5 reader keeps.
+/// A small chunk often shares a page with metadata, which saves a request.
 const IN_PAGES: u64 = 1 << 20;
 
-/// Bytes of the file.
+/// Reads bytes of the file.
 pub(super) fn read(array: &Array, offset: u64, len: u64) -> Result<Bytes> {
     if let Some(dataset) = array.as_hdf5()
         && len <= IN_PAGES

@@ -1,25 +1,26 @@
 //! The blocks that statistics read: whole chunks, as many as a thread should hold at once.
 //!
-//! They follow from the array alone, whoever reads them: so all that is added within a block is
-//! added in the same order on every machine.
+//! Blocks depend on the array alone, not on the reader. The additions within a block therefore have
+//! the same order on every machine.
 
 use crate::{Array, Dims, Index, Selection};
 use std::ops::Range;
 
-/// Bytes of a block of small chunks: larger ones would leave the caches before they are looked at;
-/// smaller ones cost more hand-offs. (Between 512 KiB and 4 MiB no difference was measured.)
+/// Bytes of a block of small chunks.
+/// Larger blocks would leave the caches before they are processed; smaller ones cost more
+/// hand-offs. (No difference was measured between 512 KiB and 4 MiB.)
 const NEAR: u64 = 2 << 20;
-/// The same of a store that makes us wait: enough chunks for many requests at once.
+/// Bytes of a block from a distant store: enough chunks for many requests at once.
 const FAR: u64 = 32 << 20;
 
 /// The blocks of a part of an array.
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
-    /// Per axis, where blocks begin, and the end of the last.
+    /// Per axis, the starts of the blocks and the end of the last.
     cuts: Vec<Cuts>,
 }
 
-/// Where blocks are cut along an axis: at the edges of the region, and at every `step` between.
+/// The block boundaries along an axis: the edges of the region, and every `step` in between.
 #[derive(Clone, Debug)]
 enum Cuts {
     Even { region: Range<u64>, step: u64 },
@@ -82,7 +83,7 @@ impl Blocks {
             region.iter().enumerate().map(|(axis, region)| unit(axis, region)).collect();
         let mut bytes = layout.dtype().size().max(1) as u64;
         bytes = cuts.iter().fold(bytes, |bytes, cut| bytes.saturating_mul(cut.longest().max(1)));
-        // The last axis first: what lies side by side is read together.
+        // Lengthen the last axis first: neighbours in memory are read together.
         for cut in cuts.iter_mut().rev() {
             let times = wanted / bytes.max(1);
             if let (Cuts::Even { region, step }, 2..) = (&mut *cut, times) {
@@ -95,12 +96,12 @@ impl Blocks {
         Blocks { cuts }
     }
 
-    /// How many there are.
+    /// Number of blocks.
     pub(super) fn count(&self) -> u64 {
         self.cuts.iter().fold(1, |count, cuts| count.saturating_mul(cuts.count()))
     }
 
-    /// What a block selects, and its elements per axis. Blocks are numbered in C order.
+    /// The selection of a block, and its elements per axis. Blocks are numbered in C order.
     pub(super) fn block(&self, array: &Array, mut number: u64) -> crate::Result<(Selection, Dims)> {
         let mut indices = vec![Index::ALL; self.cuts.len()];
         let mut shape: Dims = self.cuts.iter().map(|_| 0).collect();

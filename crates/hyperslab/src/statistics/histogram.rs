@@ -1,15 +1,16 @@
 //! The bins of a histogram.
 
-/// Where bins begin and end: each but the last without its upper edge, as in NumPy.
+/// Histogram bins. All but the last exclude their upper edge, as in NumPy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bins {
     edges: Vec<f64>,
-    /// Bins per unit, where all are about equally wide.
+    /// Bins per unit, if all bins have about the same width.
     scale: Option<f64>,
 }
 
 impl Bins {
-    /// Errors with what is wrong: fewer than two edges, edges that are not finite or do not ascend.
+    /// Makes bins from two or more edges that are finite and ascend.
+    /// Otherwise the error gives the reason.
     pub fn new(edges: Vec<f64>) -> Result<Self, String> {
         let ascends = edges.iter().zip(edges.iter().skip(1)).all(|(a, b)| a <= b);
         if edges.len() < 2 || !ascends || !edges.iter().all(|edge| edge.is_finite()) {
@@ -35,7 +36,7 @@ impl Bins {
         Bins::new((0..=count).map(edge).collect())
     }
 
-    /// How many there are.
+    /// Number of bins.
     pub(super) fn len(&self) -> usize {
         self.edges.len() - 1
     }
@@ -57,7 +58,7 @@ impl Bins {
             Some(scale) => (((value - first) * scale) as usize).min(most),
             None => self.edges.partition_point(|edge| *edge <= value).saturating_sub(1).min(most),
         };
-        // The division was rounded: the edges decide.
+        // The division was rounded, so compare with the edges.
         while bin > 0 && value < edge(bin) {
             bin -= 1;
         }

@@ -1,13 +1,12 @@
-//! Statistics of elements in memory: piece by piece, so that the second pass finds them in the
-//! caches.
+//! Statistics of elements in memory, in pieces that stay in the caches for a second pass.
 //!
-//! 1. Elements that are missing by their value are taken out. Packed numbers are looked at as they
-//!    are stored, and the results of each piece are scaled.
-//! 2. One pass adds, and finds the smallest and the largest. Of floats it adds differences from a
-//!    pivot, the first element of the piece, and their squares.
-//! 3. Where that is not enough, there are two passes: of integers; of floats where something is not
-//!    a number or infinite, or where the pivot is so far from the mean that digits were lost. The
-//!    second adds squares of what differs from the mean.
+//! 1. Elements with a missing value are removed. Packed numbers are processed as stored, and the
+//!    results of each piece are scaled.
+//! 2. One pass adds the elements and finds the smallest and the largest. For floats it adds the
+//!    differences from a pivot, the first element of the piece, and their squares.
+//! 3. Integers take two passes. So do floats if some are NaN or infinite, or if the pivot is so far
+//!    from the mean that digits were lost. The second pass adds the squared differences from the
+//!    mean.
 //! 4. If there are bins, another pass counts.
 
 use super::histogram::Bins;
@@ -16,34 +15,34 @@ use crate::meaning::Packing;
 use bytemuck::Pod;
 use half::f16;
 
-/// Elements of a piece: 128 KiB of the largest numbers, which fit the second cache. Sums of 32-bit
-/// integers fit 64 bits.
+/// Elements of a piece: 128 KiB of the largest numbers, which fit the second-level cache.
+/// The sum of a piece of 32-bit integers fits 64 bits.
 const PIECE: usize = 1 << 14;
-/// Sums that are made side by side: enough for the processor not to wait for an addition.
+/// Number of parallel sums: enough that the processor need not wait for an addition.
 const LANES: usize = 16;
 
-/// The share of the squares around a pivot that may be due to its distance from the mean: with nine
-/// tenths, one digit of sixteen is lost.
+/// Largest share of the squares around a pivot that may come from its distance to the mean.
+/// At nine tenths, one digit of sixteen is lost.
 const MOST_LOST: f64 = 0.9;
 
-/// A number of an array.
+/// A type of number in an array.
 pub(super) trait Number: Pod + PartialEq {
-    /// What is known of some numbers; `piece` has at most [`PIECE`].
+    /// Computes the statistics of a piece with at most [`PIECE`] numbers.
     fn part(piece: &[Self]) -> Part;
-    /// Its value, rounded to 64 bits.
+    /// The value, rounded to a 64-bit float.
     fn value(self) -> f64;
 }
 
-/// How numbers are seen.
+/// How to interpret stored numbers.
 pub(super) struct Seen<'a, T> {
     /// Stored numbers that count as missing.
     pub(super) missing: Vec<T>,
-    /// The packing, if numbers are computed from stored ones.
+    /// The packing, if values are computed from stored numbers.
     pub(super) scale: Option<&'a Packing>,
     pub(super) bins: Option<&'a Bins>,
 }
 
-/// Adds stored numbers to `all`.
+/// Adds the statistics of stored numbers to `all`.
 pub(super) fn add<T: Number>(values: &[T], seen: &Seen<'_, T>, all: &mut Part) {
     let Seen { missing, scale, bins } = seen;
     let mut kept = Vec::new();
@@ -51,7 +50,7 @@ pub(super) fn add<T: Number>(values: &[T], seen: &Seen<'_, T>, all: &mut Part) {
         let mut left = piece;
         if !missing.is_empty() {
             kept.clear();
-            // Not-a-number is missing anyway.
+            // NaN is missing in any case.
             kept.extend(piece.iter().filter(|value| !missing.contains(value)));
             left = &kept;
         }
@@ -69,7 +68,7 @@ pub(super) fn add<T: Number>(values: &[T], seen: &Seen<'_, T>, all: &mut Part) {
     }
 }
 
-/// Calls `add` with each value and the lane that it belongs to.
+/// Calls `add` with the lane and the value of each element.
 #[inline(always)]
 fn in_lanes<T: Copy>(piece: &[T], mut add: impl FnMut(usize, T)) {
     let lanes = piece.chunks_exact(LANES);
@@ -82,8 +81,8 @@ fn in_lanes<T: Copy>(piece: &[T], mut add: impl FnMut(usize, T)) {
     rest.iter().enumerate().for_each(|(lane, value)| add(lane, *value));
 }
 
-/// Squares of the deviations from `mean`, added; `deviation`: of one value, `None` of what is
-/// missing.
+/// The sum of squared deviations from `mean`.
+/// `deviation`: the deviation of one value; `None`: the value is missing.
 fn around<T: Copy>(piece: &[T], count: u64, deviation: impl Fn(T) -> Option<f64>) -> Double {
     let (mut sums, mut squares) = ([0.0; LANES], [0.0; LANES]);
     in_lanes(piece, |lane, value| {
@@ -91,7 +90,7 @@ fn around<T: Copy>(piece: &[T], count: u64, deviation: impl Fn(T) -> Option<f64>
         sums[lane] += deviation;
         squares[lane] += deviation * deviation;
     });
-    // The mean was rounded.
+    // Correct for the rounding of the mean.
     let (sum, squares) = (sums.iter().sum::<f64>(), squares.iter().sum::<f64>());
     Double::from(squares) - (Double::from(sum) * Double::from(sum)).over(count)
 }
@@ -102,7 +101,7 @@ macro_rules! floats {
             fn part(piece: &[Self]) -> Part {
                 let to = $to;
                 let exact = $exact;
-                // Most pieces have neither what is not a number nor what is infinite.
+                // Fast path: most pieces have no NaN and no infinity.
                 let pivot = piece.first().map_or(0.0, |value| to(*value));
                 let (mut sums, mut squares) = ([0.0_f64; LANES], [0.0_f64; LANES]);
                 let (mut least, mut most) = ([<$compared>::INFINITY; LANES], [<$compared>::NEG_INFINITY; LANES]);
@@ -131,7 +130,7 @@ macro_rules! floats {
                 let (mut least, mut most) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
                 in_lanes(piece, |lane, value: Self| {
                     let value: f64 = to(value);
-                    // Comparisons with what is not a number are false.
+                    // Comparisons with NaN are false.
                     let known = value == value;
                     sums[lane] += if known { value } else { 0.0 };
                     counts[lane] += u64::from(known);
@@ -207,12 +206,13 @@ macro_rules! large_integers {
                 let (Some(min), Some(max)) = (piece.iter().min(), piece.iter().max()) else {
                     return Part::default();
                 };
-                // Halves of 32 bits: their sums fit 64.
+                // Sum the 32-bit halves separately: their sums fit 64 bits.
                 let high: i64 = piece.iter().map(|value| (*value >> 32) as i64).sum();
                 let low: i64 = piece.iter().map(|value| i64::from(*value as u32)).sum();
                 let sum = (i128::from(high) << 32) + i128::from(low);
                 let count = piece.len() as u64;
-                // Of large numbers close to each other, floats would not tell what differs.
+                // Subtract as integers: as floats, large numbers that are close to each other may
+                // be equal.
                 let middle = sum.div_euclid(i128::from(count));
                 let narrow = i128::from(*max) - i128::from(*min) <= i128::from(i64::MAX);
                 let squares = match narrow {
@@ -231,7 +231,7 @@ macro_rules! large_integers {
 }
 large_integers!(i64, u64);
 
-/// A date or a time difference: the smallest number is not a time.
+/// A date or time difference. The smallest integer is NaT.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Zeroable, bytemuck::Pod)]
 #[repr(transparent)]
 pub(super) struct Time(i64);
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!((all.count, all.missing, all.min, all.max), (3, 1, 8.5, 9.5));
         assert_eq!((all.mean(), all.std(), all.sum.value()), (Some(9.0), Some((1.0_f64 / 6.0).sqrt()), 27.0));
         assert_eq!(all.bins, [1, 2]);
-        // Without elements, nothing is known.
+        // Without elements, there are no results.
         let seen = Seen { missing: vec![1.0_f32], scale: Some(&packing), bins: None };
         let mut none = Part::default();
         add(&[1.0, f32::NAN], &seen, &mut none);

@@ -1,10 +1,10 @@
-//! Count, smallest, largest, mean, standard deviation and histogram of an array, in one pass and
-//! little memory.
+//! Count, smallest, largest, mean, standard deviation and histogram of an array.
+//! Reads the array once and needs little memory.
 //!
-//! Threads claim blocks of whole chunks (`blocks`), decode each into memory of their own, and look
-//! at it while it is in the caches (`kernel`). What they know is joined in the end (`part`).
+//! Threads claim blocks of whole chunks (`blocks`), decode each into their own memory, and process
+//! it while it is in the caches (`kernel`). At the end, their results are joined (`part`).
 //!
-//! Packed numbers are told as what they stand for ([`Packing`]).
+//! For packed numbers, the results are about the numbers that they represent ([`Packing`]).
 
 mod blocks;
 mod histogram;
@@ -25,45 +25,46 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 pub use histogram::Bins;
 pub use part::{Double, Part};
 
-/// What to find out.
+/// Options of [`statistics`].
 #[derive(Clone, Default)]
 pub struct StatisticsOptions<'a> {
-    /// Of which part, per axis; `None`: of everything.
+    /// The part of the array to read, per axis; `None`: everything.
     pub region: Option<Vec<Range<u64>>>,
-    /// Values that count as missing, as not-a-number and not-a-time do: stored elements in the
-    /// machine's byte order.
+    /// Values that count as missing, as NaN and NaT do.
+    /// They are stored elements, in the machine's byte order.
     pub missing: Vec<Vec<u8>>,
-    /// `true`: stored numbers are told, whatever attributes say of them. `false`: [`Packing`] says
-    /// which numbers they stand for, and which are missing.
+    /// `true`: use the stored numbers and ignore attributes.
+    /// `false`: use [`Packing`] for the numbers that they represent, and for missing ones.
     pub raw: bool,
     /// The bins of a histogram.
     pub bins: Option<Bins>,
-    /// How many threads; `None`: as the settings say.
+    /// Number of threads; `None`: from the settings.
     pub threads: Option<usize>,
-    /// Of which blocks ([`block_count`]) only; `None`: of all.
+    /// The blocks to read, of [`block_count`]; `None`: all.
     pub blocks: Option<Range<u64>>,
-    /// Gets the bytes of elements that are done, on the calling thread, and can stop it.
+    /// Receives the bytes of finished elements, on the calling thread, and can stop it.
     pub progress: Option<&'a dyn Progress>,
 }
 
-/// The form in which the numbers of an array are told.
+/// The types of an array's numbers in statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// The type of stored numbers: with the sign that they are read with.
+    /// The type of the stored numbers, with the sign that they are read with.
     pub stored: DataType,
-    /// `true` if other numbers are computed from these, as 64-bit floats.
+    /// `true`: values are computed from the stored numbers, as 64-bit floats.
     pub scaled: bool,
 }
 
 impl Told {
-    /// Finds the types of an array; `None`: its elements are no numbers. With `raw`, as they are stored.
+    /// Finds the types of an array; `None`: its elements are not numbers. `raw`: ignore the
+    /// packing.
     pub fn of(array: &Array, raw: bool) -> Result<Option<Told>> {
         let Some(dtype) = number_type(array) else { return Ok(None) };
         let packing = packing(array, raw)?;
         Ok(Some(Told { stored: packing.number_type(dtype), scaled: packing.scales() }))
     }
 
-    /// Returns `true` if they are told as floats.
+    /// Returns `true` if the results are floats.
     pub fn is_float(&self) -> bool {
         self.scaled || self.stored.kind() == Kind::Float
     }
@@ -77,7 +78,7 @@ fn packing(array: &Array, raw: bool) -> Result<Packing> {
     }
 }
 
-/// The type of the stored numbers of an array; `None`: its elements are none, or none with an order.
+/// The type of the stored numbers; `None`: elements are not numbers, or not ordered.
 pub fn number_type(array: &Array) -> Option<DataType> {
     let dtype = array.optional().unwrap_or(array.dtype());
     let (times, numbers) = (
@@ -87,15 +88,15 @@ pub fn number_type(array: &Array) -> Option<DataType> {
     ((times || numbers) && array.vlen().is_none() && array.structure().is_none()).then_some(dtype)
 }
 
-/// How many blocks an array (`region`: a part of it) is looked at in.
+/// The number of blocks in which an array (or a `region` of it) is read.
 pub fn block_count(array: &Array, region: Option<&[Range<u64>]>) -> Result<u64> {
     Ok(Blocks::new(array, &checked(array, region)?).count())
 }
 
-/// What there is to know of the elements of an array, as [`StatisticsOptions`] say.
+/// Computes the statistics of an array.
 ///
-/// Errors with [`Error::Options`] where elements are no numbers, or a region is outside;
-/// [`Error::Interrupted`] where [`Progress::cancelled`] said so.
+/// Fails with [`Error::Options`] if the elements are not numbers or the region is outside the
+/// array, and with [`Error::Interrupted`] if [`Progress::cancelled`] returns `true`.
 ///
 /// ```
 /// use hyperslab::prelude::*;
@@ -176,7 +177,7 @@ fn run<T: Number + Sync>(
         array,
         blocks,
         seen: Seen { missing, scale, bins: options.bins.as_ref() },
-        // What is far is asked for by many requests at once.
+        // A distant store needs many requests at once.
         threads: if workers == 1 || array.layout().store().cost().is_far() { None } else { Some(1) },
         next: AtomicU64::new(numbers.start),
         end: numbers.end,
@@ -209,7 +210,7 @@ fn run<T: Number + Sync>(
     for outcome in outcomes {
         match outcome {
             Ok(part) => all.join(&part),
-            // Those that were stopped by the error of another are not what went wrong.
+            // Report the error that stopped the threads, not their interruptions.
             Err(error) if failed.is_none() || matches!(failed, Some(Error::Interrupted)) => {
                 failed = Some(error);
             }
@@ -222,23 +223,23 @@ fn run<T: Number + Sync>(
     failed.map_or(Ok(all), Err)
 }
 
-/// What threads share.
+/// The state that threads share.
 struct Job<'a, T> {
     array: &'a Array,
     blocks: Blocks,
     seen: Seen<'a, T>,
-    /// Threads that read a block.
+    /// Number of threads that read a block.
     threads: Option<usize>,
-    /// The next block that nobody has claimed.
+    /// The next unclaimed block.
     next: AtomicU64,
     end: u64,
-    /// Bytes that are done and were not told yet.
+    /// Finished bytes that have not been reported yet.
     done: AtomicU64,
     stopped: AtomicBool,
 }
 
 impl<T: Number> Job<'_, T> {
-    /// Does blocks until there are none left. An error stops all threads.
+    /// Processes blocks until none are left. An error stops all threads.
     fn work(&self, stop: &dyn Fn() -> bool, tell: &dyn Fn()) -> Result<Part> {
         let mut all = Part::default();
         let mut memory = Vec::new();
@@ -259,8 +260,8 @@ impl<T: Number> Job<'_, T> {
         }
     }
 
-    /// Reads a block and adds what there is to know of it. `memory`: of 64-bit words, so that all
-    /// numbers are aligned in it.
+    /// Reads a block and adds its statistics.
+    /// `memory` holds 64-bit words, so that all numbers in it are aligned.
     fn block(
         &self,
         number: u64,
@@ -298,7 +299,8 @@ impl<T: Number> Job<'_, T> {
         Ok(())
     }
 
-    /// Elements that may be missing: a value, and a byte that says whether it is there.
+    /// Adds elements that may be missing.
+    /// Each is a value and a byte that says whether the value is present.
     fn add_optional(&self, elements: &[u8], size: usize, all: &mut Part) {
         let swaps = self.array.optional().is_some_and(|dtype| dtype.order() != ByteOrder::NATIVE);
         let present = elements.chunks_exact(size).filter_map(|element| match element.split_last() {

@@ -1,9 +1,9 @@
-//! What is known of some elements, and joining it with what is known of others.
+//! Statistics of some elements, and joining them with the statistics of others.
 //!
-//! Counts, smallest and largest value and sums of integers are exact. Sums of floats, and squared
-//! deviations of all numbers, are found for each piece of some thousand elements with 64 bits, and
-//! joined with about 106 ([`Double`]). So in which order pieces are joined does not show in the
-//! digits of a 64-bit result.
+//! Counts, smallest and largest values and sums of integers are exact. Sums of floats, and squared
+//! deviations of all numbers, are computed with 64 bits per piece of a few thousand elements. They
+//! are joined with about 106 bits ([`Double`]), so that the order in which pieces are joined does
+//! not change the digits of a 64-bit result.
 
 use crate::meaning::Packing;
 use std::ops::{Add, Mul, Sub};
@@ -13,25 +13,24 @@ use std::ops::{Add, Mul, Sub};
 pub struct Double {
     /// The number, rounded.
     pub high: f64,
-    /// What is left.
+    /// The rounding error.
     pub low: f64,
 }
 
 impl Double {
-    /// An integer; beyond 2¹⁰⁶, rounded.
+    /// Converts an integer; beyond 2¹⁰⁶ it is rounded.
     pub fn of_int(n: i128) -> Self {
         let high = n as f64;
-        // The conversion back saturates only for the largest numbers, whose rest is lost anyway.
+        // The conversion back only saturates for the largest numbers, whose rest is lost anyway.
         Double { high, low: n.wrapping_sub(high as i128) as f64 }
     }
 
-    /// Its nearest 64-bit float.
+    /// The nearest 64-bit float.
     pub fn value(self) -> f64 {
         self.high + self.low
     }
 
-    /// `high + low`, where neither is known to be the larger. Infinite and undefined numbers have no
-    /// rest.
+    /// `high + low`, where either may be the larger. Infinite and undefined sums have no rest.
     fn sum_of(high: f64, low: f64) -> Self {
         let sum = high + low;
         if !sum.is_finite() {
@@ -41,7 +40,7 @@ impl Double {
         Double { high: sum, low: (high - (sum - part)) + (low - part) }
     }
 
-    /// Divided by a whole number.
+    /// Divides by a whole number.
     pub fn over(self, n: u64) -> Self {
         let divisor = Double::of_int(i128::from(n));
         let first = self.high / divisor.high;
@@ -91,19 +90,19 @@ impl Mul for Double {
     }
 }
 
-/// What is known of some elements. Of integers, dates and bools the fields `…_int` hold, of floats
-/// the others.
+/// The statistics of some elements.
+/// Integers, dates and bools use the fields `…_int`, floats the others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// Elements that are not missing.
+    /// Number of elements that are not missing.
     pub count: u64,
-    /// Elements that are missing.
+    /// Number of missing elements.
     pub missing: u64,
-    /// The smallest; without elements, the largest number there is.
+    /// The smallest integer; without elements, the largest possible one.
     pub min_int: i128,
-    /// The largest; without elements, the smallest number there is.
+    /// The largest integer; without elements, the smallest possible one.
     pub max_int: i128,
-    /// The sum, exact.
+    /// The exact sum of integers.
     pub sum_int: i128,
     /// The smallest float; without elements, infinity.
     pub min: f64,
@@ -113,7 +112,7 @@ pub struct Part {
     pub sum: Double,
     /// The sum of squared deviations from the mean.
     pub squares: Double,
-    /// Elements per bin.
+    /// Number of elements per bin.
     pub bins: Vec<u64>,
 }
 
@@ -140,10 +139,10 @@ impl Part {
         (self.count > 0).then(|| self.middle().value())
     }
 
-    /// The standard deviation of all elements (NumPy's with `ddof=0`); `None`: there are none.
+    /// The population standard deviation (NumPy's with `ddof=0`); `None`: there are no elements.
     pub fn std(&self) -> Option<f64> {
         (self.count > 0).then(|| self.squares.over(self.count).value().max(0.0).sqrt()).map(|std| {
-            // `max` hides what is undefined.
+            // `max` hides NaN.
             if self.squares.high.is_nan() { f64::NAN } else { std }
         })
     }
@@ -152,7 +151,7 @@ impl Part {
         (self.sum + Double::of_int(self.sum_int)).over(self.count)
     }
 
-    /// The same for the numbers that stored ones stand for. They are floats.
+    /// Converts the statistics of stored numbers to those that the packing represents: floats.
     pub(super) fn unpacked(self, packing: &Packing) -> Part {
         if self.count == 0 {
             return self;
@@ -176,7 +175,7 @@ impl Part {
         }
     }
 
-    /// Adds what is known of other elements of the same array.
+    /// Adds the statistics of other elements of the same array.
     pub fn join(&mut self, other: &Part) {
         if self.count > 0 && other.count > 0 {
             let count = u128::from(self.count) + u128::from(other.count);

@@ -7,8 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Endings of names that people give to files of HDF5 and NetCDF and to references, never to Zarr
-/// stores.
+/// File name endings of HDF5, NetCDF and references, which Zarr stores never have.
 const FILE_ENDINGS: [&str; 7] = ["h5", "hdf5", "nc", "nc4", "cdf", "he5", "json"];
 
 /// A path, or `file:///PATH` with percent-escapes.
@@ -29,10 +28,11 @@ impl Scheme for File {
     }
 }
 
-/// The store that a local path leads into: that of a zip archive or another file, if the path leads to or into one, else
-/// that of the directory, which need not exist yet.
+/// The store that a local path leads into.
+/// If the path leads to or into a zip archive or another file, it is the store of that file.
+/// Otherwise it is the store of the directory, which need not exist yet.
 ///
-/// Errors with [`Error::Store`] where something else is there.
+/// Fails with [`Error::Store`] if something else is there.
 pub(super) fn reach_path(path: &Path, options: StoreOptions<'_>) -> Result<Reached> {
     let local = LocalOptions { fsync: options.fsync, file_locks: settings::file_locks() };
     if options.intent != Intent::Unseen
@@ -58,8 +58,8 @@ pub(super) fn reach_path(path: &Path, options: StoreOptions<'_>) -> Result<Reach
                         return Ok(Reached::new(Arc::new(LocalStore::unseen(path, local)?), ""));
                     }
                     Ok(_) => break,
-                    // Not there, or below something that is no directory: a part of the path may be
-                    // a file.
+                    // It does not exist, or is below something that is not a directory: a part of
+                    // the path may be a file.
                     Err(_) => {}
                 }
             }
@@ -68,10 +68,10 @@ pub(super) fn reach_path(path: &Path, options: StoreOptions<'_>) -> Result<Reach
     Ok(Reached::new(Arc::new(LocalStore::open(path, local)?), ""))
 }
 
-/// Refuses to make a directory whose name ends as those of files do: `typo.h5` is hardly meant to
-/// be a Zarr store. A directory that exists may have any name.
+/// Refuses to create a directory with a file name ending.
+/// `typo.h5` is hardly meant to be a Zarr store. A directory that exists may have any name.
 ///
-/// Errors with [`Error::Location`].
+/// Fails with [`Error::Location`].
 pub fn refuse_file_name(path: &Path) -> Result<()> {
     for part in path.ancestors().take_while(|part| !part.as_os_str().is_empty()) {
         if let Some(ending) = file_ending(part)
@@ -89,20 +89,20 @@ pub fn refuse_file_name(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The ending of a name that ends as those of files do.
+/// The ending of a name, if it is one of [`FILE_ENDINGS`].
 fn file_ending(name: &Path) -> Option<String> {
     let ending = name.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
     ending.filter(|ending| FILE_ENDINGS.contains(&ending.as_str()))
 }
 
-/// Whether a name ends as those of files and archives do.
+/// Returns `true` if a name has the ending of a file or an archive.
 pub(super) fn is_file_name(name: &str) -> bool {
     let name = Path::new(name);
     file_ending(name).is_some() || name.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("zip"))
 }
 
-/// The path that a location means: itself, or that of a `file://` URL with its percent-escapes
-/// decoded. Errors with [`Error::Location`] for other hosts and broken escapes.
+/// The path of a location: the location itself, or the decoded path of a `file://` URL.
+/// Fails with [`Error::Location`] for other hosts and broken percent-escapes.
 fn path_of(location: &str) -> Result<PathBuf> {
     let refuse = |why: String| Err(Error::Location { location: location.to_owned(), why });
     let scheme = location.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("file:"));

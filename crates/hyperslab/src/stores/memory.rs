@@ -1,4 +1,4 @@
-//! The scheme `memory`: stores of this process, by a name, or by the URL that they say they have.
+//! The scheme `memory`: stores of this process, by name or by the URL that they report.
 
 use super::{Reached, Scheme, StoreOptions};
 use crate::{Error, MemoryStore, Result};
@@ -28,8 +28,8 @@ impl Scheme for Memory {
     }
 }
 
-/// Whether it is what a store without a name says of itself. No store is made for it: who has such
-/// a URL wants what is in the store.
+/// Returns `true` for the name in the URL of an unnamed store.
+/// No store is created for such a name: its user wants the contents of the existing store.
 fn is_number(name: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
     match name.strip_prefix("mapping-") {

@@ -1,11 +1,10 @@
-//! Stores by URL scheme: the one table in which Rust, Python and the command line look up where a
-//! location leads.
+//! Stores by URL scheme: the table in which Rust, Python and the command line look up locations.
 //!
-//! A location is a URL, or a path, which is a location of the scheme `file`. Its [`Scheme`] makes
-//! the store, and says which path in the store is meant. Everything else asks the store.
+//! A location is a URL or a path; a path is a location of the scheme `file`. Its [`Scheme`] makes
+//! the store and finds the path in the store. Everything else is up to the store.
 //!
-//! Another scheme is a file beside this one that implements [`Scheme`], and a line in `BUILT_IN`.
-//! A program adds schemes of its own with [`register`].
+//! To add a scheme, write a file beside this one that implements [`Scheme`], and add a line to
+//! `BUILT_IN`. Programs add their own schemes with [`register`].
 
 mod local;
 mod memory;
@@ -28,7 +27,7 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The schemes that are always there.
+/// The built-in schemes.
 const BUILT_IN: &[&dyn Scheme] = &[
     &local::File,
     &memory::Memory,
@@ -54,58 +53,59 @@ const BUILT_IN: &[&dyn Scheme] = &[
     &remote::Remote("https"),
 ];
 
-/// Those that programs have added, and their names: a program's code does not run under the lock.
-/// Gated.
+/// The schemes that programs have added, with their names. Gated.
+/// The names are kept because a program's code must not run under the lock.
 static ADDED: RwLock<Vec<(&'static str, &'static dyn Scheme)>> = RwLock::new(Vec::new());
 
-/// How the locations of one URL scheme become stores.
+/// Makes stores from the locations of one URL scheme.
 pub trait Scheme: Debug + Send + Sync {
-    /// What stands before `://`, in lower case.
+    /// The text before `://`, in lower case.
     fn name(&self) -> &'static str;
 
-    /// The store that a location leads into. Errors with [`Error::Location`] where the location
-    /// says nothing that this scheme understands.
+    /// The store that a location leads into.
+    /// Fails with [`Error::Location`] if the scheme does not understand the location.
     fn reach(&self, location: &str, options: StoreOptions<'_>) -> Result<Reached>;
 
-    /// Whether [`StoreOptions::storage`] has a meaning for it. Elsewhere such options are an error.
+    /// Returns `true` if the scheme uses [`StoreOptions::storage`]. Otherwise such options are an
+    /// error.
     fn takes_options(&self) -> bool {
         false
     }
 
-    /// The file or directory that a location means, as the user named it. `None`, the default:
-    /// locations of this scheme are not on a local disk.
+    /// The file or directory of a location, as the user named it.
+    /// `None`, the default: locations of this scheme are not on a local disk.
     fn local_path(&self, location: &str) -> Result<Option<PathBuf>> {
         let _ = location;
         Ok(None)
     }
 }
 
-/// How a store is opened. A scheme leaves out what has no meaning for it.
+/// How to open a store. A scheme ignores options that do not apply to it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StoreOptions<'o> {
-    /// Whether every write is flushed to the disk before it returns.
+    /// `true`: flush every write to disk before it returns.
     pub fsync: bool,
-    /// What for.
+    /// The purpose.
     pub intent: Intent,
-    /// Credentials and settings of a server, by the names of fsspec, obstore or `object_store`. No
-    /// value appears in an error.
+    /// Credentials and settings of a server, by the names of fsspec, obstore or `object_store`.
+    /// Errors never show the values.
     pub storage: &'o [(String, String)],
 }
 
-/// What a store is opened for.
+/// The purpose of opening a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Intent {
-    /// To open what is there. The scheme may look at it, to tell early what is wrong.
+    /// Open what exists. The scheme may look at it, to report errors early.
     #[default]
     Open,
-    /// To open what is there, with no look in advance: the first read tells what is wrong. For a
-    /// quick attempt, before the other way.
+    /// Open what exists without looking first: the first read reports errors.
+    /// For a quick attempt before `Open`.
     Unseen,
-    /// To create a node at the very location. Names that [`refuse_file_name`] refuses are errors.
+    /// Create a node at exactly this location. Fails for names that [`refuse_file_name`] refuses.
     Create,
 }
 
-/// Where a location leads.
+/// The target of a location.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Reached {
@@ -113,17 +113,17 @@ pub struct Reached {
     pub store: Arc<dyn Store>,
     /// The path in the store; `""` for the root.
     pub path: String,
-    /// The object that the path leads to or into, if the scheme knows that it does. Such an object
-    /// may hold a whole hierarchy, as HDF5 files do; it is no part of one of Zarr.
+    /// The object that the path leads to or into, if the scheme knows of one.
+    /// It may hold a whole hierarchy, as HDF5 files do, but is not part of a Zarr hierarchy.
     pub object: Option<FoundObject>,
 }
 
 /// An object that a location leads to or into.
 #[derive(Clone, Debug)]
 pub struct FoundObject {
-    /// Its key.
+    /// The key.
     pub key: String,
-    /// Its name in messages: what the user called it.
+    /// The name in messages, as the user gave it.
     pub name: PathBuf,
 }
 
@@ -133,8 +133,7 @@ impl Reached {
         Reached { store, path: path.into(), object: None }
     }
 
-    /// Opens what is stored there. Errors with [`Error::NotData`] where the path leads to a file of
-    /// an unknown format.
+    /// Opens the node. Fails with [`Error::NotData`] if the path leads to a file of unknown format.
     pub fn open(&self) -> Result<Node> {
         match self.file()? {
             Some((file, inside)) => file.open(&inside),
@@ -142,8 +141,8 @@ impl Reached {
         }
     }
 
-    /// The file that the path is known to lead to or into, and the path in that file. `None`: no
-    /// file is known to be there.
+    /// The file that the path leads to or into, and the path inside it. `None`: no file is known to
+    /// be there.
     pub fn file(&self) -> Result<Option<(DataFile, String)>> {
         let Some(FoundObject { key, name }) = &self.object else { return Ok(None) };
         let inside = self.path.get(key.len()..).unwrap_or_default().trim_start_matches('/');
@@ -154,7 +153,7 @@ impl Reached {
     }
 }
 
-/// Adds a scheme, for the whole process. One that is there keeps its name.
+/// Adds a scheme for the whole process. An existing scheme keeps its name.
 pub fn register(scheme: &'static dyn Scheme) {
     let name = scheme.name();
     let mut added = ADDED.write();
@@ -170,10 +169,10 @@ pub fn schemes() -> Vec<&'static str> {
     names
 }
 
-/// The store that a path or URL leads into, and the path there.
+/// Finds the store that a path or URL leads into, and the path in the store.
 ///
-/// Errors with [`Error::Location`] where nobody knows the scheme, or the scheme does not understand
-/// the location, and with [`Error::Store`] where something is in the way of the store.
+/// Fails with [`Error::Location`] if the scheme is unknown or does not understand the location.
+/// Fails with [`Error::Store`] if something is in the way of the store.
 pub fn reach(location: &str, options: StoreOptions<'_>) -> Result<Reached> {
     match reference::in_folder(location, options)? {
         Some(found) => Ok(found),
@@ -181,7 +180,7 @@ pub fn reach(location: &str, options: StoreOptions<'_>) -> Result<Reached> {
     }
 }
 
-/// As [`reach`], for a local path.
+/// Like [`reach`], for a local path.
 pub fn reach_path(path: &Path, options: StoreOptions<'_>) -> Result<Reached> {
     match reference::in_local_folder(path, options)? {
         Some(found) => Ok(found),
@@ -189,7 +188,7 @@ pub fn reach_path(path: &Path, options: StoreOptions<'_>) -> Result<Reached> {
     }
 }
 
-/// As [`reach`]. A document of references is a file like others.
+/// Like [`reach`], but treats a document of references like any other file.
 fn reach_store(location: &str, options: StoreOptions<'_>) -> Result<Reached> {
     let scheme = scheme_of(location)?;
     if !options.storage.is_empty() && !scheme.takes_options() {
@@ -199,35 +198,35 @@ fn reach_store(location: &str, options: StoreOptions<'_>) -> Result<Reached> {
     scheme.reach(location, options)
 }
 
-/// Whether a location is of a scheme that takes storage options.
+/// Returns `true` if the location's scheme takes storage options.
 pub fn takes_options(location: &str) -> bool {
     scheme_of(location).is_ok_and(|scheme| scheme.takes_options())
 }
 
-/// As [`reach`], for a new node.
+/// Like [`reach`], for a new node.
 pub(crate) fn reach_new(location: &str) -> Result<Reached> {
     reach(location, StoreOptions { intent: Intent::Create, ..StoreOptions::default() })
 }
 
-/// The file or directory that a location means, as it is written there. `None`: the location is not
-/// on a local disk.
+/// The file or directory of a location, as written. `None`: it is not on a local disk.
 ///
-/// Errors with [`Error::Location`], as [`reach`] does.
+/// Fails with [`Error::Location`], as [`reach`] does.
 pub fn local_path(location: &str) -> Result<Option<PathBuf>> {
     scheme_of(location)?.local_path(location)
 }
 
 /// The scheme of a location. Text without a scheme is a path.
 ///
-/// Text that looks like a URL of no scheme, or like fsspec's chains of them (`zip::file://a.zip`),
-/// is refused: nobody means a directory `zip::file:`. With `./` in front every text is a path.
+/// Refuses text that looks like a URL without a known scheme, or like a URL chain of fsspec
+/// (`zip::file://a.zip`): nobody means a directory `zip::file:`. Text that starts with `./` is
+/// always a path.
 fn scheme_of(location: &str) -> Result<&'static dyn Scheme> {
     let refuse = |why: String| Err(Error::Location { location: location.to_owned(), why });
     if location.is_empty() {
         return refuse("it is empty".into());
     }
     let (first, rest) = location.find('/').map_or((location, ""), |slash| location.split_at(slash));
-    // `s3:/bucket` is what pathlib makes of a URL.
+    // pathlib turns a URL into `s3:/bucket`.
     let name = first.strip_suffix(':').filter(|name| is_scheme(name) && rest.starts_with('/'));
     if let Some(archive) = location.strip_prefix("zip::").filter(|archive| !archive.is_empty()) {
         return refuse(format!(
@@ -256,7 +255,7 @@ fn scheme_of(location: &str) -> Result<&'static dyn Scheme> {
     ))
 }
 
-/// RFC 3986, section 3.1. One letter is no scheme but a drive.
+/// RFC 3986, section 3.1. A single letter is a drive, not a scheme.
 fn is_scheme(text: &str) -> bool {
     text.len() > 1
         && text.starts_with(|c: char| c.is_ascii_alphabetic())

@@ -1,20 +1,21 @@
-//! Nodes below a place that is no node itself: a folder of datasets, or an archive that was made of
-//! a folder.
+//! Finds nodes below a place that is not a node itself.
+//! The place may be a folder of datasets, or an archive that was made of a folder.
 
 use super::{StoreOptions, archive_path, local, reach};
 use hyperslab_store::{Key, Store};
 use std::env;
 use std::sync::Arc;
 
-/// How many nodes are named.
+/// The most nodes to name.
 const MOST: usize = 3;
-/// How many children of a folder are looked at. Each costs reading metadata.
+/// The most children of a folder to look at. Each costs reading metadata.
 const LOOKED_AT: usize = 50;
-/// How many folders are gone through, if each holds only the next.
+/// The most folders to descend into, if each holds only the next.
 const DEPTH: usize = 8;
 
-/// The places of arrays, groups and files of HDF5 and NetCDF below a path or URL that is no node
-/// itself: up to three, as a user would write them. None for servers, where looking takes long.
+/// Finds up to three arrays, groups and HDF5 or NetCDF files below a path or URL.
+/// The path or URL is not a node itself. Returns locations as a user would write them. Returns none
+/// for servers, where looking takes long.
 pub fn nodes_below(location: &str) -> Vec<String> {
     match reach(location, StoreOptions::default()) {
         Ok(reached) if reached.object.is_none() => nodes_below_path(&reached.store, &reached.path),
@@ -22,7 +23,7 @@ pub fn nodes_below(location: &str) -> Vec<String> {
     }
 }
 
-/// As [`nodes_below`], for a path in a store.
+/// Like [`nodes_below`], for a path in a store.
 pub fn nodes_below_path(store: &Arc<dyn Store>, path: &str) -> Vec<String> {
     if store.cost().is_far() || !store.lists() {
         return Vec::new();
@@ -34,7 +35,7 @@ pub fn nodes_below_path(store: &Arc<dyn Store>, path: &str) -> Vec<String> {
         let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
         let is_node = |child: &&hyperslab_store::Entry| match child.is_prefix {
             true => hyperslab_zarr::open(store, &below(&child.name), None).is_ok(),
-            // Documents of Zarr and of references are no datasets that a user opens.
+            // Users do not open documents of Zarr or of references as datasets.
             false => local::is_file_name(&child.name) && !child.name.ends_with(".json"),
         };
         let nodes = children.iter().take(LOOKED_AT).filter(is_node).take(MOST);
@@ -47,8 +48,8 @@ pub fn nodes_below_path(store: &Arc<dyn Store>, path: &str) -> Vec<String> {
     Vec::new()
 }
 
-/// A path in a store as a user would write it: a path on the local disk, relative where it is below
-/// the working directory; else a URL.
+/// A path in a store as a user would write it.
+/// On the local disk it is a path, relative if it is below the working directory; otherwise a URL.
 fn location(store: &dyn Store, path: &str) -> String {
     let url = store.url();
     let Ok(Some(root)) = archive_path(&url) else { return format!("{}/{path}", url.trim_end_matches('/')) };
@@ -72,7 +73,7 @@ mod tests {
         for folder in ["c/x.zarr", "c/y.zarr"] {
             Group::create(&at(folder), Format::ZarrV3).unwrap();
         }
-        // As `zip -r` makes archives: without the groups above that creating a node makes.
+        // As `zip -r` makes archives: without the parent groups that creating a node makes.
         let document = fs::read(at("c/x.zarr/zarr.json")).unwrap();
         for (archive, key) in [("a.zip", "x.zarr/zarr.json"), ("b.zip", "deep/er/x.zarr/zarr.json")] {
             let create = StoreOptions { intent: Intent::Create, ..StoreOptions::default() };

@@ -1,8 +1,9 @@
-//! The schemes of object stores and web servers: `s3`, `gs`, `az`, `https`, … and their other names.
+//! The schemes of object stores and web servers: `s3`, `gs`, `az`, `https`, … and their aliases.
 //!
-//! A store has its root where the location leads. A location in which a name ends as those of files
-//! do (`s3://bucket/dir/x.h5/group`) leads to or into that object, if there is one: the store is
-//! that of the object alone, held open. Of an archive it is that of the members.
+//! The location is the root of its store. If a name in the location has a file ending
+//! (`s3://bucket/dir/x.h5/group`) and the object exists, the location leads to or into the object.
+//! Then the store has only that object, held open. For an archive, the store has the archive's
+//! members.
 
 use super::{FoundObject, Intent, Reached, Scheme, StoreOptions, local, zip};
 use crate::{Error, Result};
@@ -25,7 +26,7 @@ impl Scheme for Remote {
         let open = |location: &str| {
             RemoteStore::open(location, options.storage).map_err(|error| refuse(error.to_string()))
         };
-        // `s3:/bucket` is what pathlib makes of a URL.
+        // pathlib turns a URL into `s3:/bucket`.
         let rest = location.split_once(':').map_or("", |(_, rest)| rest).trim_start_matches('/');
         let location = &format!("{}://{rest}", self.0);
         let Some((above, key, inside)) = file_in(location) else {
@@ -37,7 +38,7 @@ impl Scheme for Remote {
                     "no Zarr store is created under a name that ends as '{key}' does; choose another name"
                 )));
             }
-            // The other way looks whether there is a file.
+            // `Intent::Open` finds out whether there is a file.
             Intent::Unseen => return Err(refuse("it may be a file".into())),
             Intent::Open => {}
         }
@@ -62,8 +63,8 @@ impl Scheme for Remote {
     }
 }
 
-/// The archive on a server at a location, or above it, and the path in the archive. `None`: the
-/// location is of another scheme.
+/// The archive on a server at a location or above it, and the path in the archive.
+/// `None`: the location has another scheme.
 pub(super) fn archive(location: &str, options: StoreOptions<'_>) -> Result<Option<(ZipStore, String)>> {
     let Some((scheme, rest)) = location.split_once("://") else { return Ok(None) };
     let scheme = scheme.to_ascii_lowercase();
@@ -71,13 +72,13 @@ pub(super) fn archive(location: &str, options: StoreOptions<'_>) -> Result<Optio
         return Ok(None);
     }
     let refuse = |why: String| Error::Location { location: shown(location), why };
-    // fsspec has options of a chain by scheme.
+    // In a URL chain, fsspec prefixes options with their scheme.
     let of_scheme = format!("{scheme}.");
     let own = |name: &String| name.strip_prefix(&of_scheme).unwrap_or(name).to_owned();
     let storage: Vec<_> = options.storage.iter().map(|(name, value)| (own(name), value.clone())).collect();
     let location = &format!("{scheme}://{rest}");
     let found = name_in(location, |name| zip::has_ending(Path::new(name)));
-    // Without the ending it can only be the archive itself.
+    // Without the ending, only the last name can be the archive.
     let found = found.or_else(|| {
         let last = rest.split('?').next()?.trim_end_matches('/').rsplit('/').next()?;
         name_in(location, |name| name == last)
@@ -87,13 +88,13 @@ pub(super) fn archive(location: &str, options: StoreOptions<'_>) -> Result<Optio
     Ok(Some((ZipStore::open(Arc::new(store), Key::new(&key)?)?, inside)))
 }
 
-/// The first name of a location that ends as those of files do.
+/// Splits a location at the first name with a file ending.
 fn file_in(location: &str) -> Option<(String, String, String)> {
     name_in(location, local::is_file_name)
 }
 
-/// The first name of a location of which `is` is true: what is above it, with the query of the
-/// location; the name; what is behind it.
+/// Splits a location at the first name for which `is` returns `true`.
+/// Returns the location above, with the query; the name; the path inside.
 fn name_in(location: &str, is: impl Fn(&str) -> bool) -> Option<(String, String, String)> {
     let is_web = location.starts_with("http");
     let (path, query) = match location.find('?').filter(|_| is_web) {

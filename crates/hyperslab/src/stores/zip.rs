@@ -1,7 +1,6 @@
-//! Zip archives: paths that lead into one, and the scheme `zip`.
+//! Zip archives: paths into archives, and the scheme `zip`.
 //!
-//! A member that is a file of HDF5 or NetCDF opens as such a file does elsewhere, if it is not
-//! compressed in the archive.
+//! A member that is an HDF5 or NetCDF file opens as usual, unless it is compressed in the archive.
 
 use super::{FoundObject, Intent, Reached, Scheme, StoreOptions, local, local_path, reach};
 use crate::{Error, Key, LocalOptions, Result, ZipMode, ZipStore, settings};
@@ -11,8 +10,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// `zip://PATH::LOCATION`, a path in the archive at another location, as fsspec has it. The path in
-/// the archive may also stand behind the location: `zip://::file:///x.zip/PATH`.
+/// `zip://PATH::LOCATION`: a path in the archive at another location, as in fsspec.
+/// The path may also follow the location: `zip://::file:///x.zip/PATH`.
 #[derive(Debug)]
 pub(super) struct Zip;
 
@@ -43,7 +42,7 @@ impl Scheme for Zip {
         reached(store, path.collect::<Vec<_>>().join("/"), options)
     }
 
-    /// Those of the server that has the archive.
+    /// The options of the server that has the archive.
     fn takes_options(&self) -> bool {
         true
     }
@@ -58,8 +57,8 @@ pub(super) fn open_local(archive: &Path, inside: String, options: StoreOptions<'
     reached(open(archive, options)?, inside, options)
 }
 
-/// A path in an archive. Where it leads to or into a member that is a file by its name, that is
-/// said.
+/// Makes the result for a path in an archive.
+/// If the path leads to or into a member with a file name, the result names that object.
 pub(super) fn reached(store: ZipStore, path: String, options: StoreOptions<'_>) -> Result<Reached> {
     let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
     let names = ends.filter_map(|end| path.get(..end));
@@ -84,8 +83,7 @@ pub(super) fn reached(store: ZipStore, path: String, options: StoreOptions<'_>) 
     Ok(Reached { store: Arc::new(store), path, object })
 }
 
-/// The archive that is an object of another store, at the very location or above it, and the path
-/// in the archive.
+/// The archive in another store, at a location or above it, and the path in the archive.
 fn reach_object(location: &str, options: StoreOptions<'_>) -> Result<(ZipStore, String)> {
     #[cfg(feature = "remote")]
     if let Some(found) = super::remote::archive(location, options)? {
@@ -111,8 +109,8 @@ pub(super) fn is_missing(error: &StoreError) -> bool {
     error.io_kind() == Some(ErrorKind::NotFound)
 }
 
-/// The archive that a path leads to or into, and the path in it; a new one by its name. `None`: the
-/// path leads elsewhere.
+/// The archive that a path leads to or into, and the path in it.
+/// A new archive is recognised by its name. `None`: the path leads elsewhere.
 pub(super) fn archive_of(path: &Path) -> Option<(PathBuf, String)> {
     let mut new = None;
     for above in path.ancestors().take_while(|above| !above.as_os_str().is_empty()) {
@@ -122,7 +120,7 @@ pub(super) fn archive_of(path: &Path) -> Option<(PathBuf, String)> {
                 break;
             }
             Ok(_) => break,
-            // Not there, or below something that is no directory.
+            // It does not exist, or is below something that is not a directory.
             Err(_) if has_ending(above) => new = Some(above),
             Err(_) => {}
         }
@@ -132,12 +130,12 @@ pub(super) fn archive_of(path: &Path) -> Option<(PathBuf, String)> {
     Some((archive.to_owned(), inside))
 }
 
-/// Whether a path leads to or into an archive, or to a new one.
+/// Returns `true` if a path leads to or into an archive, existing or new.
 pub(crate) fn is_in_archive(path: &Path) -> bool {
     archive_of(path).is_some()
 }
 
-/// The zip archive on the local disk that a location names: its path, or the URL of its store.
+/// The zip archive on the local disk that a location names by path or by its store's URL.
 /// `None`: it is not on the local disk.
 pub fn archive_path(location: &str) -> Result<Option<PathBuf>> {
     local_path(location.strip_prefix("zip://::").unwrap_or(location))
@@ -147,15 +145,16 @@ pub(super) fn has_ending(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("zip"))
 }
 
-/// Whether a file is an archive: it begins with a member, or has none; or with something else,
-/// behind which an archive of this name is expected.
+/// Returns `true` if a file is a zip archive.
+/// An archive begins with a member, or with the end record if it is empty. A file with the ending
+/// `.zip` may begin with other data.
 pub fn is_archive(path: &Path) -> bool {
     let start = start_of(path);
     matches!(start.as_ref(), Some(b"PK\x03\x04" | b"PK\x05\x06")) || has_ending(path)
 }
 
-/// The first bytes of a file. The file is opened without waiting: readers of some regular files of the
-/// system wait for more.
+/// The first bytes of a file.
+/// Opens the file without waiting: reading some regular files of the system blocks.
 fn start_of(path: &Path) -> Option<[u8; 4]> {
     let (store, mut start) = (FileStore::open(path).ok()??, [0; 4]);
     let range = RangeRead { offset: 0, buf: &mut start };

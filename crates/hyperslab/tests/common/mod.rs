@@ -1,4 +1,4 @@
-//! What test programs share. Each uses a part.
+//! Helpers for the test programs. Each program uses some of them.
 #![allow(dead_code)]
 
 use hyperslab::prelude::*;
@@ -11,7 +11,7 @@ pub fn memory() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new())
 }
 
-/// A new array at a path of a store.
+/// Creates an array at a path of a store.
 pub fn created(store: &Arc<dyn Store>, path: &str, spec: ArraySpec) -> Array {
     zarr::Array::create(store.clone(), path, spec, false).unwrap().into()
 }
@@ -20,14 +20,14 @@ pub fn opened(store: &Arc<dyn Store>, path: &str) -> Array {
     open_node(store, path, None).unwrap().into_array().unwrap()
 }
 
-/// A new array of this element type and these chunks.
+/// Describes an array of this element type in these chunks.
 pub fn spec(format: Format, shape: &[u64], chunks: &[u64], dtype: &str) -> ArraySpec {
     let mut spec = ArraySpec::new(format.zarr().unwrap(), shape, dtype.parse().unwrap());
     spec.chunks = Some(chunks.into());
     spec
 }
 
-/// Pseudo-random bytes, the same ones every time.
+/// Pseudo-random bytes, the same in every run.
 pub fn noise() -> impl FnMut() -> u8 {
     let mut state = 0x9E37_79B9_u32;
     move || {
@@ -36,7 +36,7 @@ pub fn noise() -> impl FnMut() -> u8 {
     }
 }
 
-/// An HDF5 or NetCDF file of another project; `None`, and a line that says so: it is not here.
+/// An HDF5 or NetCDF file of another project. `None`, with a message: it does not exist.
 pub fn corpus(name: &str) -> Option<PathBuf> {
     let root = std::env::var_os("HYPERSLAB_CORPORA")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora"), PathBuf::from);

@@ -1,11 +1,11 @@
-//! The cache in a folder, for any number of processes.
+//! The cache in a folder, shared by any number of processes.
 //!
-//! An object has a directory, named by its number; a file in it is an entry: a range of one version.
-//! The name of a file says which. What a name says is only where to look: the entry itself is
-//! checked ([`entry`]).
+//! Each object has a directory, named by its ID. A file in it is an entry: a range of one version.
+//! The file name tells the version and the range, but only as a hint: the entry itself is checked
+//! ([`entry`]).
 //!
-//! A file appears whole, by the rename of a temporary one beside it, and never changes. So readers
-//! need no lock, and a file that goes while somebody reads it stays until he is done.
+//! A file appears complete, by renaming a temporary file beside it, and never changes. Readers
+//! therefore need no lock, and a file that is deleted during a read stays until the read is done.
 
 use super::{Id, entry, pick, resolved};
 use crate::client::{Contents, Fetched, Wanted};
@@ -22,27 +22,27 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// The folder is swept once per so many parts of its limit that are written, by whichever process.
+/// The folder is swept once per 1/16 of its limit written, counted over all processes.
 const SWEEPS: u64 = 16;
 
-/// A use is noted if the last one was longer ago: a note costs a system call.
+/// A use is recorded if the last record is older than this: recording costs a system call.
 const NOTED: Duration = Duration::from_secs(60);
 
-/// A temporary file of which nothing was heard for so long belongs to a dead process.
+/// A temporary file unchanged for this long belongs to a dead process.
 const DEAD: Duration = Duration::from_secs(3600);
 
 /// A folder of entries.
 #[derive(Debug)]
 pub(super) struct Folder {
     root: PathBuf,
-    /// Bytes.
+    /// Limit of all entries in bytes.
     limit: u64,
 }
 
-/// What the name of an entry says.
+/// The contents of an entry's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Name {
-    /// Of tag, version and time of change.
+    /// Hash of the entity tag and the version number.
     version: u64,
     size: u64,
     range: Range<u64>,
@@ -90,7 +90,8 @@ impl Folder {
         self.limit
     }
 
-    /// Two letters first: file systems like short listings.
+    /// The object's directory. Its first two letters are a level of their own, to keep listings
+    /// short.
     fn directory(&self, id: &Id) -> PathBuf {
         let mut hex = String::new();
         for byte in id {
@@ -100,12 +101,12 @@ impl Folder {
         self.root.join(first).join(rest)
     }
 
-    /// The bytes that are wanted of an object, if all of them are here; of the contents `of`, if these
-    /// are given.
+    /// The wanted bytes of an object, if all of them are here. They are of the contents `of`, if
+    /// given.
     pub(super) fn find(&self, id: &Id, wanted: &Wanted, of: Option<&Contents>) -> Option<Fetched> {
         let directory = self.directory(id);
         if let Some(of) = of {
-            // Most often just this range was read before.
+            // Usually exactly this range was read before.
             let range = resolved(wanted, of.size)?;
             let name = Name::of(of, &range);
             if let Some(found) = put_together(&directory, id, &range, &[name], Some(of)) {
@@ -118,7 +119,7 @@ impl Folder {
         })
     }
 
-    /// What is known of an object.
+    /// The cached description of an object's contents.
     pub(super) fn contents(&self, id: &Id) -> Option<Contents> {
         let directory = self.directory(id);
         let names: Vec<Name> = versions(&directory).into_values().flatten().collect();
@@ -128,18 +129,18 @@ impl Folder {
         })
     }
 
-    /// Keeps bytes of an object, in the place of those of its other versions.
+    /// Keeps bytes of an object. Replaces entries of its other versions.
     pub(super) fn put(&self, id: &Id, fetched: &Fetched) -> io::Result<()> {
         let directory = self.directory(id);
         let name = Name::of(&fetched.contents, &fetched.range);
         let write = || {
-            // The folder may hold what not everybody on this machine may see.
+            // The folder may hold data that not every user of this machine may see.
             DirBuilder::new().recursive(true).mode(0o700).create(&self.root)?;
             fs::create_dir_all(&directory)?;
             place(&directory, id, &name, fetched)
         };
         match write() {
-            // Somebody has just removed the empty directory.
+            // Somebody just removed the empty directory.
             Err(error) if error.kind() == io::ErrorKind::NotFound => write(),
             done => done,
         }?;
@@ -149,8 +150,8 @@ impl Folder {
                 let _ = fs::remove_file(directory.join(other.to_text()));
             }
         }
-        // No process knows what others write. So each sweeps at random, the more often the more it
-        // writes: together, once per part of the limit.
+        // No process knows what others write. Each therefore sweeps at random, more often the more
+        // it writes: all together sweep once per part of the limit.
         let len = (fetched.range.end - fetched.range.start).max(1);
         let part = (self.limit / SWEEPS).max(1);
         if RandomState::new().hash_one(std::process::id()) % part < len {
@@ -159,7 +160,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Drops all that is kept of an object.
+    /// Drops everything kept of an object.
     pub(super) fn forget(&self, id: &Id) -> io::Result<()> {
         let directory = self.directory(id);
         for name in versions(&directory).into_values().flatten() {
@@ -171,8 +172,9 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes entries that were not used for longest, until the folder is within its limit. What is
-    /// not of the cache stays and does not count.
+    /// Removes the least recently used entries until the folder is within its limit.
+    ///
+    /// Files that do not belong to the cache stay and do not count.
     fn sweep(&self) {
         let now = SystemTime::now();
         let mut found: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
@@ -200,14 +202,15 @@ impl Folder {
             return;
         }
         found.sort();
-        // A little more, so that the next entry fits.
+        // Remove a little more, so that the next entry fits.
         let enough = self.limit - self.limit / SWEEPS;
         for (_, len, path) in found {
             if total <= enough {
                 return;
             }
             match fs::remove_file(&path) {
-                // Another process sweeps, too: what it has removed is gone for both.
+                // Another process may be sweeping too. A file that it removed no longer counts here
+                // either.
                 Ok(()) => total -= len,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => total -= len,
                 Err(_) => {}
@@ -227,7 +230,7 @@ fn versions(directory: &Path) -> BTreeMap<(u64, u64), Vec<Name>> {
     versions
 }
 
-/// A range out of entries of one version. Bad entries are removed.
+/// Assembles a range from entries of one version. Removes bad entries.
 fn put_together(
     directory: &Path,
     id: &Id,
@@ -243,7 +246,7 @@ fn put_together(
         let path = directory.join(name.to_text());
         let file = match open_entry(&path) {
             Ok(file) => Some(file),
-            // Somebody has removed it, or this process has no more files.
+            // Somebody removed it, or this process is out of descriptors.
             Err(error) if error.kind() != io::ErrorKind::InvalidData => return None,
             Err(_) => None,
         };
@@ -267,21 +270,22 @@ fn put_together(
     Some(Fetched { contents: contents?, range: range.clone(), pieces })
 }
 
-/// Opens an entry. [`io::ErrorKind::InvalidData`]: it is no regular file, so it is none of the
-/// cache's. Waits for nobody: a pipe has no other end.
+/// Opens an entry. Fails with [`io::ErrorKind::InvalidData`] if it is not a regular file.
+///
+/// The cache has no such files. Never blocks: a pipe may have no other end.
 fn open_entry(path: &Path) -> io::Result<File> {
     let foreign = || io::Error::from(io::ErrorKind::InvalidData);
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty())) {
         Ok(file) => File::from(file),
-        // A link, a socket, a device without a driver.
+        // A link, a socket, or a device without a driver.
         Err(Errno::LOOP | Errno::NXIO | Errno::NODEV) => return Err(foreign()),
         Err(error) => return Err(error.into()),
     };
     if file.metadata()?.is_file() { Ok(file) } else { Err(foreign()) }
 }
 
-/// Notes that an entry is in use. (What the system notes itself, it notes once a day.)
+/// Records that an entry is in use. (The system itself records access only once a day.)
 fn note_use(file: &File) {
     let now = SystemTime::now();
     let used = file.metadata().and_then(|meta| meta.modified());
@@ -290,9 +294,9 @@ fn note_use(file: &File) {
     }
 }
 
-/// Writes an entry beside its place, and moves it there.
+/// Writes an entry to a temporary file and renames it into place.
 fn place(directory: &Path, id: &Id, name: &Name, fetched: &Fetched) -> io::Result<()> {
-    // Of this process and this call: `RandomState` differs from call to call.
+    // Unique to this process and call: `RandomState` differs from call to call.
     let number = RandomState::new().hash_one(SystemTime::now());
     let temporary = directory.join(format!("tmp-{:x}-{number:016x}", std::process::id()));
     let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
@@ -365,12 +369,12 @@ mod tests {
         assert_eq!(find(Wanted::Bounded(1..7), Some(&contents("b", 10))), None);
         assert_eq!(find(Wanted::All, None), None);
         assert_eq!(folder.contents(&ID).unwrap(), contents("a", 10));
-        // What lies within a longer one goes.
+        // Entries within a longer one are removed.
         folder.put(&ID, &fetched("a", 10, 0, b"0123456789")).unwrap();
         assert_eq!((find(Wanted::All, None).unwrap(), entries(&folder, &ID)), (b"0123456789".to_vec(), 1));
         assert_eq!(find(Wanted::AtMost(9), None), None);
         assert_eq!(find(Wanted::AtMost(10), None).unwrap(), b"0123456789");
-        // And so do other versions.
+        // Other versions are removed too.
         folder.put(&ID, &fetched("b", 10, 4, b"xy")).unwrap();
         assert_eq!((find(Wanted::All, None), entries(&folder, &ID)), (None, 1));
         assert!(folder.find(&[4; 32], &Wanted::Bounded(4..6), None).is_none());
@@ -388,7 +392,7 @@ mod tests {
         let name = versions(&at).into_values().flatten().next().unwrap();
         let path = at.join(name.to_text());
         fs::write(at.join("notes.txt"), "mine").unwrap();
-        // An entry of another object, under this one's name.
+        // An entry of another object under this object's name.
         let mut other = Vec::new();
         super::entry::write(&mut other, &[9; 32], &contents("a", 4), &(0..4), &[Bytes::from_static(b"9999")])
             .unwrap();
@@ -397,7 +401,7 @@ mod tests {
             assert!(folder.find(&ID, &Wanted::All, None).is_none());
             assert!(!path.exists());
         }
-        // Nobody writes to a pipe, and a link leads out of the folder.
+        // Nobody writes to the pipe, and the link leads out of the folder.
         let outside = directory.path().join("outside");
         fs::write(&outside, "theirs").unwrap();
         let pipe = || assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -412,7 +416,7 @@ mod tests {
             fs::remove_file(&path).unwrap();
         }
         assert_eq!(fs::read(&outside).unwrap(), b"theirs");
-        // A directory stays: nothing is kept there.
+        // A directory stays, and nothing is kept in its place.
         fs::create_dir(&path).unwrap();
         assert!(folder.find(&ID, &Wanted::All, None).is_none());
         assert!(folder.put(&ID, &fetched("a", 4, 0, b"0123")).is_err());
@@ -442,7 +446,7 @@ mod tests {
         let dead = folder.directory(&id(8)).join("tmp-1-2");
         fs::write(&dead, "half").unwrap();
         File::open(&dead).unwrap().set_modified(hours(2)).unwrap();
-        // The oldest is used.
+        // Use the oldest entry.
         assert!(folder.find(&id(0), &Wanted::All, None).is_some());
         folder.put(&id(9), &fetched("a", 10_000, 0, &[9; 10_000])).unwrap();
         folder.put(&id(10), &fetched("a", 10_000, 0, &[10; 10_000])).unwrap();

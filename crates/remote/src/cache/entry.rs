@@ -6,8 +6,8 @@
 //!       │ entity tag │ version │ marks │ CRC-32C of each 64 KiB of the payload, 4 bytes each
 //! ```
 //!
-//! Numbers are little-endian. A text is its length (u16) and its bytes; `u16::MAX`: there is none. A
-//! file that is too short, too long, or has another checksum is nobody's: it is never data.
+//! Numbers are little-endian. A text is its length (u16) and its bytes; `u16::MAX` means no text. A
+//! file that is too short or too long, or has a wrong checksum, is never used as data.
 
 use super::Id;
 use crate::client::Contents;
@@ -18,29 +18,29 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// Changes with the layout.
+/// Changes with the format.
 const MAGIC: [u8; 8] = *b"hslab 2\n";
 
-/// What stands before the head.
+/// Bytes before the head.
 const FRAME: u64 = 16;
 
-/// Bytes under one checksum. A part of an entry is read with at most so many more on each side.
+/// Bytes per checksum. Reading part of an entry reads up to this much more on each side.
 const BLOCK: u64 = 64 << 10;
 
-/// Tags and versions of more bytes are not kept. Servers send some 40. Marks have at most as many.
+/// Longest tag and version to keep, in bytes. Servers send about 40. Marks have the same limit.
 const LONGEST_TEXT: usize = 1 << 10;
 
-/// What an entry says about itself.
+/// Self-description of an entry.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) contents: Contents,
     pub(super) range: Range<u64>,
     sums: Vec<u32>,
-    /// Where the payload begins in the file.
+    /// Offset of the payload in the file.
     payload: u64,
 }
 
-/// Writes an entry. `pieces`: the bytes of `range`, in order.
+/// Writes an entry. `pieces` are the bytes of `range`, in order.
 pub(super) fn write(
     to: &mut impl Write,
     id: &Id,
@@ -75,7 +75,7 @@ pub(super) fn write(
     pieces.iter().try_for_each(|piece| to.write_all(piece))
 }
 
-/// The checksum of each block of pieces that follow each other.
+/// The checksum of each block of consecutive pieces.
 fn sums(pieces: &[Bytes]) -> Vec<u32> {
     let mut sums = Vec::new();
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
@@ -101,12 +101,12 @@ fn sums(pieces: &[Bytes]) -> Vec<u32> {
     sums
 }
 
-/// The 32 bits of a checksum that comes in 64.
+/// The 32 bits of a checksum stored in 64 bits.
 fn sum_of(digest: &crc_fast::Digest) -> u32 {
     u32::try_from(digest.finalize()).unwrap_or_default()
 }
 
-/// Bytes from the front of a head.
+/// Reads from the front of a head.
 struct Cursor<'b>(&'b [u8]);
 
 impl<'b> Cursor<'b> {
@@ -132,7 +132,7 @@ impl<'b> Cursor<'b> {
     }
 }
 
-/// What a file says about itself. `None`: it is no entry of this object, or not all of one.
+/// The head of a file. `None` if the file is not a complete entry of this object.
 pub(super) fn head(file: &File, id: &Id) -> Option<Head> {
     let mut frame = [0; 16];
     file.read_exact_at(&mut frame, 0).ok()?;
@@ -143,7 +143,7 @@ pub(super) fn head(file: &File, id: &Id) -> Option<Head> {
     let len = u64::from(u32::from_le_bytes(cursor.bytes()?));
     let sum = u32::from_le_bytes(cursor.bytes()?);
     let size = file.metadata().ok()?.len();
-    // No more is allocated than the file has.
+    // Allocates no more than the size of the file.
     let payload = FRAME.checked_add(len).filter(|payload| *payload <= size)?;
     let mut head = vec![0; usize::try_from(len).ok()?];
     file.read_exact_at(&mut head, FRAME).ok()?;
@@ -172,7 +172,9 @@ pub(super) fn head(file: &File, id: &Id) -> Option<Head> {
     whole.then_some(Head { contents, range: start..end, sums, payload })
 }
 
-/// Bytes of the object in the entry. `None`: they are damaged. `wanted` lies within the entry.
+/// Reads bytes of the object from the entry. `None` if they are damaged.
+///
+/// `wanted` must be within the entry.
 pub(super) fn read(file: &File, head: &Head, wanted: &Range<u64>) -> Option<Bytes> {
     let len = head.range.end - head.range.start;
     let from = wanted.start.checked_sub(head.range.start)?;
@@ -236,7 +238,7 @@ mod tests {
             head(&open, &[7; 32]).and_then(|head| read(&open, &head, &range))
         };
         assert_eq!(all(&good).unwrap(), bytes);
-        // Every byte of the head, and some of the payload, in turn.
+        // Damage every byte of the head and some of the payload, one at a time.
         for at in (0..200).chain((200..good.len()).step_by(997)) {
             let mut bad = good.clone();
             bad[at] ^= 0x10;

@@ -1,4 +1,4 @@
-//! The cache in memory, of one store.
+//! The in-memory cache of one store.
 
 use super::{Id, pick, resolved};
 use crate::client::{Contents, Fetched, Wanted};
@@ -7,7 +7,7 @@ use hyperslab_store::fork::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What an entry costs beside its bytes.
+/// Cost of an entry besides its bytes.
 const ENTRY: u64 = 200;
 
 /// A range of one version of an object.
@@ -15,11 +15,11 @@ const ENTRY: u64 = 200;
 struct Kept {
     range: Range<u64>,
     bytes: Bytes,
-    /// The turn in which it was used last.
+    /// Number of the operation that last used it.
     used: u64,
 }
 
-/// What is kept of an object: one version.
+/// The kept ranges of an object, all of one version.
 #[derive(Debug)]
 struct Object {
     contents: Contents,
@@ -33,10 +33,10 @@ struct Objects {
     turn: u64,
 }
 
-/// Entries in memory.
+/// Cache entries in memory.
 #[derive(Debug)]
 pub(super) struct Memory {
-    /// Bytes.
+    /// Limit in bytes.
     limit: u64,
     /// Gated.
     objects: Mutex<Objects>,
@@ -55,7 +55,7 @@ impl Memory {
         self.limit
     }
 
-    /// As `Folder::find`.
+    /// Like `Folder::find`.
     pub(super) fn find(&self, id: &Id, wanted: &Wanted, of: Option<&Contents>) -> Option<Fetched> {
         let mut objects = self.objects.lock();
         objects.turn += 1;
@@ -76,14 +76,14 @@ impl Memory {
         Some(Fetched { contents: object.contents.clone(), range, pieces })
     }
 
-    /// What is known of an object.
+    /// The cached description of an object's contents.
     pub(super) fn contents(&self, id: &Id) -> Option<Contents> {
         self.objects.lock().here.get(id).map(|object| object.contents.clone())
     }
 
-    /// As `Folder::put`.
+    /// Like `Folder::put`.
     pub(super) fn put(&self, id: &Id, fetched: &Fetched) {
-        // Exactly these bytes: what came may hold more memory than it shows.
+        // A copy of exactly these bytes: the original may hold on to more memory than it shows.
         let bytes = Bytes::from(fetched.pieces.concat());
         // Freed without the lock.
         let mut gone: Vec<Kept> = Vec::new();
@@ -109,7 +109,7 @@ impl Memory {
         drop(gone);
     }
 
-    /// Drops all that is kept of an object.
+    /// Drops everything kept of an object.
     pub(super) fn forget(&self, id: &Id) {
         let mut objects = self.objects.lock();
         let gone = objects.here.remove(id);
@@ -119,7 +119,7 @@ impl Memory {
     }
 }
 
-/// Moves what was not used for longest to `gone`, at least so many bytes of it. Returns how many.
+/// Moves at least `bytes` bytes of the least recently used entries to `gone`. Returns how many.
 fn shrink(here: &mut BTreeMap<Id, Object>, bytes: u64, gone: &mut Vec<Kept>) -> u64 {
     let all = here.values().flat_map(|object| &object.kept);
     let mut uses: Vec<(u64, u64)> = all.map(|kept| (kept.used, cost(kept))).collect();

@@ -1,15 +1,15 @@
-//! What was read of objects, kept in memory or in a folder.
+//! Cache of object contents, in memory or in a folder.
 //!
-//! 1. The unit is what a request brought: a range of one version of an object. So nothing is read
-//!    that nobody asked for, and one file is written for each request. A later range is served if it
-//!    lies within what is kept, however that was cut.
-//! 2. An entry is used when the server has said that the object still has its entity tag: the
-//!    request names the tag (`If-None-Match`), and an answer without a body says that it has. An
-//!    object that is open was asked for when it was opened; its ranges need no request. With
-//!    [`Check::Never`] the server is never asked: for objects that do not change.
-//! 3. Objects without an entity tag that tells all versions apart are not kept.
-//! 4. No failure of the cache fails a read. After the first one nothing more is written, and it is
-//!    told once ([`on_cache_failure`]).
+//! 1. The unit is the result of one request: a range of one version of an object. The cache
+//!    therefore never reads more than was requested, and writes one file per request. A later range
+//!    is served if it is covered by kept ranges, however they are cut.
+//! 2. An entry is used once the server has confirmed that the object still has the same entity tag.
+//!    The request names the tag (`If-None-Match`), and a response without a body confirms it. An
+//!    open object was confirmed when it was opened; its ranges need no request. With
+//!    [`Check::Never`] the server is never asked, for objects that do not change.
+//! 3. Objects whose entity tag does not distinguish all versions are not kept.
+//! 4. A failure of the cache never fails a read. After the first failure nothing more is written,
+//!    and the failure is reported once ([`on_cache_failure`]).
 //!
 //! | file | concept |
 //! |---|---|
@@ -31,34 +31,35 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Tells an object from all others: a hash of its server, bucket and name.
+/// Identifies an object: a hash of its server, bucket and name.
 pub(crate) type Id = [u8; 32];
 
-/// Called with what is wrong with the cache of a store.
+/// Called with a description of the problem when a store's cache fails.
 static FAILED: Lazy<fn(&str)> = Lazy::new();
 
-/// Sets what is called, once per store, when its cache cannot be written. Only the first call
-/// counts.
+/// Sets the function to call, once per store, when its cache cannot be written.
+///
+/// Only the first call counts.
 pub fn on_cache_failure(tell: fn(&str)) {
     FAILED.put(tell);
 }
 
-/// Where what was read is kept.
+/// Location of the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// In a folder, for all processes; at most so many bytes.
+    /// In a folder shared by all processes, with a limit in bytes.
     Folder(PathBuf, u64),
-    /// In the memory of the store; at most so many bytes.
+    /// In the memory of the store, with a limit in bytes.
     Memory(u64),
 }
 
-/// When the server is asked whether an object has changed.
+/// When to ask the server whether an object has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Check {
-    /// Whenever an object is opened, or read without being opened.
+    /// Whenever an object is opened, or is read without opening it.
     #[default]
     Always,
-    /// Never: objects do not change.
+    /// Never, because objects do not change.
     Never,
 }
 
@@ -67,11 +68,11 @@ pub enum Check {
 pub(crate) struct Cache {
     place: Place,
     check: Check,
-    /// The bucket, different for different servers.
+    /// The bucket, with its server.
     identity: String,
-    /// Whether it gives nothing any more: something in it is known to be old, and stays.
+    /// Set to disable reads: the cache contains something known to be outdated.
     off: AtomicBool,
-    /// Why nothing is put in it any more.
+    /// Why nothing more is put into the cache.
     failure: Lazy<String>,
     told: AtomicBool,
 }
@@ -96,8 +97,9 @@ impl Cache {
         self.check == Check::Always
     }
 
-    /// The number of an object, by its name in the bucket. No secret can be found out from it that
-    /// is not easily guessed.
+    /// The ID of an object, from its name in the bucket.
+    ///
+    /// It reveals no secret that is not easily guessed.
     pub(crate) fn id(&self, path: &str) -> Id {
         let mut hash = ring::digest::Context::new(&ring::digest::SHA256);
         for text in [self.identity.as_str(), path] {
@@ -107,8 +109,10 @@ impl Cache {
         hash.finish().as_ref().first_chunk().copied().unwrap_or_default()
     }
 
-    /// The bytes that are wanted of an object, if all of them are here; of the contents `of`, if these
-    /// are given. For tasks.
+    /// The wanted bytes of an object, if all of them are cached. They are of the contents `of`, if
+    /// given.
+    ///
+    /// For tasks.
     pub(crate) async fn find(
         self: &Arc<Self>,
         id: Id,
@@ -132,8 +136,9 @@ impl Cache {
         }
     }
 
-    /// What is known of an object, where the server is not asked. For threads that may wait for a
-    /// disk.
+    /// The cached description of an object's contents, if the server is never asked.
+    ///
+    /// For threads that may block on a disk.
     pub(crate) fn contents(&self, path: &str) -> Option<Contents> {
         if self.asks() || self.off.load(Relaxed) {
             return None;
@@ -145,13 +150,13 @@ impl Cache {
         }
     }
 
-    /// Keeps what a request brought. For tasks.
+    /// Keeps the result of a request. For tasks.
     pub(crate) async fn put(self: &Arc<Self>, id: Id, fetched: &Fetched) {
         let limit = match &self.place {
             Place::Memory(memory) => memory.limit(),
             Place::Folder(folder) => folder.limit(),
         };
-        // What would push out everything else is not kept.
+        // Anything that would displace everything else is not kept.
         let fits = fetched.range.end - fetched.range.start <= limit / 4;
         let is_kept = fits && !fetched.range.is_empty() && fetched.contents.strong().is_some();
         if !is_kept || self.failure.get().is_some() {
@@ -173,7 +178,9 @@ impl Cache {
         }
     }
 
-    /// Drops what is kept of an object: it was changed. For threads that may wait for a disk.
+    /// Drops everything kept of an object, because it has changed.
+    ///
+    /// For threads that may block on a disk.
     pub(crate) fn forget(&self, path: &str) {
         let id = self.id(path);
         match &self.place {
@@ -187,7 +194,7 @@ impl Cache {
         }
     }
 
-    /// As [`Cache::forget`], for tasks.
+    /// Like [`Cache::forget`], for tasks.
     pub(crate) async fn forget_later(self: &Arc<Self>, path: &str) {
         let (cache, path) = (self.clone(), path.to_owned());
         on_disk(move || cache.forget(&path)).await;
@@ -197,7 +204,7 @@ impl Cache {
         self.failure.put(format!("the cache '{}' cannot be written: {error}", folder.root().display()));
     }
 
-    /// Tells what is wrong, once. For threads that may wait for the one who listens.
+    /// Reports the failure once. For threads that may wait for the receiver.
     pub(crate) fn tell(&self, url: &str) {
         if let Some(failure) = self.failure.get()
             && !self.told.swap(true, Relaxed)
@@ -208,12 +215,13 @@ impl Cache {
     }
 }
 
-/// Waits for work on files, not on a thread that talks to servers. `None`: it came to no end.
+/// Runs file work off the network threads, and waits for it. `None` if it did not finish.
 async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()
 }
 
-/// Which bytes of an object of this size are wanted. `None`: none, or not of such an object.
+/// Which bytes of an object of this size are wanted. `None` if none are, or if the size does not
+/// fit.
 fn resolved(wanted: &Wanted, size: u64) -> Option<Range<u64>> {
     let range = match wanted {
         Wanted::All => 0..size,
@@ -225,7 +233,7 @@ fn resolved(wanted: &Wanted, size: u64) -> Option<Range<u64>> {
     (!range.is_empty()).then_some(range)
 }
 
-/// Which of `have` gives which part of `wanted`, in order. `None`: some of it is missing.
+/// Which part of `wanted` comes from which of `have`, in order. `None` if some is missing.
 fn pick(wanted: &Range<u64>, have: &[Range<u64>]) -> Option<Vec<(usize, Range<u64>)>> {
     let (mut at, mut picked) = (wanted.start, Vec::new());
     while at < wanted.end {

@@ -1,7 +1,8 @@
-//! From a profile of AWS to where its credentials come from.
+//! Finds the source of credentials of an AWS profile.
 //!
-//! A profile can name several places. The order is that of AWS's own tools: a role, SSO, keys, a
-//! program. Spec: <https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html>
+//! A profile can name several sources. Their order is the same as in AWS's own tools: a role, SSO,
+//! keys, a program. Spec:
+//! <https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html>
 
 use super::Source;
 use super::program::Program;
@@ -14,10 +15,10 @@ use object_store::aws::AwsCredential;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Profiles of roles that lead to each other, at most.
+/// Maximum length of a chain of role profiles.
 const DEPTH: usize = 8;
 
-/// What options of `object_store` say where the machine gives credentials.
+/// Environment variables for machine credentials, and the `object_store` options for them.
 const MACHINE: [(&str, &str); 4] = [
     ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "aws_container_credentials_relative_uri"),
     ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "aws_container_credentials_full_uri"),
@@ -25,16 +26,16 @@ const MACHINE: [(&str, &str); 4] = [
     ("AWS_EC2_METADATA_SERVICE_ENDPOINT", "aws_metadata_endpoint"),
 ];
 
-/// A profile, and what is around it.
+/// Search state: the environment and the profiles visited.
 struct Finder<'e> {
     environment: &'e Environment,
-    /// Whether the user named the profile, which then wins over the environment.
+    /// True if the user named the profile, which then takes precedence over the environment.
     named: bool,
-    /// The profiles on the way here.
+    /// The profiles on the path to here.
     seen: Vec<String>,
 }
 
-/// Where the credentials of a profile come from; `None`: it says nothing of any.
+/// The source of a profile's credentials. `None` if the profile names none.
 pub(crate) fn source(
     environment: &Environment,
     name: &str,
@@ -44,7 +45,7 @@ pub(crate) fn source(
     Finder { environment, named, seen: Vec::new() }.source(name, profile)
 }
 
-/// The keys that a profile, or the environment, holds.
+/// The keys in a profile or in the environment.
 fn fixed<'t>(get: impl Fn(&str) -> Option<&'t str>) -> Option<Source> {
     let (key, secret) = (get("aws_access_key_id")?, get("aws_secret_access_key")?);
     let token = get("aws_session_token").map(str::to_owned);
@@ -78,7 +79,7 @@ impl Finder<'_> {
         Ok(Some(Source::Program(program.map_err(wrong)?)))
     }
 
-    /// A role that the profile takes. `None`: it does not say for what.
+    /// The profile's role. `None` if the profile does not say how to take it.
     fn role(&mut self, name: &str, profile: &Profile, arn: &str) -> Result<Option<Source>, OptionsError> {
         let wrong = |why: String| OptionsError::new(format!("profile '{name}': {why}"));
         let of = |name| get(profile, name);
@@ -152,7 +153,7 @@ impl Finder<'_> {
         self.source(from, &source)?.ok_or_else(|| wrong("that profile has no credentials"))
     }
 
-    /// A profile that has signed on.
+    /// The profile's sign-on (SSO), if it has one.
     fn sign_on(&self, name: &str, profile: &Profile) -> Result<Option<SignOn>, OptionsError> {
         let (Some(account), Some(role)) = (get(profile, "sso_account_id"), get(profile, "sso_role_name"))
         else {
@@ -188,7 +189,7 @@ impl Finder<'_> {
         }))
     }
 
-    /// The URL of a service, if somebody says another than that of AWS.
+    /// The URL of a service, if it is configured to differ from AWS's own.
     fn endpoint(&self, service: &str, profile: &Profile) -> Option<String> {
         let variable = format!("AWS_ENDPOINT_URL_{service}");
         let of_environment =

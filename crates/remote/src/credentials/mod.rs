@@ -1,11 +1,10 @@
-//! Credentials of AWS that have to be asked for, and that expire.
+//! AWS credentials that have to be requested and that expire.
 //!
-//! 1. [`find`] tells from a profile where the credentials come from: its [`Source`]. Nothing is asked
-//!    yet.
-//! 2. The first request of a client asks the source. What it gives is kept for all stores of the
-//!    process ([`Shared`]), and for its forked children.
-//! 3. Before credentials expire, the next request asks again: one task asks, the others wait for
-//!    it. If that fails while the old ones are still good, the old ones are used.
+//! 1. [`find`] determines the [`Source`] of a profile's credentials, without any request.
+//! 2. The first request of a client asks the source. The result is kept for all stores of the
+//!    process ([`Shared`]) and for its forked children.
+//! 3. Shortly before the credentials expire, the next request asks again: one task asks, the others
+//!    wait for it. If that fails while the old credentials are still valid, they stay in use.
 
 mod find;
 mod program;
@@ -29,40 +28,41 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 pub(crate) use web::Web;
 
-/// Credentials are asked for again so long before their end, or after three quarters of their time
-/// where that is later: a long upload is signed part by part, with those of its time.
+/// Lead time for renewing credentials. A quarter of their lifetime if that is shorter.
+///
+/// A long upload signs each part with the credentials of that time.
 const BEFORE_END: Duration = Duration::from_secs(300);
 
-/// The pause after credentials could not be renewed while the old ones are good.
+/// Pause after a failed renewal while the old credentials are valid.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Sources that are kept. A process has one, or a few.
+/// Number of sources to keep. A process has one or a few.
 const SOURCES: usize = 32;
 
-/// Where credentials come from.
+/// Source of credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// They are known.
+    /// Known keys.
     Fixed(Arc<AwsCredential>),
-    /// A program prints them.
+    /// A program that prints credentials.
     Program(program::Program),
-    /// The user has signed on in a browser (IAM Identity Center).
+    /// A sign-on of the user in a browser (IAM Identity Center).
     SignOn(sign_on::SignOn),
-    /// A role that the owner of other credentials takes.
+    /// A role taken with other credentials.
     Role(Box<Source>, role::Role),
-    /// A role that the owner of a token in a file takes.
+    /// A role taken with a token from a file.
     Token(role::TokenFile, role::Role),
-    /// The container or the machine that this runs in: the options that say where to ask.
+    /// The container or the machine running this process. The options tell where to ask.
     Machine(Vec<(String, String)>),
 }
 
-/// Why there are no credentials.
+/// Why credentials were refused.
 #[derive(Clone, Debug)]
 pub(crate) struct Refused(pub(crate) Box<Cause>);
 
 impl Refused {
     pub(crate) fn new(why: impl Into<String>) -> Self {
-        // Never one of the kinds after which a request is sent again: this was no request to the store.
+        // Never a kind that is retried: this was not a request to the store.
         Refused(Cause::new(ErrorKind::PermissionDenied, why))
     }
 
@@ -80,7 +80,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Credentials, and when they end, if they do.
+/// Credentials, and their expiry if they expire.
 #[derive(Clone, Debug)]
 struct Given {
     keys: Arc<AwsCredential>,
@@ -88,7 +88,7 @@ struct Given {
 }
 
 impl Given {
-    /// Those that a JSON object holds under these names. `from`: who gave it.
+    /// Reads credentials from a JSON object under these names. `from` names their provider.
     fn of(from: &str, object: &Value, names: [&str; 3], end: Option<SystemTime>) -> Result<Given, Refused> {
         let text = |name: &str| object.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
         let [key, secret, token] = names;
@@ -129,7 +129,7 @@ impl Given {
     }
 }
 
-/// A time as AWS writes it: `2026-01-31T12:00:00Z`; older programs end it with `UTC`.
+/// Parses a time as AWS writes it: `2026-01-31T12:00:00Z`. Older programs end it with `UTC`.
 fn time(text: &str) -> Option<SystemTime> {
     let text = text.trim();
     let text = text.strip_suffix("UTC").map_or_else(|| text.to_owned(), |text| format!("{text}Z"));
@@ -138,7 +138,7 @@ fn time(text: &str) -> Option<SystemTime> {
 }
 
 impl Source {
-    /// Asks for credentials.
+    /// Requests credentials.
     fn ask<'s>(&'s self, web: &'s Web) -> BoxFuture<'s, Result<Given, Refused>> {
         async move {
             match self {
@@ -154,24 +154,24 @@ impl Source {
     }
 }
 
-/// What is known of the credentials of a source.
+/// The known credentials of a source.
 #[derive(Clone, Default)]
 struct Known {
     given: Option<Given>,
-    /// When they are asked for again.
+    /// When to renew them.
     renew: Option<SystemTime>,
-    /// The last failure, and when that was.
+    /// The last failure and its time.
     failed: Option<(Instant, Refused)>,
 }
 
 impl Known {
-    /// Credentials that need not be asked for.
+    /// The credentials, if they need no renewal.
     fn fresh(&self, now: SystemTime) -> Option<Arc<AwsCredential>> {
         let given = self.given.as_ref()?;
         self.renew.is_none_or(|renew| now < renew).then(|| given.keys.clone())
     }
 
-    /// Takes what a source answered, or what is known if that is still good.
+    /// Takes the source's answer. On failure, returns the old credentials if they are still valid.
     fn take(
         &mut self,
         answer: Result<Given, Refused>,
@@ -207,15 +207,15 @@ impl Known {
 struct Shared {
     /// Gated.
     known: Mutex<Known>,
-    /// Whose turn it is to ask.
+    /// Held by the task that asks.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// A source, and what is known of it in the process of this generation.
+/// A source, and its credentials in the process of this generation.
 struct Entry {
     generation: u64,
     source: Source,
-    /// A parent's is not dropped: a task of the parent may hold its turn.
+    /// A parent's value is not dropped: a task of the parent may hold its lock.
     shared: ManuallyDrop<Arc<Shared>>,
 }
 
@@ -250,7 +250,7 @@ impl Shared {
     }
 }
 
-/// Gives a client the credentials of a source.
+/// Provides a client with the credentials of a source.
 pub(crate) struct Provider {
     source: Source,
     web: Web,
@@ -264,7 +264,7 @@ impl fmt::Debug for Provider {
 }
 
 impl Provider {
-    /// For a client of this process.
+    /// Creates a provider for a client of this process.
     pub(crate) fn new(source: &Source, web: Web) -> Self {
         Provider { shared: Shared::of(source), source: source.clone(), web }
     }
@@ -280,7 +280,7 @@ impl Provider {
             if let Some(keys) = known.fresh(SystemTime::now()) {
                 return Ok(keys);
             }
-            // Who waited for somebody's question has its answer.
+            // A task that waited for another's request takes over its failure.
             if let Some((when, refused)) = &known.failed
                 && *when >= begun
             {
@@ -337,13 +337,13 @@ mod tests {
         assert!(known.take(Err(Refused::new("none")), now).is_err());
         known.take(Ok(given(None)), now).unwrap();
         assert!(known.fresh(after(1 << 30)).is_some());
-        // An hour; two minutes.
+        // Valid for an hour, and for two minutes.
         for (time, fresh, old) in [(3600, 3290, 3310), (120, 89, 91)] {
             known.take(Ok(given(Some(after(time)))), now).unwrap();
             assert!(known.fresh(after(fresh)).is_some() && known.fresh(after(old)).is_none());
         }
-        // What is good is used where no others are given, and others are not asked for at once, but
-        // at the end.
+        // Valid credentials stay in use if renewal fails. They are not renewed again at once, but
+        // at the latest when they expire.
         known.take(Err(Refused::new("none")), after(100)).unwrap();
         assert!(known.fresh(after(105)).is_some() && known.fresh(after(100) + PAUSE).is_none());
         known.take(Err(Refused::new("none")), after(115)).unwrap();

@@ -1,8 +1,8 @@
 //! `credential_process`: a program that prints credentials as JSON.
 //!
-//! It is run without a shell. Its words are split as AWS documents it: by spaces, but not inside
-//! quotes; a backslash takes the next character as it is. It reads nothing, and what it prints as an
-//! error goes where this process prints errors: it may be a question to the user.
+//! The program runs without a shell. Its words are split as AWS documents it: at spaces outside of
+//! quotes; a backslash takes the next character literally. The program gets no input. Its standard
+//! error is inherited from this process, because it may be a question to the user.
 //! Spec: <https://docs.aws.amazon.com/sdkref/latest/guide/feature-process-credentials.html>
 
 use super::{Given, Refused, time};
@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Longest output that is read.
+/// Longest output to read.
 const MOST: u64 = 64 << 10;
 
-/// How often a program that has closed its output is looked at, until it ends.
+/// Poll interval for a program that has closed its output but not ended.
 const EVERY: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,18 +27,18 @@ pub(crate) struct Program {
     words: Vec<String>,
 }
 
-/// A program that runs. It is ended when this is dropped: nobody waits for it any more.
+/// A running program. Dropping this ends it, since nobody waits for it.
 struct Running(Arc<Mutex<Child>>);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Also of one that has ended: then nothing happens.
+        // Does nothing if the program has ended.
         let _ = self.0.lock().kill();
     }
 }
 
 impl Program {
-    /// `line`: as it is in the profile.
+    /// Parses `line`, as written in the profile.
     pub(crate) fn new(profile: &str, line: &str) -> Result<Program, String> {
         let mut words = split(line)?;
         if words.is_empty() {
@@ -52,7 +52,7 @@ impl Program {
         format!("the credential_process of profile '{}'", self.profile)
     }
 
-    /// Runs it, for so long at most.
+    /// Runs the program for at most `patience`.
     pub(super) async fn run(&self, patience: Duration) -> Result<Given, Refused> {
         let from = self.from();
         let mut command = Command::new(&self.name);
@@ -62,7 +62,7 @@ impl Program {
         let output = child.stdout.take();
         let running = Running(Arc::new(Mutex::new(child)));
         let (done, told) = tokio::sync::oneshot::channel();
-        // A thread of its own: what the program has started may hold the output open for long.
+        // A separate thread: processes started by the program may keep the output open for long.
         let child = running.0.clone();
         let wait = move || {
             let mut bytes = Vec::new();
@@ -77,7 +77,7 @@ impl Program {
                     status => break status,
                 }
             };
-            // Nobody may wait any more.
+            // The receiver may have stopped waiting.
             let _ = done.send((read.map(|_| bytes), status));
         };
         let started = thread::Builder::new().name("hyperslab-credentials".into()).spawn(wait);
@@ -100,7 +100,7 @@ impl Program {
         }
     }
 
-    /// What it printed.
+    /// Parses the output.
     fn given(&self, bytes: &[u8]) -> Result<Given, Refused> {
         let from = self.from();
         let object: Value = serde_json::from_slice(bytes)
@@ -130,7 +130,7 @@ fn split(line: &str) -> Result<Vec<String>, String> {
                     match letters.next() {
                         None => return Err("a quote has no partner".into()),
                         Some(end) if end == letter => break,
-                        // Inside of double quotes it protects these two only.
+                        // Inside double quotes, a backslash escapes only these two.
                         Some('\\') if letter == '"' => match letters.next() {
                             Some(next @ ('"' | '\\')) => word.push(next),
                             Some(next) => word.extend(['\\', next]),

@@ -1,6 +1,6 @@
-//! Roles: the security token service gives credentials of a role to who may take it.
+//! Roles: the security token service gives a role's credentials to those who may take the role.
 //!
-//! `AssumeRole` is signed with other credentials; `AssumeRoleWithWebIdentity` sends a token, which
+//! `AssumeRole` is signed with other credentials. `AssumeRoleWithWebIdentity` sends a token, which
 //! the platform keeps in a file.
 //! Spec: <https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html>
 
@@ -12,7 +12,7 @@ use object_store::client::HttpRequest;
 use std::path::PathBuf;
 use url::form_urlencoded;
 
-/// Longest file of a token that is read.
+/// Longest token file to read.
 const MOST: u64 = 64 << 10;
 
 /// A role to take.
@@ -20,12 +20,12 @@ const MOST: u64 = 64 << 10;
 pub(crate) struct Role {
     pub(super) profile: String,
     pub(super) arn: String,
-    /// The name under which the role's owner sees who takes it.
+    /// Session name, which shows the role's owner who takes it.
     pub(super) session: String,
     pub(super) external_id: Option<String>,
-    /// Seconds. `None`: what the service gives.
+    /// Seconds. `None`: the default of the service.
     pub(super) duration: Option<u64>,
-    /// The service's URL, and the region that requests to it are signed for.
+    /// URL of the service, and the region that its requests are signed for.
     pub(super) endpoint: String,
     pub(super) region: String,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Role {
 pub(crate) struct TokenFile(pub(super) PathBuf);
 
 impl Role {
-    /// Takes the role, as the owner of `keys`.
+    /// Takes the role with the credentials `keys`.
     pub(super) async fn take(&self, web: &Web, keys: &AwsCredential) -> Result<Given, Refused> {
         let body = self.form("AssumeRole", self.external_id.as_deref().map(|id| ("ExternalId", id)));
         let sign = |request: &mut HttpRequest| {
@@ -98,10 +98,10 @@ impl Role {
 }
 
 impl TokenFile {
-    /// Takes a role, as the owner of the token.
+    /// Takes a role with the token in the file.
     pub(super) async fn take(&self, web: &Web, role: &Role) -> Result<Given, Refused> {
         let path = self.0.clone();
-        // The platform replaces the file: it is read each time.
+        // Read each time, because the platform replaces the file.
         let read = tokio::task::spawn_blocking(move || {
             let found = std::fs::metadata(&path).ok()?;
             (found.is_file() && found.len() <= MOST).then(|| std::fs::read_to_string(&path).ok()).flatten()

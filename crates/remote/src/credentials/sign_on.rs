@@ -1,10 +1,11 @@
 //! IAM Identity Center ("SSO"): the user signs on in a browser, with `aws sso login`.
 //!
-//! 1. That leaves a token in `~/.aws/sso/cache/`, in a file named by the SHA-1 of the session's name
-//!    (of profiles without one: of the start URL).
-//! 2. A token of a session that is about to expire is exchanged for a new one, which takes its place
-//!    in the file, as AWS's own tools do it.
-//! 3. For the token the portal gives credentials of an account's role, for an hour or some.
+//! 1. The login leaves a token in `~/.aws/sso/cache/`, in a file named by the SHA-1 of the
+//!    session's name (for profiles without a session: of the start URL).
+//! 2. If the token of a session is about to expire, it is exchanged for a new one, which replaces
+//!    it in the file, as AWS's own tools do.
+//! 3. The portal gives credentials of an account's role in return for the token, valid for an hour
+//!    or several.
 //!
 //! Spec: <https://docs.aws.amazon.com/sdkref/latest/guide/feature-sso-credentials.html>
 
@@ -23,27 +24,27 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use url::Url;
 
-/// Longest file of a token that is read.
+/// Longest token file to read.
 const MOST: u64 = 256 << 10;
 
 /// A token that expires sooner is exchanged first.
 const BEFORE_END: Duration = Duration::from_secs(60);
 
-/// What a profile says of it.
+/// A profile's settings for signing on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SignOn {
     pub(super) profile: String,
-    /// The file of the token.
+    /// The token file.
     pub(super) file: PathBuf,
     pub(super) account: String,
     pub(super) role: String,
     /// The URL of the portal.
     pub(super) portal: String,
-    /// Where tokens are exchanged. `None`: the profile is of the kind whose tokens are not.
+    /// URL for exchanging tokens. `None` if tokens of this kind of profile cannot be exchanged.
     pub(super) exchange: Option<String>,
 }
 
-/// The name of the file of a token: of the session, or the start URL.
+/// Name of the token file of a session or a start URL.
 pub(super) fn file_name(session: &str) -> String {
     let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, session.as_bytes());
     hash.as_ref().iter().fold(String::new(), |mut name, byte| {
@@ -54,7 +55,7 @@ pub(super) fn file_name(session: &str) -> String {
 }
 
 impl SignOn {
-    /// Asks for the credentials of the role.
+    /// Requests the credentials of the role.
     pub(super) async fn ask(&self, web: &Web) -> Result<Given, Refused> {
         let token = self.token(web).await?;
         let make = || {
@@ -88,7 +89,7 @@ impl SignOn {
         Given::of("the portal of SSO", keys, ["accessKeyId", "secretAccessKey", "sessionToken"], end)
     }
 
-    /// The error that only the user can help.
+    /// An error that only the user can resolve.
     fn login(&self, what: &str) -> Refused {
         Refused::new(format!("no credentials: the SSO token of profile '{}' {what}", self.profile))
             .advise(format!("Run `aws sso login --profile {}`", self.profile))
@@ -119,7 +120,7 @@ impl SignOn {
         }
     }
 
-    /// A new token for one that expires. `None`: there is none.
+    /// Exchanges a token that expires. `None` if that fails.
     async fn exchanged(&self, web: &Web, known: &Map<String, Value>) -> Option<String> {
         let base = self.exchange.as_ref()?;
         let text = |name: &str| known.get(name).and_then(Value::as_str);
@@ -151,20 +152,20 @@ impl SignOn {
             next.insert("refreshToken".into(), refresh.into());
         }
         let file = self.file.clone();
-        // Where it cannot be kept, this process has it.
+        // If it cannot be saved, only this process has the new token.
         let _ = tokio::task::spawn_blocking(move || keep(&file, &Value::Object(next))).await;
         Some(token.to_owned())
     }
 }
 
-/// What a file of a token says.
+/// Reads a token file.
 fn read(file: &Path) -> Option<Map<String, Value>> {
     let found = std::fs::metadata(file).ok()?;
     let text = (found.is_file() && found.len() <= MOST).then(|| std::fs::read(file).ok()).flatten()?;
     serde_json::from_slice(&text).ok()
 }
 
-/// Puts a token in the place of a file, whole, for this user alone.
+/// Replaces a token file atomically, readable by this user only.
 fn keep(file: &Path, token: &Value) -> std::io::Result<()> {
     let mut random = [0; 9];
     SystemRandom::new().fill(&mut random).map_err(|_| std::io::Error::other("no random numbers"))?;
@@ -185,7 +186,7 @@ mod tests {
 
     #[test]
     fn files_of_tokens() {
-        // As `aws sso login` names it for a session "my-sso".
+        // The name that `aws sso login` gives for a session "my-sso".
         assert_eq!(file_name("my-sso"), "0ad374308c5a4e22f723adf10145eafad7c4031c.json");
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("x.json");

@@ -1,4 +1,4 @@
-//! Requests to the services that give credentials.
+//! Requests to services that give credentials.
 
 use super::{Given, Refused};
 use crate::failure::leaf;
@@ -9,28 +9,30 @@ use object_store::aws::AmazonS3Builder;
 use object_store::client::{HttpRequest, HttpResponseBody, HttpService};
 use std::time::Duration;
 
-/// Longest answer: credentials have some 2000 bytes.
+/// Longest response. Credentials have about 2000 bytes.
 const MOST: usize = 64 << 10;
 
-/// Attempts after the first.
+/// Retries after the first attempt.
 const AGAIN: u32 = 3;
 
-/// How services are asked.
+/// Client for services that give credentials.
 pub(crate) struct Web {
     pub(crate) service: Service,
-    /// The longest that anything may take.
+    /// The longest time that any operation may take.
     pub(crate) patience: Duration,
 }
 
-/// What a service answered.
+/// A service's response.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) text: String,
 }
 
 impl Web {
-    /// Sends a request, a few times if the service fails or is not reached. `make` makes it anew:
-    /// a signature has a time. `name`: of the service, for messages.
+    /// Sends a request, with a few retries if the service fails or cannot be reached.
+    ///
+    /// `make` creates the request anew each time, because signatures contain the time. `name` is
+    /// the service's name for messages.
     pub(super) async fn ask(
         &self,
         name: &str,
@@ -61,7 +63,7 @@ impl Web {
         Ok(Answer { status, text: text(response.into_body()).await? })
     }
 
-    /// The credentials of the container or the machine that this runs in.
+    /// Requests the credentials of the container or machine that this process runs in.
     pub(super) async fn machine(&self, options: &[(String, String)]) -> Result<Given, Refused> {
         let retries = RetryConfig {
             max_retries: AGAIN as usize,
@@ -84,7 +86,7 @@ impl Web {
     }
 }
 
-/// A body, if it is as short as it has to be.
+/// Reads a body of limited length.
 async fn text(body: HttpResponseBody) -> Result<String, String> {
     let (mut stream, mut bytes) = (body.bytes_stream(), Vec::new());
     while let Some(piece) = stream.next().await {
@@ -96,7 +98,7 @@ async fn text(body: HttpResponseBody) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "its answer is no text".into())
 }
 
-/// Text of others that is fit for a message.
+/// Makes foreign text safe for a message.
 pub(super) fn said(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(300).collect()
 }

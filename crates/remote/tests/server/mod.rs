@@ -1,7 +1,7 @@
-//! A small server of the S3 protocol, which counts what it is asked, and fails as it is told.
+//! A small server of the S3 protocol that records its requests and fails on demand.
 //!
-//! One thread per connection. It knows GET with ranges and conditions, HEAD, PUT with conditions,
-//! DELETE, listings, uploads in parts, deletion of many.
+//! One thread per connection. Supports GET with ranges and conditions, HEAD, PUT with conditions,
+//! DELETE, listings, multipart uploads, and deletion of many objects.
 
 #![allow(dead_code)]
 
@@ -12,38 +12,38 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How an answer goes wrong.
+/// How a response fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The connection ends without an answer.
+    /// The connection ends without a response.
     Reset,
     /// An error status.
     Status(u16),
-    /// The body ends in its middle.
+    /// The body ends in the middle.
     Truncate,
-    /// The answer comes after this time.
+    /// The response is delayed by this time.
     Slow(Duration),
-    /// The object is replaced before the answer is made.
+    /// The object is replaced before the response is made.
     Change,
-    /// The object is replaced by one twice as long before the answer is made.
+    /// The object is replaced by one of twice the length before the response is made.
     Grow,
-    /// The request is done, but the connection ends before the answer.
+    /// The request is done, but the connection ends before the response.
     Lost,
-    /// The request is done, but the answer is an error status.
+    /// The request is done, but the response is an error status.
     Late(u16),
-    /// More bytes come than the range has, compressed; `true`: the head says how many.
+    /// The body is compressed and longer than the range. `true` if the head states its length.
     Compressed(bool),
-    /// A range is answered with all of the object, as if it were the range.
+    /// A range request returns the whole object, as if it were the range.
     Whole,
 }
 
-/// One request.
+/// One recorded request.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub method: String,
     pub path: String,
     pub range: Option<String>,
-    /// Requests that were under way when it came, itself included.
+    /// Number of concurrent requests when it arrived, including itself.
     pub at_once: usize,
     pub headers: BTreeMap<String, String>,
 }
@@ -57,31 +57,31 @@ pub type Refusal = (u16, String, Vec<(String, String)>);
 pub struct State {
     /// The metadata of objects that have some.
     pub marks: Mutex<BTreeMap<String, String>>,
-    /// `true`: metadata is not kept.
+    /// True if metadata is not kept.
     pub no_marks: AtomicBool,
-    /// `true`: every condition is said not to be met.
+    /// True if every condition fails.
     pub refuses: AtomicBool,
-    /// `true`: listings give the same token for ever.
+    /// True if listings repeat the same token forever.
     pub repeats: AtomicBool,
-    /// Happens once, when a request has gone wrong, before the client hears of it.
+    /// Called once, after a request has failed and before the client learns of it.
     pub meanwhile: Mutex<Option<Meanwhile>>,
     pub objects: Mutex<BTreeMap<String, (Vec<u8>, u64)>>,
     uploads: Mutex<BTreeMap<String, BTreeMap<u64, Vec<u8>>>>,
     version: AtomicU64,
     pub seen: Mutex<Vec<Seen>>,
     under_way: AtomicUsize,
-    /// The number of the request that goes wrong, and how; from there on, so many.
+    /// Index of the first failing request, number of failures, and the fault.
     faults: Mutex<Option<(usize, usize, Fault)>>,
     count: AtomicUsize,
-    /// Time of each request.
+    /// Delay of each request.
     pub latency: Mutex<Duration>,
-    /// Whether conditions are refused with 501.
+    /// True if conditions are refused with 501.
     pub unconditional: AtomicBool,
-    /// Whether ranges are ignored.
+    /// True if ranges are ignored.
     pub no_ranges: AtomicBool,
-    /// Whether answers have no entity tag.
+    /// True if responses have no entity tag.
     pub no_tags: AtomicBool,
-    /// Sent instead of an answer.
+    /// Sent in place of a response.
     pub refusal: Mutex<Option<Refusal>>,
 }
 
@@ -113,12 +113,12 @@ impl Server {
         self.state.objects.lock().unwrap().get(path).map(|(bytes, _)| bytes.clone())
     }
 
-    /// What was asked since the last call.
+    /// The requests since the last call.
     pub fn take(&self) -> Vec<Seen> {
         std::mem::take(&mut *self.state.seen.lock().unwrap())
     }
 
-    /// `fault` for `times` requests, from the one that follows `after` others.
+    /// Makes `times` requests fail with `fault`, after the next `after` requests.
     pub fn fail(&self, after: usize, times: usize, fault: Fault) {
         self.state.count.store(0, SeqCst);
         *self.state.faults.lock().unwrap() = Some((after, times, fault));
@@ -317,7 +317,7 @@ fn answer(
     stream.write_all(&bytes).is_ok() && !ends
 }
 
-/// The header of metadata that is kept.
+/// The header for kept metadata.
 const MARKS: &str = "x-amz-meta-hyperslab";
 
 fn tag(version: u64) -> String {
@@ -515,7 +515,7 @@ fn list(state: &State, path: &str, query: &str) -> Answer {
     Answer { body: body.into_bytes(), ..plain(200) }
 }
 
-/// Waits until something is so.
+/// Waits until `what` returns `true`.
 pub fn until(mut what: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + Duration::from_secs(5);
     while Instant::now() < end {

@@ -1,4 +1,4 @@
-//! Readers, writers and deleters at the same time.
+//! Concurrent readers, writers and deleters.
 
 use super::replacements::{begin, open};
 use super::{ENOUGH, bytes_of, get, key, keys, put};
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// A value that shows if it is whole: its length follows from its first byte, and all bytes are
-/// equal.
+/// A value that shows whether it is complete: all bytes are equal, and the first determines the
+/// length.
 fn uniform(byte: u8) -> Vec<u8> {
     vec![byte; 1 + usize::from(byte) * 997]
 }
@@ -18,8 +18,8 @@ fn assert_uniform(value: &[u8]) {
     assert!(*value == uniform(value[0]), "a mixture of values, of {} bytes", value.len());
 }
 
-/// Every read sees a whole value, however it is replaced meanwhile; two objects under construction
-/// do not meet.
+/// Every read sees a whole value while writers replace it. Two objects under construction do not
+/// interfere.
 pub(super) fn concurrent_replacement(store: &dyn Store, flat: bool) {
     put(store, "c/x", &uniform(0));
     let (done, reads, begun) = (AtomicBool::new(false), AtomicU64::new(0), Instant::now());
@@ -38,7 +38,8 @@ pub(super) fn concurrent_replacement(store: &dyn Store, flat: bool) {
                             assert_uniform(&bytes_of(&*open(store, "c/x")));
                         }
                         assert!(store.exists(key("c/x")).unwrap());
-                        // What is renamed during a listing may be missed; nothing else may appear.
+                        // A listing may miss a file that is being renamed, but nothing else may
+                        // appear.
                         assert!(keys(store).iter().all(|name| name == "c/x"));
                     } else {
                         match store.read_exact(key("c/x"), &mut exact) {
@@ -84,7 +85,7 @@ pub(super) fn concurrent_replacement(store: &dyn Store, flat: bool) {
     assert_eq!(keys(store), ["c/x"]);
 }
 
-/// Many writers to one key: each write succeeds, and one of them wins.
+/// Many writers to one key: every write succeeds, and one of them wins.
 pub(super) fn concurrent_writers(store: &dyn Store) {
     thread::scope(|scope| {
         for writer in 0..4u8 {
@@ -103,7 +104,7 @@ pub(super) fn concurrent_writers(store: &dyn Store) {
     assert_eq!(get(store, "new/other/3").unwrap(), [49]);
 }
 
-/// Prefixes that come and go under the writers: no write fails and none is lost.
+/// Prefixes come and go under the writers: no write fails, and none is lost.
 pub(super) fn concurrent_creation_and_deletion(store: &dyn Store) {
     let begun = Instant::now();
     let is_early = || begun.elapsed() < ENOUGH;

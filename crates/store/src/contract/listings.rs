@@ -1,4 +1,4 @@
-//! Listings, lock numbers.
+//! Listings and lock numbers.
 
 use super::{key, keys, put};
 use crate::{Entry, Store, StoreError};
@@ -49,8 +49,8 @@ pub(super) fn locks(store: &dyn Store, other: &dyn Store) {
         numbers.dedup();
         numbers.len()
     };
-    // May share numbers, but a lock for everything serialises everything; also where only the low
-    // bits choose.
+    // Objects may share numbers, but one lock for everything would serialise everything. The low
+    // bits must spread too.
     assert!(spread(&mut numbers.iter().map(|number| number % 64).collect()) > 32);
     assert!(spread(&mut numbers.clone()) > 900);
     assert_ne!(store.lock_id(key("a")), other.lock_id(key("a")), "two stores");

@@ -1,4 +1,4 @@
-//! Opened objects and stamps.
+//! Open objects and stamps.
 
 use super::{ENOUGH, bytes_of, key, put};
 use crate::{RangeRead, Stamp, Store, StoreError};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// What is open keeps its contents, whatever happens to the key.
+/// An open object keeps its contents, whatever happens to the key.
 pub(super) fn opened_objects(store: &dyn Store) {
     assert!(store.open(key("o/x"), None).unwrap().is_none(), "missing");
     store.write(key("o/x"), &[b"0123456789"]).unwrap();
@@ -37,7 +37,7 @@ pub(super) fn opened_objects(store: &dyn Store) {
     assert!(store.open(key("o/x"), None).unwrap().is_none(), "deleted");
 }
 
-/// Reads an object in all ways that give stamps.
+/// Reads an object in every way that returns a stamp.
 fn stamped(store: &dyn Store, name: &str) -> [(Vec<u8>, Option<Stamp>); 3] {
     let mut whole = Vec::new();
     let (found, stamp) = store.read_all_stamped(key(name), &mut whole, usize::MAX).unwrap();
@@ -53,7 +53,7 @@ fn stamped(store: &dyn Store, name: &str) -> [(Vec<u8>, Option<Stamp>); 3] {
     [(whole, stamp), (part, of_range), (all, of_opened)]
 }
 
-/// A stamp that came with bytes is never that of other bytes. (A store may never give one.)
+/// A stamp that came with bytes never identifies other bytes. (A store may return none.)
 pub(super) fn stamps(store: &dyn Store, other: &dyn Store) {
     assert_eq!(store.stamp(key("s/x")).unwrap(), None, "missing");
     assert_eq!(store.read_all_stamped(key("s/x"), &mut vec![1], 10).unwrap(), (false, None));
@@ -68,7 +68,7 @@ pub(super) fn stamps(store: &dyn Store, other: &dyn Store) {
     let answer = store.read_ranges_stamped(key("s/x"), None, outside);
     assert!(matches!(answer, Err(StoreError::OutOfRange { .. })));
 
-    // Faster than any clock ticks, in one store and in two, the same bytes and others, with
+    // Faster than any clock ticks: in one store and in two, equal and different bytes, with
     // deletions.
     let mut given: Vec<(Vec<u8>, Stamp)> = Vec::new();
     let begun = Instant::now();
@@ -94,8 +94,7 @@ pub(super) fn stamps(store: &dyn Store, other: &dyn Store) {
     }
 }
 
-/// Bytes that were kept under a stamp are those of every later moment at which the object has that
-/// stamp.
+/// While an object has the stamp under which its bytes were kept, its bytes are the same.
 pub(super) fn stamps_during_replacement(store: &dyn Store) {
     put(store, "s/x", &0u32.to_le_bytes());
     let (written, done) = (AtomicU64::new(0), AtomicBool::new(false));

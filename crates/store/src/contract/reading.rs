@@ -1,4 +1,4 @@
-//! Stores of one object that only read.
+//! Read-only stores of one object.
 
 use super::{Make, assert_missing, key, pattern, reads};
 use crate::{Entry, Operation, Store, StoreError};
@@ -24,7 +24,7 @@ pub(super) fn one_object(make: Make<'_>) {
     }
 }
 
-/// Nothing can be written.
+/// All writes are refused.
 fn refusals(store: &dyn Store, name: &str) {
     let refused = |error: StoreError, on: Operation| {
         let said = error.to_string();

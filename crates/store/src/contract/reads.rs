@@ -1,9 +1,9 @@
-//! Reading: what is missing, whole objects, ranges, their errors.
+//! Reading: missing objects, whole objects, ranges, and their errors.
 
 use super::{Make, assert_missing, get, key, keys, pattern, put, range};
 use crate::{RangeRead, Result, Store, StoreError};
 
-/// Sizes around those of blocks and pages.
+/// Sizes around the sizes of blocks and pages.
 const SIZES: [usize; 7] = [0, 1, 2, 511, 1000, 4096, 70_001];
 
 pub(super) fn missing_objects(store: &dyn Store) {
@@ -52,7 +52,7 @@ pub(super) fn exact_reads(make: Make<'_>) {
 
 pub(super) fn whole_reads(make: Make<'_>) {
     let mut buf = Vec::new();
-    // Long, then short: nothing of the long one may be left.
+    // Long, then short: nothing of the long value may remain.
     for len in [0, 100_000, 3, 0, 4095, 4096, 4097, 1] {
         let value = pattern(len);
         let store = make("all", &value);
@@ -90,7 +90,7 @@ pub(super) fn whole_reads(make: Make<'_>) {
     assert_eq!((buf.as_ptr(), buf.capacity()), (address, capacity), "a buffer that is large enough is kept");
 }
 
-/// Reads ranges, `(offset, bytes)`, and compares; also from the object when it is open.
+/// Reads and compares ranges `(offset, bytes)`, from the store and from the open object.
 fn compare(store: &dyn Store, name: &str, size: Option<u64>, value: &[u8], wanted: &[(usize, usize)]) {
     for opened in [None, store.open(key(name), size).unwrap()] {
         let mut bufs: Vec<Vec<u8>> = wanted.iter().map(|&(_, len)| vec![0xEE; len]).collect();
@@ -125,7 +125,8 @@ pub(super) fn range_reads(make: Make<'_>) {
             assert!(range(&*store, "r", size, u64::MAX, 0).unwrap().is_some());
             assert!(store.read_ranges(key("r"), size, &mut []).unwrap());
 
-            // Unordered, overlapping, adjacent in both directions, equal, with empty ones between.
+            // Unordered, overlapping, adjacent in both directions, equal, and interspersed with
+            // empty ranges.
             let wanted = [(len / 2, len / 3), (0, len), (len / 3, len / 2), (len, 0), (0, 1), (900, 100)]
                 .into_iter()
                 .chain([(0, 10), (10, 20), (30, 0), (30, 5), (5, 50), (5, 50), (4, 1), (35, 1), (36, 2)])
@@ -134,7 +135,7 @@ pub(super) fn range_reads(make: Make<'_>) {
             compare(&*store, "r", size, &value, &wanted);
         }
     }
-    // More ranges than any one system call takes, adjacent and with gaps.
+    // More ranges than any single system call takes, adjacent and with gaps.
     let value = pattern(30_000);
     let store = make("many", &value);
     for (count, len, stride) in [(3000, 10, 10), (3000, 7, 10), (65, 1, 1), (64, 1, 1), (129, 200, 200)] {
@@ -170,7 +171,7 @@ pub(super) fn range_errors(make: Make<'_>) {
                 let answer = range(&*store, "r", known, offset, len).map(|read| read.is_some());
                 outside(answer, &url, (offset, len), size);
             }
-            // Behind good ranges, the last of which it may follow directly.
+            // After valid ranges; the bad one may directly follow the last of them.
             let (mut first, mut second) = (vec![0; size / 100], vec![0; size - size / 100]);
             let (middle, mut bad) = (first.len() as u64, vec![0; len]);
             let mut ranges = [

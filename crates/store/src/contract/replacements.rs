@@ -1,4 +1,4 @@
-//! Objects that come in pieces, and locks of objects.
+//! Objects written in pieces, and locks of objects.
 
 use super::{bytes_of, get, key, keys, pattern, put};
 use crate::{Expected, Opened, Replacement, Result, Store, StoreError};
@@ -13,7 +13,7 @@ pub(super) fn begin<'s>(store: &'s dyn Store, name: &str) -> Box<dyn Replacement
     store.replace(key(name)).unwrap()
 }
 
-/// Pieces, and what is seen meanwhile.
+/// Objects written in pieces, and what readers see meanwhile.
 pub(super) fn replacements(store: &dyn Store) {
     for (round, before) in [None, Some(pattern(300))].into_iter().enumerate() {
         let name = format!("n/{round}");
@@ -52,7 +52,7 @@ pub(super) fn replacements(store: &dyn Store) {
     assert_eq!(keys(store), ["n/0", "n/1", "n/empty"]);
 }
 
-/// Nothing is left of what is not completed, nor of what fails.
+/// Unfinished and failed replacements leave nothing behind.
 pub(super) fn abandoned_replacements(store: &dyn Store, flat: bool) {
     let mut new = begin(store, "new/prefix/x");
     new.append(&[b"half"]).unwrap();
@@ -71,7 +71,7 @@ pub(super) fn abandoned_replacements(store: &dyn Store, flat: bool) {
         });
         assert!(matches!(refused, Err(StoreError::Io { .. })), "{below}: {refused:?}");
     }
-    // After an error all is in vain.
+    // After an error, `commit` fails.
     let source = open(store, "a/b");
     type Step = fn(&mut dyn Replacement, &dyn Opened) -> Result<()>;
     let steps: [(Step, (u64, u64, u64)); 7] = [
@@ -101,7 +101,7 @@ pub(super) fn abandoned_replacements(store: &dyn Store, flat: bool) {
     assert_eq!(keys(store), ["a/b"]);
 }
 
-/// Ranges of other objects, of this store and of another.
+/// Copies ranges of other objects, from this store and from another.
 pub(super) fn copies(store: &dyn Store, other: &dyn Store) {
     let value = pattern(2_500_000);
     put(store, "c/x", &value);
@@ -122,7 +122,7 @@ pub(super) fn copies(store: &dyn Store, other: &dyn Store) {
         let range = &value[offset + 2..offset + len];
         assert_eq!(get(store, "c/y").unwrap(), [b"heADXX", range, b"tail", &value[..1]].concat());
     }
-    // Of an object that is replaced by this very copy, and of one that is gone.
+    // From an object that this very copy replaces, and from a deleted one.
     for round in 0..3 {
         let mut new = begin(store, "c/x");
         if round == 1 {
@@ -136,7 +136,8 @@ pub(super) fn copies(store: &dyn Store, other: &dyn Store) {
     assert_eq!(keys(store), ["c/x", "c/y"]);
 }
 
-/// What shares bytes with another object has its own when they change. (A store may never share.)
+/// An object that shares bytes with another gets its own when it changes. (A store may never
+/// share.)
 pub(super) fn shares(store: &dyn Store, other: &dyn Store) {
     let value = pattern(100_000);
     for source in [store, other] {
@@ -177,7 +178,7 @@ pub(super) fn shares(store: &dyn Store, other: &dyn Store) {
     }
 }
 
-/// Locks of objects that are there and of others; nobody sees them, and nothing of them is left.
+/// Locks of existing and missing objects are invisible and leave nothing behind.
 pub(super) fn object_locks(store: &dyn Store) {
     for _ in 0..3 {
         let lock = store.lock(key("l/new/x"), None).unwrap();
@@ -208,7 +209,8 @@ pub(super) fn object_locks(store: &dyn Store) {
     assert_eq!(store.sweep(None, None).unwrap(), 0);
 }
 
-/// Replacing under a condition, where other processes could do the same; elsewhere in any case.
+/// Conditional replacement if other processes could interfere. Other stores replace
+/// unconditionally.
 pub(super) fn conditions(store: &dyn Store, flat: bool) {
     let shared = store.is_shared();
     assert!(store.write_new(key("e/x"), &[b"1", b"2"]).unwrap());
@@ -227,7 +229,7 @@ pub(super) fn conditions(store: &dyn Store, flat: bool) {
     let first = open(store, "e/x");
     assert!(store.swap(key("e/x"), Expected::Same(&*first), &[b"a"], None).unwrap());
     assert_eq!(get(store, "e/x").unwrap(), b"a");
-    // It is another one now.
+    // The object has changed since `first` was opened.
     assert_eq!(store.swap(key("e/x"), Expected::Same(&*first), &[b"b"], None).unwrap(), !shared);
     assert_eq!(begin(b"b").commit_over(Expected::Same(&*first), None).unwrap(), !shared);
     assert_eq!(get(store, "e/x").unwrap(), if shared { b"a" } else { b"b" });
@@ -261,7 +263,8 @@ pub(super) fn conditions(store: &dyn Store, flat: bool) {
     assert_eq!(store.list_dir(None).unwrap(), []);
 }
 
-/// Of many who create one object, one wins; of many who count in one, none is lost.
+/// One of many writers that create one object wins. Many writers that count in one object lose no
+/// count.
 pub(super) fn concurrent_conditions(store: &dyn Store) {
     let wins = AtomicUsize::new(0);
     thread::scope(|scope| {

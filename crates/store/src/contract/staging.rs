@@ -1,4 +1,4 @@
-//! Replacing all that is below a prefix.
+//! Replacing everything below a prefix.
 
 use super::{get, key, keys, put};
 use crate::Store;

@@ -22,7 +22,7 @@ pub(super) fn writes_of_many_parts(store: &dyn Store) {
     }
 }
 
-/// A writer that others may end asks before it writes.
+/// A writer that others may end checks before it writes.
 pub(super) fn guarded_writes(store: &dyn Store) {
     let write = |value: u8, ended: bool| {
         let still = |_| match ended {
@@ -42,7 +42,7 @@ pub(super) fn guarded_writes(store: &dyn Store) {
     assert_eq!(get(store, "g"), Some(vec![3; 3000]));
 }
 
-/// Memory that a store may keep, short and long, in place of what was there.
+/// Writes memory that the store may keep: short and long, over existing objects.
 pub(super) fn owned_writes(store: &dyn Store) {
     for (round, len) in [0, 1, 70_000, 3, 200_000, 200_000].into_iter().enumerate() {
         let mut value = pattern(len);
@@ -72,7 +72,7 @@ pub(super) fn names(store: &dyn Store, flat: bool) {
         "-rf/*?[]",
         "c:d",
         "~",
-        // Like temporary files of this and of other software.
+        // Look like temporary files of this and of other software.
         ".tmp",
         "x.tmp",
         "t/.a.hyperslab-tmp.b",
@@ -120,7 +120,7 @@ pub(super) fn objects_and_prefixes_exclude_each_other(store: &dyn Store) {
     assert_eq!(keys(store), ["a/b"]);
     assert_eq!(get(store, "a/b").unwrap(), b"object");
 
-    // What has been deleted is not in the way.
+    // Deleted objects are not in the way.
     assert!(store.delete(key("a/b")).unwrap());
     put(store, "a", b"1");
     assert!(store.delete(key("a")).unwrap());

@@ -1,23 +1,23 @@
-//! Starting again because somebody else changed the same directory meanwhile.
+//! Retries after somebody else changed the same directory at the same time.
 
 use std::time::Duration;
 
-/// How often a step starts again before it gives up.
+/// How often a step is tried before it fails.
 const MOST: u32 = 64;
 
-/// After this many attempts in a row there are pauses. A directory that is being removed keeps its
-/// name until its remover is done, and the remover may be waiting for a processor.
+/// Attempts without a pause in between. A directory that is being removed keeps its name until the
+/// removal is done, and the remover may be waiting for a CPU.
 const WITHOUT_PAUSE: u32 = 4;
 
 /// The longest pause. All pauses together take about half a second.
 const LONGEST: Duration = Duration::from_millis(10);
 
-/// Counts how often a step has failed.
+/// Counts the failures of a step.
 #[derive(Debug, Default)]
 pub(super) struct Attempts(u32);
 
 impl Attempts {
-    /// Whether to try the step again. It pauses first if it has failed several times.
+    /// Returns whether to try the step again. Pauses first if the step has failed several times.
     pub(super) fn again(&mut self) -> bool {
         self.0 += 1;
         if self.0 > WITHOUT_PAUSE {

@@ -1,4 +1,4 @@
-//! Deleting objects and prefixes, and the directories that this leaves empty.
+//! Deletes objects and prefixes, and the directories left empty.
 
 use super::attempts::Attempts;
 use super::{LocalStore, PathBytes};
@@ -12,8 +12,7 @@ impl LocalStore {
     pub(super) fn delete_object(&self, key: Key<'_>) -> io::Result<bool> {
         let mut bytes = PathBytes::new();
         let path = self.path(key.as_str(), &mut bytes)?;
-        // Looked at first because a link to a directory, and on some systems a directory, could be
-        // unlinked.
+        // Check first: unlink would remove a link to a directory, and on some systems a directory.
         let deleted = match rustix::fs::stat(path) {
             Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile => self.unlink(path),
             Ok(_) => return Ok(false),
@@ -28,7 +27,7 @@ impl LocalStore {
         Ok(true)
     }
 
-    /// Deletes an object, if it still is the one that is expected.
+    /// Deletes an object if it is still the expected one.
     pub(super) fn delete_expected(
         &self,
         key: Key<'_>,
@@ -40,7 +39,7 @@ impl LocalStore {
         let unlink = || ignore_missing(self.unlink(path));
         let deleted = match expected {
             Expected::Any => return self.delete_object(key).map(|_| true),
-            // Nothing was there: done.
+            // Nothing to delete.
             Expected::Absent => return Ok(true),
             Expected::Same(former) => self.if_same(path, former, false, ask, unlink)?,
             Expected::Locked(former) => self.if_same(path, former, true, ask, unlink)?,
@@ -82,9 +81,9 @@ impl LocalStore {
         if self.options.fsync { Self::flush_directory(&self.root) } else { Ok(()) }
     }
 
-    /// Removes the directories above `key` as far as they are empty, but not the root, and returns
-    /// the lowest that is left. A directory that cannot be removed stays: that is untidy but not
-    /// wrong.
+    /// Removes empty directories above `key`, except the root. Returns the lowest that remains.
+    ///
+    /// A directory that cannot be removed stays, which is untidy but not wrong.
     pub(super) fn prune(&self, key: Key<'_>) -> PathBuf {
         let mut directory = self.root.join(key.as_str());
         directory.pop();
@@ -103,24 +102,24 @@ impl LocalStore {
     }
 }
 
-/// Removes a directory and what is in it. Links in it are removed, not followed.
+/// Removes a directory and its contents. Links inside are removed, not followed.
 fn remove_tree(directory: &Path) -> io::Result<()> {
     let mut attempts = Attempts::default();
     loop {
         match fs::remove_dir_all(directory) {
-            // Writers put new objects into it meanwhile.
+            // Writers added objects in the meantime.
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && attempts.again() => {}
             answer => return ignore_missing(answer),
         }
     }
 }
 
-/// Whether nothing is there: no such name, or something above it is a file.
+/// Returns whether the path does not exist, or leads through a file.
 pub(super) fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The entries of a directory. `None`: there is no such directory.
+/// The entries of a directory. `None` if there is no such directory.
 pub(super) fn list(directory: &Path) -> io::Result<Option<fs::ReadDir>> {
     match fs::read_dir(directory) {
         Err(error) if is_missing(&error) => Ok(None),

@@ -1,20 +1,20 @@
-//! Replacing a whole directory: build the new one beside it, then exchange their names.
+//! Replaces a whole directory: builds the new one beside it, then exchanges their names.
 //!
-//! 1. Make a **stage**: a directory `.stage.<hash of the target>.<n>.hyperslab-tmp`, locked by
-//!    flock as long as its maker lives. It lies beside the root of the store, where listings of
-//!    groups by other software do not meet it. If that cannot be (another file system, no
-//!    permission), it lies beside the target, or in it.
+//! 1. Make a **stage**: a directory `.stage.<hash of the target>.<n>.hyperslab-tmp`, locked with
+//!    flock while its process lives. It is placed beside the root of the store, where other
+//!    software does not list it as part of a group. If that is impossible (another file system, no
+//!    permission), it is placed beside the target, or inside it.
 //! 2. Build everything below `new` in the stage.
-//! 3. Exchange the names `new` and target by one system call (`RENAME_EXCHANGE`).
-//! 4. Delete the stage, which holds the old directory now.
+//! 3. Exchange the names `new` and target with one system call (`RENAME_EXCHANGE`).
+//! 4. Delete the stage, which now holds the old directory.
 //!
-//! If names cannot be exchanged (file systems without it, other systems), move the old directory
-//! into the stage, then the new one to its place: in between, nothing is there. If the target
-//! cannot be renamed at all (a mount point), move its entries one by one: old files go first, and
-//! new files come last, so that no document stands beside the contents of another.
+//! If the system cannot exchange names (some file systems, other systems), move the old directory
+//! into the stage, then the new one into place. In between, nothing is there. If the target cannot
+//! be renamed at all (a mount point), move its entries one by one. Old documents leave first and
+//! new documents arrive last, so that no document describes the wrong contents.
 //!
-//! A killed process leaves its stage, unlocked. The next process that stages the same target, or
-//! sweeps, removes it.
+//! A killed process leaves its stage behind, unlocked. The next process that stages the same
+//! target, or sweeps, removes it.
 
 use super::attempts::Attempts;
 use super::delete::{ignore_missing, is_missing, list};
@@ -34,32 +34,32 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How names of stages begin.
+/// Name prefix of stages.
 const STAGE: &str = ".stage.";
 
-/// How many stages one target can have at a time.
+/// Maximum number of concurrent stages for one target.
 const MAX_STAGES: usize = 256;
 
-/// What marks a directory as one of a hierarchy, in which other software would list a stage.
+/// Files that mark a directory as part of a hierarchy, where other software would list a stage.
 const DOCUMENTS: [&str; 2] = ["zarr.json", ".zgroup"];
 
-/// A directory that is locked while its maker lives.
+/// A directory that is locked while its process lives.
 #[derive(Debug)]
 struct Stage {
     path: PathBuf,
-    /// Holds the lock, which does not pass to a forked child: else the stage of a killed process
-    /// would seem alive as long as a child of it lives.
+    /// Holds the lock. A forked child does not inherit it; otherwise the stage of a killed process
+    /// would seem alive while one of its children lives.
     _file: Lockable,
-    /// Whether it is left to be swept.
+    /// True if the stage is left to be swept.
     left: bool,
-    /// The process that made it: a forked child leaves it alone.
+    /// The process that made the stage. A forked child must not remove it.
     generation: u64,
 }
 
 impl Drop for Stage {
     fn drop(&mut self) {
         if !self.left && self.generation == fork::generation() {
-            // What cannot be removed now is swept later.
+            // If the removal fails, the stage is swept later.
             let _ = remove_asking(&self.path, None);
         }
     }
@@ -70,10 +70,10 @@ impl Drop for Stage {
 pub(super) struct StagedDirectory<'s> {
     store: &'s LocalStore,
     prefix: Option<String>,
-    /// The directory to replace. If the root is a link: where it leads.
+    /// The directory to replace. If the root is a link, the link's target.
     target: PathBuf,
     stage: Stage,
-    /// Whether the stage lies in the target, which cannot be renamed.
+    /// True if the stage is inside the target, because the target cannot be renamed.
     within: bool,
     new: Arc<LocalStore>,
 }
@@ -101,7 +101,7 @@ impl LocalStore {
         }
         let mut failed = None;
         let (stage, within) = 'found: {
-            // A process would find itself in a directory that is gone.
+            // Replacing the directory would leave this process with a deleted working directory.
             let inside = std::env::current_dir().is_ok_and(|current| current.starts_with(&target));
             if inside {
                 places.clear();
@@ -125,11 +125,12 @@ impl LocalStore {
     }
 }
 
-/// Puts the directory `new` in the place of the directory `target`: by one system call, where the
-/// system can exchange names; then the old one is at `new`. Otherwise the old one is moved to `aside`
-/// first.
+/// Replaces the directory `target` with the directory `new`.
+///
+/// Uses one system call if the system can exchange names; then the old directory is at `new`.
+/// Otherwise the old directory is moved to `aside` first.
 pub fn replace_directory(new: &Path, target: &Path, aside: &Path) -> io::Result<()> {
-    // It keeps its permissions. If that fails, it gets those of a new directory.
+    // Keep the permissions. If that fails, the new directory keeps its own.
     if let Ok(found) = fs::metadata(target) {
         let _ = fs::set_permissions(new, fs::Permissions::from_mode(found.mode() & 0o7777));
     }
@@ -139,7 +140,7 @@ pub fn replace_directory(new: &Path, target: &Path, aside: &Path) -> io::Result<
     }
     fs::rename(target, aside)?;
     fs::rename(new, target).inspect_err(|_| {
-        // The old one comes back.
+        // Put the old directory back.
         let _ = fs::rename(aside, target);
     })
 }
@@ -149,8 +150,9 @@ impl Stage {
         Stage { path, _file: file, left: false, generation: fork::generation() }
     }
 
-    /// Makes a stage for `target` in the directory `place`. What a dead process left under its name
-    /// is removed.
+    /// Makes a stage for `target` in the directory `place`.
+    ///
+    /// Removes the contents that a dead process left under the same name.
     fn make(place: &Path, target: &Path) -> io::Result<Stage> {
         let id = hash::fnv1a(hash::EMPTY, base(target));
         for number in 0..MAX_STAGES {
@@ -176,8 +178,9 @@ impl Stage {
     }
 }
 
-/// Opens a stage and locks it. `None`: somebody alive has it, or it is not known. A `new` one is
-/// taken also where files cannot be locked.
+/// Opens and locks a stage. `None` if a live process has it, or if that is unknown.
+///
+/// A `new` stage is accepted even if files cannot be locked.
 fn open_dead(path: &Path, new: bool) -> io::Result<Option<Lockable>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = match Lockable::open(|| rustix::fs::open(path, flags, Mode::empty())) {
@@ -187,14 +190,14 @@ fn open_dead(path: &Path, new: bool) -> io::Result<Option<Lockable>> {
     };
     match retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockExclusive)) {
         Ok(()) => Ok(Some(file)),
-        // A sweeper has taken a new stage for a dead one.
+        // Either it is in use, or a sweeper took a new stage for a dead one.
         Err(Errno::WOULDBLOCK) => Ok(None),
         Err(_) if new => Ok(Some(file)),
         Err(_) => Ok(None),
     }
 }
 
-/// Removes stages of dead processes directly in a directory; returns how many.
+/// Removes stages of dead processes directly in a directory. Returns their number.
 pub(super) fn sweep_stages(directory: &Path) -> io::Result<u64> {
     let mut removed = 0;
     for entry in list(directory)?.into_iter().flatten() {
@@ -218,14 +221,13 @@ impl StagedDirectory<'_> {
         self.store.error(Operation::Write, self.prefix.as_deref().unwrap_or_default(), source)
     }
 
-    /// Puts the new directory in its place. `false`: something is there, and has to stay (`keep`).
+    /// Puts the new directory in place. `false` if something is there and must stay (`keep`).
     fn put(&self, keep: bool) -> io::Result<bool> {
         self.check_process()?;
         let (new, fsync) = (self.new.root.as_path(), self.store.options.fsync);
         match fs::symlink_metadata(&self.target) {
             Ok(found) if found.is_dir() => {
-                // The directory keeps its permissions. If that fails, it gets those of a new
-                // directory.
+                // Keep the directory's permissions. If that fails, the new directory keeps its own.
                 let _ = fs::set_permissions(new, fs::Permissions::from_mode(found.mode() & 0o7777));
             }
             Ok(found) if found.is_symlink() && self.target.is_dir() => {}
@@ -247,7 +249,7 @@ impl StagedDirectory<'_> {
         let (new, target) = (self.new.root.as_path(), self.target.as_path());
         let mut attempts = Attempts::default();
         while attempts.again() {
-            // In the place of nothing, or of an empty directory.
+            // Works if the target is missing or an empty directory.
             match rustix::fs::rename(new, target) {
                 Ok(()) => return Ok(true),
                 Err(Errno::NOENT) => match self.store.create_parents(target, &mut false) {
@@ -270,7 +272,7 @@ impl StagedDirectory<'_> {
                 moved => moved?,
             }
             if let Err(error) = rustix::fs::rename(new, target) {
-                // The old one comes back.
+                // Put the old directory back.
                 let _ = rustix::fs::rename(&old, target);
                 return Err(error.into());
             }
@@ -279,7 +281,7 @@ impl StagedDirectory<'_> {
         Err(io::ErrorKind::TimedOut.into())
     }
 
-    /// Entry by entry.
+    /// Moves the entries one by one.
     fn put_entries(&self, keep: bool) -> io::Result<bool> {
         let old = self.stage.path.join("old");
         fs::create_dir(&old)?;
@@ -288,7 +290,7 @@ impl StagedDirectory<'_> {
         if keep && !old_entries.is_empty() {
             return Ok(false);
         }
-        // Files last written go first: documents are written last.
+        // Most recently written files go first: documents are written last.
         for (_, _, name) in old_entries.iter().rev() {
             match fs::rename(self.target.join(name), old.join(name)) {
                 Err(error) if !is_missing(&error) => return Err(error),
@@ -301,7 +303,7 @@ impl StagedDirectory<'_> {
         Ok(true)
     }
 
-    /// Errors in a forked child, whose parent still writes to the stage.
+    /// Fails in a forked child, whose parent still writes to the stage.
     fn check_process(&self) -> io::Result<()> {
         if self.stage.generation == fork::generation() {
             return Ok(());
@@ -309,13 +311,13 @@ impl StagedDirectory<'_> {
         Err(io::Error::other("only the process that began to build it can put it in its place"))
     }
 
-    /// Moves the target into the stage: nothing takes its place.
+    /// Moves the target into the stage and puts nothing in its place.
     fn take_away(&self) -> io::Result<()> {
         self.check_process()?;
         match fs::symlink_metadata(&self.target) {
             Ok(found) if found.is_dir() || found.is_symlink() && self.target.is_dir() => {}
             Err(error) if !is_missing(&error) => return Err(error),
-            // An object of this name is not below it.
+            // An object with the prefix's name is not below the prefix.
             _ => return Ok(()),
         }
         ignore_missing(fs::rename(&self.target, self.stage.path.join("old")))?;
@@ -351,7 +353,7 @@ impl Staged for StagedDirectory<'_> {
     }
 }
 
-/// Exchanges two names, atomically.
+/// Exchanges two names atomically.
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 fn exchange(one: &Path, other: &Path) -> rustix::io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -363,7 +365,7 @@ fn exchange(_one: &Path, _other: &Path) -> rustix::io::Result<()> {
     Err(Errno::NOSYS)
 }
 
-/// Directories first; then files, those written last at the end.
+/// Directories first, then files, each in the order of their last write.
 type Listed = Vec<(bool, (i64, i64), std::ffi::OsString)>;
 
 fn entries(directory: &Path, without: &OsStr) -> io::Result<Listed> {
@@ -379,7 +381,7 @@ fn entries(directory: &Path, without: &OsStr) -> io::Result<Listed> {
     Ok(found)
 }
 
-/// The path, or the nearest directory above it that is there.
+/// The path, or the nearest existing directory above it.
 fn existing(path: &Path) -> PathBuf {
     path.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/")).to_owned()
 }
@@ -388,15 +390,16 @@ fn is_node(directory: &Path) -> bool {
     DOCUMENTS.iter().any(|name| directory.join(name).exists())
 }
 
-/// Whether entries can be renamed from one directory to the other: same file system, and (bind
-/// mounts) same mount.
+/// Returns whether entries can be renamed from one directory to the other.
+///
+/// They must be on the same file system and, because of bind mounts, on the same mount.
 fn same_mount(one: &Path, other: &Path) -> bool {
     let devices = (fs::metadata(one), fs::metadata(other));
     let (Ok(one_found), Ok(other_found)) = devices else { return false };
     one_found.dev() == other_found.dev() && mount(one) == mount(other)
 }
 
-/// The number of the mount; `None` where the system does not tell.
+/// The number of the mount. `None` if the system does not tell.
 #[cfg(target_os = "linux")]
 fn mount(path: &Path) -> Option<u64> {
     use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
@@ -409,8 +412,10 @@ fn mount(_: &Path) -> Option<u64> {
     None
 }
 
-/// Removes what is at a path, and asks before each entry whether to stop: then `false`. Links are
-/// removed, not followed.
+/// Removes whatever is at a path. Calls `ask` before each entry; if it returns `true`, stops and
+/// returns `false`.
+///
+/// Links are removed, not followed.
 fn remove_asking(path: &Path, ask: Option<Ask<'_>>) -> io::Result<bool> {
     if ask.is_none() {
         let removed = match fs::symlink_metadata(path) {
@@ -538,7 +543,7 @@ mod tests {
         put(&*dead.new, "x", b"1");
         drop(dead);
         assert_eq!(stages(dir.path()), 2);
-        // Taken again by the next that stages the same.
+        // The next writer that stages the same prefix reuses the stage.
         let again = store.stage(Some(prefix)).unwrap();
         assert_eq!(stages(dir.path()), 2);
         assert!(again.store().list(None).unwrap().is_empty());

@@ -1,14 +1,14 @@
-//! One local file that stays open, as a store of one object.
+//! A store of one local file that stays open.
 //!
 //! Formats that keep a hierarchy in one file read it many times, a little each time. Opening the
 //! file for each read would cost more than the read. If another file replaces it, this store keeps
-//! the old contents; if it is changed in place, the store shows the change, and its [`Stamp`] with
-//! it. Reads are positional and nothing is mapped: if the file has shrunk, a read ends in
-//! [`StoreError::OutOfRange`]. Of very many files some are closed, and opened again when they are
-//! read: see [`held`](super::held).
+//! reading the old contents. If the file is changed in place, the store shows the change, and the
+//! file's [`Stamp`] changes too. Reads are positional and nothing is mapped: if the file has
+//! shrunk, a read fails with [`StoreError::OutOfRange`]. If very many files are open, some are
+//! closed, and reopened when they are read: see [`held`](super::held).
 //!
-//! This is not one file with `segments.rs`, which cuts ranges and asks other stores for them: both
-//! have one key, and nothing else in common.
+//! The store in `segments.rs` has one key too, but nothing else in common with this one. It passes
+//! ranges on to other stores.
 
 use super::held::{HeldFile, NotOpen};
 use super::stamp::{Seen, stamped};
@@ -23,23 +23,24 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-/// One local file, held open; its only key is the file's name. Read-only. A clone shares the open
-/// file.
+/// One local file, held open. Its only key is the file's name.
+///
+/// Read-only. A clone shares the open file.
 #[derive(Clone, Debug)]
 pub struct FileStore {
-    /// The directory of the file: for names and lock numbers, never to open anything.
+    /// The file's directory, for names and lock numbers only: it never opens anything.
     directory: LocalStore,
     key: String,
     path: PathBuf,
-    /// The first descriptor, found without a lock. Gone once it is closed. Reads that are under
-    /// way keep it until they are done.
+    /// The first descriptor, reachable without a lock. Dead once it is closed. Running reads keep
+    /// it alive until they are done.
     file: Weak<OwnedFd>,
-    /// What keeps the file open, for all clones of a store.
+    /// Keeps the file open, for all clones of a store.
     held: Arc<HeldFile>,
 }
 
 impl FileStore {
-    /// Opens the file at `path`. `None`: there is none, or it is no regular file.
+    /// Opens the file at `path`. `None` if there is none, or if it is not a regular file.
     pub fn open(path: &Path) -> Result<Option<FileStore>> {
         let refuse = |error: io::Error| super::refuse(path, error);
         let absolute = std::path::absolute(path).map_err(refuse)?;
@@ -53,7 +54,7 @@ impl FileStore {
         Ok(is_object.then_some(store))
     }
 
-    /// As [`Store::hold`], of the file at `path`.
+    /// Like [`Store::hold`], for the file at `path`.
     pub(super) fn hold_at(path: &Path) -> Result<Option<HeldObject>> {
         let Some(store) = FileStore::open(path)? else { return Ok(None) };
         let key = store.key.clone();
@@ -87,7 +88,7 @@ impl FileStore {
     }
 }
 
-/// A file's name, made a key if it is none: names may have backslashes.
+/// The key for a file name. Invalid names are adapted: they may contain backslashes, for example.
 fn key_of(name: &str) -> String {
     match Key::new(name) {
         Ok(_) => name.to_owned(),
@@ -172,7 +173,7 @@ impl Store for FileStore {
         }
     }
 
-    /// The file that is at its path now.
+    /// Opens the file that is now at the path.
     fn hold(&self, key: Key<'_>) -> Result<Option<HeldObject>> {
         if self.has(key) { Self::hold_at(&self.path) } else { Ok(None) }
     }
@@ -197,7 +198,7 @@ mod tests {
     use crate::contract::{self, key};
     use std::fs::{self, OpenOptions};
 
-    /// A file of some bytes in a directory of its own, and its store.
+    /// A file with these bytes in a new directory, and its store.
     fn held(bytes: &[u8]) -> (tempfile::TempDir, PathBuf, FileStore) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
@@ -239,14 +240,14 @@ mod tests {
         assert!(store.is_current());
         assert_eq!(store.local_path(Some(key("x"))), Some(path.clone()));
         assert_eq!(store.local_path(None).as_deref(), Some(dir.path()));
-        // Replaced: the old one is read on.
+        // After a replacement, reads still see the old file.
         fs::write(dir.path().join("new"), b"abc").unwrap();
         fs::rename(dir.path().join("new"), &path).unwrap();
         assert!(!store.is_current());
         let mut buf = Vec::new();
         assert!(store.read_all(key("x"), &mut buf, 100).unwrap());
         assert_eq!(buf, b"0123456789");
-        // Held again: the new one, from either store.
+        // Another `hold` opens the new file, from either store.
         for store in [&store as &dyn Store, &local] {
             let (held, name) = store.hold(key("x")).unwrap().unwrap();
             assert_eq!((name.as_str(), held.size(key("x")).unwrap()), ("x", Some(3)));
@@ -266,7 +267,7 @@ mod tests {
         store.close();
         store.close();
         assert!(!clone.is_open());
-        // What was opened before keeps its descriptor, but reads no more either.
+        // An object opened earlier keeps its descriptor, but can no longer be read.
         assert!(opened.file().is_some());
         drop(opened);
         assert!(store.file.upgrade().is_none(), "the descriptor is closed");

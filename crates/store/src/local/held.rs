@@ -1,15 +1,17 @@
 //! Files that stay open, a limited number at a time.
 //!
-//! A process may have 256 or 1024 open files, and a data set may have thousands. So at most
-//! [`MOST`] files are held open. One more closes the file that was used least recently. When that
-//! is read again, it is opened by its path, if the path still leads to the same contents:
+//! A process may have only 256 or 1024 open files, and a data set may have thousands. At most
+//! [`MOST`] files are therefore held open. Opening one more closes the least recently used. When
+//! the closed file is read again, it is reopened by its path, provided the path still leads to the
+//! same contents:
 //!
-//! * A file that has lost its name, or whose name leads to another file, is not closed: nothing
-//!   could open it again. It does not count.
-//! * A closed file whose path leads to other contents later is [`StoreError::Stale`].
+//! * A file that was unlinked, or whose name leads to another file, is not closed, because nothing
+//!   could reopen it. It does not count.
+//! * If the path of a closed file later leads to other contents, reads fail with
+//!   [`StoreError::Stale`].
 //!
-//! A read that is under way keeps its descriptor until it is done. The reads themselves are
-//! positional, so forked children share descriptors without harm.
+//! A running read keeps its descriptor until it is done. Reads are positional, so forked children
+//! can share descriptors.
 
 use super::lock::leads_to;
 use super::read::open_path;
@@ -23,8 +25,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Most files that are held open. xarray keeps as many. It leaves half of the 256 descriptors that
-/// macOS gives a process to others.
+/// Most files to hold open. xarray uses the same limit, which leaves half of the 256 descriptors
+/// that macOS gives a process to others.
 pub(super) const MOST: usize = 128;
 
 /// The files that are held open and may be closed. Gated.
@@ -36,37 +38,37 @@ struct Entry {
     used: Arc<AtomicU64>,
 }
 
-/// Counts openings. A file notes the number when it is used, which tells what was used least
-/// recently. A clock of reads would be one more cache line that all threads write to.
+/// Counts openings. A used file notes the current count, which shows the least recently used. A
+/// counter of reads would be one more cache line that all threads write to.
 static OPENINGS: AtomicU64 = AtomicU64::new(0);
 
-/// A file that is open, or will be when it is read.
+/// A file that is open, or will be reopened when it is read.
 #[derive(Debug)]
 pub(super) struct HeldFile {
     path: CString,
     /// Gated.
     state: Mutex<State>,
-    /// What [`OPENINGS`] was when it was last used.
+    /// The value of [`OPENINGS`] at the last use.
     used: Arc<AtomicU64>,
-    /// Whether its user closed it.
+    /// True if its user closed the file.
     pub(super) closed: AtomicBool,
 }
 
 #[derive(Debug)]
 enum State {
     Open(Arc<OwnedFd>),
-    /// Closed for want of descriptors; the stamp that it had.
+    /// Closed to save descriptors. Holds the file's stamp.
     Away(Stamp),
     /// Closed by its user.
     Closed,
 }
 
-/// Why there is no descriptor.
+/// Why a file has no descriptor.
 #[derive(Debug)]
 pub(super) enum NotOpen {
     /// Its user closed it.
     Closed,
-    /// Its path leads to other contents.
+    /// The path leads to other contents.
     Stale,
     /// The system refused.
     Io(io::Error),
@@ -84,7 +86,7 @@ impl NotOpen {
 }
 
 impl HeldFile {
-    /// Opens a file. `None`: there is none.
+    /// Opens a file. `None` if there is none.
     pub(super) fn open(path: CString) -> io::Result<Option<(Arc<HeldFile>, Arc<OwnedFd>)>> {
         let Some(file) = open_path(&path)?.map(Arc::new) else { return Ok(None) };
         let state = Mutex::new(State::Open(file.clone()));
@@ -94,7 +96,7 @@ impl HeldFile {
         Ok(Some((held, file)))
     }
 
-    /// Notes that it is used now.
+    /// Notes that the file is in use now.
     pub(super) fn mark(&self) {
         let now = OPENINGS.load(Ordering::Relaxed);
         if self.used.load(Ordering::Relaxed) != now {
@@ -102,7 +104,7 @@ impl HeldFile {
         }
     }
 
-    /// Its descriptor, opened again if it was put away.
+    /// The descriptor. Reopens the file if it was put away.
     pub(super) fn file(self: &Arc<Self>) -> Result<Arc<OwnedFd>, NotOpen> {
         self.mark();
         let stamp = match &*self.state.lock() {
@@ -129,16 +131,16 @@ impl HeldFile {
         Ok(file)
     }
 
-    /// Closes it for good, once reads that are under way are done.
+    /// Closes the file for good, once running reads are done.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         OPEN.lock().retain(|entry| entry.held.as_ptr() != std::ptr::from_ref(self));
         let old = std::mem::replace(&mut *self.state.lock(), State::Closed);
-        // The lock is free before the system is called.
+        // Release the lock before calling the system.
         drop(old);
     }
 
-    /// Whether its path leads to it.
+    /// Returns whether the path still leads to the file.
     pub(super) fn is_current(&self) -> bool {
         let (file, stamp) = match &*self.state.lock() {
             State::Open(file) => (Some(file.clone()), None),
@@ -151,14 +153,14 @@ impl HeldFile {
             || stamp.is_some_and(|stamp| now().is_some_and(|now| now.same_write(&stamp)))
     }
 
-    /// Counts it among those that are open, and closes others if these are too many.
+    /// Adds the file to the open ones, and closes others if there are too many.
     fn count(self: &Arc<Self>) {
         self.used.store(OPENINGS.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
         OPEN.lock().push(Entry { held: Arc::downgrade(self), used: self.used.clone() });
         while put_one_away(MOST) {}
     }
 
-    /// Closes its descriptor, unless nothing could open it again.
+    /// Closes the descriptor, unless nothing could reopen the file.
     fn put_away(&self) {
         let file = match &*self.state.lock() {
             State::Open(file) => file.clone(),
@@ -180,7 +182,7 @@ impl HeldFile {
     }
 }
 
-/// Closes the file that was used least recently, if more than `most` are open. `false`: not more.
+/// Closes the least recently used file if more than `most` are open. Otherwise returns `false`.
 fn put_one_away(most: usize) -> bool {
     let victim = {
         let mut open = OPEN.lock();
@@ -194,20 +196,19 @@ fn put_one_away(most: usize) -> bool {
         let oldest = open.iter().enumerate().min_by_key(used).map(|(n, _)| n);
         oldest.map(|n| open.swap_remove(n))
     };
-    // Not under the lock: the system is asked, and the last owner may have gone meanwhile.
+    // Without the lock: this calls the system, and may drop the last owner.
     if let Some(held) = victim.and_then(|entry| entry.held.upgrade()) {
         held.put_away();
     }
     true
 }
 
-/// Closes a file that is held open, for a process that has no descriptor left. `false`: there is
-/// none.
+/// Closes one held file, for a process without free descriptors. Returns `false` if there is none.
 pub(super) fn free_one() -> bool {
     put_one_away(0)
 }
 
-/// Whether the system has no descriptor left.
+/// Returns whether the process or the system is out of descriptors.
 pub(super) fn is_out_of_descriptors(error: Errno) -> bool {
     matches!(error, Errno::MFILE | Errno::NFILE)
 }

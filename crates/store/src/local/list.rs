@@ -1,4 +1,4 @@
-//! Listing directories as prefixes.
+//! Lists directories as prefixes.
 
 use super::delete::{is_missing, list};
 use super::{LocalStore, PathBytes};
@@ -10,15 +10,15 @@ use std::ffi::CStr;
 use std::fs;
 use std::io;
 
-/// How often one directory may be reached through different links in one listing. A few directories
-/// full of links to each other have more paths than could ever be listed.
+/// How often one listing may reach one directory through different links. A few directories full of
+/// links to each other have more paths than anyone could list.
 const MAX_VISITS: u32 = 2000;
 
-/// A listing asks whether to go on once per this many entries: about every millisecond.
+/// Entries between calls of `ask`: about a millisecond.
 const ASKED_EVERY: usize = 1024;
 
 impl LocalStore {
-    /// What identifies the directory of a prefix (empty: of the root); `None` where there is none.
+    /// The identity of a prefix's directory (empty: the root's). `None` if there is none.
     pub(super) fn identity_of(&self, prefix: &str) -> io::Result<Option<Identity>> {
         let mut path = PathBytes::new();
         let path = self.path(prefix, &mut path)?;
@@ -29,7 +29,7 @@ impl LocalStore {
         }
     }
 
-    /// The children of a prefix (empty: of the root), sorted. `ask` as in [`LocalStore::keys_below`].
+    /// The children of a prefix (empty: the root), sorted. `ask` as in [`LocalStore::keys_below`].
     pub(super) fn children(&self, prefix: &str, ask: Option<Ask<'_>>) -> io::Result<Vec<Entry>> {
         let mut children = Vec::new();
         for (number, item) in list(&self.root.join(prefix))?.into_iter().flatten().enumerate() {
@@ -49,20 +49,20 @@ impl LocalStore {
                 Ok(kind) if kind.is_dir() => children.push(Entry { name, is_prefix: true }),
                 Ok(kind) if kind.is_file() => children.push(Entry { name, is_prefix: false }),
                 Ok(_) => {}
-                // Deleted meanwhile, or a link that leads nowhere.
+                // Deleted meanwhile, or a dangling link.
                 Err(error) if is_missing(&error) || is_link_loop(&error) => {}
                 Err(error) => return Err(error),
             }
         }
         children.sort_unstable();
-        // Some file systems show a name twice that is renamed while they list.
+        // Some file systems list a name twice if it is renamed during the listing.
         children.dedup();
         Ok(children)
     }
 
     /// Every key below a prefix (empty: the root), sorted.
     ///
-    /// [`io::ErrorKind::Interrupted`]: `ask` answered `true`.
+    /// Fails with [`io::ErrorKind::Interrupted`] if `ask` returns `true`.
     pub(super) fn keys_below(&self, prefix: &str, ask: Option<Ask<'_>>) -> io::Result<Vec<String>> {
         let mut walk = Walk { store: self, ask, keys: Vec::new(), above: Vec::new(), visits: HashMap::new() };
         walk.visit(prefix)?;
@@ -75,13 +75,13 @@ struct Walk<'a> {
     store: &'a LocalStore,
     ask: Option<Ask<'a>>,
     keys: Vec<String>,
-    /// The directories on the way from the start to here.
+    /// The directories on the path from the start to here.
     above: Vec<Identity>,
     visits: HashMap<Identity, u32>,
 }
 
 impl Walk<'_> {
-    /// Recursion is as deep as paths can have components, which the system bounds.
+    /// Visits a directory. The recursion depth is bounded by the system's limit on path components.
     fn visit(&mut self, prefix: &str) -> io::Result<()> {
         let Some(identity) = self.store.identity_of(prefix)? else { return Ok(()) };
         if self.above.contains(&identity) {
@@ -109,10 +109,10 @@ impl Walk<'_> {
     }
 }
 
-/// What identifies a directory; `None`: it is something else.
+/// The identity of a directory. `None` if the path is not a directory.
 ///
-/// The time of its birth tells it from an earlier one that had the same number. Where the system
-/// does not know it, numbers alone have to do.
+/// The creation time distinguishes it from an earlier directory with the same inode number. If the
+/// system does not know creation times, the numbers must do.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn identified(path: &CStr) -> rustix::io::Result<Option<Identity>> {
     use rustix::fs::{AtFlags, CWD, StatxFlags, statx};

@@ -1,26 +1,26 @@
-//! Locks between processes, by flock(2) on the files themselves.
+//! Locks between processes: flock(2) on the files themselves.
 //!
-//! The lock of an object is a flock on its own file; that of a prefix, on its directory. So a lock
-//! leaves nothing behind and shows in no listing. Objects are replaced and not changed, so the
-//! locked file may not be the object any more:
+//! The lock of an object is a flock on its own file; the lock of a prefix is one on its directory.
+//! A lock thus leaves nothing behind and shows in no listing. Objects are replaced, not modified,
+//! so the locked file may no longer be the object:
 //!
-//! 1. Open the object's file. If there is none, nothing is locked: of two writers that both try to
-//!    create the object one wins ([`Expected::Absent`](crate::Expected)); the other starts again.
-//! 2. Wait for an exclusive flock on it. The kernel lets go when the holder dies.
-//! 3. If its name no longer leads to the locked file, the object was replaced or deleted meanwhile:
+//! 1. Open the object's file. If there is none, lock nothing: if two writers both try to create the
+//!    object, one wins ([`Expected::Absent`](crate::Expected)) and the other starts again.
+//! 2. Wait for an exclusive flock on the file. The kernel releases the lock when its holder dies.
+//! 3. If the name no longer leads to the locked file, the object was replaced or deleted meanwhile:
 //!    start again.
-//! 4. Hold the lock until the object is replaced. Step 3 sends back everybody who waits, so the
-//!    replacement is the last step under the lock.
+//! 4. Hold the lock until the object is replaced. Step 3 sends all waiters back, so the replacement
+//!    must be the last step under the lock.
 //!
-//! Long work between reading and replacing needs no lock: open the object, lock it when the new one
+//! Long work between reading and replacing needs no lock. Open the object, lock it when the new one
 //! is ready, and check that the name still leads to the open file
-//! ([`Expected::Same`](crate::Expected)). The open file keeps its inode from being used again.
+//! ([`Expected::Same`](crate::Expected)). While the file is open, its inode number is not reused.
 //!
-//! Writers that replace an object without having read it take no lock. If one comes in the few
-//! microseconds between a look and a rename, its object is replaced.
+//! Writers that replace an object without reading it take no lock. If such a writer renames in the
+//! few microseconds between our check and our rename, its object is overwritten.
 //!
-//! A forked child does not keep its parent's locks: see `descriptors.rs`. Where files cannot be
-//! locked (some network and FUSE file systems), nothing is.
+//! A forked child does not keep its parent's locks: see `descriptors.rs`. If files cannot be locked
+//! (some network and FUSE file systems), nothing is locked.
 
 use super::{LocalStore, PathBytes};
 use crate::descriptors::Lockable;
@@ -33,22 +33,22 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// How often a waiter is sent back before it gives up with an error: a file system that gives one
-/// file different numbers would send it back for ever.
+/// How often a waiter is sent back before it fails. On a file system that gives one file different
+/// inode numbers, it would be sent back forever.
 const MAX_ATTEMPTS: usize = 1 << 16;
 
-/// An answer of flock(2), other than that somebody else has the lock.
+/// Results of flock(2), except for a lock held by somebody else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Locked,
-    /// The file would have to be open for writing (NFS).
+    /// The file has to be open for writing (NFS).
     ToWrite,
     /// Files cannot be locked here.
     Impossible,
 }
 
 impl LocalStore {
-    /// Locks a file or a directory. Nothing is locked where there is none.
+    /// Locks a file or a directory. If it does not exist, locks nothing.
     pub(super) fn lock_path(
         &self,
         name: &str,
@@ -61,7 +61,7 @@ impl LocalStore {
         self.try_lock(name, kind, ask).map_err(|error| self.stopped(Operation::Lock, name, error))
     }
 
-    /// Locks an object, if nobody else has the lock; `None`: somebody has.
+    /// Locks an object if nobody else has the lock. Otherwise returns `None`.
     pub(crate) fn lock_now(&self, key: Key<'_>) -> Result<Option<ObjectLock<'static>>> {
         if !self.options.file_locks {
             return Ok(Some(ObjectLock::free()));
@@ -99,7 +99,7 @@ impl LocalStore {
     }
 }
 
-/// Opens a file to be locked. `None`: there is none.
+/// Opens a file to lock it. `None` if there is none.
 fn open(path: &CStr, access: OFlags) -> io::Result<Option<Lockable>> {
     let flags = access | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
     match Lockable::open(|| rustix::fs::open(path, flags, Mode::empty())) {
@@ -109,8 +109,9 @@ fn open(path: &CStr, access: OFlags) -> io::Result<Option<Lockable>> {
     }
 }
 
-/// Excludes others from an open file for the time of `work`, which is given whether `path` still
-/// leads to it.
+/// Runs `work` while others are locked out of an open file.
+///
+/// `work` receives whether `path` still leads to the file.
 pub(super) fn while_locked<T>(
     path: &CStr,
     file: BorrowedFd<'_>,
@@ -121,7 +122,7 @@ pub(super) fn while_locked<T>(
         Answer::Locked => {
             let done = work(leads_to(path, file));
             // Unlock explicitly: the file may stay open for long, and a forked child may have a
-            // copy.
+            // copy of the descriptor.
             let _ = retry_on_intr(|| flock(file, FlockOperation::Unlock));
             done
         }
@@ -134,10 +135,10 @@ pub(super) fn while_locked<T>(
     }
 }
 
-/// Waits until a file is locked. An error of the kind `Interrupted`: `ask` answered `true`.
+/// Waits until a file is locked. Fails with `Interrupted` if `ask` returns `true`.
 ///
-/// It looks again and again, with pauses of 0.05 to 5 ms, instead of waiting in the kernel: there,
-/// only a signal that happens to reach this very thread would end it.
+/// Polls, with pauses of 0.05 to 5 ms. A wait in the kernel would end only on a signal that happens
+/// to reach this thread.
 fn wait_for(file: BorrowedFd<'_>, ask: Option<Ask<'_>>) -> io::Result<Answer> {
     let mut pause = Duration::from_micros(50);
     loop {
@@ -158,7 +159,7 @@ fn wait_for(file: BorrowedFd<'_>, ask: Option<Ask<'_>>) -> io::Result<Answer> {
     }
 }
 
-/// Whether a path leads to this open file.
+/// Returns whether a path leads to this open file.
 pub(super) fn leads_to(path: impl Arg, file: BorrowedFd<'_>) -> bool {
     let (named, opened) = (rustix::fs::stat(path), rustix::fs::fstat(file));
     named.is_ok_and(|named| {

@@ -1,12 +1,12 @@
-//! Which objects exist, told from a listing.
+//! Finds out which objects exist from a listing.
 //!
-//! To ask for a thousand objects takes a thousand system calls, although only one may exist; to
-//! list the directory takes a few. But the answer must be as good: an object that was there all the
-//! time must be listed. So each directory is listed as a file is read under a
-//! [stamp](super::stamp): it last changed long ago, and had not changed when the listing was done.
-//! A directory in which somebody renames meanwhile may be listed without an entry that was there
-//! before and is there after; such a listing is thrown away. So is one with symbolic links, behind
-//! which other directories lie.
+//! Checking a thousand objects takes a thousand system calls, even if only one of them exists.
+//! Listing the directory takes a few. But the answer must be equally reliable: an object that
+//! exists all the time must be listed. Each directory is therefore listed the way a file is read
+//! under a [stamp](super::stamp): its last change must be long ago, and the directory must not
+//! change until the listing is done. If somebody renames files in a directory during the listing,
+//! an entry that exists before and after may be missing, so the listing is discarded. A listing
+//! with symbolic links is discarded too, because they lead to other directories.
 
 use super::stamp::{settled, unchanged};
 use super::{LocalStore, PathBytes};
@@ -16,8 +16,8 @@ use rustix::io::{Errno, retry_on_intr};
 use std::os::fd::AsFd;
 
 impl LocalStore {
-    /// The keys below a prefix (empty: all), or `None` where that is not certain, or there are more
-    /// than `most` files and directories.
+    /// The keys below a prefix (empty: all). `None` if that is uncertain, or if there are more than
+    /// `most` files and directories.
     pub(super) fn present_below(&self, prefix: &str, most: usize) -> Option<Vec<String>> {
         let (mut keys, mut seen) = (Vec::new(), 0usize);
         let mut pending = vec![prefix.to_owned()];
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(found(100), None, "changed just now");
         std::thread::sleep(Duration::from_millis(2_200));
         if found(100).is_none() {
-            // A file system whose stamps prove nothing.
+            // On this file system stamps prove nothing.
             return;
         }
         assert_eq!(found(100).unwrap(), ["a/c/0/1", "a/c/0/3", "a/c/7/0"]);

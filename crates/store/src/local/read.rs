@@ -14,8 +14,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 impl LocalStore {
-    /// Opens an object; `None` if there is none. A directory opens, and is recognised when it is
-    /// read.
+    /// Opens an object. `None` if there is none.
+    ///
+    /// A directory opens too. The read recognises it.
     pub(super) fn open_object(&self, key: Key<'_>) -> Result<Option<OwnedFd>> {
         let mut bytes = PathBytes::new();
         self.path(key.as_str(), &mut bytes)
@@ -24,7 +25,7 @@ impl LocalStore {
             .map_err(|error| self.error(Operation::Read, key.as_str(), error))
     }
 
-    /// What the key of an object leads to; `None`: nothing.
+    /// The `stat` of an object's path. `None` if there is nothing.
     pub(super) fn stat(&self, key: Key<'_>) -> Result<Option<Stat>> {
         let mut bytes = PathBytes::new();
         match self.path(key.as_str(), &mut bytes).and_then(|path| retry_on_intr(|| rustix::fs::stat(path))) {
@@ -34,8 +35,9 @@ impl LocalStore {
         }
     }
 
-    /// The size of an open file, `None` if it is a directory. Off the steady path: for unusual
-    /// answers only.
+    /// The size of an open file. `None` if it is a directory.
+    ///
+    /// Not needed in the steady state: for unusual results only.
     pub(super) fn size_of_file(&self, key: Key<'_>, file: BorrowedFd<'_>) -> Result<Option<u64>> {
         let found = rustix::fs::fstat(file).map_err(io::Error::from);
         found
@@ -43,8 +45,9 @@ impl LocalStore {
             .map_err(|error| self.error(Operation::Read, key.as_str(), error))
     }
 
-    /// After a read failed: reading a directory fails, and means that there is no object. On a
-    /// regular file it is an error.
+    /// Interprets a failed read. A directory means that there is no object.
+    ///
+    /// For a regular file, the error is returned.
     fn missing_or(&self, key: Key<'_>, file: BorrowedFd<'_>, error: io::Error) -> Result<bool> {
         match self.size_of_file(key, file)? {
             None => Ok(false),
@@ -84,8 +87,7 @@ impl LocalStore {
                 return Err(too_large());
             }
             if buf.len() == buf.capacity() {
-                // The size is only a hint here: it saves growing in many steps. The end of the file
-                // decides.
+                // The size is only a hint that saves repeated growing. The end of the file decides.
                 let Some(size) = self.size_of_file(key, file)? else { return Ok(false) };
                 if size > limit as u64 {
                     return Err(too_large());
@@ -121,13 +123,13 @@ impl LocalStore {
         ranges: &mut [RangeRead<'_>],
     ) -> Result<bool> {
         let only_existence = ranges.iter().all(|range| range.buf.is_empty());
-        // Where the file ends is asked first: that takes a third of the time of asking what it is.
-        // Directories, pipes and devices either answer something else, or fail when they are read.
+        // Seeking to the end takes a third of the time of `fstat`. Directories, pipes and devices
+        // either give a different size or fail when they are read.
         if only_existence || size.is_some_and(|size| rustix::fs::seek(file, SeekFrom::End(0)) != Ok(size)) {
             let Some(found) = self.size_of_file(key, file)? else { return Ok(false) };
             check_size(self, key, size, found)?;
         }
-        // File offsets are signed: beyond this there is nothing, and the system would call it an
+        // File offsets are signed. Nothing lies beyond this limit, and the system would report an
         // invalid argument.
         let end = size.unwrap_or(i64::MAX.unsigned_abs());
         let complete = if ranges.iter().any(|range| !lies_within(range, end)) {
@@ -148,25 +150,25 @@ impl LocalStore {
     }
 }
 
-/// An open file: one of its own, or one that a [`FileStore`](super::FileStore) holds open.
+/// An open file: opened for one object, or held open by a [`FileStore`](super::FileStore).
 #[derive(Debug)]
 pub(super) struct OpenFile<'s, F = OwnedFd> {
     pub(super) store: &'s LocalStore,
     pub(super) key: Cow<'s, str>,
     pub(super) file: F,
-    /// Set once nothing may be read any more.
+    /// Set once reads are no longer allowed.
     pub(super) closed: Option<&'s AtomicBool>,
     pub(super) seen: Seen,
 }
 
 impl LocalStore {
-    /// Opens an object as long as its key is lent. Allocates nothing.
+    /// Opens an object that borrows its key. Allocates nothing.
     pub(super) fn open_file<'s>(&'s self, key: Key<'s>, size: Option<u64>) -> Result<Option<OpenFile<'s>>> {
         let Some(file) = self.open_object(key)? else { return Ok(None) };
         self.look_at(key, file, size, None)
     }
 
-    /// Looks at an open file. `None`: it is a directory.
+    /// Checks an open file. `None` if it is a directory.
     pub(super) fn look_at<'s, F: AsFd>(
         &'s self,
         key: Key<'s>,
@@ -176,7 +178,7 @@ impl LocalStore {
     ) -> Result<Option<OpenFile<'s, F>>> {
         let seen = Seen::of(file.as_fd());
         let Some(seen) = seen.map_err(|error| self.error(Operation::Read, key.as_str(), error))? else {
-            // A directory, or an error.
+            // A directory; anything else is an error.
             self.size_of_file(key, file.as_fd())?;
             return Ok(None);
         };
@@ -186,7 +188,7 @@ impl LocalStore {
 }
 
 impl OpenFile<'_> {
-    /// The same with a key of its own, to be kept.
+    /// Copies the key, so that the open file can be kept.
     pub(super) fn keep(self, store: &LocalStore) -> OpenFile<'_> {
         let key = Cow::Owned(self.key.into_owned());
         OpenFile { store, key, file: self.file, closed: None, seen: self.seen }
@@ -222,23 +224,24 @@ impl<F: AsFd + Send + Sync + Debug> Opened for OpenFile<'_, F> {
     }
 }
 
-/// Opens a file for reading; `None` if there is none.
+/// Opens a file for reading. `None` if there is none.
 pub(super) fn open_path(path: &CStr) -> io::Result<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
     let open = |flags| retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty()));
     loop {
         let opened = match open(flags | OFlags::NONBLOCK) {
-            // A regular file on which a file server holds a lease: waiting makes it let go. A
-            // device that is in use may answer so too, and would wait for ever.
+            // A file server holds a lease on this regular file: a blocking open makes it release
+            // the lease. A busy device may return this too, and a blocking open of it would wait
+            // forever.
             Err(Errno::AGAIN) if is_regular(path) => open(flags),
             answer => answer,
         };
         return match opened {
             Ok(file) => Ok(Some(file)),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-            // Files that are held open for later reads give way.
+            // Close a file that is only held open for later reads.
             Err(error) if held::is_out_of_descriptors(error) && held::free_one() => continue,
-            // A socket, a device without a driver.
+            // A socket, or a device without a driver.
             Err(Errno::NXIO | Errno::NODEV) => Err(special("a socket, or a device without a driver")),
             Err(error) => Err(error.into()),
         };
@@ -249,8 +252,10 @@ fn is_regular(path: &CStr) -> bool {
     rustix::fs::stat(path).is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile)
 }
 
-/// The size of what is an object; `None`: a directory. Anything else is an error: to read it could
-/// wait for ever, and it must not pass for an object that is not there.
+/// The size of an object. `None` for a directory.
+///
+/// Fails for anything else: reading it could block forever, and it must not pass for a missing
+/// object.
 pub(super) fn object_size(found: &Stat) -> io::Result<Option<u64>> {
     match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile => Ok(Some(u64::try_from(found.st_size).unwrap_or(0))),
@@ -265,15 +270,15 @@ fn special(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, and only regular files are read"))
 }
 
-/// Whether a range ends at `end` or before. Empty ranges lie everywhere: they ask only for
-/// existence.
+/// Returns whether a range ends at `end` or before.
+///
+/// True for empty ranges, which only ask for existence.
 fn lies_within(range: &RangeRead<'_>, end: u64) -> bool {
     let len = range.buf.len() as u64;
     len == 0 || range.offset.checked_add(len).is_some_and(|last| last <= end)
 }
 
-/// Reads ranges, those that follow each other in the file by one call. `false` if the file ends too
-/// early.
+/// Reads ranges, adjacent ones with one call. Returns `false` if the file ends too early.
 fn fill_ranges(file: BorrowedFd<'_>, ranges: &mut [RangeRead<'_>]) -> io::Result<bool> {
     let mut pending = ranges.iter_mut().filter(|range| !range.buf.is_empty()).peekable();
     while let Some(RangeRead { offset, buf }) = pending.next() {
@@ -293,9 +298,10 @@ fn fill_ranges(file: BorrowedFd<'_>, ranges: &mut [RangeRead<'_>]) -> io::Result
     Ok(true)
 }
 
-/// Reads from `offset` into `bufs` (at least once, in one call if the system allows) until they are
-/// full or the file ends, and returns how much that was. Once `enough` bytes have come, a short
-/// read is believed to be the end of the file.
+/// Reads from `offset` until `bufs` are full or the file ends, and returns the number of bytes.
+///
+/// Reads at least once, and with one call if the system allows. Once `enough` bytes have arrived, a
+/// short read is taken for the end of the file.
 fn fill(
     file: BorrowedFd<'_>,
     mut bufs: &mut [IoSliceMut<'_>],
@@ -304,7 +310,7 @@ fn fill(
 ) -> io::Result<usize> {
     let mut total = 0usize;
     loop {
-        // Also drops leading empty buffers: a call with no room would answer 0, which means the end
+        // Also drops leading empty buffers: a call without room would return 0, which means the end
         // of the file.
         IoSliceMut::advance_slices(&mut bufs, 0);
         let alone = bufs.len() == 1;
@@ -312,7 +318,7 @@ fn fill(
         let at = offset.saturating_add(total as u64);
         let len = first.len();
         let (asked, answer) = if alone || len > MAX_TRANSFER {
-            // Cheaper than a list of one, which the system copies and checks.
+            // Cheaper than a list of one buffer, which the system copies and checks.
             let (part, _) = first.split_at_mut(len.min(MAX_TRANSFER));
             (part.len(), retry_on_intr(|| pread(file, &mut *part, at)))
         } else {
@@ -335,8 +341,9 @@ fn fill(
     }
 }
 
-/// Reads up to `most` bytes of the file from position `buf.len()` into the spare capacity of `buf`.
-/// Positional, because that is refused by pipes and terminals, which are no objects.
+/// Reads up to `most` bytes at position `buf.len()` of the file into the spare capacity of `buf`.
+///
+/// The read is positional, because pipes and terminals, which are not objects, refuse that.
 fn append(file: BorrowedFd<'_>, buf: &mut Vec<u8>, most: usize) -> rustix::io::Result<usize> {
     let start = buf.len();
     let spare = buf.spare_capacity_mut();

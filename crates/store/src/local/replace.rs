@@ -1,11 +1,11 @@
-//! Objects that come in pieces: a new file that grows, and is then put in its place as with any
+//! Objects that come in pieces: a new file that grows, and is then put in place like any other
 //! write.
 //!
-//! The file's position is always its end, so that appending is one plain call, and so is copying
-//! inside the kernel. Overwriting gives a position of its own.
+//! The file's position is always its end, so appending and copying inside the kernel are single
+//! plain calls. Overwriting passes its own position.
 //!
-//! Small pieces wait in memory until they are [`GATHERED`] together. A file system takes one long
-//! write faster than many short ones, each of which begins in the middle of a page.
+//! Small pieces are collected in memory up to [`GATHERED`] bytes. A file system takes one long
+//! write faster than many short ones that each start in the middle of a page.
 
 use super::write::Unnamed;
 use super::write_out::{WriteOut, write_parts};
@@ -21,11 +21,12 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 
-/// Most bytes that a copy takes through memory at a time, where the system cannot copy by itself.
+/// Most bytes per step when the system cannot copy and the bytes go through memory.
 const PIECE: u64 = if cfg!(test) { 1000 } else { 1 << 20 };
 
-/// Pieces are written when they have so many bytes together. Four shards of 16 MiB on ext4, in chunks
-/// of 16 KiB, take 0.8 of the time of a write per chunk. Other sizes were not measured.
+/// Pieces are written when they reach this size together. With it, writing four shards of 16 MiB in
+/// chunks of 16 KiB on ext4 takes 0.8 of the time of one write per chunk. Other sizes were not
+/// measured.
 const GATHERED: usize = if cfg!(test) { 20_000 } else { 256 << 10 };
 
 impl LocalStore {
@@ -47,23 +48,23 @@ pub(crate) struct NewFile<'s> {
     store: Cow<'s, LocalStore>,
     key: String,
     target: CString,
-    /// `None` once the object is in its place, or given up.
+    /// `None` once the object is in place or has been given up.
     new: Option<Unnamed>,
-    /// Of what was appended, `gathered` included.
+    /// Length of everything appended, including `gathered`.
     len: u64,
     /// The last bytes, which are not in the file yet.
     gathered: Vec<u8>,
     out: WriteOut,
-    /// Whether a step failed: the file may have bytes then that do not count.
+    /// True if a step failed. The file may then contain bytes that do not count.
     failed: bool,
-    /// Whether directories were made for it.
+    /// True if parent directories were created for the file.
     made_parents: bool,
 }
 
 impl NewFile<'_> {
-    /// The same with a store of its own, to be kept.
+    /// Clones the store, so that the file can be kept.
     pub(crate) fn keep(mut self) -> NewFile<'static> {
-        // Moved piece by piece: dropping one undoes it.
+        // Moved field by field: dropping a `NewFile` undoes it.
         NewFile {
             store: Cow::Owned(self.store.clone().into_owned()),
             key: std::mem::take(&mut self.key),
@@ -77,13 +78,13 @@ impl NewFile<'_> {
         }
     }
 
-    /// Another descriptor of the file, to read what was written: not what was only appended.
+    /// A second descriptor, to read what has been written. Gathered bytes are not included.
     pub(crate) fn reader(&self) -> Result<File> {
         let file = self.new.as_ref().ok_or_else(|| self.error(given_up()))?.file();
         file.and_then(File::try_clone).map_err(|error| self.error(error))
     }
 
-    /// Cuts off what is behind `len` bytes.
+    /// Truncates the file to `len` bytes.
     pub(crate) fn cut(&mut self, len: u64) -> Result<()> {
         let mut cut = 0;
         self.step(|new, file| {
@@ -102,7 +103,7 @@ impl NewFile<'_> {
         self.store.error(Operation::Write, &self.key, source)
     }
 
-    /// Does a step with the file, which has all bytes then, and tells how many it appended.
+    /// Flushes, then runs a step on the file, which returns how many bytes it appended.
     fn step(&mut self, work: impl FnOnce(&Self, &File) -> Result<u64>) -> Result<()> {
         self.flush(&[])?;
         let answer = self.open_file().and_then(|file| work(self, file));
@@ -123,7 +124,7 @@ impl NewFile<'_> {
         Ok(())
     }
 
-    /// Writes what was gathered, and `parts` behind it.
+    /// Writes the gathered bytes, followed by `parts`.
     fn flush(&mut self, parts: &[&[u8]]) -> Result<()> {
         let (file, mut out) = (self.open_file()?.as_fd(), self.out);
         out.continue_at(self.len - self.gathered.len() as u64);
@@ -180,7 +181,7 @@ impl Replacement for NewFile<'_> {
                 return Err(StoreError::out_of_range(&*new.store, &new.key, offset, len, from.size()));
             }
             let mut done = from.file().map_or(0, |source| kernel::copy(source, offset, file.as_fd(), len));
-            // The rest through memory, piece by piece.
+            // Copy the rest through memory, piece by piece.
             let mut piece = vec![0; usize::try_from((len - done).min(PIECE)).unwrap_or(0)];
             let mut out = new.out;
             out.continue_at(new.len + done);
@@ -204,7 +205,7 @@ impl Replacement for NewFile<'_> {
             }
             let size = retry_on_intr(|| rustix::fs::seek(file, SeekFrom::End(0)))
                 .map_err(|error| new.error(error))?;
-            // Somebody else has written into the file in its place meanwhile.
+            // Somebody wrote into the source file in place meanwhile.
             if size != from.size() {
                 let (key, url) = (new.key.clone(), file_url(&new.store.root));
                 return Err(StoreError::WrongSize { key, url, expected: from.size(), found: size });
@@ -228,7 +229,7 @@ impl Replacement for NewFile<'_> {
         self.flush(&[])?;
         let Some(mut new) = self.new.take() else { return Ok(true) };
         let key = Key::new(&self.key)?;
-        // The directory may be gone, because it was empty.
+        // The directory may have been removed because it was empty.
         let put = self
             .store
             .with_parents(key, &self.target, || self.store.put(&mut new, &self.target, expected, ask));
@@ -244,7 +245,7 @@ impl Replacement for NewFile<'_> {
 }
 
 impl NewFile<'_> {
-    /// Removes the directories that were made for an object that did not come.
+    /// Removes the directories that were created for an object that was not written.
     fn prune(&self) {
         if self.made_parents
             && let Ok(key) = Key::new(&self.key)

@@ -1,49 +1,49 @@
-//! Stamps of files: device, inode, size, time of modification and time of change, from one `stat`.
+//! Stamps of files: device, inode, size, modification time and change time, from one `stat`.
 //!
-//! The kernel sets the time of change (ctime) on every write, truncation, rename and link. Nobody
-//! can set it back, as `utimes` does with the time of modification.
+//! The kernel sets the change time (ctime) on every write, truncation, rename and link. Nobody can
+//! set it back, unlike the modification time, which `utimes` can.
 //!
-//! A stamp by itself proves little: file systems take times from a clock that ticks every few
+//! A stamp alone proves little: file systems take times from a clock that ticks every few
 //! milliseconds (some keep whole seconds). Two writes of equal length between two ticks leave equal
-//! stamps. So do two replacements by rename, if the second temporary file gets the inode that the
-//! first replacement freed. (Version control has the same problem with its index, and the same
-//! answer.) A stamp vouches for bytes only if it was **settled** when they were read:
+//! stamps. Two replacements by rename do too, if the second temporary file gets the inode that the
+//! first replacement freed. (Version control systems have the same problem with their index, and
+//! the same solution.) A stamp vouches for bytes only if it was **settled** when they were read:
 //!
-//! 1. Open the file, take its stamp, then read the clock: the last change was more than [`SETTLED`]
-//!    ago.
-//! 2. Read the bytes from the open file: a path may lead elsewhere meanwhile, and back.
-//! 3. Take the stamp of the open file again: it is the same.
+//! 1. Open the file, take its stamp, then read the clock. The last change must be more than
+//!    [`SETTLED`] ago.
+//! 2. Read the bytes from the open file, because the path may lead elsewhere and back meanwhile.
+//! 3. Take the stamp of the open file again. It must be the same.
 //!
-//! Every change after step 1 gets a later time of change, as clocks tick more often than every
+//! Every change after step 1 gets a later change time, because clocks tick more often than every
 //! [`SETTLED`]. Step 3 sees a change during step 2. A change after step 3 gives the file a stamp
-//! that no settled one equals. Another file of the same inode was made, and so changed, after this
-//! one.
+//! that differs from every settled one. Another file with the same inode was created, and so
+//! changed, after this one.
 //!
 //! [`SETTLED`] is far longer than a tick for a second reason. A write in place sets the times first
-//! and then moves the bytes. A read in between gets a mixture under the final stamp. It would be
-//! kept only if moving the bytes of one call took longer than [`SETTLED`].
+//! and then moves the bytes. A read in between gets a mixture under the final stamp. The mixture
+//! would be kept only if moving the bytes of one call took longer than [`SETTLED`].
 //!
-//! Stamps do not show stores to a shared memory mapping (the kernel notes only the first on each
-//! page until it has written the page back), nor a clock that is set back to the very nanosecond of
-//! the last change. File systems for which the kernel keeps attributes (network, FUSE) would answer
-//! with an old stamp after a change elsewhere: [`keeps_attributes`] finds them, and nothing there
-//! is vouched for.
+//! Stamps miss stores to a shared memory mapping: the kernel notes only the first on each page
+//! until it has written the page back. They also miss a clock that is set back to the very
+//! nanosecond of the last change. File systems with cached attributes (network, FUSE) would return
+//! an old stamp after a change on another machine. [`keeps_attributes`] detects them, and nothing
+//! there is vouched for.
 
 use crate::{Result, Stamp, Stamped};
 use rustix::fs::{FileType, Stat};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, SystemTime};
 
-/// How long ago the last change must be before a stamp vouches for bytes. Longer than any clock's
-/// tick (FAT: two seconds).
+/// Minimum age of the last change before a stamp vouches for bytes. Longer than any clock's tick
+/// (FAT: two seconds).
 const SETTLED: Duration = Duration::from_millis(2_100);
 
-/// `None`: not a regular file.
+/// The stamp of a regular file. `None` for anything else.
 pub(super) fn stamp_of(found: &Stat) -> Option<Stamp> {
     stamp_of_kind(found, FileType::RegularFile)
 }
 
-/// `None`: something else.
+/// The stamp of a file of this kind. `None` for other kinds.
 #[allow(clippy::unnecessary_cast, reason = "the types of the fields differ between systems")]
 fn stamp_of_kind(found: &Stat, kind: FileType) -> Option<Stamp> {
     (FileType::from_raw_mode(found.st_mode) == kind).then(|| {
@@ -59,21 +59,22 @@ fn stamp_of_kind(found: &Stat, kind: FileType) -> Option<Stamp> {
     })
 }
 
-/// The stamp of an open file or, before it is listed, of an open directory, if it vouches for what
-/// is read from now on and until [`unchanged`] says so. The times of a directory change with every
-/// entry that is made, removed or renamed.
+/// The stamp of an open file or directory, if it vouches for reads from now until [`unchanged`].
+///
+/// Take it before reading or listing. The times of a directory change with every entry that is
+/// created, removed or renamed.
 pub(super) fn settled(file: BorrowedFd<'_>, kind: FileType) -> Option<Stamp> {
     let found = rustix::fs::fstat(file).ok()?;
     let vouched = is_settled(&found, SystemTime::now()) && !keeps_attributes(file);
     vouched.then(|| stamp_of_kind(&found, kind)).flatten()
 }
 
-/// Whether what is open still has this stamp.
+/// Returns whether the open file still has this stamp.
 pub(super) fn unchanged(file: BorrowedFd<'_>, kind: FileType, stamp: Stamp) -> bool {
     rustix::fs::fstat(file).is_ok_and(|found| stamp_of_kind(&found, kind) == Some(stamp))
 }
 
-/// The answer of a read of an open file, and the stamp under which the bytes may be kept.
+/// Reads an open file with `read`, and returns the stamp under which the bytes may be kept.
 pub(super) fn stamped(file: BorrowedFd<'_>, read: impl FnOnce() -> Result<bool>) -> Result<Stamped> {
     let kind = FileType::RegularFile;
     let stamp = settled(file, kind);
@@ -81,17 +82,17 @@ pub(super) fn stamped(file: BorrowedFd<'_>, read: impl FnOnce() -> Result<bool>)
     Ok((found, stamp.filter(|stamp| found && unchanged(file, kind, *stamp))))
 }
 
-/// What opening a file tells of its contents.
+/// Size and stamp of a file when it was opened.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) size: u64,
     pub(super) stamp: Stamp,
-    /// Whether its last change was long past.
+    /// True if its last change was long ago.
     settled: bool,
 }
 
 impl Seen {
-    /// `None`: not a regular file.
+    /// Looks at an open file. `None` if it is not a regular file.
     pub(super) fn of(file: BorrowedFd<'_>) -> rustix::io::Result<Option<Seen>> {
         let found = rustix::fs::fstat(file)?;
         let settled = is_settled(&found, SystemTime::now());
@@ -99,20 +100,21 @@ impl Seen {
         Ok(stamp_of(&found).map(|stamp| Seen { size, stamp, settled }))
     }
 
-    /// The stamp, if it vouches for what was read since then from the file, which must be the same.
+    /// The stamp, if it vouches for all reads since then. `file` must be the same file.
     pub(super) fn vouched(&self, file: BorrowedFd<'_>) -> Option<Stamp> {
         (self.settled && unchanged(file, FileType::RegularFile, self.stamp) && !keeps_attributes(file))
             .then_some(self.stamp)
     }
 }
 
-/// Whether the last change of a file is long past at a time.
+/// Returns whether the last change of a file is long before `now`.
 fn is_settled(found: &Stat, now: SystemTime) -> bool {
     age(found, now).is_some_and(|age| age > SETTLED)
 }
 
-/// How long before a time a file was changed: written to, or given a name. `None`: after it, or
-/// before 1970: a clock that cannot be believed.
+/// Time from the last change of a file (a write or a new name) to `now`.
+///
+/// `None` if the change is after `now` or before 1970: such a clock cannot be trusted.
 #[allow(clippy::unnecessary_cast, reason = "the types of the fields differ between systems")]
 pub(super) fn age(found: &Stat, now: SystemTime) -> Option<Duration> {
     let seconds = u64::try_from(found.st_ctime as i64).ok()?;
@@ -120,8 +122,10 @@ pub(super) fn age(found: &Stat, now: SystemTime) -> Option<Duration> {
     now.duration_since(SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))?).ok()
 }
 
-/// Whether the file system may answer `stat` from memory although the file has changed: those of
-/// the network, and FUSE. Cluster file systems that keep clients coherent (Lustre, GPFS) do not.
+/// Returns whether `stat` may return cached attributes after the file has changed.
+///
+/// True for network file systems and FUSE, but not for cluster file systems that keep clients
+/// coherent (Lustre, GPFS).
 #[cfg(target_os = "linux")]
 fn keeps_attributes(file: BorrowedFd<'_>) -> bool {
     // <linux/magic.h>: NFS, SMB, CIFS, SMB2, FUSE, 9P, AFS, AFS (kafs), Ceph, Coda.
@@ -137,13 +141,13 @@ fn keeps_attributes(file: BorrowedFd<'_>) -> bool {
         0x00C3_6400,
         0x7375_7245,
     ];
-    // The low 32 bits are the name: on some systems it is sign-extended.
+    // The low 32 bits are the magic number: on some systems it is sign-extended.
     rustix::fs::fstatfs(file).map_or(true, |found| {
         NAMES.into_iter().any(|name| u64::from(name) == (found.f_type as u64 & 0xFFFF_FFFF))
     })
 }
 
-/// Unknown elsewhere: nothing is vouched for.
+/// Unknown elsewhere, so nothing is vouched for.
 #[cfg(not(target_os = "linux"))]
 fn keeps_attributes(_: BorrowedFd<'_>) -> bool {
     true
@@ -179,7 +183,7 @@ mod tests {
         assert!(!is_settled(&found, at - Duration::from_secs(5)), "a file from the future");
     }
 
-    /// Every way to change a file, each long after it was settled.
+    /// Every way to change a file, each long after the file has settled.
     #[test]
     fn every_change_of_a_settled_file_shows() {
         let dir = tempfile::tempdir().unwrap();
@@ -195,7 +199,7 @@ mod tests {
                 fs::write(path.with_extension("new"), b"bbbb").unwrap();
                 fs::rename(path.with_extension("new"), path).unwrap();
             },
-            // As `cp --preserve` and `rsync` leave it.
+            // The way `cp --preserve` and `rsync` leave a file.
             |path| {
                 let old = fs::metadata(path).unwrap().modified().unwrap();
                 let mut file = OpenOptions::new().write(true).open(path).unwrap();

@@ -1,7 +1,7 @@
-//! Removing what killed writers left.
+//! Removes what killed writers left behind.
 //!
-//! New files have no name until they are complete, so a killed writer leaves something only if it
-//! dies between two system calls; and on file systems that cannot make files without a name.
+//! New files have no name until they are complete. A killed writer therefore leaves something only
+//! if it dies between two system calls, or on file systems that cannot create unnamed files.
 
 use super::delete::{is_missing, list};
 use super::exchange::sweep_stages;
@@ -18,12 +18,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// A file that has had a name from its beginning, on a file system without others, is written to
-/// again and again while its writer lives. One that was not written to for this long is left over.
-/// If its writer is alive after all, the writer gets an error, and the object stays as it was.
+/// Age at which a named unfinished file counts as left over.
+///
+/// File systems without unnamed files have such files, and a living writer keeps writing to its
+/// file. If the writer is alive after all, it gets an error, and the object stays as it was.
 const NAMED_DEAD_AFTER: Duration = Duration::from_secs(600);
 
-/// `ask` is called once for this many directory entries.
+/// Directory entries between calls of `ask`.
 const ENTRIES: u32 = 256;
 
 struct Sweep<'a> {
@@ -43,7 +44,7 @@ impl LocalStore {
         }));
         let begun = Instant::now();
         sweep.visit(prefix.map_or_else(|| root.to_owned(), |prefix| root.join(prefix.as_str())))?;
-        // Those of the living are renamed after some microseconds.
+        // Living writers rename theirs within microseconds.
         while !sweep.young.is_empty() && begun.elapsed() < 2 * DEAD_AFTER {
             std::thread::sleep(Duration::from_millis(20));
             sweep.asked()?;
@@ -63,7 +64,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// One directory and those below. Links are not followed.
+    /// Sweeps a directory and those below it. Does not follow links.
     fn visit(&mut self, start: PathBuf) -> io::Result<()> {
         let mut left = vec![start];
         while let Some(directory) = left.pop() {

@@ -1,22 +1,22 @@
 //! Writers that others may end: all their changes go through a folder.
 //!
-//! A writer may be suspended in the middle of a write, wake up hours later, and go on with the next
-//! system call. No look and no lock before that call helps: it may have been suspended behind them.
-//! The call itself has to fail:
+//! A writer may be suspended in the middle of a write, wake up hours later, and continue with the
+//! next system call. No check and no lock before that call helps: the writer may have been
+//! suspended after it. The call itself has to fail:
 //!
-//! 1. The starter of the writer makes a folder for it alone, on the disk of the objects.
-//! 2. The writer makes each new file in the folder. The last step of a write renames the file from
-//!    the folder to its place. A deletion renames the object into the folder.
-//! 3. Others end the writer by removing the folder. From then on both renames fail: one of their two
-//!    names is gone. The kernel does renames one after the other, so each is done before, or never.
+//! 1. The starter of the writer creates a folder for it alone, on the disk of the objects.
+//! 2. The writer creates each new file in the folder. The last step of a write renames the file
+//!    from the folder into place. A deletion renames the object into the folder.
+//! 3. Others end the writer by removing the folder. From then on both renames fail, because one of
+//!    their two names is gone. The kernel serialises renames, so each one happens before the
+//!    removal, or never.
 //!
-//! Nothing waits, and a write takes no more system calls than one look at the directory of the
-//! object. That look comes before the bytes: a rename would find a missing directory only after
-//! they are written.
+//! Nothing waits. A write takes only one more system call, which checks the object's directory
+//! before the bytes are written: the rename would notice a missing directory only afterwards.
 //!
-//! **Other disks.** Where a link below the root leads to another file system, a file cannot be
-//! renamed to there. Then it is copied, and renamed there after a look at the folder. A writer that is
-//! suspended exactly between this look and the rename is not stopped.
+//! **Other disks.** If a link below the root leads to another file system, a file cannot be renamed
+//! to there. It is then copied, and renamed there after a check of the folder. A writer that is
+//! suspended exactly between this check and the rename is not stopped.
 
 use super::write::{Unnamed, beside, create_named, temporary_beside};
 use super::{LocalStore, PathBytes};
@@ -29,7 +29,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The folder of a writer, with a slash at its end.
+/// The folder of a writer, with a trailing slash.
 #[derive(Clone, Debug)]
 pub(super) struct Folder(Arc<CStr>);
 
@@ -40,26 +40,26 @@ impl Folder {
         Ok(Folder(CString::new(bytes)?.into()))
     }
 
-    /// `true` once somebody has removed it.
+    /// Returns whether somebody has removed the folder.
     fn is_gone(&self) -> bool {
         matches!(rustix::fs::stat(&*self.0), Err(Errno::NOENT | Errno::STALE | Errno::NOTDIR))
     }
 }
 
 impl LocalStore {
-    /// The same store, whose changes go through a folder.
+    /// The same store with all changes going through a folder.
     pub(super) fn with_folder(&self, folder: &Path) -> io::Result<LocalStore> {
         Ok(LocalStore { folder: Some(Folder::new(folder)?), ..self.clone() })
     }
 
-    /// `true` once others have ended this writer.
+    /// Returns whether others have ended this writer.
     pub(super) fn is_ended(&self) -> bool {
         self.folder.as_ref().is_some_and(Folder::is_gone)
     }
 
-    /// An error if others have ended this writer.
+    /// Fails if others have ended this writer.
     pub(super) fn check_ended(&self) -> io::Result<()> {
-        // No other step fails with this number because something is missing.
+        // No other step returns this error number for something missing.
         if self.is_ended() { Err(Errno::STALE.into()) } else { Ok(()) }
     }
 
@@ -70,7 +70,7 @@ impl LocalStore {
         let aside = temporary_beside(&folder.0, &mut aside)?;
         match rustix::fs::rename(path, aside) {
             Ok(()) => {
-                // If this fails, the file goes with the folder.
+                // If this fails, the file is removed with the folder.
                 let _ = rustix::fs::unlink(aside);
                 Ok(())
             }
@@ -86,20 +86,21 @@ impl LocalStore {
     }
 }
 
-/// Makes a new file for `target` in a folder. `NOENT`: the folder or the directory of `target` is
-/// missing.
+/// Creates a new file for `target` in a folder.
+///
+/// Fails with `NOENT` if the folder or the directory of `target` is missing.
 pub(super) fn create(folder: &Folder, target: &CStr) -> io::Result<Unnamed> {
     let mut path = PathBytes::new();
     rustix::fs::access(beside(target, b".", &mut path)?, Access::EXISTS)?;
     create_named(&folder.0)
 }
 
-/// A copy of a file beside `target`, and its name.
+/// A copy of a file beside `target`, with its name.
 pub(super) fn copied(from: &CStr, target: &CStr) -> io::Result<Unnamed> {
     let path = |name: &CStr| Path::new(std::ffi::OsStr::from_bytes(name.to_bytes())).to_owned();
     let new = create_named(target)?;
     io::copy(&mut File::open(path(from))?, &mut new.file()?)?;
-    // If this fails, the file goes with the folder.
+    // If this fails, the file is removed with the folder.
     let _ = fs::remove_file(path(from));
     Ok(new)
 }
@@ -128,7 +129,7 @@ mod tests {
         matches!(found, Err(StoreError::Superseded { .. }))
     }
 
-    /// A store, and the same through a folder beside it.
+    /// A store, and the same store through a folder beside it.
     fn both(root: &Path) -> (LocalStore, Arc<dyn Store>, PathBuf) {
         let folder = root.join("folder");
         std::fs::create_dir_all(&folder).unwrap();
@@ -180,7 +181,7 @@ mod tests {
         assert!(!dir.path().join("objects/new").exists() && !folder.exists());
     }
 
-    /// The writer is suspended when its file is complete, and has only to be renamed.
+    /// The writer is suspended when its file is complete and only the rename is left.
     #[test]
     fn a_folder_that_is_renamed_is_gone() {
         let dir = tempfile::tempdir().unwrap();
@@ -204,7 +205,7 @@ mod tests {
         assert_eq!(read(&store, "x/y/z").unwrap(), b"123");
     }
 
-    /// The objects are on another file system than the folder.
+    /// The objects are on a different file system from the folder.
     #[test]
     fn objects_on_another_disk() {
         let [one, other] = ["/tmp", "/dev/shm"].map(|place| tempfile::tempdir_in(place).ok());

@@ -1,5 +1,4 @@
-//! Replacing objects: temporary file, write, close, rename. The module above says why each step is
-//! there.
+//! Replaces objects: temporary file, write, close, rename. The parent module explains each step.
 
 use super::attempts::Attempts;
 use super::lock::{leads_to, while_locked};
@@ -26,11 +25,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// How long ago a complete file must have got its name for its writer to be dead: it is given the
-/// object's name right after that. A writer that is only slow finds it gone, and starts again.
+/// Age at which a complete file with a temporary name counts as left by a dead writer.
+///
+/// A live writer gives the file the object's name at once. A writer that is merely slow finds the
+/// file gone, and starts again.
 pub(super) const DEAD_AFTER: Duration = Duration::from_secs(2);
 
-/// Names of complete files begin so.
+/// Name prefix of complete files.
 pub(super) const COMPLETE: &str = ".new.";
 
 impl LocalStore {
@@ -51,9 +52,10 @@ impl LocalStore {
         written.map(|(put, _)| put)
     }
 
-    /// Does `attempt`, which makes a file in the directory of `target`, the path of `key`; where
-    /// that is missing, makes it and starts again, and also where somebody else has the name.
-    /// Whether directories are new is told too; they are gone if it fails.
+    /// Runs `attempt`, which creates a file in the directory of `target`, the path of `key`.
+    ///
+    /// If the directory is missing, creates it and tries again. Also tries again if the file name
+    /// is taken. Returns whether directories were created. On failure they are removed.
     pub(super) fn with_parents<T>(
         &self,
         key: Key<'_>,
@@ -67,7 +69,7 @@ impl LocalStore {
                 Ok(done) => return Ok((done, made_parents)),
                 Err(error) => error,
             };
-            // Pauses come before directories are made: others remove empty ones meanwhile.
+            // Pause before creating directories: others may be removing empty ones.
             let again = attempts.again();
             match error.kind() {
                 io::ErrorKind::NotFound if self.is_ended() => break error,
@@ -87,8 +89,9 @@ impl LocalStore {
         Err(error)
     }
 
-    /// Makes a new file in the directory of `target`: without a name, where the file system can do
-    /// that. A writer that others may end makes it in its folder.
+    /// Creates a new file in the directory of `target`, without a name if the file system can.
+    ///
+    /// A writer that others may end creates it in its folder.
     pub(super) fn create_beside(&self, target: &CStr) -> io::Result<Unnamed> {
         if let Some(folder) = &self.folder {
             return through::create(folder, target);
@@ -97,12 +100,12 @@ impl LocalStore {
             let mut directory = PathBytes::new();
             match create_unnamed(beside(target, b".", &mut directory)?) {
                 Some(Ok(file)) => return Ok(Unnamed::new(file, None)),
-                // The file system has no such files.
+                // The file system cannot create unnamed files.
                 None | Some(Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS)) => {
                     self.named_only.put(());
                 }
-                // Also where the directory was deleted in this instant (ext4): the other way tells
-                // the two apart.
+                // ext4 also returns this if the directory was just deleted. `create_named`
+                // distinguishes the two cases.
                 Some(Err(Errno::PERM)) => {}
                 Some(Err(error)) => return Err(error.into()),
             }
@@ -110,13 +113,14 @@ impl LocalStore {
         create_named(target)
     }
 
-    /// How a new file goes to the disk.
+    /// How a new file is sent to the disk.
     pub(super) fn write_out(&self) -> WriteOut {
         WriteOut::new(self.options.fsync, self.replacing.expects())
     }
 
-    /// Puts a complete file in the place of `target`, if what is there is as expected. If anything
-    /// fails, nothing of the file is left.
+    /// Puts a complete file in place of `target`, if its current state is as expected.
+    ///
+    /// On failure nothing of the file remains.
     pub(super) fn put(
         &self,
         new: &mut Unnamed,
@@ -150,8 +154,8 @@ impl LocalStore {
         expected: Expected<'_>,
         ask: Option<Ask<'_>>,
     ) -> io::Result<bool> {
-        // The file gets a name only after all waiting: a process that is killed while it waits
-        // leaves nothing.
+        // The file gets its name only after all waiting, so a process killed while it waits leaves
+        // nothing behind.
         match expected {
             Expected::Same(former) => self.if_same(target, former, false, ask, || new.replace(target)),
             Expected::Locked(former) => self.if_same(target, former, true, ask, || new.replace(target)),
@@ -160,8 +164,9 @@ impl LocalStore {
         }
     }
 
-    /// Does `work`, which replaces or deletes what is at `path`, if that is the object that was
-    /// opened before. `locked`: the caller holds its lock.
+    /// Runs `work`, which replaces or deletes `path`, if `path` is still the object `former`.
+    ///
+    /// `locked` means that the caller holds its lock.
     pub(super) fn if_same(
         &self,
         path: &CStr,
@@ -178,8 +183,8 @@ impl LocalStore {
         }
     }
 
-    /// Gives a file the name `target`, if there is none; otherwise, if it may `replace` one, in its
-    /// place.
+    /// Gives a file the name `target` if it is free. With `replace`, also replaces an existing
+    /// object.
     fn put_new(&self, new: &mut Unnamed, target: &CStr, replace: bool) -> io::Result<bool> {
         if replace {
             if new.name.is_none() && !self.replacing.guess() {
@@ -200,24 +205,24 @@ impl LocalStore {
         match rustix::fs::stat(target) {
             Ok(found) => match FileType::from_raw_mode(found.st_mode) {
                 FileType::RegularFile => Ok(false),
-                // These are no objects, and never go away by waiting.
+                // These are not objects, and waiting does not make them go away.
                 FileType::Directory => Err(Errno::ISDIR.into()),
                 _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "its name is that of no file")),
             },
-            // It has just been deleted, and the caller may look again; or a link leads nowhere.
+            // It was just deleted, and the caller may try again; or it is a dangling link.
             Err(Errno::NOENT) => replace_dangling(new, target),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Makes the directories above `object`; `made` becomes true if any is new.
+    /// Creates the directories above `object`. Sets `made` if any is new.
     pub(super) fn create_parents(&self, object: &Path, made: &mut bool) -> io::Result<()> {
         let missing: Vec<&Path> =
             object.ancestors().skip(1).take_while(|directory| !directory.is_dir()).collect();
         for directory in missing.into_iter().rev() {
             match fs::create_dir(directory) {
                 Ok(()) => *made = true,
-                // Another writer was faster; or it is a file, and the write will say so.
+                // Another writer was faster. Or it is a file, and the write will report that.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(error),
             }
@@ -231,11 +236,10 @@ fn as_path(path: &CStr) -> &Path {
     Path::new(OsStr::from_bytes(path.to_bytes()))
 }
 
-/// Puts a file in the place of a link that leads nowhere: it is in the way of a name, and is no
-/// object. `false`: there is no such link any more.
+/// Replaces a dangling link, which occupies a name but is no object. `false` if it is gone.
 ///
-/// A link cannot be replaced on condition. So the writer locks the directory and looks again: as
-/// long as the link is there, others cannot put an object in its place.
+/// A link cannot be replaced conditionally, so the writer locks the directory and checks again:
+/// while the link is there, others cannot put an object in its place.
 fn replace_dangling(new: &mut Unnamed, target: &CStr) -> io::Result<bool> {
     let is_link = || {
         rustix::fs::lstat(target)
@@ -248,7 +252,7 @@ fn replace_dangling(new: &mut Unnamed, target: &CStr) -> io::Result<bool> {
     let directory = beside(target, b".", &mut directory)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = Lockable::open(|| rustix::fs::open(directory, flags, Mode::empty()))?;
-    // Not for ever: the caller may hold it itself, as the lock of a node.
+    // Not forever: the caller itself may hold this lock, as the lock of a node.
     let mut attempts = Attempts::default();
     while flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err() && attempts.again() {}
     let dangles = is_link() && matches!(rustix::fs::stat(target), Err(Errno::NOENT));
@@ -258,7 +262,7 @@ fn replace_dangling(new: &mut Unnamed, target: &CStr) -> io::Result<bool> {
     Ok(dangles)
 }
 
-/// Makes a new file in the directory of `target`. Nobody else has its name.
+/// Creates a new file with a unique name in the directory of `target`.
 pub(super) fn create_named(target: &CStr) -> io::Result<Unnamed> {
     let mut name = PathBytes::new();
     let name = temporary_beside(target, &mut name)?;
@@ -267,12 +271,12 @@ pub(super) fn create_named(target: &CStr) -> io::Result<Unnamed> {
     Ok(Unnamed::new(file, Some(name.to_owned())))
 }
 
-/// A new file. Without a name it is gone when it is closed, however its writer ends.
+/// A new file. If it has no name, it disappears when it is closed, however its writer ends.
 #[derive(Debug)]
 pub(super) struct Unnamed {
-    /// `None`: closed, since it is complete.
+    /// `None` once it is complete and closed.
     file: Option<File>,
-    /// Where the file system cannot make files without a name.
+    /// Set if the file system cannot create unnamed files.
     name: Option<CString>,
     generation: u64,
 }
@@ -286,7 +290,7 @@ impl Unnamed {
         self.file.as_ref().ok_or_else(|| Errno::BADF.into())
     }
 
-    /// Moves a file from the folder of its writer to the directory of `target`, on another disk.
+    /// Moves a file from the writer's folder to the directory of `target`, on another disk.
     fn move_beside(&mut self, target: &CStr, fsync: bool) -> io::Result<()> {
         let Some(name) = &self.name else { return Ok(()) };
         let new = through::copied(name, target)?;
@@ -298,7 +302,7 @@ impl Unnamed {
         Ok(())
     }
 
-    /// Gives the file a name that nobody has; otherwise the error is `EXIST`.
+    /// Gives the file a name if the name is free. Otherwise fails with `EXIST`.
     fn put_first(&mut self, target: &CStr) -> rustix::io::Result<()> {
         match (&self.name, &self.file) {
             (Some(name), _) => {
@@ -311,7 +315,7 @@ impl Unnamed {
         }
     }
 
-    /// Puts the file in the place of `target`. One without a name gets one for the instant before.
+    /// Puts the file in place of `target`. An unnamed file briefly gets a temporary name first.
     fn replace(&mut self, target: &CStr) -> io::Result<()> {
         let Some(name) = &self.name else {
             let mut bytes = PathBytes::new();
@@ -322,7 +326,7 @@ impl Unnamed {
             }
             return Ok(renamed?);
         };
-        // Network file systems and quotas report a full disk only when it is closed.
+        // Network file systems and quotas report a full disk only at the close.
         self.file.take().map_or(Ok(()), close)?;
         rustix::fs::rename(&**name, target)?;
         self.name = None;
@@ -332,18 +336,17 @@ impl Unnamed {
 
 impl Drop for Unnamed {
     fn drop(&mut self) {
-        // In a forked child it is the parent's.
+        // In a forked child, the file belongs to the parent.
         if let Some(name) = self.name.take()
             && self.generation == fork::generation()
         {
-            // Nothing more can be done if this fails too; the name stays invisible.
+            // If this fails too, nothing more can be done. The name stays invisible.
             let _ = rustix::fs::unlink(&*name);
         }
     }
 }
 
-/// A file without a name in a directory. `None`: the system has none, or could not give it a name
-/// later.
+/// Creates an unnamed file in a directory. `None` if the system cannot, or could not name it later.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn create_unnamed(directory: &CStr) -> Option<rustix::io::Result<OwnedFd>> {
     static NAMEABLE: Lazy<bool> = Lazy::new();
@@ -359,15 +362,15 @@ fn create_unnamed(_: &CStr) -> Option<rustix::io::Result<OwnedFd>> {
     None
 }
 
-/// Gives a file without a name one that nobody has.
+/// Gives an unnamed file a name if the name is free.
 ///
-/// By its descriptor, which new kernels and privileged processes may; otherwise by its path in
-/// /proc, which takes a few microseconds longer.
+/// Links the descriptor, which new kernels and privileged processes allow. Otherwise links its path
+/// in /proc, which takes a few microseconds longer.
 fn link(file: &File, path: &CStr) -> rustix::io::Result<()> {
     static BY_PATH: AtomicBool = AtomicBool::new(false);
     if !BY_PATH.load(Ordering::Relaxed) {
         match retry_on_intr(|| rustix::fs::linkat(file, c"", CWD, path, AtFlags::EMPTY_PATH)) {
-            // Not permitted, or the directory is missing: the other way tells.
+            // Not permitted, or the directory is missing. Linking by path tells which.
             Err(Errno::NOENT | Errno::INVAL | Errno::PERM) => {}
             answer => return answer,
         }
@@ -382,7 +385,7 @@ fn link(file: &File, path: &CStr) -> rustix::io::Result<()> {
     linked
 }
 
-/// Renames a file to a name that nobody has.
+/// Renames a file to a name if the name is free.
 fn rename_new(name: &CStr, target: &CStr) -> rustix::io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     match rustix::fs::renameat_with(CWD, name, CWD, target, RenameFlags::NOREPLACE) {
@@ -391,7 +394,7 @@ fn rename_new(name: &CStr, target: &CStr) -> rustix::io::Result<()> {
     }
     match rustix::fs::link(name, target) {
         Ok(()) => rustix::fs::unlink(name),
-        // Without links, two that are first at the same time do not notice each other.
+        // Without hard links, two writers that arrive at the same time do not notice each other.
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
             match rustix::fs::lstat(target) {
                 Ok(_) => Err(Errno::EXIST),
@@ -404,8 +407,9 @@ fn rename_new(name: &CStr, target: &CStr) -> rustix::io::Result<()> {
 }
 
 /// Gives a complete file a name beside `target`: `.new.<hash of the name>.<slot>.hyperslab-tmp`.
-/// The first slot is nearly always free. One that is taken belongs to another writer of the same
-/// object that is about to rename its file, or to one that was killed there: then it is removed.
+///
+/// The first slot is nearly always free. If it is taken, another writer of the same object is about
+/// to rename its file, or was killed there; the file of a killed writer is removed.
 fn link_beside<'p>(file: &File, target: &CStr, bytes: &'p mut PathBytes) -> io::Result<&'p CStr> {
     let object = target.to_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     let id = hash::fnv1a(hash::EMPTY, object);
@@ -416,7 +420,7 @@ fn link_beside<'p>(file: &File, target: &CStr, bytes: &'p mut PathBytes) -> io::
             answer => answer,
         };
         match linked {
-            // Borrowed again: for the loop, the borrow above ends here.
+            // Borrow again, because the borrow above must end here for the loop.
             Ok(()) => return Ok(CStr::from_bytes_with_nul(bytes).map_err(|_| Errno::INVAL)?),
             Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
@@ -425,23 +429,23 @@ fn link_beside<'p>(file: &File, target: &CStr, bytes: &'p mut PathBytes) -> io::
     Err(Errno::BUSY.into())
 }
 
-/// More writers than this cannot be between two system calls at a time, each for the same object.
+/// Upper bound for writers of one object that are between two system calls at the same time.
 const MAX_SLOTS: u64 = 1 << 12;
 
-/// Whether a complete file, or another leftover, was last changed so long ago that its writer is
-/// not alive.
+/// Returns whether a file was last changed so long ago that its writer cannot be alive.
 fn is_dead(path: &CStr) -> bool {
     rustix::fs::lstat(path)
         .is_ok_and(|found| age(&found, SystemTime::now()).is_some_and(|age| age > DEAD_AFTER))
 }
 
-/// Writes to `bytes` a path in the directory of `target` that no other writer has:
-/// `.<counter>.<random>.hyperslab-tmp`, in hexadecimal.
+/// Writes a unique path in the directory of `target` to `bytes`:
+/// `.<counter>.<random>.hyperslab-tmp`.
 ///
-/// The random number is drawn once per process; process numbers would repeat between containers
-/// that share a directory. A forked child repeats its parent's numbers, which exclusive creation
-/// then finds: the next number is tried. The length has a bound that does not depend on the key,
-/// whose last component may be as long as names can be.
+/// The numbers are hexadecimal. The random number is drawn once per process; process IDs would
+/// repeat between containers that share a directory. A forked child repeats its parent's numbers,
+/// but exclusive creation notices that, and the next number is tried. The length has a bound that
+/// does not depend on the key, because the key's last component may have the maximum length of a
+/// name.
 pub(super) fn temporary_beside<'p>(target: &CStr, bytes: &'p mut PathBytes) -> io::Result<&'p CStr> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     static RANDOM: Lazy<u64> = Lazy::new();
@@ -451,8 +455,9 @@ pub(super) fn temporary_beside<'p>(target: &CStr, bytes: &'p mut PathBytes) -> i
     beside(target, &numbered(".", counter, random), bytes)
 }
 
-/// A name of two numbers in hexadecimal. `write!` takes several times as long, which shows in
-/// writes of small objects.
+/// Makes a name from two hexadecimal numbers.
+///
+/// `write!` takes several times as long, which is noticeable in writes of small objects.
 fn numbered(start: &str, one: u64, two: u64) -> SmallVec<[u8; 64]> {
     let mut name = SmallVec::from_slice(start.as_bytes());
     for (number, end) in [(one, "."), (two, TEMPORARY_SUFFIX)] {
@@ -466,7 +471,7 @@ fn numbered(start: &str, one: u64, two: u64) -> SmallVec<[u8; 64]> {
     name
 }
 
-/// Writes to `bytes` the path of `name` in the directory of `target`.
+/// Writes the path of `name` in the directory of `target` to `bytes`.
 pub(super) fn beside<'p>(target: &CStr, name: &[u8], bytes: &'p mut PathBytes) -> io::Result<&'p CStr> {
     bytes.clear();
     bytes.extend_from_slice(target.to_bytes());
@@ -476,11 +481,11 @@ pub(super) fn beside<'p>(target: &CStr, name: &[u8], bytes: &'p mut PathBytes) -
     Ok(CStr::from_bytes_with_nul(bytes).map_err(|_| Errno::INVAL)?)
 }
 
-/// Closes a file and returns what the system says, which dropping it would throw away.
+/// Closes a file and returns the system's result, which a drop would discard.
 fn close(file: File) -> io::Result<()> {
     // SAFETY: the descriptor is open, and `into_raw_fd` has made this the only owner.
     match unsafe { rustix::io::try_close(file.into_raw_fd()) } {
-        // The descriptor is closed even so (Linux, macOS): a second try could close another file's.
+        // The descriptor is closed anyway (Linux, macOS). Another try could close a different file.
         Ok(()) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }

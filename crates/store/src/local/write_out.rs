@@ -1,11 +1,11 @@
-//! Writing a new file, and sending it to the disk meanwhile.
+//! Starts to send a new file to the disk while it is being written.
 //!
-//! A file that must be on the disk before it takes its place (with `fsync`, and on ext4 where it
-//! replaces another: see `auto_da_alloc` in ext4(5)) would be sent there in the end, and its writer
-//! would wait. So the system is asked to begin with what is there already, as soon as that is a
-//! [`PART`]. Replacing files of 8 MiB on ext4, one after the other, takes 0.8 of the time.
+//! Some files must be on disk before they take their place: with `fsync`, and on ext4 if they
+//! replace another file (see `auto_da_alloc` in ext4(5)). They would be sent at the end, while
+//! their writer waits. To avoid that, the system is asked to start once one [`PART`] has been
+//! written. Replacing 8 MiB files on ext4, one after the other, then takes 0.8 of the time.
 //!
-//! Elsewhere nothing is asked for: the system writes files when it has time.
+//! In all other cases nothing is requested: the system writes files when it has time.
 
 use super::{MAX_BATCH, MAX_TRANSFER};
 use rustix::io::{retry_on_intr, writev};
@@ -13,24 +13,24 @@ use smallvec::SmallVec;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 
-/// So much is sent to the disk at a time, and smaller files are not sent early. (Measured with 512
-/// KiB to 4 MiB.)
+/// Bytes sent to the disk at a time. Smaller files are not sent early. Measured with 512 KiB to 4
+/// MiB.
 const PART: usize = if cfg!(test) { 3000 } else { 1 << 20 };
 
-/// What of a new file was sent to the disk.
+/// How much of a new file has been sent to the disk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriteOut {
     when: When,
-    /// Up to here it was sent.
+    /// End of the part that was sent.
     sent: u64,
-    /// Up to here it was written.
+    /// End of the part that was written.
     end: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     Early,
-    /// If the file turns out to be on a file system that sends what replaces another file.
+    /// Early, if the file turns out to be on a file system that sends replacing files to the disk.
     IfReplacing,
     Never,
 }
@@ -45,13 +45,13 @@ impl WriteOut {
         WriteOut { when, sent: 0, end: 0 }
     }
 
-    /// The file is so long, whoever wrote it.
+    /// Sets the file's length, which others may have written.
     pub(super) fn continue_at(&mut self, len: u64) {
         self.end = len;
         self.sent = self.sent.min(len);
     }
 
-    /// Most bytes of one system call of a write of `bytes`.
+    /// The most bytes per system call when `bytes` bytes are written.
     fn most(&mut self, file: BorrowedFd<'_>, bytes: u64) -> usize {
         if self.end - self.sent + bytes < PART as u64 {
             return MAX_TRANSFER;
@@ -65,7 +65,7 @@ impl WriteOut {
         }
     }
 
-    /// The file has so many bytes more.
+    /// Notes that `bytes` more bytes were written.
     fn wrote(&mut self, file: BorrowedFd<'_>, bytes: usize) {
         self.end += bytes as u64;
         if self.when == When::Early && self.end - self.sent >= PART as u64 {
@@ -75,10 +75,10 @@ impl WriteOut {
     }
 }
 
-/// Whether a file that is renamed over another is sent to the disk then.
+/// Returns whether renaming a file over another sends it to the disk.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn sends_what_replaces(file: BorrowedFd<'_>) -> bool {
-    /// `EXT4_SUPER_MAGIC` of statfs(2). (ext2 and ext3 have the same number.)
+    /// `EXT4_SUPER_MAGIC` of statfs(2). ext2 and ext3 have the same number.
     const EXT4: u64 = 0xEF53;
     rustix::fs::fstatfs(file).is_ok_and(|found| found.f_type as u64 == EXT4)
 }
@@ -88,13 +88,14 @@ fn sends_what_replaces(_: BorrowedFd<'_>) -> bool {
     false
 }
 
-/// Asks the system to begin to write a range to the disk. That it cannot is no error: without this
-/// it is written later, and flushing the file tells what went wrong.
+/// Asks the system to start writing a range to the disk.
+///
+/// A failure is ignored: the range is then written later, and flushing the file reports any error.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn send(file: BorrowedFd<'_>, offset: u64, len: u64) {
     use std::os::fd::AsRawFd;
     if let (Ok(offset), Ok(len)) = (offset.try_into(), len.try_into()) {
-        // SAFETY: numbers and an open descriptor; no memory of ours is touched.
+        // SAFETY: passes numbers and an open descriptor; touches no memory of ours.
         unsafe { libc::sync_file_range(file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };
     }
 }
@@ -102,7 +103,7 @@ fn send(file: BorrowedFd<'_>, offset: u64, len: u64) {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn send(_: BorrowedFd<'_>, _: u64, _: u64) {}
 
-/// Appends all bytes of all parts to a file, in as few calls as the system allows.
+/// Appends all bytes of all parts to a file, in as few calls as possible.
 pub(super) fn write_parts(file: BorrowedFd<'_>, parts: &[&[u8]], out: &mut WriteOut) -> io::Result<()> {
     let most = out.most(file, parts.iter().map(|part| part.len() as u64).sum());
     let mut pending = parts.iter().flat_map(|part| part.chunks(most)).peekable();

@@ -1,11 +1,11 @@
-//! Replacing all that is below a prefix, in one step.
+//! Replaces everything below a prefix in one step.
 
 use super::{MemoryStore, Objects, below};
 use crate::staged::Staged;
 use crate::{Ask, Key, Result, Store};
 use std::sync::Arc;
 
-/// New objects in a store of their own.
+/// New objects in a separate store.
 #[derive(Debug)]
 pub(super) struct StagedObjects<'s> {
     store: &'s MemoryStore,
@@ -21,7 +21,7 @@ impl MemoryStore {
 }
 
 impl StagedObjects<'_> {
-    /// `false`: there are objects, and they have to stay.
+    /// Puts the new objects in place. `false` if there are objects and they must stay (`keep`).
     fn put(&self, keep: bool) -> Result<bool> {
         let new = self.new.objects.read().clone();
         let prefix = self.prefix.as_deref().map(Key::unchecked);

@@ -1,4 +1,4 @@
-//! An archive that is complete, as an object of another store: reading its directory and its bytes.
+//! A complete archive, as an object of another store: reads its directory and its bytes.
 
 use super::directory::{Found, Records, TAIL, find};
 use super::error::ZipError;
@@ -9,31 +9,32 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// The longest directory that is read: some ten million members.
+/// The longest directory to read: about ten million members.
 const MOST_DIRECTORY: u64 = if cfg!(test) { 1 << 20 } else { 1 << 30 };
 
-/// An archive. What is read from it is of the contents that it had when its directory was read.
+/// An archive. Reads see its contents from when its directory was read.
 #[derive(Debug)]
 pub(super) struct Archive {
     store: Arc<dyn Store>,
     key: String,
     size: u64,
     stamp: Option<Stamp>,
-    /// The stamp, if it vouches for all that is read while it stays the same.
+    /// The stamp, if it vouches for everything read while it stays the same.
     vouched: Option<Stamp>,
-    /// Where the directory begins.
+    /// Offset of the directory.
     end: u64,
-    /// How much longer the extra fields of the last local header were than those in the directory,
-    /// modulo 65536.
+    /// Length of the last local header's extra fields, minus their length in the directory.
+    ///
+    /// Modulo 65536.
     longer: AtomicU16,
 }
 
-/// How bytes of an archive are reached.
+/// How to read bytes of an archive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access<'a> {
     pub(super) archive: &'a Archive,
-    /// What was opened for several members, of which bytes may be on their way. `None`: the archive
-    /// is opened for each read.
+    /// Opened for several members, with bytes possibly in flight. `None`: the archive is opened for
+    /// each read.
     pub(super) opened: Option<&'a dyn Opened>,
 }
 
@@ -47,17 +48,17 @@ impl Access<'_> {
     }
 }
 
-/// An archive and what its directory says.
+/// An archive and the contents of its directory.
 pub(super) struct Loaded {
     pub(super) archive: Archive,
     pub(super) members: Members,
-    /// For who continues the archive: where the directory is, and its bytes.
+    /// To continue the archive: the directory's location and bytes.
     pub(super) found: Found,
     pub(super) directory: Vec<u8>,
 }
 
 impl Archive {
-    /// Reads the directory of an archive. `None`: there is no such object.
+    /// Reads the directory of an archive. `None` if there is no such object.
     pub(super) fn load(store: &Arc<dyn Store>, key: Key<'_>) -> Result<Option<Loaded>> {
         let held: Option<HeldObject> = store.hold(key)?;
         let (store, name) = held.unwrap_or_else(|| (store.clone(), key.as_str().to_owned()));
@@ -90,7 +91,7 @@ impl Archive {
         Ok(Some(Loaded { archive, members, found, directory }))
     }
 
-    /// Opens the archive, if it is still the same.
+    /// Opens the archive if it is still the same.
     pub(super) fn open(&self) -> Result<Box<dyn Opened + '_>> {
         let same = |opened: &dyn Opened| match (opened.stamp(), self.stamp) {
             (Some(now), Some(then)) => opened.size() == self.size && now.same_write(&then),
@@ -101,12 +102,12 @@ impl Archive {
         opened.filter(|opened| same(&**opened)).ok_or_else(changed)
     }
 
-    /// Where the directory begins: all members lie before.
+    /// Offset of the directory. All members are before it.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Whether it is what its name leads to now.
+    /// Returns whether the archive's name still leads to it.
     pub(super) fn is_current(&self) -> bool {
         self.store.is_current() && self.open().is_ok()
     }
@@ -119,50 +120,51 @@ impl Archive {
         &self.key
     }
 
-    /// The likely length of the extra fields in the local header of a member that has so many in
-    /// the directory.
+    /// The likely length of a member's extra fields in its local header.
+    ///
+    /// `extra_len` is their length in the directory.
     pub(super) fn guess(&self, extra_len: u16) -> u16 {
         extra_len.wrapping_add(self.longer.load(Ordering::Relaxed))
     }
 
-    /// What it was.
+    /// Notes the actual length.
     pub(super) fn learn(&self, extra_len: u16, found: u64) {
         let found = u16::try_from(found).unwrap_or(extra_len);
         self.longer.store(found.wrapping_sub(extra_len), Ordering::Relaxed);
     }
 
-    /// The stamp of the member whose header is at an offset, as it was when the directory was read.
+    /// The stamp of the member with this header offset, from when the directory was read.
     pub(super) fn member_stamp(&self, header: u64) -> Option<Stamp> {
         self.stamp.map(|stamp| mixed(stamp, header))
     }
 
-    /// The stamp of that member now.
+    /// The member's current stamp.
     pub(super) fn member_stamp_now(&self, header: u64) -> Result<Option<Stamp>> {
         let stamp = self.store.stamp(Key::new(&self.key)?)?;
         Ok(stamp.map(|stamp| mixed(stamp, header)))
     }
 
-    /// The stamp under which all that was read of that member may be kept.
+    /// The stamp under which everything read from the member may be kept.
     pub(super) fn member_vouched(&self, header: u64) -> Option<Stamp> {
         let stamp = self.open().ok()?.stamp().filter(|now| Some(*now) == self.vouched)?;
         Some(mixed(stamp, header))
     }
 }
 
-/// The stamp of the member whose header is at an offset of an archive of this stamp.
+/// The stamp of the member with this header offset in an archive with this stamp.
 fn mixed(stamp: Stamp, header: u64) -> Stamp {
     let hash = |number: u64| {
         let mut hasher = DefaultHasher::new();
         (number, stamp, header).hash(&mut hasher);
         hasher.finish()
     };
-    // The numbers of a stamp leave no room for the offset. 192 bits of hash do not meet by accident.
+    // A stamp has no room for the offset in addition. 192 bits of hash do not collide by accident.
     Stamp::new([Stamp::IN_ARCHIVE, hash(0), hash(1), hash(2), header, 0, 0])
 }
 
-/// A range of an open object.
+/// Reads a range of an open object.
 fn read(opened: &dyn Opened, none: impl Fn() -> StoreError, offset: u64, len: u64) -> Result<Vec<u8>> {
-    // The caller has bounded it.
+    // The caller has bounded `len`.
     let (mut bytes, len) = (Vec::new(), usize::try_from(len).unwrap_or(0));
     bytes.try_reserve_exact(len).map_err(|_| none())?;
     bytes.resize(len, 0);

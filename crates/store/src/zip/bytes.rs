@@ -1,21 +1,21 @@
-//! Little-endian numbers in bytes from outside.
+//! Little-endian numbers in untrusted bytes.
 
-/// A number of two bytes at a place; `None`: the bytes end before.
+/// The two-byte number at an offset. `None` if the bytes end before.
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(array_at(bytes, at)?))
 }
 
-/// A number of four bytes at a place; `None`: the bytes end before.
+/// The four-byte number at an offset. `None` if the bytes end before.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(array_at(bytes, at)?))
 }
 
-/// A number of eight bytes at a place; `None`: the bytes end before.
+/// The eight-byte number at an offset. `None` if the bytes end before.
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(array_at(bytes, at)?))
 }
 
-/// `len` bytes at a place; `None`: they end before.
+/// `len` bytes at an offset. `None` if the bytes end before.
 pub(super) fn slice_at(bytes: &[u8], at: usize, len: usize) -> Option<&[u8]> {
     bytes.get(at..at.checked_add(len)?)
 }

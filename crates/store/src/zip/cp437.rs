@@ -1,9 +1,9 @@
-//! Code page 437, in which zip has names that are not said to be UTF-8 (appendix D).
+//! Code page 437, the encoding of zip names that are not marked as UTF-8 (appendix D).
 
 /// The characters of the bytes 128 to 255.
 const UPPER: &str = "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜ¢£¥₧ƒáíóúñÑªº¿⌐¬½¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\u{a0}";
 
-/// Text of these bytes. Those below 128 are ASCII.
+/// Decodes text. Bytes below 128 are ASCII.
 pub(super) fn decode(bytes: &[u8]) -> String {
     let upper: Vec<char> = UPPER.chars().collect();
     let one = |byte: &u8| match byte.checked_sub(128) {

@@ -1,24 +1,23 @@
-//! The directory of an archive, parsed from bytes.
+//! Parses the directory of an archive from bytes.
 //!
-//! 1. [`find`] looks in the last bytes of the archive for the end of the directory: from the back,
-//!    for a record whose comment ends exactly where the archive does. Bytes that only look like
-//!    such a record, in a comment or in the data of a member, are passed over, and so is a record
-//!    behind which a killed writer left something else.
-//! 2. Where a locator stands before it, the archive is one of zip64, and its own end record has the
-//!    numbers.
-//! 3. All offsets count from where the archive begins, which is later than the file where something
-//!    stands before it (a self-extracting program). The directory ends where its end record
-//!    begins, so that the difference is known.
+//! 1. [`find`] searches the last bytes of the archive for the end of the directory. It searches
+//!    backwards for a record whose comment ends exactly where the archive does. This skips bytes
+//!    that only look like such a record, in a comment or in a member's data. It also skips a record
+//!    followed by what a killed writer left.
+//! 2. If a locator precedes the record, the archive is a zip64 archive, and the zip64 end record
+//!    has the numbers.
+//! 3. All offsets are relative to the start of the archive. The file may start earlier, if
+//!    something precedes the archive (a self-extracting program). The directory ends where its end
+//!    record begins, which gives the difference.
 //! 4. [`Records`] walks the directory.
 //!
-//! The specification: PKWARE's APPNOTE.TXT 6.3.10; sections are cited from there.
+//! Section numbers refer to the specification, PKWARE's APPNOTE.TXT 6.3.10.
 
 use super::bytes::{slice_at, u16_at, u32_at, u64_at};
 use super::error::ZipError;
 use super::member::HEADER;
 
-/// The most bytes at the end of an archive that its end records take: zip64's, its locator, the
-/// end of the directory, a comment.
+/// Maximum size of the end records: the zip64 end record, its locator, the end record, a comment.
 pub(super) const TAIL: usize = END64 + LOCATOR + END + 0xFFFF;
 
 const END: usize = 22;
@@ -32,32 +31,32 @@ pub(super) const END64_NAME: u32 = 0x0606_4b50;
 pub(super) const RECORD_NAME: u32 = 0x0201_4b50;
 const SIGNATURE_NAME: u32 = 0x0505_4b50;
 
-/// The extra field of numbers that need 64 bits (4.5.3).
+/// The extra field for numbers that need 64 bits (4.5.3).
 pub(super) const ZIP64_FIELD: u16 = 1;
 
-/// Where the directory is.
+/// Location of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// The first byte, from the start of the file.
+    /// Offset of the first byte in the file.
     pub(super) offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub(super) len: u64,
-    /// Bytes before the archive: they are added to all offsets in it.
+    /// Bytes in front of the archive, to be added to all offsets in it.
     pub(super) before: u64,
     /// The comment of the archive.
     pub(super) comment: Vec<u8>,
-    /// How many records it says there are, as far as the end record has room for that.
+    /// The number of records according to the end record.
     count: Count,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Count {
-    /// Modulo 65536: some writers go on without zip64.
+    /// Modulo 65536: some writers exceed the field without zip64.
     Low(u16),
     All(u64),
 }
 
-/// Finds the directory of a file of `size` bytes by its last bytes, [`TAIL`] or all.
+/// Finds the directory of a file of `size` bytes from its last [`TAIL`] bytes, or from all.
 pub(super) fn find(tail: &[u8], size: u64) -> Result<Found, ZipError> {
     let start = size.saturating_sub(tail.len() as u64);
     let mut at = tail.len().checked_sub(END);
@@ -66,7 +65,7 @@ pub(super) fn find(tail: &[u8], size: u64) -> Result<Found, ZipError> {
         if u32_at(tail, place) == Some(END_NAME) && ends_here(tail, place) {
             match found_at(tail, start, place) {
                 Ok(found) => return Ok(found),
-                // It may be a piece of a comment. The first one seen tells what is wrong.
+                // It may be part of a comment. The first record found determines the error.
                 Err(error) => {
                     if matches!(wrong, ZipError::NoEnd { .. }) {
                         wrong = error;
@@ -79,12 +78,12 @@ pub(super) fn find(tail: &[u8], size: u64) -> Result<Found, ZipError> {
     Err(wrong)
 }
 
-/// Whether the comment of an end record ends with the file.
+/// Returns whether the comment of an end record ends at the end of the file.
 fn ends_here(tail: &[u8], place: usize) -> bool {
     u16_at(tail, place + 20).is_some_and(|len| place + END + usize::from(len) == tail.len())
 }
 
-/// What an end record at a place of the tail says.
+/// Reads the end record at a position of the tail.
 fn found_at(tail: &[u8], start: u64, place: usize) -> Result<Found, ZipError> {
     let fail = |why| ZipError::Directory { offset: start + place as u64, why };
     let short = || fail("the end of the directory is cut off");
@@ -108,13 +107,14 @@ fn found_at(tail: &[u8], start: u64, place: usize) -> Result<Found, ZipError> {
     Ok(Found { offset: offset + before, len, before, comment, count: Count::Low(count) })
 }
 
-/// How many bytes are before an archive whose directory of `len` bytes at `offset` ends at `end`.
+/// Bytes in front of an archive whose directory of `len` bytes at `offset` ends at `end`.
 fn starts_before(end: u64, len: u64, offset: u64) -> Option<u64> {
     end.checked_sub(len)?.checked_sub(offset)
 }
 
-/// What the end record of zip64 says, if there is one: where it begins, length, offset and number
-/// of records of the directory (4.3.14, 4.3.15).
+/// Reads the zip64 end record, if there is one (4.3.14, 4.3.15).
+///
+/// Returns its position, and the directory's length, offset and number of records.
 fn zip64_before(tail: &[u8], start: u64, place: usize) -> Result<Option<(u64, u64, u64, u64)>, ZipError> {
     let Some(locator) = place.checked_sub(LOCATOR) else { return Ok(None) };
     if u32_at(tail, locator) != Some(LOCATOR_NAME) {
@@ -126,7 +126,7 @@ fn zip64_before(tail: &[u8], start: u64, place: usize) -> Result<Option<(u64, u6
         return Err(ZipError::Disks);
     }
     let stated = u64_at(tail, locator + 8).ok_or_else(short)?;
-    // Where it says, or, if something stands before the archive, right before.
+    // At the stated offset or, if something precedes the archive, directly before the locator.
     let stated = stated.checked_sub(start).and_then(|at| usize::try_from(at).ok());
     let right_before = locator.checked_sub(END64);
     let here = |at: &usize| u32_at(tail, *at) == Some(END64_NAME) && *at < locator;
@@ -147,18 +147,18 @@ fn zip64_before(tail: &[u8], start: u64, place: usize) -> Result<Option<(u64, u6
 /// One record of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record<'d> {
-    /// All of it.
+    /// The whole record.
     pub(super) bytes: &'d [u8],
-    /// The name as it is stored.
+    /// The name as stored.
     name: &'d [u8],
     pub(super) flags: u16,
     pub(super) method: u16,
     pub(super) crc: u32,
-    /// Bytes that are stored.
+    /// Stored size in bytes.
     pub(super) stored: u64,
-    /// Bytes of the member.
+    /// Size of the member in bytes.
     pub(super) size: u64,
-    /// Where its local header is, from the start of the file.
+    /// Offset of its local header in the file.
     pub(super) header: u64,
     pub(super) name_len: u16,
     pub(super) extra_len: u16,
@@ -168,8 +168,10 @@ impl Record<'_> {
     /// Flag 11: the name is UTF-8 (4.4.4).
     pub(super) const UTF8: u16 = 1 << 11;
 
-    /// The member's key; `None`: a directory, or a name that is no key: absolute, with `..`, with a
-    /// backslash, not UTF-8 though it says so.
+    /// The member's key. `None` for a directory or a name that is not a key.
+    ///
+    /// A name is not a key if it is absolute, contains `..` or a backslash, or is not UTF-8
+    /// although the flag says so.
     pub(super) fn key(&self) -> Option<String> {
         let name = if self.flags & Self::UTF8 != 0 || self.name.is_ascii() {
             std::str::from_utf8(self.name).ok()?.to_owned()
@@ -190,12 +192,12 @@ pub(super) struct Records<'d> {
 }
 
 impl<'d> Records<'d> {
-    /// Of a directory, and its bytes.
+    /// The records of a directory with these bytes.
     pub(super) fn new(found: &'d Found, bytes: &'d [u8]) -> Self {
         Records { found, bytes, at: 0, seen: 0 }
     }
 
-    /// The next record; `None` at the end, if there are as many as there should be.
+    /// The next record. `None` at the end, if the number of records is as stated.
     pub(super) fn next(&mut self) -> Result<Option<Record<'d>>, ZipError> {
         let at = self.at;
         let fail = |why| ZipError::Directory { offset: self.found.offset.saturating_add(at as u64), why };
@@ -219,8 +221,8 @@ impl<'d> Records<'d> {
         if disk != 0 {
             return Err(ZipError::Disks);
         }
-        // All members lie before the directory, with their headers: no size that is larger than the
-        // archive goes on from here.
+        // All members and their headers must be before the directory. This check stops any size
+        // larger than the archive.
         let around = HEADER as u64 + u64::from(record.name_len);
         let header = record.header.checked_add(self.found.before);
         let end = header.and_then(|header| header.checked_add(around)?.checked_add(record.stored));
@@ -234,7 +236,7 @@ impl<'d> Records<'d> {
     }
 }
 
-/// A record with its offset as stored, and its disk. `None`: cut off.
+/// Parses a record with its offset as stored, and its disk. `None` if it is cut off.
 fn parse(bytes: &[u8], at: usize) -> Option<Result<(Record<'_>, u32), &'static str>> {
     let (name_len, extra_len) = (u16_at(bytes, at + 28)?, u16_at(bytes, at + 30)?);
     let (name_at, comment_len) = (at + RECORD, u16_at(bytes, at + 32)?);
@@ -253,12 +255,12 @@ fn parse(bytes: &[u8], at: usize) -> Option<Result<(Record<'_>, u32), &'static s
         extra_len,
     };
     let mut disk = u32::from(u16_at(bytes, at + 34)?);
-    // Those that do not fit stand in the extra field, in this order (4.5.3).
+    // Numbers that do not fit are in the extra field, in this order (4.5.3).
     let mut wide = wide_numbers(slice_at(bytes, extra_at, extra_size)?);
     for number in [&mut record.size, &mut record.stored, &mut record.header] {
         if *number == u64::from(u32::MAX) {
             match wide {
-                // Without a field of zip64 it is just this large.
+                // Without a zip64 field, the number itself is this large.
                 None => {}
                 Some(field) => {
                     let Some((first, rest)) = field.split_first_chunk::<8>() else {
@@ -275,7 +277,7 @@ fn parse(bytes: &[u8], at: usize) -> Option<Result<(Record<'_>, u32), &'static s
     Some(Ok((record, disk)))
 }
 
-/// The extra field of zip64. Fields that are cut off end the search.
+/// The zip64 extra field. A field that is cut off ends the search.
 fn wide_numbers(extra: &[u8]) -> Option<&[u8]> {
     let mut at = 0;
     loop {

@@ -1,76 +1,76 @@
-//! What can be wrong with a zip archive.
+//! Errors of zip archives.
 
 use thiserror::Error;
 
-/// What is wrong with an archive, or with one of its members. Reads behind the name of either.
+/// Describes a faulty archive or member. The message follows the name of either.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ZipError {
-    /// There is no end of a directory.
+    /// There is no end-of-directory record.
     #[error("is no zip archive, or is truncated: its last {searched} bytes hold no end of a directory")]
     NoEnd {
-        /// Bytes that were searched.
+        /// Number of bytes searched.
         searched: u64,
     },
     /// The directory, or its end, contradicts itself or the archive.
     #[error("has a damaged zip directory: at byte {offset}, {why}")]
     Directory {
-        /// Where in the archive.
+        /// Offset in the archive.
         offset: u64,
-        /// What is wrong there.
+        /// The problem at that offset.
         why: &'static str,
     },
     /// The directory is too long.
     #[error("has a zip directory of {size} bytes; at most {limit} are read")]
     LongDirectory {
-        /// Its bytes.
+        /// Its size in bytes.
         size: u64,
-        /// The most that is accepted.
+        /// The largest accepted size.
         limit: u64,
     },
-    /// The archive is one of several files.
+    /// The archive spans several files.
     #[error("is a part of a zip archive of several disks; join the parts first")]
     Disks,
-    /// The directory leads to something else than this member.
+    /// The directory entry does not lead to this member.
     #[error("is damaged: at byte {offset} of the zip archive, {why}")]
     Member {
-        /// Where in the archive.
+        /// Offset in the archive.
         offset: u64,
-        /// What is wrong there.
+        /// The problem at that offset.
         why: &'static str,
     },
     /// A member is encrypted.
     #[error("is encrypted, which is not supported")]
     Encrypted,
-    /// A member is compressed by something else than deflate.
+    /// A member is compressed with an unsupported method.
     #[error("is compressed by method {method} ({}) of zip; only stored and deflated members are read", method_name(*method))]
     Method {
-        /// The number of the method.
+        /// The method's number.
         method: u16,
     },
-    /// The bytes of a member are not those that were written.
+    /// A member's bytes differ from the bytes that were written.
     #[error("is damaged: its CRC-32 is {found:08x}, the zip directory says {expected:08x}")]
     Crc {
-        /// What the directory says.
+        /// The CRC-32 in the directory.
         expected: u32,
-        /// That of the bytes.
+        /// The CRC-32 of the bytes.
         found: u32,
     },
-    /// The archive is not the one that was opened.
+    /// The archive is no longer the one that was opened.
     #[error("has changed since it was opened; open it again")]
     Changed,
-    /// Somebody else writes.
+    /// Another writer is active.
     #[error("is being written by another process, or by another store of this one; close that first")]
     Locked,
-    /// What was staged belongs to changes that are complete or given up.
+    /// The staged members belong to changes that are completed or were given up.
     #[error("was finished, or written by another process, while a part of it was prepared; start again")]
     Finished,
-    /// A name does not fit.
+    /// A name is too long.
     #[error("has a name of {0} bytes; zip has room for 65535")]
     LongName(usize),
 }
 
-/// Section 4.4.5 of the specification.
+/// Names of compression methods (section 4.4.5 of the specification).
 fn method_name(method: u16) -> &'static str {
     match method {
         1 => "shrunk",

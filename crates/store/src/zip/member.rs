@@ -1,17 +1,18 @@
-//! One member of an archive: where its bytes are, and reading them.
+//! One member of an archive: locates and reads its bytes.
 //!
-//! The directory says where a member's local header is. The header has its own name and extra
-//! fields in front of the data, of other lengths than those in the directory. To read the header
-//! first would double the number of requests, so the first read of a member guesses:
+//! The directory tells where a member's local header is. The header repeats the name and has its
+//! own extra fields before the data, with other lengths than those in the directory. Reading the
+//! header first would double the number of requests, so the first read of a member guesses:
 //!
-//! 1. Assume that the extra fields are as much longer than those of the directory as the last
-//!    member's were: writers are consistent.
-//! 2. Read the header together with the data where they must be then, in one request.
-//! 3. If the header says something else, read the data again, from the right place.
+//! 1. Assume that the extra fields are longer than those in the directory by the same number of
+//!    bytes as for the last member: writers are consistent.
+//! 2. Read the header together with the data at the guessed position, in one request.
+//! 3. If the header says otherwise, read the data again from the right position.
 //!
-//! The right place is remembered. Later reads go straight to the data. Of members on a server that are
-//! opened together, the headers and data are announced together, with some bytes on both sides of
-//! the data ([`Member::places`]): a wrong guess takes no other round.
+//! The right position is remembered, and later reads go straight to the data. If members on a
+//! server are opened together, their headers and data are announced together. The announcement has
+//! some extra bytes on both sides of the data ([`Member::places`]). A wrong guess then takes no
+//! further round trip.
 
 use super::archive::{Access, Archive};
 use super::bytes::{slice_at, u16_at, u32_at};
@@ -30,42 +31,42 @@ pub(super) const HEADER_NAME: u32 = 0x0403_4b50;
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;
 
-/// Flags that say that the bytes are encrypted (0, 6, 13) or a difference to others (5).
+/// Flags for encrypted bytes (0, 6, 13) and for patch data (5).
 const UNREADABLE: u16 = 1 | 1 << 5 | 1 << 6 | 1 << 13;
 
-/// How much longer the extra fields of a local header may be than they are guessed to be without
-/// another round. Writers add some 30 bytes for times and owners, or 20 for zip64.
+/// By how much a local header's extra fields may exceed the guess without another round trip.
+/// Writers add about 30 bytes for times and owners, or 20 for zip64.
 const SLACK: u64 = 256;
 
-/// Deflate makes at most 1032 bytes of one, and at most 258 more of what does not fill one.
+/// Deflate expands a byte to at most 1032 bytes, and a partial byte to at most 258 more.
 const MOST_PER_BYTE: u64 = 1032;
 
-/// A member.
+/// A member of an archive.
 #[derive(Debug)]
 pub(super) struct Member {
-    /// Where its local header is, from the start of the file.
+    /// Offset of its local header in the file.
     pub(super) header: u64,
-    /// Where its data are; 0: not known yet.
+    /// Offset of its data. 0: not known yet.
     data: AtomicU64,
-    /// Bytes that are stored.
+    /// Stored size in bytes.
     pub(super) stored: u64,
-    /// Bytes of the object.
+    /// Size of the object in bytes.
     pub(super) size: u64,
     pub(super) crc: u32,
     method: u16,
     flags: u16,
     name_len: u16,
     extra_len: u16,
-    /// If it was written and its archive is not complete.
+    /// Set if the member was written but its archive is not complete.
     pub(super) pending: Option<Pending>,
 }
 
-/// What there is to say of a member that is in no directory yet.
+/// A member that is not in any directory yet.
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
     /// The archive under construction.
     pub(super) file: Arc<File>,
-    /// Another number for every member ever written by this process.
+    /// Unique among all members ever written by this process.
     pub(super) serial: u64,
 }
 
@@ -102,7 +103,7 @@ impl Member {
         self.method == STORED
     }
 
-    /// Refuses what cannot be read.
+    /// Fails if the member cannot be read.
     pub(super) fn check(&self) -> Result<(), ZipError> {
         if self.flags & UNREADABLE != 0 {
             return Err(ZipError::Encrypted);
@@ -120,7 +121,7 @@ impl Member {
         }
     }
 
-    /// Fills ranges of the stored bytes, which the caller has checked to lie inside.
+    /// Fills ranges of the stored bytes. The caller has checked that they are inside.
     pub(super) fn read_stored(
         &self,
         key: &str,
@@ -156,19 +157,20 @@ impl Member {
         Ok(())
     }
 
-    /// Bytes of the local header before its extra fields.
+    /// Length of the local header without its extra fields.
     fn front(&self) -> u64 {
         u64::from(self.name_len) + HEADER as u64
     }
 
-    /// Where the data are likely to begin; `None` where not all of them can be there.
+    /// The likely offset of the data. `None` if the data cannot all fit there.
     fn guess(&self, archive: &Archive) -> Option<u64> {
         let data = self.header.saturating_add(self.front() + u64::from(archive.guess(self.extra_len)));
         data.checked_add(self.stored).filter(|end| *end <= archive.end()).map(|_| data)
     }
 
-    /// The ranges of the archive that reading a range of the member takes, which lies inside: each an
-    /// offset and a length. All of a compressed one is read.
+    /// The ranges of the archive (offset and length) needed to read a range of the member.
+    ///
+    /// The range must be inside the member. A compressed member is read as a whole.
     pub(super) fn places(&self, archive: &Archive, (offset, len): (u64, u64)) -> Vec<(u64, u64)> {
         let (offset, len) = if self.is_stored() { (offset, len) } else { (0, self.stored) };
         let known = self.data.load(Ordering::Relaxed);
@@ -184,7 +186,7 @@ impl Member {
         places
     }
 
-    /// Where the data begin, behind a local header.
+    /// The offset of the data, from the local header.
     fn data_behind(&self, key: &str, header: &[u8], archive: &Archive) -> Result<u64, ZipError> {
         let fail = |why| ZipError::Member { offset: self.header, why };
         if u32_at(header, 0) != Some(HEADER_NAME) {
@@ -192,7 +194,7 @@ impl Member {
         }
         let lens = u16_at(header, 26).zip(u16_at(header, 28));
         let (name_len, extra_len) = lens.ok_or_else(|| fail("the local header is cut off"))?;
-        // Names in other encodings than the key's have other bytes.
+        // Names in other encodings than the key's have different bytes.
         let same = name_len == self.name_len
             && (usize::from(name_len) != key.len()
                 || slice_at(header, HEADER, key.len()) == Some(key.as_bytes()));
@@ -208,8 +210,9 @@ impl Member {
         }
     }
 
-    /// All bytes of the object, decoded, if their checksum is right. The caller has compared the
-    /// size with what it accepts.
+    /// Reads and decodes the whole object, and verifies its checksum.
+    ///
+    /// The caller has checked the size.
     pub(super) fn read_whole(
         &self,
         key: &str,
@@ -241,12 +244,12 @@ impl Member {
     }
 }
 
-/// Why bytes of a member could not be had.
+/// Why a member could not be read.
 #[derive(Debug)]
 pub(super) enum Failure {
     Zip(ZipError),
     Io(io::Error),
-    /// Of the store that has the archive.
+    /// An error of the archive's store.
     Store(crate::StoreError),
 }
 
@@ -262,16 +265,16 @@ impl From<crate::StoreError> for Failure {
     }
 }
 
-/// Makes room for `size` bytes in a vector that is empty.
+/// Reserves `size` bytes in an empty vector.
 fn room(buf: &mut Vec<u8>, size: u64) -> Result<usize, Failure> {
     let size = usize::try_from(size).unwrap_or(usize::MAX);
     buf.try_reserve_exact(size).map_err(|_| Failure::Io(io::ErrorKind::OutOfMemory.into()))?;
     Ok(size)
 }
 
-/// The same ranges, further back.
+/// The same ranges, with `by` added to the offsets.
 fn shifted<'r>(ranges: &'r mut [RangeRead<'_>], by: u64) -> Vec<RangeRead<'r>> {
     let filled = ranges.iter_mut().filter(|range| !range.buf.is_empty());
-    // Beyond all files where this overflows: the read says so.
+    // On overflow, past the end of any file: the read reports that.
     filled.map(|range| RangeRead { offset: range.offset.saturating_add(by), buf: &mut *range.buf }).collect()
 }

@@ -12,18 +12,19 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Members {
     by_key: BTreeMap<String, Arc<Member>>,
-    /// How many are compressed.
+    /// Number of compressed members.
     deflated: usize,
 }
 
-/// The first text that comes behind everything below `prefix/`: `0` follows `/`.
+/// The first text after everything below `prefix/`: `0` follows `/`.
 fn behind(prefix: &str) -> String {
     format!("{prefix}0")
 }
 
 impl Members {
-    /// Takes over what a record of the directory says. Of several with one name, the last one
-    /// counts, as with Python's zipfile and with `unzip`.
+    /// Adds a member from its directory record.
+    ///
+    /// If several have the same name, the last one counts, as in Python's zipfile and in `unzip`.
     pub(super) fn add(&mut self, record: &Record<'_>) {
         if let Some(key) = record.key() {
             self.insert(key, Arc::new(Member::of(record)));
@@ -61,7 +62,7 @@ impl Members {
         range.map(|(key, _)| key).take_while(|key| key.starts_with(&start)).take(most).cloned().collect()
     }
 
-    /// The children of a prefix, by jumps over what lies below each.
+    /// The children of a prefix. Skips everything below each child.
     pub(super) fn children(&self, prefix: Option<Key<'_>>) -> Vec<Entry> {
         let start = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
         let mut children = Vec::new();
@@ -83,13 +84,13 @@ impl Members {
         children
     }
 
-    /// Refuses to put an object where objects are above or below it.
+    /// Fails if there are objects above or below `key`.
     pub(super) fn check_place(&self, key: Key<'_>) -> Result<(), io::ErrorKind> {
         self.check_above(key.as_str())?;
         if self.below(Some(key), 1).is_empty() { Ok(()) } else { Err(io::ErrorKind::IsADirectory) }
     }
 
-    /// Refuses what lies below an object.
+    /// Fails if there is an object above `name`.
     pub(super) fn check_above(&self, mut name: &str) -> Result<(), io::ErrorKind> {
         while let Some((parent, _)) = name.rsplit_once('/') {
             if self.by_key.contains_key(parent) {

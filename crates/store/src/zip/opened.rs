@@ -1,4 +1,4 @@
-//! A member that is open.
+//! Open members.
 
 use super::ZipStore;
 use super::archive::{Access, Archive};
@@ -13,17 +13,17 @@ pub(super) struct OpenMember<'s> {
     pub(super) store: &'s ZipStore,
     pub(super) key: String,
     pub(super) found: Found,
-    /// The archive, if several members were opened together.
+    /// The open archive, if several members were opened together.
     pub(super) opened: Option<Arc<dyn Opened + 's>>,
-    /// The bytes of a compressed one, once they were wanted.
+    /// The decoded bytes of a compressed member, once needed.
     pub(super) decoded: Lazy<Vec<u8>>,
 }
 
-/// A member and where it is.
+/// A member and its archive.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) member: Arc<Member>,
-    /// `None`: it is in no complete archive yet.
+    /// `None` if it is in no complete archive yet.
     pub(super) archive: Option<Arc<Archive>>,
 }
 
@@ -32,12 +32,12 @@ impl Found {
         self.archive.as_deref()
     }
 
-    /// For one read.
+    /// Access for one read, which opens the archive.
     pub(super) fn access(&self) -> Option<Access<'_>> {
         self.archive().map(|archive| Access { archive, opened: None })
     }
 
-    /// The stamp that it had when the directory was read.
+    /// The stamp from when the directory was read.
     pub(super) fn stamp(&self) -> Option<Stamp> {
         match &self.member.pending {
             Some(pending) => Some(pending.stamp()),
@@ -45,7 +45,7 @@ impl Found {
         }
     }
 
-    /// The stamp under which what was read of it may be kept.
+    /// The stamp under which everything read from the member may be kept.
     pub(super) fn vouched(&self) -> Option<Stamp> {
         match &self.member.pending {
             Some(pending) => Some(pending.stamp()),
@@ -53,7 +53,7 @@ impl Found {
         }
     }
 
-    /// Refuses ranges that do not lie inside.
+    /// Fails if a range goes past the end.
     pub(super) fn check_ranges(&self, store: &ZipStore, key: &str, ranges: &[RangeRead<'_>]) -> Result<()> {
         let size = self.member.size;
         for RangeRead { offset, buf } in ranges.iter().filter(|range| !range.buf.is_empty()) {
@@ -116,7 +116,7 @@ impl Opened for OpenMember<'_> {
     }
 }
 
-/// Fills ranges that lie inside of `bytes`.
+/// Fills ranges from `bytes`, which contains them.
 pub(super) fn copy_ranges(bytes: &[u8], ranges: &mut [RangeRead<'_>]) {
     for RangeRead { offset, buf } in ranges {
         let start = usize::try_from(*offset).unwrap_or(usize::MAX);

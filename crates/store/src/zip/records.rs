@@ -1,24 +1,24 @@
-//! Records of members that are written: stored, not compressed.
+//! Builds the records of written members: stored, not compressed.
 
 use super::directory::{END_NAME, END64_NAME, LOCATOR_NAME, RECORD_NAME, Record, ZIP64_FIELD};
 use super::error::ZipError;
 use super::member::{HEADER_NAME, Member};
 
-/// Version 2.0: the oldest that readers know. Version 4.5: zip64 (4.4.3).
+/// Version 2.0 is the oldest that readers know. Version 4.5 means zip64 (4.4.3).
 const VERSION: u16 = 20;
 const VERSION64: u16 = 45;
 
-/// Attributes are those of Unix (4.4.2).
+/// The attributes are Unix attributes (4.4.2).
 const UNIX: u16 = 3 << 8;
 
-/// A regular file that its owner may write and others read.
+/// A regular file that its owner can write and others can read.
 const ATTRIBUTES: u32 = 0o100_644 << 16;
 
-/// 1 January 1980, where zip's time begins. The time of writing would make equal data unequal
-/// archives.
+/// 1 January 1980, the start of zip's time. With the time of writing, equal data would give
+/// different archives.
 const DATE: u16 = 1 << 5 | 1;
 
-/// Numbers from here on stand in the extra field.
+/// Numbers from this value on are stored in the extra field.
 const WIDE: u64 = u32::MAX as u64;
 
 /// An archive without members.
@@ -34,7 +34,7 @@ fn name_len(name: &str) -> Result<u16, ZipError> {
     u16::try_from(name.len()).map_err(|_| ZipError::LongName(name.len()))
 }
 
-/// A number as it stands in 32 bits; larger ones are added to `wide`.
+/// A number as stored in 32 bits. Larger ones are appended to `wide`.
 fn narrow(number: u64, wide: &mut Vec<u8>) -> u32 {
     match u32::try_from(number) {
         Ok(small) if number < WIDE => small,
@@ -45,7 +45,7 @@ fn narrow(number: u64, wide: &mut Vec<u8>) -> u32 {
     }
 }
 
-/// The extra field of zip64 with these numbers, if there are any.
+/// The zip64 extra field for these numbers, if there are any.
 fn extra(wide: &[u8]) -> Vec<u8> {
     match u16::try_from(wide.len()) {
         Ok(len) if len > 0 => [&ZIP64_FIELD.to_le_bytes(), &len.to_le_bytes(), wide].concat(),
@@ -81,7 +81,9 @@ pub(super) fn header(name: &str, size: u64, crc: u32) -> Result<Vec<u8>, ZipErro
     Ok(bytes)
 }
 
-/// Appends the directory's record of a member (4.3.12). `before`: bytes before the archive.
+/// Appends the directory record of a member (4.3.12).
+///
+/// `before` is the number of bytes in front of the archive.
 pub(super) fn record(bytes: &mut Vec<u8>, name: &str, member: &Member, before: u64) -> Result<(), ZipError> {
     let mut wide = Vec::new();
     let size = narrow(member.size, &mut wide);
@@ -95,7 +97,7 @@ pub(super) fn record(bytes: &mut Vec<u8>, name: &str, member: &Member, before: u
     for number in [member.crc, stored, size] {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
-    // At most 28 bytes. No comment, the first disk, no internal attributes.
+    // At most 28 bytes. No comment, disk 0, no internal attributes.
     for number in [name_len(name)?, u16::try_from(extra.len()).unwrap_or(0), 0, 0, 0] {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
@@ -106,8 +108,9 @@ pub(super) fn record(bytes: &mut Vec<u8>, name: &str, member: &Member, before: u
     Ok(())
 }
 
-/// What ends an archive whose directory of `len` bytes has `count` records and begins at `offset`
-/// (4.3.14 to 4.3.16).
+/// The end of an archive (4.3.14 to 4.3.16).
+///
+/// The directory of `len` bytes has `count` records and begins at `offset`.
 pub(super) fn end(count: u64, len: u64, offset: u64, comment: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut wide = Vec::new();
@@ -115,7 +118,7 @@ pub(super) fn end(count: u64, len: u64, offset: u64, comment: &[u8]) -> Vec<u8> 
     let small_count = u16::try_from(count).unwrap_or(u16::MAX);
     if !wide.is_empty() || small_count == u16::MAX {
         bytes.extend_from_slice(&END64_NAME.to_le_bytes());
-        // Bytes that follow this number.
+        // The number of bytes that follow.
         bytes.extend_from_slice(&44u64.to_le_bytes());
         for number in [UNIX | VERSION64, VERSION64, 0, 0, 0, 0] {
             bytes.extend_from_slice(&number.to_le_bytes());
@@ -125,7 +128,7 @@ pub(super) fn end(count: u64, len: u64, offset: u64, comment: &[u8]) -> Vec<u8> 
         }
         bytes.extend_from_slice(&LOCATOR_NAME.to_le_bytes());
         bytes.extend_from_slice(&0u32.to_le_bytes());
-        // Of zip64's end, which is right behind the directory.
+        // Offset of the zip64 end record, directly after the directory.
         bytes.extend_from_slice(&offset.saturating_add(len).to_le_bytes());
         bytes.extend_from_slice(&1u32.to_le_bytes());
     }

@@ -1,18 +1,17 @@
-//! Changes of an archive, from the first one to their appearance.
+//! Changes of an archive, from the first one until they become visible.
 //!
-//! 1. The first change locks the archive's file: somebody else who tries to write meanwhile is
-//!    refused. Where there is no file, an empty archive is put there to be locked.
-//! 2. If the file is not the one whose directory was read, the change is refused: it could undo
-//!    what another process did.
-//! 3. A new file begins beside it with all that is before the old directory: shared with the old
-//!    file where the file system can do that (reflink), else copied by the kernel.
-//! 4. Members are appended. Nobody else sees the new file, readers of this process read from it.
-//! 5. To finish, the new directory is appended, and the new file takes the name of the old one.
+//! 1. The first change locks the archive's file. Anybody else who tries to write meanwhile is
+//!    refused. If there is no file, an empty archive is created to be locked.
+//! 2. If the file is no longer the one whose directory was read, the change fails: it could undo
+//!    changes of another process.
+//! 3. A new file beside it starts with everything before the old directory. The file system shares
+//!    these bytes with the old file if it can (reflink), otherwise the kernel copies them.
+//! 4. Members are appended. Nobody else sees the new file; readers in this process read from it.
+//! 5. To finish, the new directory is appended, and the new file is renamed over the old one.
 //!
-//! To write in place would save the copy. But the directory of a zip archive is found from the end
-//! of the file: as soon as 64 KiB follow the old directory, nobody finds it any more, and a writer
-//! that is killed then leaves no archive at all. This way there is the old archive at every
-//! moment, or the new one.
+//! Writing in place would save the copy. But the directory of a zip archive is found from the end
+//! of the file. As soon as 64 KiB follow the old directory, nobody finds it, and a writer that is
+//! killed then leaves no archive at all. This way there is always the old archive or the new one.
 //!
 //! A forked child leaves its parent's session alone.
 
@@ -30,21 +29,21 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Changes that are not complete.
+/// Incomplete changes of an archive.
 #[derive(Debug)]
 pub(super) struct Session {
     directory: LocalStore,
     key: String,
-    /// Another one for every session of this process.
+    /// Unique among the sessions of this process.
     pub(super) number: u64,
-    /// The process that began it.
+    /// The process that began the session.
     generation: u64,
-    /// Of the file that will be replaced.
+    /// Lock of the file to be replaced.
     _lock: ObjectLock<'static>,
-    /// What it begins with; `None`: nothing.
+    /// The old archive to start with. `None`: start empty.
     base: Option<Arc<Archive>>,
     new: Option<NewArchive>,
-    /// Whether there is anything to finish.
+    /// True if there are changes to complete.
     pub(super) changed: bool,
 }
 
@@ -53,13 +52,14 @@ pub(super) struct Session {
 struct NewArchive {
     new: Box<NewFile<'static>>,
     reader: Arc<File>,
-    /// What it keeps of the old archive: where the directory was, and its bytes.
+    /// Location and bytes of the old archive's directory, if its members are kept.
     kept: Option<(Found, Vec<u8>)>,
 }
 
 impl Session {
-    /// Locks the archive `key` in a directory, which is `base` as far as the caller knows. `make`:
-    /// there must be none.
+    /// Locks the archive `key` in a directory.
+    ///
+    /// `base` is the archive as far as the caller knows. With `make`, the archive must not exist.
     pub(super) fn start(
         directory: LocalStore,
         key: Key<'_>,
@@ -100,23 +100,23 @@ impl Session {
         })
     }
 
-    /// Whether this process began it.
+    /// Returns whether this process began the session.
     pub(super) fn is_own(&self) -> bool {
         self.generation == fork::generation()
     }
 
-    /// Whether there is anything in it, be it only staged.
+    /// Returns whether the session contains anything, even if only staged.
     pub(super) fn is_used(&self) -> bool {
         self.changed || self.new.is_some()
     }
 
-    /// Leaves it to the process that began it.
+    /// Leaves the session to the process that began it.
     pub(super) fn leave(self) {
-        // To drop it would remove what the other process made. Its descriptors stay open.
+        // Dropping it would remove the other process's file. The descriptors stay open.
         std::mem::forget(self);
     }
 
-    /// Nothing of the old archive is kept, if nothing has been appended yet.
+    /// Starts from an empty archive, unless something has already been appended.
     pub(super) fn clear(&mut self) {
         if self.new.is_none() {
             self.base = None;
@@ -137,7 +137,7 @@ impl Session {
         }
     }
 
-    /// The new file, with what it keeps of the old one.
+    /// Creates the new file, with what it keeps of the old one.
     fn begin(&self) -> Result<NewArchive> {
         let key = Key::new(&self.key)?;
         let failed = |error| StoreError::io(&self.directory, Operation::Write, &self.key, error);
@@ -168,14 +168,14 @@ impl Session {
         let start = archive.new.len();
         let data = start.saturating_add(header.len() as u64);
         let parts: Vec<&[u8]> = std::iter::once(&*header).chain(parts.iter().copied()).collect();
-        // Readers of this process look for it in the file.
+        // Written at once, because readers in this process read it from the file.
         archive.new.write(&parts)?;
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
         let pending = Pending { file: archive.reader.clone(), serial };
         Ok(Member::written(start, data, size, crc, pending))
     }
 
-    /// Completes the archive, which has these members, and puts it in its place.
+    /// Completes the archive with these members, and puts it in place.
     pub(super) fn finish(mut self, members: &Members) -> Result<()> {
         if !self.changed {
             return Ok(());
@@ -193,8 +193,10 @@ impl Session {
     }
 }
 
-/// The records of all members, and how many they are: those that were there as they were, also of
-/// what is no key (directories), then the new ones as they lie in the file.
+/// The records of all members, and their number.
+///
+/// Old records come first, unchanged, including those whose names are not keys (directories). The
+/// new ones follow in the order of their data.
 fn directory(
     members: &Members,
     kept: Option<&(Found, Vec<u8>)>,
@@ -204,7 +206,8 @@ fn directory(
     if let Some((found, old)) = kept {
         let mut records = Records::new(found, old);
         while let Some(record) = records.next()? {
-            // Not those that were deleted or replaced, also by another of the same name.
+            // Skip members that were deleted or replaced, also by a later record with the same
+            // name.
             let stays = record.key().is_none_or(|key| {
                 members
                     .get(&key)

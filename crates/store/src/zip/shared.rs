@@ -1,9 +1,8 @@
-//! What all stores of one archive in this process share: the members, and changes that are not
-//! complete.
+//! State shared by all stores of one archive in this process: members and incomplete changes.
 //!
-//! An archive has one writer at a time, and what it has written shows in its own process at once.
-//! So a local archive that is opened twice is shared, by its path. The changes are completed when
-//! the last store that made some is dropped, or one is flushed or closed.
+//! An archive has one writer at a time, and its writes are visible in its own process at once.
+//! Stores that open one local archive by its path therefore share it. The changes are completed
+//! when the last store that made some is dropped, or when any of them is flushed or closed.
 
 use super::archive::Archive;
 use super::members::Members;
@@ -17,26 +16,26 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-/// The local archives that are open, by their path without links. Gated.
+/// The open local archives, by their path without links. Gated.
 static OPEN: Mutex<BTreeMap<PathBuf, Weak<Shared>>> = Mutex::new(BTreeMap::new());
 
 /// An archive in use.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// Where the archive is.
+    /// The archive's store.
     store: Arc<dyn Store>,
     key: String,
-    /// If it is a file that can be replaced.
+    /// Set if the archive is a replaceable local file.
     local: Option<Local>,
-    /// Otherwise: the archive, which stays.
+    /// Otherwise the archive, which does not change.
     pub(super) fixed: Option<Arc<Archive>>,
     /// Gated.
     pub(super) view: Arc<RwLock<View>>,
-    /// Taken out by the thread that works with it, whose turn it is. Gated.
+    /// The thread that has the turn takes the session out while it works on it. Gated.
     session: Mutex<Option<Session>>,
-    /// The number of the turn of changing the archive.
+    /// Number of the turn for changing the archive.
     turn: u64,
-    /// Stores that have changed the archive, and are in use.
+    /// Number of live stores that have changed the archive.
     writers: AtomicUsize,
 }
 
@@ -50,15 +49,15 @@ struct Local {
 /// The members that a store shows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
-    /// Where those are that no session has written. `None`: there are none.
+    /// The archive of members that no session has written. `None` if there is none.
     pub(super) archive: Option<Arc<Archive>>,
     pub(super) members: Arc<Members>,
-    /// The number of the session that has written the others; 0: there are none.
+    /// Number of the session that wrote the other members. 0 if there is none.
     pub(super) session: u64,
 }
 
 impl Shared {
-    /// An archive in another store, to be read.
+    /// Opens an archive in another store for reading.
     pub(super) fn of_object(store: Arc<dyn Store>, key: Key<'_>) -> Result<Arc<Shared>> {
         let view = load(&store, key)?;
         if view.archive.is_none() {
@@ -67,7 +66,7 @@ impl Shared {
         Ok(Arc::new(Shared::new(store, key, None, view)))
     }
 
-    /// An archive on the local disk, which need not exist.
+    /// Opens an archive on the local disk, which need not exist.
     pub(super) fn of_path(path: &Path, options: LocalOptions) -> Result<Arc<Shared>> {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let path = canonical(&absolute);
@@ -101,7 +100,7 @@ impl Shared {
                         shared
                     }
                     None => {
-                        // Those that are gone make room.
+                        // Remove dead entries.
                         open.retain(|_, shared| shared.strong_count() > 0);
                         open.insert(path, Arc::downgrade(&new));
                         new
@@ -115,7 +114,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Those that are open.
+    /// All open archives.
     pub(super) fn all() -> Vec<Arc<Shared>> {
         OPEN.lock().values().filter_map(Weak::upgrade).collect()
     }
@@ -140,17 +139,17 @@ impl Shared {
         self.writers.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether it was the last one.
+    /// Removes a writer. Returns whether it was the last one.
     pub(super) fn remove_writer(&self) -> bool {
         self.writers.fetch_sub(1, Ordering::Relaxed) == 1
     }
 
-    /// The store that has the archive, and its key there.
+    /// The archive's store and key.
     pub(super) fn place(&self) -> (&dyn Store, Key<'_>) {
         (&*self.store, Key::unchecked(&self.key))
     }
 
-    /// Whether it can be written.
+    /// Returns whether the archive can be written.
     pub(super) fn is_local(&self) -> bool {
         self.local.is_some()
     }
@@ -160,8 +159,9 @@ impl Shared {
         turns::take(self.turn, None).map_err(refused)
     }
 
-    /// Does a piece of work on the session, which is begun if there is none. `make`: the archive
-    /// must not exist.
+    /// Runs `work` on the session. Starts a session if there is none.
+    ///
+    /// With `make`, the archive must not exist.
     pub(super) fn change<T>(&self, make: bool, work: impl FnOnce(&mut Session) -> Result<T>) -> Result<T> {
         let _turn = self.take_turn()?;
         let mut session = match self.own_session() {
@@ -169,7 +169,7 @@ impl Shared {
             None => self.start(make)?,
         };
         let done = work(&mut session);
-        // One that has done nothing would keep others out.
+        // An unused session would only lock others out.
         if session.is_used() {
             *self.session.lock() = Some(session);
         }
@@ -192,7 +192,7 @@ impl Shared {
             return Err(StoreError::read_only(store, Operation::Write, Some(key)));
         };
         if self.view.read().session != 0 {
-            // Of a session that is not ours: its members may never be complete.
+            // This session is not ours: its members may never be complete.
             self.reload()?;
         }
         let fsync = local.fsync.load(Ordering::Relaxed);
@@ -204,7 +204,7 @@ impl Shared {
         Ok(session)
     }
 
-    /// Completes the changes. If that fails, they are lost, and the archive is as it was before.
+    /// Completes the changes. On failure they are lost, and the archive stays as it was.
     pub(super) fn finish(&self) -> Result<()> {
         if self.session.lock().is_none() {
             return Ok(());
@@ -217,8 +217,7 @@ impl Shared {
         finished.and(reloaded)
     }
 
-    /// Shows what is in the archive now, if that has changed and no changes of this process are
-    /// under way.
+    /// Reloads the archive if it has changed and this process has no changes in progress.
     fn refresh(&self) -> Result<()> {
         if self.session.lock().is_some() {
             return Ok(());
@@ -242,7 +241,7 @@ impl Shared {
     }
 }
 
-/// What is in an archive; nothing if there is none.
+/// The members of an archive. Empty if there is none.
 fn load(store: &Arc<dyn Store>, key: Key<'_>) -> Result<View> {
     let Some(loaded) = Archive::load(store, key)? else { return Ok(View::default()) };
     let (archive, members) = (Some(Arc::new(loaded.archive)), Arc::new(loaded.members));
@@ -251,7 +250,7 @@ fn load(store: &Arc<dyn Store>, key: Key<'_>) -> Result<View> {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // What is left of this process is only what was staged and not committed.
+        // A session of this process can only hold staged members that were not committed.
         self.own_session();
     }
 }

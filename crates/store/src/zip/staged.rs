@@ -1,11 +1,12 @@
-//! Replacing all that is below a prefix, in one step: what is staged lies in the new archive
-//! already, and appears in its directory when it is committed.
+//! Replaces everything below a prefix in one step.
+//!
+//! Staged members are already in the new archive. The commit adds them to its directory.
 
 use super::{ZipError, ZipStore};
 use crate::{Ask, Key, Operation, Result, Staged, Store, StoreError};
 use std::sync::Arc;
 
-/// Members that nobody sees.
+/// Staged members, still invisible.
 #[derive(Debug)]
 pub(super) struct StagedMembers<'s> {
     store: &'s ZipStore,
@@ -21,7 +22,7 @@ impl ZipStore {
 }
 
 impl StagedMembers<'_> {
-    /// `false`: there are members, and they have to stay.
+    /// Puts the staged members in place. `false` if there are members and they must stay (`keep`).
     fn put(&self, keep: bool) -> Result<bool> {
         let store = self.store;
         let new = self.new.view.read().clone();

@@ -1,4 +1,4 @@
-//! Counts the allocations of a thread. Tests of other crates have this file too.
+//! Counts the allocations of a thread. Tests of other crates include this file too.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -6,16 +6,15 @@ use std::cell::Cell;
 struct Counting;
 
 thread_local! {
-    /// Per thread: the test harness allocates in its own.
+    /// Per thread, because the test harness allocates in its own thread.
     static COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: everything is passed on to the system's allocator; counting touches no memory that is
-// allocated.
+// SAFETY: everything is passed on to the system's allocator; counting touches no allocated memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are those that `System` asks for.
+        // SAFETY: the caller promises what `System` requires.
         unsafe { System.alloc(layout) }
     }
 
@@ -34,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How often `work` allocates.
+/// Counts the allocations of `work`.
 pub fn allocations(mut work: impl FnMut()) -> u64 {
     let before = COUNT.get();
     work();

@@ -1,4 +1,4 @@
-//! What tests of directories share.
+//! Helpers shared by the tests of directories.
 
 #![allow(dead_code, reason = "not every test program uses everything")]
 
@@ -8,14 +8,14 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Set in a child process that runs a part of a test in this directory.
+/// Set in a child process, which runs part of a test in this directory.
 pub const CHILD: &str = "HYPERSLAB_TEST_BELOW";
 
 pub fn open(root: &Path) -> LocalStore {
     LocalStore::open(root, LocalOptions::default()).unwrap()
 }
 
-/// An empty store in a directory of its own.
+/// An empty store in a new directory.
 pub fn new() -> (TempDir, LocalStore) {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
@@ -31,7 +31,7 @@ pub fn get(store: &LocalStore, name: &str) -> Option<Vec<u8>> {
     store.read_all(key(name), &mut buf, usize::MAX).unwrap().then_some(buf)
 }
 
-/// Every name in a directory, hidden ones too, sorted.
+/// All names in a directory, including hidden ones, sorted.
 pub fn names(directory: &Path) -> Vec<String> {
     let names = fs::read_dir(directory).unwrap();
     let mut names: Vec<_> =
@@ -40,12 +40,12 @@ pub fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// The store of a child process.
+/// The store to use in a child process.
 pub fn child_root() -> Option<LocalStore> {
     std::env::var_os(CHILD).map(|root| open(Path::new(&root)))
 }
 
-/// This test program, set to run only `test`.
+/// A command that runs only `test` of this test program.
 pub fn this_program(test: &str, root: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture"]).env(CHILD, root);

@@ -1,5 +1,7 @@
-//! A list of codecs in v3 metadata: any number of codecs from array to array, one from array to
-//! bytes, any number of compressors and checksums.
+//! A list of codecs in v3 metadata.
+//!
+//! It has any number of array-to-array codecs, one array-to-bytes codec, and any number of
+//! compressors and checksums.
 
 use super::extension::Extension;
 use super::sharding;
@@ -15,11 +17,11 @@ use hyperslab_codec::{
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The most codecs of a list. Arrays have a handful; a list of 100 000 takes seconds to make sense
-/// of, and as many passes over each chunk.
+/// The most codecs in a list. Arrays have a handful. A list of 100 000 takes seconds to parse, and
+/// as many passes over each chunk.
 pub(super) const MAX_CODECS: usize = registry::MOST_CODECS;
 
-/// Refuses lists that no writer makes.
+/// Refuses lists that are longer than any writer makes.
 pub(super) fn check_count(field: &str, list: &[Json]) -> Result<(), Problem> {
     match list.len() {
         0..=MAX_CODECS => Ok(()),
@@ -30,29 +32,30 @@ pub(super) fn check_count(field: &str, list: &[Json]) -> Result<(), Problem> {
 /// A list of codecs.
 #[derive(Debug)]
 pub(super) struct Chain<'a> {
-    /// The codecs from array to array.
+    /// The array-to-array codecs.
     pub(super) arrays: ArrayCodecs<'a>,
     pub(super) serializer: Serializer<'a>,
-    /// What the bytes go through, in the order of encoding.
+    /// The bytes-to-bytes codecs, in the order of encoding.
     pub(super) bytes_to_bytes: Vec<Arc<dyn Codec>>,
     field: &'a str,
     list: &'a [Json],
-    /// Where in `list` the serializer is.
+    /// The index of the serializer in `list`.
     at: usize,
 }
 
-/// A codec from array to bytes.
+/// An array-to-bytes codec.
 #[derive(Clone, Debug)]
 pub(super) enum Serializer<'a> {
     Codec(Arc<dyn ArrayToBytes>),
-    /// `sharding_indexed`, whose configuration is another list, and more. Behind codecs that change
-    /// the array it is a codec, too.
+    /// `sharding_indexed`, whose configuration contains another list. After codecs that change the
+    /// array it is an ordinary codec instead.
     Sharding(Extension<'a>),
 }
 
 impl<'a> Chain<'a> {
-    /// Parses the list at `field` (for messages). It encodes `array`, which has the axes `order` of
-    /// the array that users see.
+    /// Parses the list at `field` (for messages), which encodes `array`.
+    ///
+    /// `order` gives the axes of `array` as axes of the array that users see.
     pub(super) fn parse(
         field: &'a str,
         json: &'a Json,
@@ -108,7 +111,7 @@ impl<'a> Chain<'a> {
         Ok(Chain { arrays, serializer, bytes_to_bytes, field, list, at })
     }
 
-    /// The codecs of a chunk; `serializer` is the one from array to bytes.
+    /// The codecs of a chunk, with this array-to-bytes codec.
     pub(super) fn complete(self, serializer: Arc<dyn ArrayToBytes>) -> Result<ChunkCodecs, Problem> {
         let codecs = self.arrays.complete(serializer, self.bytes_to_bytes);
         codecs.map_err(|error| codec_problem(self.field, error))
@@ -119,7 +122,7 @@ impl<'a> Chain<'a> {
         self.list.get(..self.at).unwrap_or_default()
     }
 
-    /// The codec from array to bytes.
+    /// The array-to-bytes codec.
     pub(super) fn serializer_json(&self) -> Option<&'a Json> {
         self.list.get(self.at)
     }
@@ -139,7 +142,7 @@ impl Serializer<'_> {
     }
 }
 
-/// The codec of a name and configuration, which is to encode `array`.
+/// The codec of this extension, made to encode `array`.
 fn codec(extension: &Extension<'_>, array: &Context<'_>) -> Result<AnyCodec, Problem> {
     let configuration = configuration(extension)?;
     let codec = registry::CODECS.from_v3(extension.name, configuration.as_ref(), array);
@@ -154,9 +157,10 @@ fn configuration(extension: &Extension<'_>) -> Result<Option<Value>, Problem> {
     }
 }
 
-/// [`codec`] for a new array. Element types in the configuration of a codec of
-/// numcodecs get the machine's byte order. Elements come to the codec in that order, and zarr-python
-/// takes their bytes for what the configuration names.
+/// Like [`codec`], for a new array.
+///
+/// Element types in the configuration of a numcodecs codec get the machine's byte order. The codec
+/// gets elements in that order, and zarr-python reads their bytes as the type in the configuration.
 fn new_codec(extension: &Extension<'_>, array: &Context<'_>) -> Result<AnyCodec, Problem> {
     const TYPES: [&str; 4] = ["dtype", "astype", "encode_dtype", "decode_dtype"];
     let mut configuration = configuration(extension)?;
@@ -165,7 +169,7 @@ fn new_codec(extension: &Extension<'_>, array: &Context<'_>) -> Result<AnyCodec,
     {
         for name in TYPES {
             let Some(value) = fields.get_mut(name) else { continue };
-            // The codec refuses other names in its own words.
+            // The codec itself refuses other names.
             if let Some(dtype) = value.as_str().and_then(|text| text.parse::<DataType>().ok()) {
                 *value = dtype.with_order(ByteOrder::NATIVE).numpy().into();
             }
@@ -175,15 +179,17 @@ fn new_codec(extension: &Extension<'_>, array: &Context<'_>) -> Result<AnyCodec,
     codec.map_err(|error| codec_problem(extension.field, error))
 }
 
-/// A list of codecs that are to encode `array`, with every setting spelled out, so that what a
-/// default means cannot change later. `depth`: of shards around it.
+/// A list of codecs that encode `array`, with every setting spelled out.
+///
+/// A later change of a default then does not change its meaning. `depth` is the number of shards
+/// around the list.
 pub(super) fn normalized(
     field: &str,
     list: &[Json],
     array: Context<'_>,
     depth: usize,
 ) -> Result<Vec<Json>, Problem> {
-    // The byte order of the type that the user named is none of the array's.
+    // The byte order of the user's type says nothing about the array.
     let array = Context { dtype: array.dtype.with_order(ByteOrder::NATIVE), ..array };
     let mut arrays = ArrayCodecs::new((0..array.shape.len()).collect(), array);
     let one = |json: &Json| {

@@ -1,19 +1,20 @@
-//! The v3 form of everything extensible: `"name"`, or `{"name": …, "configuration": {…},
-//! "must_understand": …}`
+//! The v3 form of everything extensible.
+//!
+//! It is `"name"`, or `{"name": …, "configuration": {…}, "must_understand": …}`
 //! (<https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html#extension-definition>).
 
 use crate::error::{Problem, expected, invalid};
 use crate::json::Json;
 
-/// A named extension point. `must_understand` is not kept: data types, grids, key encodings and
-/// codecs can never be ignored, so an unknown one is refused whatever it says.
+/// A named extension. `must_understand` is not kept: data types, grids, key encodings and codecs
+/// can never be ignored, so an unknown one is always refused.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extension<'a> {
     /// The metadata field, for messages.
     pub(crate) field: &'a str,
     /// The extension's name.
     pub(crate) name: &'a str,
-    /// Its configuration, an object.
+    /// The extension's configuration, an object.
     pub(crate) configuration: Option<&'a Json>,
 }
 
@@ -59,15 +60,14 @@ impl<'a> Extension<'a> {
         self.configuration.and_then(|configuration| configuration.get(member))
     }
 
-    /// The value of a configuration member that must be there.
+    /// The value of a required configuration member.
     pub(crate) fn require(&self, member: &str) -> Result<&'a Json, Problem> {
         self.get(member).ok_or_else(|| {
             Problem::Invalid(format!("{}: the configuration of \"{}\" lacks {member}", self.field, self.name))
         })
     }
 
-    /// Refuses configuration members other than these: they would change the meaning in a way that
-    /// is not known here.
+    /// Refuses other configuration members: they would change the meaning in an unknown way.
     pub(crate) fn only(&self, known: &[&str]) -> Result<(), Problem> {
         let members = self.configuration.and_then(Json::as_object).unwrap_or_default();
         match members.iter().find(|(key, _)| !known.contains(&key.as_str())) {

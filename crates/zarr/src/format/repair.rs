@@ -1,15 +1,16 @@
-//! Documents of arrays that zarr-python wrote before it checked them, and reads to this day. They
-//! become the valid documents that mean the same.
+//! Repairs invalid array documents that zarr-python once wrote and still reads.
+//!
+//! They become valid documents with the same meaning.
 //!
 //! | stored | read as |
 //! |---|---|
-//! | chunk 0 or `false` | 1; where there are shards, the length of their chunks |
+//! | chunk 0 or `false` | 1; with shards, the length of their chunks |
 //! | chunk `true` | 1 |
 //! | v3: lists of edges along some axes of a `regular` grid | the `rectilinear` grid of these edges |
 //! | v3: `true`, `4.0` among the edges of a `rectilinear` grid | 1, 4 |
 //!
-//! No chunk can have been stored under a chunk length of 0: an axis of length 0 had it, and the axis
-//! may have grown since. Anything else stays as it is, and is refused as such.
+//! No chunk can have been stored under a chunk length of 0: the axis had length 0 and may have
+//! grown since. Everything else stays unchanged, and is refused as invalid.
 
 use super::{Format, sharding};
 use crate::json::Json;
@@ -20,12 +21,13 @@ use std::sync::Arc;
 /// A document that may have been repaired.
 pub(crate) struct Repaired {
     pub(crate) document: Arc<Json>,
-    /// `true` if readers of the document as it is stored look for chunks elsewhere, if they read it
-    /// at all. The document must be replaced before chunks are written.
+    /// `true` if readers of the stored document look for chunks elsewhere, or cannot read it.
+    ///
+    /// The document must be replaced before chunks are written.
     pub(crate) moves_chunks: bool,
 }
 
-/// The document of an array that is meant.
+/// The intended document of an array.
 pub(crate) fn meant(stored: &StoredNode) -> Repaired {
     match stored.format {
         Format::V2 => v2(&stored.document),
@@ -33,7 +35,7 @@ pub(crate) fn meant(stored: &StoredNode) -> Repaired {
     }
 }
 
-/// The `.zarray` that is meant.
+/// The intended `.zarray`.
 fn v2(document: &Arc<Json>) -> Repaired {
     let mut moves_chunks = false;
     let chunks = lengths(document.get("shape"))
@@ -45,11 +47,11 @@ fn v2(document: &Arc<Json>) -> Repaired {
     Repaired { document, moves_chunks }
 }
 
-/// The `zarr.json` of an array that is meant.
+/// The intended `zarr.json` of an array.
 fn v3(document: &Arc<Json>) -> Repaired {
     let mut moves_chunks = false;
     let mut document = document.clone();
-    // Chunks in shards come first: they tell what a shard of length 0 is.
+    // Repair the chunks in shards first: they determine what a shard of length 0 means.
     if let Some(codecs) = document.get("codecs").and_then(inner_chunks) {
         document = with(&document, "codecs", codecs);
     }
@@ -68,13 +70,15 @@ fn with(document: &Arc<Json>, member: &str, value: Json) -> Arc<Json> {
     document.into()
 }
 
-/// A list of lengths.
+/// Reads a list of lengths.
 fn lengths(json: Option<&Json>) -> Option<Vec<u64>> {
     json?.as_array()?.iter().map(|length| length.as_integer::<u64>()).collect()
 }
 
-/// A chunk shape, repaired along axes of these lengths. Chunks are multiples of `units`, where
-/// there are any. `None`: nothing is wrong, or nobody knows what the shape means.
+/// A repaired chunk shape, for an array of this shape.
+///
+/// `units` are the chunks in shards, if there are any; repaired lengths are multiples of these.
+/// Returns `None` if nothing is wrong, or if the meaning is unknown.
 fn chunk_shape(json: &Json, shape: &[u64], units: &[u64], moves_chunks: &mut bool) -> Option<Json> {
     let stored = json.as_array().filter(|stored| stored.len() == shape.len())?;
     let (mut read, mut wrong, mut moves) = (Vec::with_capacity(stored.len()), false, false);
@@ -97,7 +101,7 @@ fn chunk_shape(json: &Json, shape: &[u64], units: &[u64], moves_chunks: &mut boo
     wrong.then_some(Json::Array(read))
 }
 
-/// A list of codecs with `true` among the lengths of chunks in shards put right.
+/// A list of codecs in which `true` among the lengths of chunks in shards is repaired.
 fn inner_chunks(json: &Json) -> Option<Json> {
     let mut codecs = Cow::Borrowed(json.as_array()?);
     for at in 0..codecs.len() {
@@ -126,15 +130,15 @@ fn inner_chunks(json: &Json) -> Option<Json> {
     }
 }
 
-/// A list of lengths in which `true` is 1.
+/// A list of lengths in which `true` becomes 1.
 fn trues(json: &Json) -> Option<Json> {
     let stored = json.as_array()?;
     let one = |size: &Json| if matches!(size, Json::Bool(true)) { 1u64.into() } else { size.clone() };
     stored.contains(&Json::Bool(true)).then(|| Json::Array(stored.iter().map(one).collect()))
 }
 
-/// A `regular` grid whose chunk shape is put right. With lists of edges along some axes, but not
-/// along all of them, it is a rectilinear one.
+/// A repaired `regular` grid. If some, but not all, axes have lists of edges, it becomes a
+/// rectilinear grid.
 fn regular_grid(document: &Json, moves_chunks: &mut bool) -> Option<Json> {
     let grid = document.get("chunk_grid").filter(|grid| is_named(grid, "regular"))?;
     let stored = grid.get("configuration")?.get("chunk_shape")?;
@@ -149,7 +153,7 @@ fn regular_grid(document: &Json, moves_chunks: &mut bool) -> Option<Json> {
         return Some(grid);
     }
     let flat = |axis: &Json| axis.as_array().is_none_or(|edges| edges.iter().all(|e| e.as_array().is_none()));
-    // Only a mixture was ever stored.
+    // Only mixtures were ever stored.
     if lists == axes.len() || !axes.iter().all(flat) {
         return None;
     }
@@ -158,7 +162,7 @@ fn regular_grid(document: &Json, moves_chunks: &mut bool) -> Option<Json> {
     Some(Json::named("rectilinear", [("kind", "inline".into()), ("chunk_shapes", edges)]))
 }
 
-/// The lengths of the chunks in shards; none where there are no shards. `None`: nobody knows.
+/// The lengths of the chunks in shards, empty without shards. `None` if they cannot be known.
 fn inner_shape(codecs: Option<&Json>) -> Option<Vec<u64>> {
     let mut codecs = codecs.and_then(Json::as_array).unwrap_or_default().iter();
     let Some(sharding) = codecs.find(|codec| sharding::is_sharding(codec)) else { return Some(Vec::new()) };
@@ -173,7 +177,7 @@ fn rectilinear_grid(grid: &Json) -> Option<Json> {
     let edge = |json: &Json| match json {
         Json::Bool(true) => 1u64.into(),
         Json::Number(text) if json.as_integer::<i128>().is_none() => match text.parse::<f64>() {
-            // Floats beyond are no lengths.
+            // Larger floats are no lengths.
             Ok(size) if size.fract() == 0.0 && (1.0..9e15).contains(&size) => {
                 Json::Number(format!("{size:.0}").into())
             }

@@ -1,5 +1,6 @@
-//! `sharding_indexed`: a codec from array to bytes that cuts a chunk (now a shard) into inner
-//! chunks and stores an index of where each lies.
+//! `sharding_indexed`: an array-to-bytes codec that cuts a chunk (now a shard) into inner chunks.
+//!
+//! It stores an index of where each inner chunk is.
 //!
 //! * Specification:
 //!   <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html>
@@ -10,9 +11,9 @@
 //!  "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}], "index_location": "end"}}
 //! ```
 //!
-//! To the engine it is no codec but a level of where chunks lie. `chunk_shape` counts the axes as
-//! they are where the codec stands, after the transpositions before it; the engine's shapes count
-//! the axes of the array. Inner codecs may again end in `sharding_indexed`: shards in shards.
+//! For the engine it is not a codec but a level of chunk locations. `chunk_shape` counts the axes
+//! at the codec's place in the list, after earlier transpositions; the engine's shapes count the
+//! axes of the array. Inner codecs may again end in `sharding_indexed`: shards in shards.
 
 use super::codecs::{Chain, Serializer, normalized as normalized_list};
 use super::extension::Extension;
@@ -29,11 +30,10 @@ pub(super) const NAME: &str = "sharding_indexed";
 
 const MEMBERS: [&str; 4] = ["chunk_shape", "codecs", "index_codecs", "index_location"];
 
-/// Shards in shards in shards … deeper than this are refused, before anything is made of them.
+/// Shards nested more deeply are refused before anything is made from them.
 const DEEPEST: usize = 8;
 
-/// An index of inner chunks, `counts` per axis: an array of numbers. Its last axis holds offset and
-/// length.
+/// The array of an index of inner chunks, `counts` per axis. Its last axis holds offset and length.
 fn index_array(counts: impl Iterator<Item = u64>) -> Result<Context<'static>, Problem> {
     let shape: Vec<u64> = counts.chain([2]).collect();
     let absent = vec![0xff; size_of::<u64>()];
@@ -49,31 +49,31 @@ fn index_array(counts: impl Iterator<Item = u64>) -> Result<Context<'static>, Pr
     })
 }
 
-/// Whether metadata of a codec is that of a sharding codec.
+/// Returns `true` if this is the metadata of a sharding codec.
 pub(super) fn is_sharding(json: &Json) -> bool {
     json.as_str().or_else(|| json.get("name")?.as_str()) == Some(NAME)
 }
 
-/// All that the codecs of an array say.
+/// The parsed codecs of an array.
 #[derive(Debug)]
 pub(super) struct Codecs {
     /// Elements of an innermost chunk per axis of the array.
     pub(super) chunk: Dims,
-    /// What such a chunk goes through.
+    /// The codecs of an innermost chunk.
     pub(super) codecs: ChunkCodecs,
     pub(super) shards: Option<Shards>,
-    /// What is shown as the codecs of the array: of what its [`chunks`](crate::Array::chunks) go
-    /// through, as with zarr-python.
+    /// The codecs shown for the array. As in zarr-python, its [`chunks`](crate::Array::chunks) go
+    /// through them.
     pub(super) filters: Vec<Json>,
     pub(super) serializer: Option<Json>,
     pub(super) compressors: Vec<Json>,
 }
 
-/// How chunks lie in shards.
+/// The arrangement of chunks in shards.
 #[derive(Clone, Debug)]
 pub(crate) struct Shards {
     pub(crate) sharding: Sharding,
-    /// The codecs of the innermost chunks, as metadata has them.
+    /// The codecs of the innermost chunks, as in metadata.
     pub(crate) chunk_codecs: Vec<Json>,
 }
 
@@ -124,13 +124,14 @@ impl Codecs {
 struct Inner {
     chunk: Dims,
     codecs: ChunkCodecs,
-    /// The codecs as metadata has them.
+    /// The codecs, as in metadata.
     listed: Vec<Json>,
 }
 
 impl Inner {
-    /// Parses a sharding codec, the serializer of `around`, for shards of `shape`; adds its level
-    /// and those in it. `seen` gets the first list of inner codecs.
+    /// Parses a sharding codec, which is the serializer of `around`, for shards of `shape`.
+    ///
+    /// Adds its level and the levels in it. `seen` gets the first list of inner codecs.
     fn parse(
         sharding: &Extension<'_>,
         around: &Chain<'_>,
@@ -168,7 +169,7 @@ impl Inner {
     }
 }
 
-/// Refuses shards in shards in shards … wherever codecs stand between them.
+/// Refuses shards that are nested too deeply, even with other codecs between them.
 pub(super) fn check_depth(json: &Json) -> Result<(), Problem> {
     fn depth(json: &Json) -> usize {
         let inner = json.get("configuration").and_then(|configuration| configuration.get("codecs"));
@@ -181,7 +182,7 @@ pub(super) fn check_depth(json: &Json) -> Result<(), Problem> {
     }
 }
 
-/// `chunk_shape`, per axis of the array.
+/// Reads `chunk_shape`, per axis of the array.
 fn inner_shape(field: &str, json: &Json, order: &[usize], shape: &[u64]) -> Result<Dims, Problem> {
     let found = sizes(&format!("{field}: chunk_shape"), json)?;
     if found.len() != order.len() {
@@ -212,7 +213,7 @@ fn inner_shape(field: &str, json: &Json, order: &[usize], shape: &[u64]) -> Resu
     Ok(inner)
 }
 
-/// How the index is stored.
+/// The encoding of the index.
 fn index(
     field: &str,
     sharding: &Extension<'_>,
@@ -253,8 +254,9 @@ fn problem(field: &str, why: String) -> Problem {
     Problem::Invalid(format!("{field}: {why}"))
 }
 
-/// A sharding codec of chunks like `array`, with every setting spelled out. What is not given is as
-/// in zarr-python.
+/// A sharding codec of chunks like `array`, with every setting spelled out.
+///
+/// Missing settings get zarr-python's defaults.
 pub(super) fn normalized(
     sharding: &Extension<'_>,
     array: &Context<'_>,
@@ -292,12 +294,12 @@ pub(super) fn normalized(
     Ok(codec(shape.clone(), codecs, index_codecs, location(&field, sharding)?))
 }
 
-/// The sharding codec of inner chunks of `chunk` that go through `codecs`.
+/// The sharding codec for inner chunks of shape `chunk` and codecs `codecs`.
 pub(super) fn default_codec(chunk: Json, codecs: Vec<Json>, location: IndexLocation) -> Json {
     codec(chunk, Json::Array(codecs), default_index_codecs(), location)
 }
 
-/// Little-endian, and a checksum: what the specification recommends.
+/// Little-endian, with a checksum, as the specification recommends.
 fn default_index_codecs() -> Json {
     let bytes = BytesCodec::metadata(Some(ByteOrder::Little));
     Json::Array(vec![Json::from(&bytes), Json::from([("name", "crc32c".into())])])

@@ -43,7 +43,7 @@ fn what_zarr_python_writes() {
     assert_eq!(metadata.shown_chunk(), [2, 4]);
     assert_eq!((metadata.codecs.stored, metadata.codecs.order.as_slice()), (ByteOrder::Little, &[0, 1][..]));
     assert_eq!(metadata.codecs.codecs.len(), 1);
-    // The codecs shown are those of the chunks.
+    // The shown codecs are the chunks'.
     assert_eq!(metadata.serializer.as_ref().unwrap().to_text(None), BYTES);
     assert_eq!(metadata.compressors[0].to_text(None), ZSTD);
     let store = memory();
@@ -57,7 +57,7 @@ fn what_zarr_python_writes() {
 
 #[test]
 fn axes_are_those_of_the_array() {
-    // The axes (a, b, c) are (c, a, b) to the sharding codec, and (b, a, c) to the chunks in it.
+    // The axes (a, b, c) are (c, a, b) for the sharding codec, and (b, a, c) for the chunks in it.
     let inner = [transpose("[2, 1, 0]"), BYTES.to_owned()];
     let text = document(
         "[20, 30, 40]",
@@ -73,7 +73,7 @@ fn axes_are_those_of_the_array() {
     assert_eq!(level.order(), [2, 0, 1]);
     assert_eq!(level.codecs()[0].name(), "zstd");
     assert_eq!(shards.chunk_codecs.len(), 2);
-    // The shards themselves go through codecs: these are the array's.
+    // The shards themselves go through codecs, so these are the array's.
     assert_eq!(metadata.filters.len(), 1);
     assert!(metadata.serializer.as_ref().unwrap().to_text(None).contains("sharding_indexed"));
     assert_eq!(metadata.compressors[0].to_text(None), ZSTD);
@@ -154,7 +154,7 @@ fn documents_that_are_refused() {
     assert!(refused(&[&sharding("[4, 6]", &[&inner])]).contains(
         r#"codecs: "sharding_indexed": codecs: "sharding_indexed": chunk_shape: inner chunks of shape [2, 4] do not divide shards of shape [4, 6]"#
     ));
-    // Where axes are in another order, so are the shapes in messages.
+    // If axes are reordered, so are the shapes in messages.
     assert!(
         refused(&[&transpose("[1, 0]"), &sharding("[4, 2]", &[BYTES])])
             .contains("[4, 2] do not divide shards of shape [6, 4]")
@@ -173,7 +173,7 @@ fn created(change: impl FnOnce(&mut ArraySpec)) -> Result<Json, String> {
     Ok(document)
 }
 
-/// [`created`], with these chunks and shards.
+/// Like [`created`], with these chunks and shards.
 fn created_in(chunks: &[u64], shards: &[u64], change: impl FnOnce(&mut ArraySpec)) -> Result<Json, String> {
     created(|spec| {
         (spec.chunks, spec.shards) = (dims(chunks), dims(shards));
@@ -201,7 +201,7 @@ fn new_documents() {
     let wanted = sharding("[10, 5]", &[&transpose("[1, 0]"), BYTES]).replace("\"end\"", "\"start\"");
     assert_eq!(codecs(document.unwrap()), format!("[{wanted}]"));
 
-    // Chunks chosen divide the shards.
+    // Chosen chunks divide the shards.
     let document = created(|spec| {
         spec.shape = [1000, 1000].as_slice().into();
         spec.shards = dims(&[900, 700]);
@@ -212,7 +212,7 @@ fn new_documents() {
     auto.choose_shards().unwrap();
     assert_eq!((auto.chunks.clone(), auto.shards.clone()), (dims(&[625, 625]), dims(&[5000, 5000])));
 
-    // A serializer is taken as it is, with every setting spelled out.
+    // A given serializer is kept, with every setting spelled out.
     let given = r#"{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 2]}}"#;
     let document = created(|spec| {
         spec.chunks = dims(&[20, 20]);

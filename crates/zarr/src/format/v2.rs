@@ -5,8 +5,8 @@
 //!  "dimension_separator": ".", "compressor": {"id": "zstd", "level": 0}, "zarr_format": 2}
 //! ```
 //!
-//! Unknown fields are ignored, as the format has always been read. `compressor`, `filters` and
-//! `dimension_separator` may be absent.
+//! Unknown fields are ignored, as readers of the format have always done. `compressor`, `filters`
+//! and `dimension_separator` may be absent.
 
 use super::codecs;
 use crate::error::{Problem, expected, invalid, unsupported};
@@ -22,7 +22,7 @@ use hyperslab_codec::{
 };
 use std::sync::Arc;
 
-/// The attribute in which xarray keeps the names of axes.
+/// The attribute that holds xarray's names of the axes.
 const DIMENSIONS: &str = "_ARRAY_DIMENSIONS";
 
 /// Checks that this is the document of a v2 array or group.
@@ -74,11 +74,11 @@ pub(crate) fn parse(document: &Arc<Json>, attributes: Json) -> Result<Metadata, 
         (value, Some(structure), _) => Some(structure.parse_fill(value, Format::V2)?),
         (value, None, Element::Fixed(dtype)) => Some(fill::parse(dtype, value, Format::V2)?),
         (value, None, Element::Vlen(kind)) => Some(vlen::parse_fill(kind, value, Format::V2)?),
-        // No dtype of v2 says so.
+        // No dtype of v2 says that elements may be missing.
         (_, None, Element::Optional(_)) => None,
     };
     let rank = shape.len();
-    // Of chunks of objects the last axis is the fastest in any case.
+    // In chunks of objects the last axis is always the fastest.
     let fortran = fortran && !element.vlen().is_some_and(VlenKind::is_objects);
     let order = if fortran { (0..rank).rev().collect() } else { (0..rank).collect() };
     let default = fill.clone().unwrap_or_else(|| element.default_fill());
@@ -110,8 +110,8 @@ pub(crate) fn parse(document: &Arc<Json>, attributes: Json) -> Result<Metadata, 
     })
 }
 
-/// What chunks like `array`, with the axes `order`, go through. Without a codec from array to bytes
-/// their elements are stored as they are.
+/// The codecs of chunks like `array`, with the axes `order`. Without an array-to-bytes codec,
+/// elements are stored unchanged.
 fn codecs(
     order: Vec<usize>,
     array: Context<'_>,
@@ -164,7 +164,7 @@ fn codecs(
 fn codec(field: &str, json: &Json, array: &Context<'_>) -> Result<AnyCodec, Problem> {
     let value = json.to_serde().map_err(|error| Problem::Invalid(format!("{field}: {}", error.why)))?;
     if array.vlen.is_some() && vlen::is_categorize(json) {
-        // Of text of fixed length the same name means a codec from array to array.
+        // For text of fixed length the same name means an array-to-array codec.
         let found = Vlen::of_objects(registry::Config::V2(&value), array);
         return found
             .map(|vlen| AnyCodec::ArrayToBytes(Arc::new(vlen)))
@@ -173,7 +173,7 @@ fn codec(field: &str, json: &Json, array: &Context<'_>) -> Result<AnyCodec, Prob
     registry::CODECS.from_v2(&value, array).map_err(|error| codec_problem(field, error))
 }
 
-/// xarray's names of the axes; anything else under that name is an attribute like any other.
+/// xarray's names of the axes. Anything else under that name is an ordinary attribute.
 fn dimension_names(attributes: &Json, rank: usize) -> Option<Vec<Option<String>>> {
     let names = attributes.get(DIMENSIONS)?.as_array()?;
     let names: Vec<Option<String>> =
@@ -181,8 +181,9 @@ fn dimension_names(attributes: &Json, rank: usize) -> Option<Vec<Option<String>>
     (names.len() == rank).then_some(names)
 }
 
-/// The names of the axes that NCZarr keeps, as paths of dimensions, in the document or in an attribute
-/// ([NCZarr](https://docs.unidata.ucar.edu/nug/current/nczarr_head.html)).
+/// NCZarr's names of the axes, given as paths of dimensions in the document or in an attribute.
+///
+/// See [NCZarr](https://docs.unidata.ucar.edu/nug/current/nczarr_head.html).
 fn nczarr_names(document: &Json, attributes: &Json, rank: usize) -> Option<Vec<Option<String>>> {
     let said = document.get("_NCZARR_ARRAY").or_else(|| attributes.get("_nczarr_array"))?;
     let paths = said.get("dimrefs").or_else(|| said.get("dimension_references"))?.as_array()?;
@@ -216,7 +217,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         }
     };
     let chunk = sizes("chunks", &spec.grid_json()?.0)?;
-    // What the codecs before make of a chunk is what the next one encodes.
+    // Each codec encodes the output of the codecs before it.
     let fill = spec.fill.as_deref().unwrap_or_default();
     let order = (0..chunk.len()).collect();
     let array =

@@ -8,7 +8,7 @@
 //!  "attributes": {}, "dimension_names": ["y", null], "zarr_format": 3, "node_type": "array", "storage_transformers": []}
 //! ```
 //!
-//! Whatever is not known is refused by name, except fields whose value is an object with
+//! Everything unknown is refused by name, except fields whose value is an object with
 //! `"must_understand": false`.
 
 use super::codecs::normalized;
@@ -41,11 +41,11 @@ const ARRAY_FIELDS: [&str; 11] = [
     "dimension_names",
 ];
 
-/// `consolidated_metadata` is no part of the specification; zarr-python writes it, with
+/// `consolidated_metadata` is not in the specification. zarr-python writes it, with
 /// `"must_understand": false` or as `null`.
 const GROUP_FIELDS: [&str; 4] = ["zarr_format", "node_type", "attributes", "consolidated_metadata"];
 
-/// What kind of node a `zarr.json` describes.
+/// Returns `true` if a `zarr.json` describes an array, `false` for a group.
 pub(crate) fn is_array(document: &Json) -> Result<bool, Problem> {
     if !matches!(document, Json::Object(_)) {
         return invalid!("expected an object, found {}", document.brief());
@@ -61,7 +61,7 @@ pub(crate) fn is_array(document: &Json) -> Result<bool, Problem> {
     }
 }
 
-/// Checks the `zarr.json` of a group and gives its attributes.
+/// Checks the `zarr.json` of a group and returns the group's attributes.
 pub(crate) fn parse_group(document: &Json) -> Result<Json, Problem> {
     if is_array(document)? {
         return invalid!("node_type: expected \"group\", found \"array\"");
@@ -210,7 +210,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         (Choice::Auto, Some(kind)) => vlen::v3_codec(kind),
         (Choice::Auto, None) if spec.optional => optional::v3_codec(spec.dtype),
         (Choice::Auto, None) => {
-            // Filters may make numbers of several bytes of those of one.
+            // Filters may turn one-byte numbers into numbers of several bytes.
             let transpose =
                 |codec: &Json| Extension::parse("filters", codec).is_ok_and(|c| c.name == "transpose");
             let same = match &spec.filters {
@@ -218,7 +218,7 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
                 Choice::Set(list) => list.iter().all(transpose),
             };
             let endian = match &spec.structure {
-                // As zarr-python.
+                // As in zarr-python.
                 Some(structure) => structure.has_order().then_some(ByteOrder::Little),
                 None => (spec.dtype.has_order() || !same).then_some(ByteOrder::NATIVE),
             };
@@ -226,14 +226,15 @@ pub(crate) fn document(spec: &ArraySpec) -> Result<(Json, Json), Problem> {
         }
     });
     match &spec.compressors {
-        // Compressed as a whole, shards could not be read in parts.
+        // Shards compressed as a whole could not be read in parts.
         Choice::Auto if matches!(&spec.serializer, Choice::Set(json) if sharding::is_sharding(json)) => {}
         Choice::Auto => {
             codecs.push(Json::named("zstd", [("level", 0u32.into()), ("checksum", false.into())]));
         }
         Choice::Set(list) => codecs.extend(list.iter().cloned()),
     }
-    // With every setting spelled out, so that what a default means cannot change later.
+    // Every setting is spelled out, so that a later change of a default does not change its
+    // meaning.
     let (chunk, shards) = match (&spec.rectilinear, &spec.rectilinear_shards) {
         (None, None) => spec.grid_json()?,
         (Some(_), _)

@@ -73,7 +73,7 @@ fn transpositions_compose() {
         parse_text(&text.replace(CODECS, &codecs)).map(|metadata| metadata.codecs.order)
     };
     assert_eq!(order(&["[1, 2, 0]"]), Ok(vec![1, 2, 0]));
-    // The axes (a, b, c) become (b, c, a), then of those (third, second, first): (a, c, b).
+    // The axes (a, b, c) become (b, c, a). The third, second, first of these are (a, c, b).
     assert_eq!(order(&["[1, 2, 0]", "[2, 1, 0]"]), Ok(vec![0, 2, 1]));
     assert_eq!(order(&["[1, 2, 0]", "[1, 2, 0]", "[1, 2, 0]"]), Ok(vec![0, 1, 2]));
     for bad in ["[1, 0]", "[0, 1, 2, 3]", "[0, 0, 1]", "[0, 1, 3]", "[0, 1, -1]", "\"F\""] {

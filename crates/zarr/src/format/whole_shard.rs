@@ -1,8 +1,9 @@
-//! `sharding_indexed` behind codecs that change elements or shapes (`reshape`, `bitround`, …). What
-//! it cuts is not the array then, so its inner chunks are no boxes of the array, and the engine
-//! cannot read one by itself. Such a shard goes through its codecs as a whole.
+//! `sharding_indexed` after codecs that change elements or shapes (`reshape`, `bitround`, …).
 //!
-//! It is an array of its own: one shard in memory, which the engine reads and writes.
+//! The codec then cuts something other than the array. Its inner chunks are not boxes of the array,
+//! so the engine cannot read a single one. The whole shard goes through its codecs at once.
+//!
+//! The shard is an array of its own in memory, which the engine reads and writes.
 
 use super::sharding::{self, Codecs, NAME};
 use crate::error::{Problem, invalid};
@@ -15,10 +16,10 @@ use hyperslab_codec::{ArrayToBytes, Codec, CodecError, Context, DataType, Result
 use hyperslab_store::{Key, MemoryStore, Store, StoreError};
 use std::sync::Arc;
 
-/// The only object of its store.
+/// The only object of the shard's store.
 const OBJECT: &str = "shard";
 
-/// More than an index and its chunks take in any order, with what other writers leave between them.
+/// Factor on the size of all chunks, for gaps that other writers leave between them.
 const SLACK: usize = 2;
 
 /// Shards of an array that codecs have changed.
@@ -33,11 +34,11 @@ pub(super) struct WholeShard {
 }
 
 impl WholeShard {
-    /// Of the metadata of a sharding codec for chunks like `array`.
+    /// Reads the metadata of a sharding codec for chunks like `array`.
     pub(super) fn new(json: &Json, array: &Context<'_>) -> Result<Self, Problem> {
         sharding::check_depth(json)?;
         let list = Json::Array(vec![json.clone()]);
-        // Inner chunks are cut from elements, whatever made these.
+        // Inner chunks get elements by value, whatever codec made the elements.
         let codecs = Codecs::parse(&list, Context { by_value: true, ..array.clone() })?;
         let Some(shards) = codecs.shards else { return invalid!("codecs: expected \"{NAME}\"") };
         let encoding = ChunkEncoding::of(&codecs.chunk, array.dtype, &codecs.codecs);
@@ -51,7 +52,7 @@ impl WholeShard {
         })
     }
 
-    /// An array that is one shard, in `store`.
+    /// An array of one shard, in `store`.
     fn layout(&self, store: &Arc<MemoryStore>) -> Result<ArrayLayout, ArrayError> {
         let inner = self.encoding.chunk_shape();
         let grid = ChunkGrid::regular(inner.into()).ok_or_else(|| ArrayError::Layout {
@@ -71,7 +72,7 @@ impl WholeShard {
         .with_sharding(self.sharding.clone())
     }
 
-    /// Bytes of all its elements.
+    /// Bytes of all elements of the shard.
     fn size(&self) -> usize {
         let elements = hyperslab_array::element_count(&self.shape).and_then(|n| usize::try_from(n).ok());
         elements.and_then(|n| n.checked_mul(self.dtype.size())).unwrap_or(usize::MAX)
@@ -83,7 +84,7 @@ impl WholeShard {
         let layout = self.layout(&store)?;
         let target = Target::dense(dst, &self.shape, self.dtype.size());
         let mut target = target.ok_or_else(|| self.no_memory())?;
-        // This thread has a task already, and others have theirs.
+        // This thread has a task already, and the other threads have theirs.
         let options = ReadOptions { threads: Some(1), ..ReadOptions::default() };
         read_into(&layout, &Selection::all(&self.shape), &mut target, options)
     }
@@ -93,7 +94,7 @@ impl WholeShard {
         let layout = self.layout(&store)?;
         let source = Source::dense(src, &self.shape, self.dtype.size());
         let source = source.ok_or_else(|| self.no_memory())?;
-        // A shard of nothing but fill value is no object to the engine; here it has to be one.
+        // The engine stores no object for a shard of only fill value, but here there must be one.
         for write_empty_chunks in [Some(false), Some(true)] {
             let options = WriteOptions { threads: Some(1), write_empty_chunks, interrupt: None, still: None };
             write(&layout, &Selection::all(&self.shape), &source, options)?;
@@ -126,7 +127,7 @@ fn store_error(source: StoreError) -> ArrayError {
     ArrayError::Store { array: NAME.into(), chunk: Vec::new(), source: Box::new(source) }
 }
 
-/// What a codec of another language raised stays what it is.
+/// Keeps an error from a codec in another language unchanged.
 fn cause(error: ArrayError, other: impl FnOnce(String) -> CodecError) -> CodecError {
     match error {
         ArrayError::Codec { source, .. } if matches!(*source, CodecError::Foreign { .. }) => *source,
@@ -181,7 +182,7 @@ impl Codec for WholeShard {
 
 impl ArrayToBytes for WholeShard {}
 
-/// Every chunk is in one object.
+/// All chunks are in one object.
 #[derive(Debug)]
 struct OneObject;
 

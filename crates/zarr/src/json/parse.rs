@@ -1,4 +1,4 @@
-//! Text to values. The grammar is RFC 8259's, and `NaN`, `Infinity`, `-Infinity`.
+//! Parses text. The grammar is RFC 8259's plus `NaN`, `Infinity` and `-Infinity`.
 
 use super::{Json, JsonError, MAX_DEPTH, MAX_VALUES};
 use std::collections::HashMap;
@@ -55,7 +55,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Steps over `word` if it is next.
+    /// Skips `word` if it is next.
     fn eat(&mut self, word: &str) -> bool {
         let found = self.rest().starts_with(word);
         if found {
@@ -93,7 +93,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Recursion is bounded: a thread's stack must survive any text.
+    /// Bounds the recursion: a thread's stack must survive any text.
     fn nested(&mut self, inner: fn(&mut Self) -> Result<Json, JsonError>) -> Result<Json, JsonError> {
         if self.depth == MAX_DEPTH {
             return self.fail(format!("it is nested more than {MAX_DEPTH} deep"));
@@ -180,13 +180,13 @@ impl Parser<'_> {
         count
     }
 
-    /// The string whose opening quote is next.
+    /// Reads the string whose opening quote is next.
     fn string(&mut self) -> Result<String, JsonError> {
         self.at += 1;
         let mut text = String::new();
         loop {
             let plain = self.rest().bytes().take_while(|b| !matches!(b, b'"' | b'\\' | 0..=0x1f)).count();
-            // `plain` ends before an ASCII byte or at the end: a character boundary.
+            // `plain` ends before an ASCII byte or at the end, so this is a character boundary.
             text.push_str(self.rest().get(..plain).unwrap_or_default());
             self.at += plain;
             match self.peek() {
@@ -223,7 +223,7 @@ impl Parser<'_> {
         Ok(plain)
     }
 
-    /// `uXXXX`, and the second half of a surrogate pair.
+    /// Reads `uXXXX`, and the second half of a surrogate pair.
     fn unicode(&mut self) -> Result<char, JsonError> {
         let start = self.at;
         self.at += 1;
@@ -250,8 +250,7 @@ impl Parser<'_> {
     }
 }
 
-/// Of members of one name, the last value at the first one's place: what a Python dictionary makes
-/// of them.
+/// If members share a name, keeps the last value at the place of the first, like Python's `dict`.
 fn unique(members: Vec<(String, Json)>) -> Vec<(String, Json)> {
     let mut places: HashMap<&str, usize> = HashMap::with_capacity(members.len());
     if members.iter().enumerate().all(|(at, (name, _))| places.insert(name, at).is_none()) {

@@ -1,4 +1,4 @@
-//! Values to text, as Python's `json.dumps` writes them.
+//! Writes values as text, like Python's `json.dumps`.
 
 use super::Json;
 use std::fmt::Write;
@@ -87,8 +87,10 @@ fn string(text: &str, limit: usize, out: &mut String) {
     out.push('"');
 }
 
-/// A float as Python's `repr` writes it: the shortest digits that read back as the same value, an
-/// exponent below 1e-4 and from 1e16. `NaN` and infinities become the tokens of Python's `json`.
+/// A float as Python's `repr` writes it.
+///
+/// It has the shortest digits that read back as the same value, and an exponent below 1e-4 and from
+/// 1e16. `NaN` and infinities become the tokens of Python's `json`.
 pub fn python_float(value: f64) -> String {
     if value.is_nan() {
         return "NaN".into();

@@ -1,19 +1,21 @@
-//! Elements of one type as elements of another, as HDF5 converts them: what a type cannot hold
-//! becomes its nearest value, fractions are cut off, texts end at their first NUL and are cut or
-//! padded with NULs.
+//! Converts elements of one type to another, as HDF5 does.
 //!
-//! NaN as an integer is 0. Only, the HDF5 library leaves conversions between numbers in the
-//! machine's byte order to the processor, and x86 makes of NaN the least number of 32 and of 64
-//! bits: so it is here.
+//! A value that a type cannot hold becomes its nearest value. Fractions are cut off. Texts end at
+//! their first NUL, and are cut or padded with NULs.
 //!
-//! Integers of one size in the other byte order have their bytes turned around by the library, and
-//! nothing else, signed or not: -2 of 16 bits becomes 65534. So they do here.
+//! NaN becomes the integer 0. However, the HDF5 library leaves conversions between numbers in the
+//! machine's byte order to the processor. There, x86 turns NaN into the least number of 32 or 64
+//! bits, and so does this module.
 //!
-//! One answer of the library is not followed: where one of the two numbers is not in the machine's
-//! byte order it makes the least integer of a fraction between -0.5 and 0. That is 0 here.
+//! For integers of one size in the other byte order, signed or not, the library only reverses the
+//! bytes: -2 of 16 bits becomes 65534. This module does the same.
 //!
-//! The library trusts the processor as well with halves in integers that have room for every finite
-//! half: negative halves wrap in integers without a sign, and infinities become what the
+//! One result of the library is not copied. If one of the two numbers is not in the machine's byte
+//! order, the library turns a fraction between -0.5 and 0 into the least integer. Here it becomes
+//! 0.
+//!
+//! The library also leaves halves to the processor if the integer type has room for every finite
+//! half. Negative halves then wrap in unsigned integers, and infinities become whatever the
 //! processor makes of them.
 
 #![expect(
@@ -24,8 +26,10 @@
 
 use hyperslab_codec::{ByteOrder, DataType, Kind};
 
-/// Whether there is a conversion: between numbers, from Booleans to numbers and from integers to
-/// Booleans, between complex numbers, and between texts of fixed length.
+/// Returns `true` if there is a conversion between two types.
+///
+/// There is one between numbers, from Booleans to numbers and from integers to Booleans, between
+/// complex numbers, and between texts of fixed length.
 pub fn can_convert(from: DataType, to: DataType) -> bool {
     let real = |kind| matches!(kind, Kind::Int | Kind::UInt | Kind::Float);
     let whole = |kind| matches!(kind, Kind::Int | Kind::UInt | Kind::Bool);
@@ -37,8 +41,9 @@ pub fn can_convert(from: DataType, to: DataType) -> bool {
         || from.kind() == Kind::Complex && to.kind() == Kind::Complex
 }
 
-/// Converts all elements of `src` to `dst`, which has room for as many. For types of which
-/// [`can_convert`] is true.
+/// Converts all elements of `src` to `dst`, which has room for exactly as many.
+///
+/// [`can_convert`] must be true for the types.
 pub(super) fn elements(from: DataType, src: &[u8], to: DataType, dst: &mut [u8]) {
     if from == to {
         dst.copy_from_slice(src);
@@ -77,8 +82,9 @@ pub(super) fn elements(from: DataType, src: &[u8], to: DataType, dst: &mut [u8])
     }
 }
 
-/// As `elements`, for users of other crates. `false`: there is no conversion, or the lengths do not
-/// fit together; nothing is written then.
+/// Like `elements`, for other crates.
+///
+/// Returns `false` and writes nothing if there is no conversion, or if the lengths do not match.
 pub fn convert_elements(from: DataType, src: &[u8], to: DataType, dst: &mut [u8]) -> bool {
     let count = |bytes: usize, dtype: DataType| {
         let size = dtype.size();
@@ -92,15 +98,19 @@ pub fn convert_elements(from: DataType, src: &[u8], to: DataType, dst: &mut [u8]
     false
 }
 
-/// Whether the HDF5 library only turns bytes around: integers of one size in the other order, also
-/// where one has a sign and the other none. So -2 becomes 65534 there.
+/// Returns `true` if the HDF5 library only reverses bytes.
+///
+/// It does so for integers of one size in the other byte order, even if one is signed and the other
+/// is not. Then -2 becomes 65534.
 fn is_swapped(from: DataType, to: DataType) -> bool {
     let whole = |dtype: DataType| matches!(dtype.kind(), Kind::Int | Kind::UInt);
     whole(from) && whole(to) && from.size() == to.size() && from.size() > 1 && from.order() != to.order()
 }
 
-/// Whether the HDF5 library converts from one type to another without a look at the values: halves
-/// to integers that have room for every finite half. (x86 only; others do as they like.)
+/// Returns `true` if the HDF5 library converts without a look at the values.
+///
+/// It does so for halves to integers that have room for every finite half. (x86 only; other
+/// processors have results of their own.)
 fn is_unchecked(from: DataType, to: DataType) -> bool {
     let roomy = match to.kind() {
         Kind::Int => to.size() >= 4,
@@ -110,8 +120,10 @@ fn is_unchecked(from: DataType, to: DataType) -> bool {
     cfg!(target_arch = "x86_64") && from.kind() == Kind::Float && from.size() == 2 && roomy
 }
 
-/// Whether a number is one more than the largest of an integer type, and the HDF5 library takes it
-/// for the largest: it compares with that in the type of the number, which rounds it up.
+/// Returns `true` if a number exceeds the largest integer by one, but passes for the largest.
+///
+/// The HDF5 library compares it with the largest integer in the type of the number, which rounds
+/// that integer up.
 fn is_limit(number: f64, from: DataType, to: DataType) -> bool {
     let bits = match to.kind() {
         Kind::Int => 8 * to.size() as i32 - 1,
@@ -122,7 +134,7 @@ fn is_limit(number: f64, from: DataType, to: DataType) -> bool {
     cfg!(target_arch = "x86_64") && from.size() >= 4 && bits > exact && number == 2f64.powi(bits)
 }
 
-/// What x86 makes of that.
+/// The integer that x86 makes of one more than the largest integer of a type.
 fn limit(to: DataType) -> i128 {
     match (to.kind(), to.size()) {
         (Kind::Int, 4) => i32::MIN.into(),
@@ -131,8 +143,10 @@ fn limit(to: DataType) -> i128 {
     }
 }
 
-/// What x86 makes of a half as an integer: a signed one of 32 or 64 bits, of which the lowest
-/// bits count. What has no such integer is the least of 64 bits, of 32 in the smaller integers.
+/// Converts a half to an integer as x86 does.
+///
+/// The half becomes a signed integer of 32 or 64 bits, and the lowest bits of it are taken. A half
+/// without such an integer becomes the least of 64 bits, or of 32 bits for smaller integers.
 fn half_by_processor(number: f64, to: DataType) -> i128 {
     if number.is_finite() {
         let bits = number as i64;
@@ -146,14 +160,16 @@ fn half_by_processor(number: f64, to: DataType) -> i128 {
     match (to.kind(), to.size()) {
         (Kind::Int, 4) => i32::MIN.into(),
         (Kind::Int, _) => i64::MIN.into(),
-        // Above 2⁶³ the compiler takes 2⁶³ off and puts it back as the highest bit.
+        // Above 2⁶³ the compiler subtracts 2⁶³ and puts it back as the highest bit.
         (Kind::UInt, 8) if number < 0.0 => 1 << 63,
         _ => 0,
     }
 }
 
-/// What the HDF5 library makes of NaN as an integer, where both numbers are in this machine's byte
-/// order: what the processor makes of it.
+/// The integer that the HDF5 library makes of NaN.
+///
+/// It leaves this to the processor if both numbers are in this machine's byte order, which this
+/// function assumes.
 pub fn convert_nan(to: DataType) -> i128 {
     match (to.kind(), to.size()) {
         _ if !cfg!(any(target_arch = "x86_64", target_arch = "x86")) => 0,
@@ -171,7 +187,7 @@ enum Number {
     Float(f64),
 }
 
-/// The bytes in the order of this machine's integers, the lowest first.
+/// The bytes of a number in `order`, the lowest first.
 fn lowest_first(order: ByteOrder, bytes: &[u8]) -> [u8; 8] {
     let mut sorted = [0; 8];
     sorted[..bytes.len()].copy_from_slice(bytes);
@@ -198,7 +214,7 @@ fn store(dtype: DataType, number: Number, bytes: &mut [u8]) {
     let len = bytes.len();
     let integer = |low: i128, high: i128| match number {
         Number::Int(number) => number.clamp(low, high),
-        // Saturates, and NaN becomes 0; beyond 64 bits nothing is exact that could be in range.
+        // The cast saturates, and NaN becomes 0. Numbers beyond 64 bits are out of range anyway.
         Number::Float(number) => (number as i128).clamp(low, high),
     };
     let bits = match (dtype.kind(), len) {
@@ -231,7 +247,7 @@ fn store(dtype: DataType, number: Number, bytes: &mut [u8]) {
     }
 }
 
-/// A number of 16 bits: 1 of sign, 5 of exponent, 10 of fraction.
+/// Decodes a number of 16 bits: 1 of sign, 5 of exponent, 10 of fraction.
 fn from_half(bits: u16) -> f64 {
     let (exponent, fraction) = (bits >> 10 & 31, f64::from(bits & 0x3ff));
     let size = match exponent {
@@ -243,7 +259,7 @@ fn from_half(bits: u16) -> f64 {
     if bits >> 15 == 1 { -size } else { size }
 }
 
-/// The nearest number of 16 bits, of two the even one.
+/// The nearest number of 16 bits. Halfway between two, it is the even one.
 fn to_half(number: f64) -> u16 {
     let sign = if number.is_sign_negative() { 0x8000 } else { 0 };
     let size = number.abs();
@@ -252,9 +268,9 @@ fn to_half(number: f64) -> u16 {
     } else if size >= 65520.0 {
         0x7c00
     } else {
-        // The distance between neighbours here: 2^-24 for the smallest, then 1/1024 of the power of
-        // two below. The quotient is exact, and rounding it up to the next power of two gives the
-        // first of the next exponent.
+        // The distance between neighbouring halves here: 2^-24 for the smallest, then 1/1024 of the
+        // power of two below. The quotient is exact. If it rounds up to the next power of two, the
+        // result is the first half of the next exponent.
         let exponent = (size.to_bits() >> 52) as i32 - 1023;
         let exponent = exponent.max(-14);
         let steps = (size * 2f64.powi(10 - exponent)).round_ties_even();
@@ -277,7 +293,7 @@ mod tests {
         dst
     }
 
-    /// What the HDF5 library gives for these (h5py 3.16 with HDF5 2.0).
+    /// Expected values come from the HDF5 library (h5py 3.16 with HDF5 2.0).
     #[test]
     fn as_the_library_does() {
         let numbers = [
@@ -325,7 +341,7 @@ mod tests {
         let doubles: Vec<u8> = all.iter().flat_map(|number| (*number as f64).to_le_bytes()).collect();
         assert_eq!(convert(">i8", &src, "<f8"), doubles);
         assert_eq!(convert("<u8", &[0xff; 8], "<i8"), i64::MAX.to_le_bytes());
-        // Of one size in the other order, bytes are turned around and nothing else (h5py 3.16).
+        // For one size in the other byte order, only the bytes are reversed (h5py 3.16).
         assert_eq!(convert("<i2", &[0xfe, 0xff], ">u2"), [0xff, 0xfe]);
         assert_eq!(convert(">u4", &[0xff; 4], "<i4"), [0xff; 4]);
         assert_eq!(convert(">i4", &[0xff; 4], "<u2"), [0; 2]);
@@ -346,7 +362,7 @@ mod tests {
         assert_eq!(convert("|S3", b"a\0b\0xy", "|S4"), *b"a\0\0\0\0\0\0\0");
     }
 
-    /// What the HDF5 library gives for these on x86 (h5py 3.16 with HDF5 2.0).
+    /// Expected values come from the HDF5 library on x86 (h5py 3.16 with HDF5 2.0).
     #[test]
     #[cfg(all(target_arch = "x86_64", target_endian = "little"))]
     fn halves_are_left_to_the_processor() {
@@ -367,11 +383,11 @@ mod tests {
         assert_eq!(convert("<f2", &halves, "<i4"), list(&[-2, -60000, 65504, low, low, low, 300], 4));
         let signed = [-2, -60000, 65504, lower, lower, lower, 300];
         assert_eq!(convert("<f2", &halves, "<i8"), list(&signed, 8));
-        // Those without room are looked at.
+        // Values are checked for integers without room for every half.
         assert_eq!(convert("<f2", &halves, "|u1"), [0, 0, 255, 255, 0, 0, 255]);
     }
 
-    /// As above: the library compares with the largest integer as a float.
+    /// The library compares with the largest integer as a float (versions as above).
     #[test]
     #[cfg(all(target_arch = "x86_64", target_endian = "little"))]
     fn one_more_than_the_largest() {
@@ -403,7 +419,7 @@ mod tests {
             let number = from_half(bits);
             let back = if number.is_nan() { bits & 0x8000 | 0x7e00 } else { bits };
             assert_eq!(to_half(number), back, "{bits:#06x}, {number}");
-            // Between two neighbours the even one is nearest to the middle.
+            // The middle between two neighbours rounds to the even one.
             let next = from_half(bits.wrapping_add(1));
             if bits & 0x7fff < 0x7bff {
                 let middle = (number + next) / 2.0;

@@ -1,7 +1,7 @@
-//! Mosaics made of mosaics: how far a request goes into them.
+//! Mosaics made of mosaics: limits how far a request goes into them.
 //!
-//! A circle would have no end, and a few levels that each name the next one several times would
-//! take years: both depth and work are bounded.
+//! A circle would have no end. A few levels that each name the next one several times would take
+//! years. Both depth and work are therefore bounded.
 
 use crate::error::ArrayError;
 use crate::layout::ArrayLayout;
@@ -10,7 +10,7 @@ use crate::select::Selection;
 use crate::select::view::Target;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Reads a selection of another array. `nesting`: what that is a part of.
+/// Reads a selection of another array. `nesting`: the mosaic that this array is a part of.
 pub(crate) type ReadSource = fn(
     &ArrayLayout,
     &Selection,
@@ -19,20 +19,21 @@ pub(crate) type ReadSource = fn(
     Option<&Nesting<'_>>,
 ) -> Result<(), ArrayError>;
 
-/// Mosaics may be parts of mosaics, but not deeper than this.
+/// The deepest nesting of mosaics within mosaics.
 const DEEPEST: usize = 16;
 
-/// A request reads no more parts of mosaics that are parts of others. Unit tests have a small
-/// bound, so that they meet it.
+/// The most parts that a request reads from mosaics that are parts of others.
+///
+/// The limit is small in unit tests, so that they reach it.
 const MOST: u64 = if cfg!(test) { 1 << 14 } else { 1 << 20 };
 
-/// Looking at so many pieces takes as long as reading from one.
+/// Looking at this many pieces takes as long as reading from one.
 const LOOKED_AT: usize = 64;
 
-/// Where a request is.
+/// The position of a request in nested mosaics.
 pub(crate) struct Nesting<'a> {
     depth: usize,
-    /// How many parts may still be read, by all threads.
+    /// Number of parts that all threads together may still read.
     left: &'a AtomicU64,
 }
 
@@ -41,13 +42,14 @@ impl<'a> Nesting<'a> {
         AtomicU64::new(MOST)
     }
 
-    /// A mosaic that is a part of none.
+    /// A mosaic that is not a part of another.
     pub(crate) fn new(left: &'a AtomicU64) -> Self {
         Nesting { depth: 0, left }
     }
 
-    /// The mosaic `layout`, which is a part of that of `self`: so many pieces are looked at, and so
-    /// many read.
+    /// The mosaic `layout`, which is a part of the mosaic of `self`.
+    ///
+    /// The request looks at `pieces` pieces of it and reads `parts` of them.
     pub(crate) fn deeper(
         &self,
         layout: &ArrayLayout,

@@ -1,6 +1,6 @@
-//! Which elements of a mosaic's pieces a selection touches, and what is read for them.
+//! The elements of a mosaic's pieces that a selection touches, and the reads for them.
 //!
-//! Elements of a piece have numbers, in the order of its patterns.
+//! Elements of a piece are numbered in the order of its patterns.
 
 #![expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
@@ -24,17 +24,18 @@ pub(super) struct Overlap<'m> {
     hits: Hits,
 }
 
-/// Where in the output, and which of the pattern's elements.
+/// Positions in the output, and numbers of the pattern's elements.
 enum Hits {
-    /// Of a regular pattern: its axes, and the runs along each.
+    /// For a regular pattern: its axes, and the runs along each.
     Regular(Vec<Blocks>, Vec<Intervals>),
-    /// Of rows: the position along all axes but the last, and the run along that; [`Interval::at`]
-    /// counts elements of the pattern.
+    /// For rows: the position along all axes but the last, and the run along the last.
+    /// [`Interval::at`] counts elements of the pattern.
     IndexRows(Vec<(Dims, Interval)>),
 }
 
-/// Some elements that are equal steps apart along each axis: in the output (offset and strides in
-/// bytes) and in the pattern (numbers).
+/// Some elements at equal steps along each axis.
+///
+/// `offset` and `strides` are bytes in the output, `first` and `steps` are numbers in the pattern.
 pub(super) struct Hit {
     pub(super) counts: Dims,
     pub(super) offset: isize,
@@ -43,7 +44,7 @@ pub(super) struct Hit {
     pub(super) steps: Dims,
 }
 
-/// A sub-selection of a source, and where it goes, in bytes from some base. Steps are positive.
+/// A sub-selection of a source, and its place in bytes from some base. Steps are positive.
 pub(super) struct SubRead {
     pub(super) selection: Selection,
     pub(super) shape: Dims,
@@ -57,7 +58,7 @@ impl SubRead {
         self.shape.iter().copied().fold(1, u64::saturating_mul)
     }
 
-    /// The elements that lie inside an array of `shape`. `None`: none does.
+    /// The elements that lie inside an array of `shape`. `None`: no element does.
     pub(super) fn inside(&self, shape: &[u64]) -> Option<SubRead> {
         let clip = |(axis, extent): (&AxisSelection, &u64)| {
             let rest = extent.checked_sub(axis.first)?;
@@ -83,7 +84,7 @@ pub(super) enum How {
     Gather(Range<u64>),
     /// Into memory: the elements of these rows, row by row.
     IndexRows(Range<usize>),
-    /// Into memory: the box around these rows, which are then taken from it.
+    /// Into memory: the box around these rows. The rows are then taken from the box.
     Box(Range<usize>, Vec<(u64, u64)>),
 }
 
@@ -91,7 +92,7 @@ fn ascending(selection: &Selection) -> SmallVec<[Ascending; 8]> {
     selection.axes().iter().map(Ascending::new).collect()
 }
 
-/// The elements that a selection touches of each piece, in the order of the pieces.
+/// The elements of each piece that a selection touches, in the order of the pieces.
 pub(super) fn touched<'m>(
     layout: &ArrayLayout,
     mosaic: &'m Mosaic,
@@ -133,7 +134,7 @@ fn hit_of_row(row: &IndexRow<'_>, selected: &[Ascending]) -> Option<(Dims, Inter
     Some((positions.collect::<Option<Dims>>()?, Interval { at: run.at + row.before, ..run }))
 }
 
-/// How many elements there are from one to the next along each axis, in C order.
+/// Difference of the numbers of neighbouring elements along each axis, in C order.
 fn numbers(axes: &[Blocks]) -> Dims {
     let mut steps: Dims = axes.iter().map(|axis| axis.len).collect();
     let mut step = 1u64;
@@ -145,7 +146,7 @@ fn numbers(axes: &[Blocks]) -> Dims {
     steps
 }
 
-/// Calls `each` with one run of each axis, for all combinations.
+/// Calls `each` with every combination of one run per axis.
 fn combine(
     axes: &[Intervals],
     each: &mut dyn FnMut(&[Interval]) -> Result<(), ArrayError>,
@@ -195,7 +196,7 @@ impl Overlap<'_> {
         }
     }
 
-    /// Calls `each` for all elements. `strides`: of the output, per axis of the array.
+    /// Calls `each` for all elements. `strides` are the output's, per axis of the array.
     pub(super) fn for_each_hit(
         &self,
         strides: &[isize],
@@ -233,7 +234,7 @@ impl Overlap<'_> {
         }
     }
 
-    /// How to read from the elements `source` of an array; `same`: of the same type.
+    /// Chooses how to read the elements `source` of an array. `same`: their type is the mosaic's.
     pub(super) fn how(&self, source: &Pattern, same: bool) -> How {
         let lens =
             |axes: &[Blocks]| -> Dims { axes.iter().map(|axis| axis.len).filter(|len| *len != 1).collect() };
@@ -246,8 +247,8 @@ impl Overlap<'_> {
                 let bounds = rows.bounds(range.clone());
                 let lens: Dims = bounds.iter().map(|(start, end)| end - start).collect();
                 let wanted: u64 = rows.iter(range.clone()).map(|row| row.len).sum();
-                // Reading each row by itself decodes its chunk for each; reading what is between
-                // them costs little, unless that is a lot.
+                // Reading each row separately decodes its chunk once per row. Reading the elements
+                // between them costs little, unless there are very many.
                 let most = wanted.saturating_mul(8).max(64 << 10);
                 match element_count(&lens).is_some_and(|volume| volume <= most) {
                     true => How::Box(range, bounds),
@@ -256,7 +257,7 @@ impl Overlap<'_> {
             }
             (_, Kind::Regular(axes)) => {
                 let reach = self.reach();
-                // Whole steps along the slowest axis.
+                // Round to whole steps along the slowest axis.
                 let slowest = axes.iter().zip(numbers(axes)).find(|(axis, _)| axis.len > 1);
                 let step = slowest.map_or(1, |(_, step)| step);
                 How::Gather(reach.start / step * step..reach.end.div_ceil(step) * step)
@@ -265,8 +266,10 @@ impl Overlap<'_> {
         }
     }
 
-    /// Calls `each` for every sub-selection of the source that is to be read. `strides`: of the
-    /// output, per axis of the array; `element`: bytes of one in memory.
+    /// Calls `each` for every sub-selection of the source to read.
+    ///
+    /// `strides` are the output's, per axis of the array. `element` is the size of an element in
+    /// memory.
     pub(super) fn for_each_read(
         &self,
         how: &How,
@@ -339,8 +342,10 @@ impl Overlap<'_> {
     }
 }
 
-/// What is read along an axis of a source: [`Interval::at`] are positions in it, [`Interval::out`]
-/// those in memory, `stride` bytes from each other.
+/// The runs to read along an axis of a source.
+///
+/// [`Interval::at`] is a position in the source. [`Interval::out`] is a position in memory, where
+/// positions are `stride` bytes apart.
 struct Along {
     runs: Intervals,
     stride: isize,
@@ -353,7 +358,7 @@ impl Along {
     }
 }
 
-/// Positions that follow each other, put at the start of the memory.
+/// Consecutive positions, placed at the start of the memory.
 fn consecutive(at: u64, len: u64) -> Interval {
     Interval { out: 0, out_step: 1, at, at_step: 1, len }
 }

@@ -1,7 +1,7 @@
 //! Points of a mosaic.
 //!
-//! They are cut along its grid as those of any array are. What would be a chunk elsewhere is a box
-//! of the mosaic here, read as a whole into memory; the points are taken from there.
+//! They are cut along the mosaic's grid, like the points of any array. Instead of a chunk, a box of
+//! the mosaic is read as a whole into memory, and the points are taken from there.
 
 use crate::copy::gather;
 use crate::copy::gather::Direction;
@@ -20,7 +20,7 @@ use crate::select::Selection;
 use crate::select::axis::AxisSelection;
 use crate::select::view::Target;
 
-/// Calls `each` with every task of a plan and the box of the array that has its elements.
+/// Calls `each` with every task of a plan, and with the box of the array that has its elements.
 pub(crate) fn for_each_box(
     layout: &ArrayLayout,
     plan: &Plan,
@@ -39,7 +39,7 @@ pub(crate) fn for_each_box(
     Ok(())
 }
 
-/// Reads the points of a plan, and what is selected along the other axes.
+/// Reads the points of a plan, combined with the ranges along the other axes.
 pub(crate) fn read_points(
     layout: &ArrayLayout,
     plan: &Plan,
@@ -55,14 +55,14 @@ pub(crate) fn read_points(
     for_each_box(layout, plan, &mut |task, selection| {
         let shape: Dims = selection.shape();
         let at = whole.as_mut_slice().as_mut_ptr();
-        // SAFETY: the memory has room for a whole chunk, of which the box is the front along each
-        // axis.
+        // SAFETY: the memory has room for a whole chunk, and the box is the front of a chunk along
+        // each axis.
         let mut inside = unsafe { Target::from_raw(at, &shape, encoding.strides()) };
         read(layout, selection, &mut inside, options, None)?;
         let (region, offset) = read_region(layout, task, target.strides());
         let places = plan.places(task, target.strides());
         let (dst, src) = (target.at(&task.out), at.wrapping_add(offset));
-        // SAFETY: the target covers the task's elements; all of them are in the box.
+        // SAFETY: the target covers the task's elements, and all of them are in the box.
         unsafe { gather::copy(&places, Direction::Read, &region, dst, src) };
         Ok(())
     })

@@ -1,16 +1,17 @@
-//! Reading a mosaic.
+//! Reads a mosaic.
 //!
-//! 1. Find the pieces that the selection touches, and which of their elements (`part.rs`). Nothing
-//!    is opened for that.
-//! 2. Where they do not cover the selection, or may overlap, fill the output with fill value first.
-//! 3. Read part by part. Parts that are known to be apart are read by several threads, one each;
-//!    otherwise one after the other, each by all threads.
-//! 4. Elements beyond a source that became smaller are the source's fill value, as in HDF5's library
-//!    where it reads them.
-//! 5. A part whose two patterns have the same form (but for axes of one element) is read by
-//!    sub-selections of the source, straight to the output. Of any other the elements that are
-//!    needed are gathered in memory, in the order of the pattern, and scattered from there; so are
-//!    those of another type, which are converted in between.
+//! 1. Find the pieces that the selection touches, and the elements that it touches (`part.rs`). No
+//!    source is opened for this.
+//! 2. If the pieces do not cover the selection, or may overlap, fill the output with fill value
+//!    first.
+//! 3. Read part by part. If there are many, and they are known not to overlap, several threads read
+//!    them, one part each. Otherwise they are read one after the other, each by all threads.
+//! 4. Elements beyond a source that became smaller are the source's fill value. The HDF5 library
+//!    reads the same, where it reads them at all.
+//! 5. If both patterns of a part have the same form (except for axes of one element),
+//!    sub-selections of the source are read straight to the output. Otherwise the needed elements
+//!    are gathered in memory, in the order of the pattern, and scattered from there. Elements of
+//!    another type are gathered, too, and converted in between.
 
 #![expect(clippy::indexing_slicing, reason = "memory was made for all elements that the pieces have")]
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
@@ -52,16 +53,16 @@ pub(crate) struct MosaicRequest<'a> {
     pub(crate) cache: Option<&'a ChunkCache>,
     /// Reads a source.
     pub(crate) read: ReadSource,
-    /// What it is a part of, if it is.
+    /// The mosaics that this one is a part of, if any.
     pub(crate) nesting: Option<&'a Nesting<'a>>,
 }
 
-/// Whether pieces have all of a selection, each element once.
+/// Returns `true` if the pieces contain all of a selection, each element once.
 pub(crate) fn covers(layout: &ArrayLayout, mosaic: &Mosaic, selection: &Selection) -> bool {
     is_covered(mosaic, selection, &touched(layout, mosaic, selection))
 }
 
-/// What is selected along each axis of the mosaic.
+/// Number of selected elements along each axis of the mosaic.
 fn counts(selection: &Selection) -> Dims {
     selection.axes().iter().map(|axis| axis.len).collect()
 }
@@ -71,7 +72,7 @@ fn is_covered(mosaic: &Mosaic, selection: &Selection, parts: &[Overlap<'_>]) -> 
 }
 
 impl MosaicRequest<'_> {
-    /// Reads all of `bytes` on up to `threads` threads.
+    /// Reads everything, `bytes` in all, on up to `threads` threads.
     pub(crate) fn read(
         &self,
         bytes: u64,
@@ -131,7 +132,7 @@ impl MosaicRequest<'_> {
             if covered {
                 part.for_each_hit(strides, &mut |hit| {
                     let dst = base.wrapping_offset(hit.offset);
-                    // SAFETY: the target covers the selection, of which these are elements.
+                    // SAFETY: the target covers the selection, and these elements belong to it.
                     unsafe { strided::fill(&hit.counts, &hit.strides, layout.fill().bytes(), dst) };
                     Ok(())
                 })?;
@@ -147,8 +148,8 @@ impl MosaicRequest<'_> {
             let base = base.wrapping_offset(sub.offset);
             let inside = sub.inside(source.shape());
             if inside.as_ref().is_none_or(|inside| inside.count() < sub.count()) {
-                // SAFETY: the caller's memory has room for all sub-reads. It is the output, which they
-                // cover in part, or a buffer made for them.
+                // SAFETY: the caller's memory has room for all sub-reads. It is the output, which
+                // they cover in part, or a buffer made for them.
                 unsafe { strided::fill(&sub.shape, &sub.strides, source.fill().bytes(), base) };
             }
             let Some(sub) = inside else { return Ok(()) };
@@ -203,13 +204,13 @@ impl MosaicRequest<'_> {
     }
 }
 
-/// The numbers of the elements of some rows.
+/// The numbers of the elements in some rows.
 fn elements_of(rows: &IndexRows, range: Range<usize>) -> Range<u64> {
     let first = rows.iter(range.clone()).next().map_or(0, |row| row.before);
     first..rows.iter(range).last().map_or(first, |row| row.before + row.len)
 }
 
-/// Copies rows from the box around them to where they stand one behind the other.
+/// Copies rows out of the box around them, one after the other.
 fn take_rows<'r>(
     rows: impl Iterator<Item = IndexRow<'r>>,
     bounds: &[(u64, u64)],
@@ -235,19 +236,19 @@ fn fail(layout: &ArrayLayout, part: &Overlap<'_>, source: crate::error::LocateEr
     ArrayError::Part { array: layout.name().into(), part: part.number, source }
 }
 
-/// Whether the elements of a source are those of the mosaic, byte by byte.
+/// Returns `true` if the source's elements are the mosaic's elements, byte by byte.
 fn is_same(source: &SourceArray, layout: &ArrayLayout) -> bool {
     source.convert.is_none() && source.layout.dtype() == layout.dtype()
 }
 
-/// Elements of a source as those of the mosaic.
+/// Converts elements of a source to elements of the mosaic.
 fn converted(
     layout: &ArrayLayout,
     source: &SourceArray,
     elements: &[u8],
     interrupt: Option<Interrupt<'_>>,
 ) -> Result<Memory, ArrayError> {
-    /// Bytes that are converted between two questions whether to stop: some 10 ms.
+    /// Bytes to convert before asking again whether to stop: some 10 ms.
     const BLOCK: usize = 4 << 20;
     let (from, to) = (source.layout.dtype(), layout.dtype());
     let (size, element) = (from.size().max(1), to.size().max(1));
@@ -268,7 +269,7 @@ fn converted(
     Ok(converted)
 }
 
-/// The array of a part, if there is one. One whose elements cannot be converted is refused.
+/// Opens the source of a part. `None`: there is none. Fails if its elements cannot be converted.
 fn open(layout: &ArrayLayout, part: &Overlap<'_>) -> Result<Option<SourceArray>, ArrayError> {
     let opened = part.piece.array.open().map_err(|source| fail(layout, part, source))?;
     if let Some(SourceArray { layout: source, convert: None }) = &opened
@@ -281,8 +282,9 @@ fn open(layout: &ArrayLayout, part: &Overlap<'_>) -> Result<Option<SourceArray>,
     Ok(opened)
 }
 
-/// The source's pattern, which has as many elements as the part. If the source became smaller, some
-/// lie beyond it.
+/// The source's pattern, with as many elements as the part.
+///
+/// If the source became smaller, some elements lie beyond it.
 fn pattern_of<'p>(
     layout: &ArrayLayout,
     part: &Overlap<'p>,
@@ -302,20 +304,20 @@ fn pattern_of<'p>(
     Err(refuse(format!("{wanted} elements are wanted, {found} are selected of shape {:?}", source.shape())))
 }
 
-/// How many elements a part has, all in all.
+/// Number of all elements of a part.
 fn wanted(layout: &ArrayLayout, part: &Overlap<'_>) -> u64 {
     part.piece.target.count().or_else(|| element_count(layout.shape())).unwrap_or(u64::MAX)
 }
 
-/// What [`explain`] is told of.
+/// A step that [`explain`] reports.
 pub(crate) enum Told<'a> {
-    /// A selection of another array; strides of the memory that it goes to, per axis of that array.
+    /// A read of another array's selection. The strides of its memory are per axis of that array.
     Read(&'a ArrayLayout, &'a Selection, &'a [isize]),
-    /// So many elements are filled.
+    /// A fill of this many elements.
     Fill(u64),
 }
 
-/// Tells what is read for a selection. `strides`: of the output, per axis of the array.
+/// Reports the reads of a selection. `strides` are the output's, per axis of the array.
 pub(crate) fn explain(
     layout: &ArrayLayout,
     mosaic: &Mosaic,

@@ -1,4 +1,4 @@
-//! Cached: a cache holds the chunk, decoded. Scatters from there.
+//! Cached: a cache holds the decoded chunk, which is scattered from there.
 
 use super::{ReadStrategy, WHOLE};
 

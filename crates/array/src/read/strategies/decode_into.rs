@@ -1,4 +1,4 @@
-//! Decode-into: all of a chunk, as one row of bytes of the output. It is decoded straight there.
+//! Decode-into: a whole chunk that is one row of bytes in the output. It is decoded straight there.
 
 use super::{ReadStrategy, WHOLE};
 use crate::copy::swap;

@@ -1,5 +1,6 @@
-//! Decode-part: a part of a chunk, of a codec that can decode it by itself: each byte to its place in
-//! scratch of a whole chunk, which is scattered.
+//! Decode-part: a part of a chunk whose codec can decode parts.
+//!
+//! Each byte is decoded to its place in scratch for a whole chunk, and scattered from there.
 
 use super::{ReadStrategy, WHOLE};
 use crate::costs;
@@ -12,7 +13,8 @@ use hyperslab_codec::Reach;
 
 pub(crate) static DECODE_PART: ReadStrategy = ReadStrategy {
     name: "decode-part",
-    // Step by step costs a little more than all at once, and checks less: a part has to be worth it.
+    // Decoding step by step costs a little more than decoding at once, and checks less. A part has
+    // to be worth it.
     fits: |chunk, task| {
         let encoding = chunk.layout.encoding();
         if chunk.keep || encoding.decoded_size() < costs::WORTH_A_PART {

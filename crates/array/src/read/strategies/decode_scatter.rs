@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub(crate) static DECODE_SCATTER: ReadStrategy =
     ReadStrategy { name: "decode-scatter", fits: |_, _| true, ..WHOLE };
 
-/// Decodes to scratch, or to memory of the chunk's own if a cache is to keep it, then scatters.
+/// Decodes to scratch, or to memory for a cache that keeps the chunk, then scatters.
 pub(super) fn place(
     chunk: &ChunkReader<'_>,
     scratch: &mut Scratch,
@@ -25,7 +25,7 @@ pub(super) fn place(
 ) -> Result<(), ArrayError> {
     let (layout, verify) = (chunk.layout, chunk.request.verify);
     let cache = chunk.request.keep.filter(|_| chunk.keep).zip(stamp);
-    // Where there is no memory to keep the chunk in, it is read as without a cache.
+    // Without memory for keeping the chunk, read it as without a cache.
     let kept = cache.and_then(|cache| Some((cache, Memory::dirty(layout.encoding().decoded_size())?)));
     let Some(((cache, stamp), mut memory)) = kept else {
         chunk.scatter(decoded(layout, scratch, encoded, verify)?);

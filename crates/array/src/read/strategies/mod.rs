@@ -1,5 +1,6 @@
-//! The ways to read one chunk's share of a request. To add one: a file here, and a line in
-//! [`STRATEGIES`].
+//! The ways to read one chunk's share of a request.
+//!
+//! To add one: a file here, and a line in [`STRATEGIES`].
 
 mod cached;
 mod decode_into;
@@ -19,7 +20,7 @@ use crate::read::chunk::ChunkReader;
 use crate::read::fetch::{Stored, fetch_stamped, lent};
 use hyperslab_store::Stamp;
 
-/// All of them, in the order in which they are asked.
+/// All strategies, in the order in which they are tried.
 static STRATEGIES: &[&ReadStrategy] = &[
     #[cfg(test)]
     &toy::TOY,
@@ -35,24 +36,29 @@ static STRATEGIES: &[&ReadStrategy] = &[
 /// Fits every chunk.
 pub(crate) static LAST: &ReadStrategy = &decode_scatter::DECODE_SCATTER;
 
-/// A way to read one chunk's share of a request. Where no task is given it is `scratch.task`.
+/// A way to read one chunk's share of a request. Without a `Task` argument, the task is
+/// `scratch.task`.
 pub(crate) struct ReadStrategy {
-    /// What `explain` calls it.
+    /// The name in `explain`.
     pub(crate) name: &'static str,
-    /// Whether it is right for a stored chunk, of which all but the strategy is known.
+    /// Returns `true` if the strategy is right for a stored chunk. Only its strategy is not known
+    /// yet.
     pub(crate) fits: fn(&ChunkReader<'_>, &Task) -> bool,
-    /// Reads the stored bytes and puts the elements of the task where they belong. Returns whether
-    /// the chunk exists.
+    /// Reads the stored bytes and puts the task's elements in their places.
+    ///
+    /// Returns `true` if the chunk exists.
     pub(crate) read: fn(&ChunkReader<'_>, &mut Scratch, Stored<'_>) -> Result<bool, ArrayError>,
-    /// Puts the elements of the task where they belong, out of the stored bytes of the whole chunk.
-    /// The stamp is that under which the decoded chunk may be kept.
+    /// Puts the task's elements in their places, from the stored bytes of the whole chunk.
+    ///
+    /// The decoded chunk may be kept under the stamp.
     pub(crate) place: Place,
-    /// The ranges that `read` asks for of a chunk, of which start and length are given. `explain`
-    /// shows them: they are what is read, byte for byte.
+    /// The ranges that `read` requests from a chunk, given the chunk's start and length.
+    ///
+    /// `explain` shows them. They match the bytes that are read exactly.
     pub(crate) ranges: Ranges,
-    /// How many bytes come out of decoders.
+    /// Number of bytes that come out of decoders.
     pub(crate) decodes: fn(&ChunkReader<'_>, &Task) -> u64,
-    /// Whether `read` itself marks what is missing, of a request that asks for it.
+    /// Returns `true` if `read` itself marks missing elements for a request with a mask.
     pub(crate) marks: fn(&ChunkReader<'_>) -> bool,
 }
 
@@ -62,7 +68,8 @@ type Place = fn(&ChunkReader<'_>, &mut Scratch, &[u8], Location, Option<Stamp>) 
 /// See [`ReadStrategy::ranges`].
 type Ranges = fn(&ChunkReader<'_>, &Task, (u64, u64)) -> Vec<(u64, u64)>;
 
-/// Reads all of a chunk, decodes it to scratch, and scatters. Strategies say what they do otherwise.
+/// Reads the whole chunk, decodes it to scratch, and scatters it. Strategies state their
+/// differences.
 const WHOLE: ReadStrategy = ReadStrategy {
     name: "",
     fits: |_, _| false,
@@ -86,7 +93,7 @@ const WHOLE: ReadStrategy = ReadStrategy {
     marks: |_| false,
 };
 
-/// Chooses for a stored chunk: the one place that decides.
+/// Chooses the strategy for a stored chunk. No other code decides this.
 pub(crate) fn choose(chunk: &ChunkReader<'_>, task: &Task) -> &'static ReadStrategy {
     STRATEGIES.iter().find(|strategy| (strategy.fits)(chunk, task)).copied().unwrap_or(LAST)
 }

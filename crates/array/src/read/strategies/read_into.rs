@@ -1,5 +1,6 @@
-//! Read-into: of a chunk without codecs, one row of bytes that is one in the output too. It is read
-//! straight there.
+//! Read-into: one row of bytes of a chunk without codecs that is one row in the output, too.
+//!
+//! It is read straight to the output.
 
 use super::{ReadStrategy, WHOLE};
 use crate::copy::swap;
@@ -10,8 +11,8 @@ use crate::read::fetch::{self, Stored, ranges_of};
 use crate::read::mask::Masking;
 use hyperslab_store::RangeRead;
 
-/// The most bytes that are read before they are compared with what is missing: they are then still
-/// in the cache of the processor.
+/// The most bytes that are read before they are compared with the missing value. They are then
+/// still in the processor's cache.
 const PIECE: usize = 256 << 10;
 
 pub(crate) static READ_INTO: ReadStrategy = ReadStrategy {
@@ -42,14 +43,15 @@ pub(crate) static READ_INTO: ReadStrategy = ReadStrategy {
     ..WHOLE
 };
 
-/// What the pieces of a long row are to be compared with.
+/// The masking of a long row, which is compared piece by piece. `None` for all other rows.
 fn masking<'a>(chunk: &ChunkReader<'a>) -> Option<&'a Masking<'a>> {
     let long = || chunk.layout.encoding().swap() == 1 && chunk.region.contiguous() > Some(PIECE);
     chunk.request.masking.filter(|_| long())
 }
 
-/// Reads the row in pieces, and compares each when it is there. Not inlined: plain reads,
-/// which are far more, stay small.
+/// Reads the row in pieces, and compares each piece once it is there.
+///
+/// Not inlined, so that the far more common plain reads stay small.
 #[inline(never)]
 fn in_pieces(
     chunk: &ChunkReader<'_>,
@@ -65,7 +67,7 @@ fn in_pieces(
     };
     let Some(opened) = stored.opened.or(own.as_deref()) else { return Ok(false) };
     let stored = Stored { opened: Some(opened), ..stored };
-    // Pieces have whole elements.
+    // Pieces hold whole elements.
     let piece = PIECE - PIECE % layout.dtype().size();
     for start in (0..len).step_by(piece) {
         // SAFETY: a part of the row, which the target covers; other tasks have other elements.

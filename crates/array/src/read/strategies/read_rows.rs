@@ -1,6 +1,7 @@
-//! Read-rows: of a chunk without codecs, only the byte ranges that are wanted: straight to the output
-//! where rows are long and the same there; else to scratch, which is scattered. Points:
-//! [`crate::read::windows`].
+//! Read-rows: only the wanted byte ranges of a chunk without codecs.
+//!
+//! Long rows that are the same in the output are read straight to it. Other ranges go to scratch
+//! and are scattered from there. Points: [`crate::read::windows`].
 
 #![expect(clippy::indexing_slicing, reason = "axes are numbered below the rank, which all vectors have")]
 #![expect(clippy::cast_possible_truncation, reason = "sizes in memory: 64 bits, checked as they came in")]
@@ -49,7 +50,7 @@ pub(crate) static READ_ROWS: ReadStrategy = ReadStrategy {
             let target = chunk.request.target.strides();
             let region = Region::new(&task.count, target, &packed, encoding.element_size(), encoding.swap());
             // SAFETY: the target covers the task's elements; the buffer holds all ranges, in the
-            // places that `packed` says.
+            // places given by `packed`.
             unsafe { strided::copy(&region, chunk.dst, buffer.as_ptr()) };
         }
         Ok(found)
@@ -80,16 +81,14 @@ pub(crate) static READ_ROWS: ReadStrategy = ReadStrategy {
     ..WHOLE
 };
 
-/// The byte ranges of an unencoded chunk that hold a part of it: `Π outer counts` ranges of `span`
-/// bytes each.
+/// The byte ranges that hold a part of an unencoded chunk: `Π outer counts` ranges of `span` bytes.
 ///
-/// Reading every wanted run by itself moves the fewest bytes but may take very many ranges; one
-/// range from the first to the last wanted byte takes one, but may read a lot that nobody wants. In
-/// between, the slower axes are walked and the faster ones covered: the split with the lowest cost
-/// is taken.
+/// Reading every wanted run separately moves the fewest bytes, but may take very many ranges. A
+/// single range from the first to the last wanted byte may contain many unwanted bytes. In between,
+/// the slower axes are walked and the faster ones covered. The split with the lowest cost is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rows {
-    /// Axes that are walked: how many steps, bytes of each. Slowest first.
+    /// The axes that are walked, slowest first: number of steps, and bytes per step.
     outer: SmallVec<[(u64, u64); 8]>,
     /// First wanted byte of the chunk.
     start: u64,
@@ -100,7 +99,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// `another`: what one more range costs, in bytes that could be read instead.
+    /// `another`: the cost of one more range, in bytes that could be read instead.
     fn new(encoding: &ChunkEncoding, task: &Task, another: u64) -> Self {
         let element = encoding.element_size() as u64;
         let mut axes: SmallVec<[(u64, u64); 8]> = SmallVec::new();
@@ -143,13 +142,14 @@ impl Rows {
         })
     }
 
-    /// Where selected elements lie when the ranges stand one behind the other in a buffer: bytes
-    /// from one to the next, per axis of the array. `within` is the same within the chunk. The
-    /// first selected element is the first byte.
+    /// Bytes between selected elements in a buffer that holds the ranges one after the other.
+    ///
+    /// Per axis of the array. `within` has the same numbers for the chunk. The first selected
+    /// element is the first byte of the buffer.
     fn packed(&self, encoding: &ChunkEncoding, task: &Task, within: &[isize]) -> Strides {
         let mut strides: Strides = within.into();
-        // The axes that are walked are the slowest with more than one element, in stored order;
-        // their steps in the buffer are whole ranges.
+        // The walked axes are the slowest ones with more than one element, in stored order. Their
+        // steps in the buffer are whole ranges.
         let walked = encoding.order().iter().map(|axis| *axis as usize).filter(|k| task.count[*k] > 1);
         let mut step = self.count * self.span;
         for (k, (n, _)) in walked.zip(&self.outer) {

@@ -1,4 +1,4 @@
-//! Read-scatter: a chunk without codecs whose bytes were read together with those of neighbours.
+//! Read-scatter: a chunk without codecs whose bytes were read together with its neighbours.
 
 use super::{ReadStrategy, WHOLE};
 

@@ -1,9 +1,10 @@
-//! What a strategy takes: one file, and its name in `mod.rs`. This one reads all of a chunk where
-//! others read less.
+//! Shows that a strategy needs only one file, and its name in `mod.rs`.
+//!
+//! This strategy reads all of a chunk where others read less.
 
 use super::{ReadStrategy, WHOLE};
 
-/// Of no array but that of the test.
+/// Fits only the array of the test.
 pub(crate) static TOY: ReadStrategy =
     ReadStrategy { name: "toy", fits: |chunk, _| chunk.layout.name() == "toy", decodes: |_, _| 0, ..WHOLE };
 

@@ -24,7 +24,7 @@ fn doze(millis: u64) {
     std::thread::sleep(Duration::from_millis(millis));
 }
 
-/// The threads that run tasks of some milliseconds.
+/// The threads that run tasks of `millis` milliseconds each.
 fn who_runs(pool: &Pool, count: usize, threads: usize, more: usize, millis: u64) -> HashSet<ThreadId> {
     let seen = Mutex::new(HashSet::new());
     let task = |_: usize, _: Ask<'_>| {
@@ -108,7 +108,7 @@ fn a_small_request_does_not_wait_for_a_large_one() {
     });
 }
 
-/// Steps that take a while, and how many there were.
+/// Background work in steps that take a while.
 struct Steps {
     left: AtomicUsize,
     millis: u64,
@@ -146,7 +146,7 @@ fn background_steps_are_done_and_take_turns() {
 
 #[test]
 fn works_that_come_together_get_a_worker_each() {
-    /// Waits until as many have begun.
+    /// Waits until the given number of works have begun.
     struct Meeting(AtomicUsize, usize);
     impl Background for Meeting {
         fn step(self: Arc<Self>) -> bool {
@@ -163,7 +163,7 @@ fn works_that_come_together_get_a_worker_each() {
     for _ in 0..50 {
         doze(2);
         run(&pool, 2, 2, |_| doze(1));
-        // Soon after: it looks out for a short while only.
+        // Queue the work soon: a worker polls for a short while only.
         let _ = (0..1000).any(|_| one_is_awake());
         let meeting = Arc::new(Meeting(AtomicUsize::new(0), 3));
         (0..3).for_each(|_| pool.background(meeting.clone(), 3));
@@ -222,8 +222,8 @@ fn many_callers_at_once() {
     });
 }
 
-/// The last owner of work may be a worker. If the work's drop needs a lock whose holder waits for
-/// the queue, as a store in Python does, a worker that drops it with the queue locked never ends.
+/// The last owner of work may be a worker. Its drop may need a lock whose holder waits for the
+/// queue, as in a store in Python. A worker that dropped it under the queue's lock would then hang.
 #[test]
 fn work_that_is_done_is_dropped_without_the_queue() {
     struct Work(Pool, Arc<AtomicUsize>);
@@ -239,7 +239,7 @@ fn work_that_is_done_is_dropped_without_the_queue() {
             self.1.fetch_add(if free { 1 } else { 100 }, Ordering::Relaxed);
         }
     }
-    // With a step that returns, and with one that panics.
+    // Once with a step that returns, and once with a step that panics.
     let pool = Pool::default();
     let dropped = Arc::new(AtomicUsize::new(0));
     for expected in 1..=3 {

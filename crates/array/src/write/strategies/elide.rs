@@ -1,4 +1,4 @@
-//! Elide: a whole chunk of nothing but fill value. Nothing is stored.
+//! Elide: a whole chunk that holds only fill value. Nothing is stored.
 
 use super::WriteStrategy;
 use crate::copy::strided;
@@ -6,9 +6,9 @@ use crate::write::chunk::Produced;
 
 pub(crate) static ELIDE: WriteStrategy = WriteStrategy {
     name: "elide",
-    // Points are looked at once they are gathered.
+    // Points are checked after they are gathered.
     fits: |chunk, task, _| {
-        // A part of elements is never all of a chunk, unless it is all of each element.
+        // A task for a part of each element is never whole, unless the part is the whole element.
         let fill = chunk.layout.fill().bytes();
         // SAFETY: the source covers the task's elements.
         let blank = || unsafe { strided::all_equal(&task.count, chunk.strides, fill, chunk.src) };

@@ -1,5 +1,5 @@
-//! Encode-from: a whole chunk with codecs, as one row of bytes of the caller's memory. It is encoded
-//! straight from there.
+//! Encode-from: a whole chunk with codecs that is one row of bytes in the caller's memory. It is
+//! encoded straight from there.
 
 use super::WriteStrategy;
 use crate::write::chunk::Produced;
@@ -11,7 +11,7 @@ pub(crate) static ENCODE_FROM: WriteStrategy = WriteStrategy {
         chunk.is_one_row(task, region) && !chunk.layout.encoding().chain().is_identity()
     },
     produce: |chunk, scratch, _, _, _| {
-        // SAFETY: this is chosen only where the source is one row of a whole chunk.
+        // SAFETY: this strategy is chosen only if the source is one row of a whole chunk.
         let bytes = unsafe { chunk.source_row() };
         chunk.encode(scratch, bytes, CodecChain::encode_lent)?;
         Ok(Produced::Encoded)

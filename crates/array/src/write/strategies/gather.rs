@@ -1,5 +1,5 @@
-//! Gather: a whole chunk that is not one row of bytes of the caller's memory, or changes its byte
-//! order. It is gathered into scratch, then encoded.
+//! Gather: a whole chunk that is not one row of bytes in the caller's memory, or that changes its
+//! byte order. It is gathered into scratch, then encoded.
 
 use super::WriteStrategy;
 use crate::write::chunk::Produced;
@@ -11,8 +11,8 @@ pub(crate) static GATHER: WriteStrategy = WriteStrategy {
         let buffer = chunk.buffer(scratch)?;
         // SAFETY: the source covers the task's elements; the region lies within the chunk.
         unsafe { chunk.overlay(region, buffer, offset) };
-        // What one row of the caller's memory tells by itself is told before: only points are
-        // looked at here.
+        // Rows of the caller's memory were already checked for fill value by `elide`. Check the
+        // points here.
         let look = !chunk.places.is_empty() && !chunk.keep_empty;
         if look && chunk.is_blank(scratch.decoded.as_ref()) {
             return Ok(Produced::Nothing);

@@ -1,5 +1,6 @@
-//! The ways to write one chunk's share of a request. To add one: a file here, and a line in
-//! [`STRATEGIES`].
+//! The ways to write one chunk's share of a request.
+//!
+//! To add one, add a file here and a line in [`STRATEGIES`].
 
 mod elide;
 mod encode_from;
@@ -13,7 +14,7 @@ use crate::execute::scratch::Scratch;
 use crate::plan::task::Task;
 use crate::write::chunk::{ChunkWriter, Old, Produced};
 
-/// All of them, in the order in which they are asked.
+/// All strategies, in the order in which they are tried.
 static STRATEGIES: &[&WriteStrategy] =
     &[&modify::MODIFY, &elide::ELIDE, &write_from::WRITE_FROM, &encode_from::ENCODE_FROM, LAST];
 
@@ -22,21 +23,21 @@ static LAST: &WriteStrategy = &gather::GATHER;
 
 /// A way to write one chunk's share of a request.
 pub(crate) struct WriteStrategy {
-    /// What `explain` calls it.
+    /// Its name in `explain`.
     pub(crate) name: &'static str,
-    /// Whether it is right for a task, of which those before did not fit. The region is the copy
+    /// Returns whether it is right for a task that no earlier strategy fits. The region is the copy
     /// from the caller's memory to the decoded chunk.
     pub(crate) fits: fn(&ChunkWriter<'_>, &Task, &Region) -> bool,
-    /// Makes what the chunk of `scratch.task` is to be stored as.
+    /// Produces the bytes to store for the chunk of `scratch.task`.
     pub(crate) produce: Produce,
-    /// Whether it needs the chunk as it was before.
+    /// `true` if it needs the chunk as it was before.
     pub(crate) reads_old: bool,
 }
 
 /// See [`WriteStrategy::produce`]. The number is where the region begins in the decoded chunk.
 type Produce = fn(&ChunkWriter<'_>, &mut Scratch, &Region, usize, Old<'_>) -> Result<Produced, ArrayError>;
 
-/// Chooses for a chunk: the one place that decides.
+/// Chooses the strategy for a chunk. Nothing else decides.
 pub(crate) fn choose(chunk: &ChunkWriter<'_>, task: &Task, region: &Region) -> &'static WriteStrategy {
     STRATEGIES.iter().find(|strategy| (strategy.fits)(chunk, task, region)).copied().unwrap_or(LAST)
 }

@@ -1,7 +1,7 @@
 //! Modify: a part of a chunk. The chunk is read, overlaid and replaced.
 //!
-//! All of a chunk that lies inside the array is a part of it too, if it reaches past the array's
-//! end: what others have appended there since this handle was opened stays.
+//! This includes a chunk that reaches past the array's end, even if all of it inside the array is
+//! written. Elements that others have appended there since this handle was opened must stay.
 
 use super::WriteStrategy;
 use crate::error::ArrayError;
@@ -15,7 +15,7 @@ pub(crate) static MODIFY: WriteStrategy = WriteStrategy {
     name: "modify",
     fits: |_, task, _| !task.whole,
     produce: |chunk, scratch, region, offset, old| {
-        // Nothing cannot take its place without the risk that another writer is undone.
+        // If the store cannot check and delete in one step, deleting might undo another writer.
         let stays = matches!(old, Old::Opened(Some(_))) && !chunk.layout.store().swaps_out();
         chunk.load(scratch, old)?;
         let buffer = chunk.buffer(scratch)?;
@@ -30,7 +30,7 @@ pub(crate) static MODIFY: WriteStrategy = WriteStrategy {
 };
 
 impl ChunkWriter<'_> {
-    /// Brings the chunk as it was, or fill value, into `scratch.decoded`.
+    /// Loads the old chunk, or fill value, into `scratch.decoded`.
     fn load(&self, scratch: &mut Scratch, old: Old<'_>) -> Result<(), ArrayError> {
         let layout = self.layout;
         let chain = layout.encoding().chain();
@@ -61,8 +61,7 @@ impl ChunkWriter<'_> {
         Ok(())
     }
 
-    /// [`ChunkWriter::load`] of an object that is open; where there are no codecs, its size was
-    /// checked.
+    /// [`ChunkWriter::load`] from an open object. If there are no codecs, its size was checked.
     fn load_opened(&self, scratch: &mut Scratch, opened: &dyn Opened) -> Result<(), ArrayError> {
         let layout = self.layout;
         let chain = layout.encoding().chain();

@@ -1,5 +1,5 @@
-//! Write-from: a whole chunk without codecs, as one row of bytes of the caller's memory. They are
-//! written as they are.
+//! Write-from: a whole chunk without codecs that is one row of bytes in the caller's memory. The
+//! bytes are written as they are.
 
 use super::WriteStrategy;
 use crate::write::chunk::Produced;

@@ -1,9 +1,11 @@
-//! N-dimensional arrays: blocks of a chunk are boxes of the array, in C order, as are the elements
-//! of each. Boxes at the ends of axes reach beyond the array; what lies there is padding.
+//! N-dimensional arrays: the blocks of a chunk are boxes of the array.
 //!
-//! The metalayer `b2nd`: an array of MessagePack of a version (0), the number of axes, the shape of
-//! the array, of chunks and of blocks, and the format and text of a datatype, which say nothing
-//! that decoding needs.
+//! Boxes are in C order, and so are the elements of each box. Boxes at the ends of axes reach past
+//! the array; elements outside the array are padding.
+//!
+//! The metalayer `b2nd` is a MessagePack array. It holds a version (0), the number of axes, the
+//! shapes of the array, of chunks and of blocks, and the format and text of a datatype. Decoding
+//! does not need the datatype.
 
 use super::chunk::{Buffers, Chunk};
 use super::corrupt;
@@ -14,8 +16,8 @@ use crate::low::low8;
 use crate::scratch::sized;
 use std::ops::Range;
 
-/// Axes of an array, at most: those of a short array of MessagePack. The library has no more than 8
-/// of them.
+/// The most axes of an array: as many as a short MessagePack array can hold. The library allows
+/// only 8.
 const MAX_RANK: usize = 15;
 
 /// The boxes of one chunk.
@@ -69,8 +71,9 @@ impl Boxes {
         }
     }
 
-    /// Decodes the boxes that hold bytes `wanted` of the array into their places in `dst`, which
-    /// has its size.
+    /// Decodes the boxes that hold bytes `wanted` of the array into `dst`, at their places.
+    ///
+    /// `dst` has the array's size.
     pub(super) fn decode(
         &self,
         chunk: &Chunk<'_>,
@@ -104,7 +107,7 @@ impl Boxes {
         Ok(())
     }
 
-    /// Where box `index` lies.
+    /// The part of the array that box `index` covers.
     fn extent(&self, mut index: usize) -> Extent {
         let mut extent = Extent { start: [0; MAX_RANK], count: [1; MAX_RANK] };
         let places = extent.start.iter_mut().zip(&mut extent.count);
@@ -124,14 +127,14 @@ impl Boxes {
         element.iter().zip(&self.shape).fold(0, |offset, (at, shape)| offset * shape + at) * self.typesize
     }
 
-    /// Copies the rows of a box that lie within the array to where they belong.
+    /// Copies the rows of a box that are within the array to their places.
     fn scatter(&self, extent: &Extent, block: &[u8], dst: &mut [u8]) {
         let Some((row, counts)) = extent.count.get(..self.rank).and_then(<[usize]>::split_last) else {
             return;
         };
         let row = row * self.typesize;
         let rows: usize = counts.iter().product();
-        // The row's element within the box.
+        // The index of the row's first element within the box.
         let mut at = [0; MAX_RANK];
         for _ in 0..rows {
             let within =
@@ -168,8 +171,10 @@ impl Extent {
         last
     }
 
-    /// Whether the box lies within the array, and its bytes there without gaps: it is as wide as
-    /// the array but along the first axis on which it has more than one element.
+    /// Returns `true` if the box is inside the array and its bytes there have no gaps.
+    ///
+    /// The box must be as wide as the array on all axes after the first axis on which it has more
+    /// than one element.
     fn is_contiguous(&self, boxes: &Boxes) -> bool {
         let first = boxes.side.iter().position(|side| *side > 1).unwrap_or(0);
         let mut behind = boxes.side.iter().zip(&boxes.shape).skip(first + 1);

@@ -1,10 +1,10 @@
 //! A chunk: a header of 32 bytes, the offsets of the blocks (32 bits each), the blocks.
 //!
-//! A block is one stream, or one for each byte of an element. A stream is its length (32 bits,
-//! signed) and its bytes, which are stored as they are if they are as many as decoded. Length 0
-//! stands for zeros; a negative one, with a token 1, for the repeated byte that it is the negative
-//! of. Up to six filters have been applied to each block before, in the order of their slots;
-//! decoding undoes them from the last.
+//! A block is one stream, or one stream for each byte of an element. A stream is its length (32
+//! bits, signed) and its bytes, which are uncompressed if they are as many as decoded. Length 0
+//! stands for zeros. A negative length, followed by a token 1, stands for a repeated byte: the
+//! length's absolute value. The encoder applied up to six filters to each block, in the order of
+//! their slots; decoding undoes them from the last.
 
 use super::corrupt;
 use crate::Result;
@@ -17,14 +17,14 @@ use crate::scratch::sized;
 use std::ops::Range;
 
 const HEADER: usize = 32;
-/// The version of the format since the first release of Blosc2.
+/// The format version of every Blosc2 release.
 const VERSION: u8 = 5;
 
 const EXTENDED: u8 = 0x05;
 const COPIED: u8 = 0x02;
 const DONT_SPLIT: u8 = 0x10;
-/// In the second flags: bits for what is not supported (dictionary, big-endian, instrumented, lazy,
-/// reserved); the rest is [`Special`].
+/// Unsupported bits of the second flags (dictionary, big-endian, instrumented, lazy, reserved). The
+/// other bits are [`Special`].
 const UNSUPPORTED: u8 = 0x8f;
 
 /// Filters by their codes.
@@ -33,28 +33,28 @@ const BITSHUFFLE: u8 = 2;
 const DELTA: u8 = 3;
 const TRUNC_PREC: u8 = 4;
 
-/// A chunk without blocks: one value, again and again.
+/// A chunk without blocks: one repeated value.
 pub(super) enum Special<'a> {
     Zeros,
     NaN,
     Value(&'a [u8]),
 }
 
-/// Buffers of one thread.
+/// One thread's buffers.
 #[derive(Default)]
 pub(crate) struct Buffers {
-    /// A block on its way through the filters.
+    /// A block between two filters.
     stages: [Vec<u8>; 2],
-    /// The first block, where the delta filter needs it.
+    /// The first block, if the delta filter needs it.
     reference: Vec<u8>,
 }
 
-/// A chunk whose header is valid and fits the bytes behind it.
+/// A chunk whose header is valid and fits the bytes after it.
 pub(super) struct Chunk<'a> {
-    /// The chunk from its first byte; what follows it does not belong to it.
+    /// The chunk from its first byte, without any bytes that follow it.
     bytes: &'a [u8],
     format: Format,
-    /// The bytes after the header are the decoded ones.
+    /// The bytes after the header are the decoded bytes.
     copied: bool,
     special: Option<Special<'a>>,
     split: bool,
@@ -79,7 +79,7 @@ impl<'a> Special<'a> {
         }
     }
 
-    /// Fills `dst` with elements.
+    /// Fills `dst` with copies of the value.
     pub(super) fn fill(&self, typesize: usize, dst: &mut [u8]) -> Result<()> {
         let (single, double) = (f32::NAN.to_le_bytes(), f64::NAN.to_le_bytes());
         let element: &[u8] = match (self, typesize) {
@@ -101,7 +101,7 @@ impl<'a> Special<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// Reads the header of the chunk that `src` starts with.
+    /// Reads the header of the chunk at the start of `src`.
     pub(super) fn parse(src: &'a [u8]) -> Result<Self> {
         let Some(
             &[version, _, flags, typesize, n0, n1, n2, n3, b0, b1, b2, b3, c0, c1, c2, c3, ref more @ ..],
@@ -140,7 +140,7 @@ impl<'a> Chunk<'a> {
             return Err(corrupt(format!("{} stored bytes where {nbytes} are expected", cbytes - HEADER)));
         }
         let format = match flags >> 5 {
-            // Snappy, and what is defined by the user, which is Blosc2's word for its plug-ins.
+            // Snappy, and user-defined codecs, which is Blosc2's name for plug-ins.
             code @ (2 | 5..) => return Err(corrupt(format!("compressor {code} is not supported"))),
             code => Format::from_code(code).ok_or_else(|| corrupt(format!("unknown compressor {code}")))?,
         };
@@ -170,7 +170,7 @@ impl<'a> Chunk<'a> {
         !self.copied && self.special.is_none()
     }
 
-    /// Whether the first block is needed for all others.
+    /// Returns `true` if all other blocks need the first one.
     fn has_reference(&self) -> bool {
         self.has_blocks() && self.filters.contains(&DELTA)
     }
@@ -193,14 +193,14 @@ impl<'a> Chunk<'a> {
         Ok(())
     }
 
-    /// Makes ready to decode blocks.
+    /// Prepares to decode blocks.
     pub(super) fn blocks<'b>(
         &'b self,
         decoders: &'b mut Decoders,
         buffers: &'b mut Buffers,
     ) -> Result<Blocks<'b>> {
-        // Blocks that share bytes could make a small chunk take forever: each byte is decoded once
-        // at most, but for those of the reference.
+        // Blocks that share bytes could make a small chunk take forever. Each stored byte is
+        // therefore decoded at most once, except in the reference.
         let unread = self.cbytes - HEADER;
         let mut blocks = Blocks { chunk: self, unread, decoders, buffers };
         if self.has_reference() {
@@ -215,7 +215,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// The blocks of a chunk, as they are decoded.
+/// The blocks of a chunk while they are decoded.
 pub(super) struct Blocks<'b> {
     chunk: &'b Chunk<'b>,
     unread: usize,
@@ -241,11 +241,11 @@ impl Blocks<'_> {
         let streams = chunk.bytes.get(start..).filter(|_| start >= HEADER);
         let streams = streams
             .ok_or_else(|| corrupt(format!("block {index} starts at {start}, outside of the chunk")))?;
-        // Those that do anything.
+        // The filters that change bytes.
         let filters = chunk.filters.iter().rev().copied().filter(|code| matches!(code, SHUFFLE..=DELTA));
         let [from, to] = &mut self.buffers.stages;
         let (from, to) = (sized(from, out.len(), "blosc2")?, sized(to, out.len(), "blosc2")?);
-        // Delta works in place; each shuffle goes from one buffer to another, the last one to
+        // Delta works in place. Each shuffle goes from one buffer to another, the last one to
         // `out`.
         let shuffles = filters.clone().filter(|code| *code != DELTA).count();
         let splits = if chunk.split && out.len() == chunk.blocksize { chunk.typesize } else { 1 };
@@ -272,7 +272,7 @@ impl Blocks<'_> {
     }
 }
 
-/// Only multiples of eight elements are bit-shuffled; the rest stays.
+/// Undoes the bit shuffle. Only a multiple of eight elements is shuffled; the rest is copied.
 fn unshuffle_bits(typesize: usize, src: &[u8], dst: &mut [u8]) {
     let whole = src.len() - src.len() % (8 * typesize);
     let ((bits, rest), (out, behind)) = (src.split_at(whole), dst.split_at_mut(whole));
@@ -280,9 +280,10 @@ fn unshuffle_bits(typesize: usize, src: &[u8], dst: &mut [u8]) {
     behind.copy_from_slice(rest);
 }
 
-/// Undoes the exclusive-or of each element with the one at its place in the first block; in the
-/// first block, with the one before it. Elements count as bytes if they have another size than 1,
-/// 2, 4 or a multiple of 8; those are taken 8 bytes at a time.
+/// Undoes the exclusive-or of each element with the element at its place in the first block.
+///
+/// In the first block the other operand is the element before it. Elements whose size is a multiple
+/// of 8 are taken 8 bytes at a time. Elements of any size but these, 1, 2 and 4 count as bytes.
 fn undo_delta(typesize: usize, index: usize, reference: &[u8], data: &mut [u8]) -> Result<()> {
     let size = match typesize {
         2 | 4 => typesize,

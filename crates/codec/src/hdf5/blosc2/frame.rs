@@ -1,5 +1,6 @@
-//! The contiguous frame: a header of MessagePack values in fixed places, with metalayers at its
-//! end; chunks; a chunk that holds the offsets of the others; a trailer.
+//! The contiguous frame: a header, chunks, a chunk with the offsets of the others, a trailer.
+//!
+//! The header has MessagePack values at fixed places, and metalayers at its end.
 
 use super::chunk::{Chunk, Special};
 use super::corrupt;
@@ -7,11 +8,11 @@ use crate::Result;
 
 /// Bytes of the header before the metalayers.
 const FIXED: usize = 87;
-/// Bits 0 to 3 of the flags. 1 was written by early versions; 2 is that of today.
+/// Bits 0 to 3 of the flags. Early versions wrote 1; current ones write 2.
 const VERSIONS: [u8; 2] = [1, 2];
 /// Bits 4 and 5 of the flags: offsets of eight bytes.
 const OFFSETS_64: u8 = 1;
-/// The chunk of offsets holds one: a few dozen bytes.
+/// The most bytes in the chunk of offsets. It holds one offset: a few dozen bytes.
 const MAX_INDEX: usize = 1 << 10;
 
 /// A frame with one chunk.
@@ -19,13 +20,13 @@ pub(super) struct Frame<'a> {
     pub typesize: usize,
     /// Decoded bytes.
     pub nbytes: usize,
-    /// The metalayer of that name.
+    /// The metalayer `b2nd`.
     pub b2nd: Option<&'a [u8]>,
     pub content: Content<'a>,
 }
 
 pub(super) enum Content<'a> {
-    /// The chunk, and all that follows it in the frame.
+    /// The chunk, and everything after it in the frame.
     Chunk(&'a [u8]),
     /// All elements are the same; no chunk is stored.
     Repeated(Special<'a>),
@@ -78,7 +79,7 @@ impl<'a> Frame<'a> {
         }
         index.decode(0..8, &mut offset, &mut Default::default(), &mut Default::default())?;
         let content = match offset {
-            // The highest bit marks an offset that is none.
+            // The highest bit marks a value that is not an offset.
             [.., special] if special & 0x80 != 0 => {
                 Content::Repeated(Special::from_code(special & 0x7f, &[])?)
             }
@@ -92,8 +93,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The metalayer of some name: a map from names to offsets stands behind the fixed part of the
-/// header.
+/// The metalayer named `wanted`. A map from names to offsets follows the fixed part of the header.
 fn metalayer<'a>(header: &'a [u8], wanted: &str) -> Result<Option<&'a [u8]>> {
     let mut map = Reader { bytes: header, at: FIXED };
     map.expect(0x93)?;
@@ -117,8 +117,7 @@ fn metalayer<'a>(header: &'a [u8], wanted: &str) -> Result<Option<&'a [u8]>> {
     Ok(None)
 }
 
-/// MessagePack, as far as frames use it: numbers are big-endian, behind a byte that says what they
-/// are.
+/// Reads the MessagePack that frames use: big-endian numbers, each after a byte for its kind.
 pub(super) struct Reader<'a> {
     pub bytes: &'a [u8],
     pub at: usize,
@@ -146,14 +145,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A number of the kind given, which has `len` bytes. Negative ones are too large for anything.
+    /// A number of `len` bytes and the given kind. Negative numbers turn out too large everywhere.
     pub(super) fn number(&mut self, kind: u8, len: usize) -> Result<usize> {
         self.expect(kind)?;
         let value = self.take(len)?.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
         usize::try_from(value).map_err(|_| corrupt(format!("{value} is too large")))
     }
 
-    /// A number that is its own kind: 0 to 127.
+    /// A number from 0 to 127, which is its own kind byte.
     pub(super) fn small(&mut self) -> Result<usize> {
         match *self.array()? {
             [value @ ..0x80] => Ok(usize::from(value)),

@@ -1,11 +1,12 @@
-//! `blosc2`, filter 32026: a frame of Blosc2 with one chunk in it.
+//! `blosc2`, filter 32026: a Blosc2 frame that holds one chunk.
 //!
-//! * Specification: <https://github.com/Blosc/HDF5-Blosc2>, and the formats of <https://github.com/Blosc/c-blosc2>: `README_CFRAME_FORMAT.rst`
-//!   ([`frame`]), `README_CHUNK_FORMAT.rst` ([`chunk`]), `README_B2ND_METALAYER.rst` ([`b2nd`])
-//! * Client data tell only what the encoder was asked for
+//! * Specification: <https://github.com/Blosc/HDF5-Blosc2>, and the formats of
+//!   <https://github.com/Blosc/c-blosc2>: `README_CFRAME_FORMAT.rst` ([`frame`]),
+//!   `README_CHUNK_FORMAT.rst` ([`chunk`]), `README_B2ND_METALAYER.rst` ([`b2nd`])
+//! * Client data record only what the encoder was asked for
 //!
-//! Without the metalayer `b2nd` a chunk's blocks are the decoded bytes, one after the other. With
-//! it they are boxes of an N-dimensional array, which is padded to whole boxes.
+//! Without the metalayer `b2nd`, a chunk's blocks are the decoded bytes, one after another. With
+//! it, they are boxes of an N-dimensional array, which is padded to whole boxes.
 
 mod b2nd;
 mod chunk;
@@ -20,25 +21,27 @@ use std::ops::Range;
 /// The `blosc2` filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Blosc2 {
-    /// The most bytes that there can be with the padding.
+    /// The most bytes that a chunk can have with padding.
     padded: usize,
 }
 
 const NAME: &str = "blosc2";
 
-/// What a thread keeps between chunks.
+/// Buffers that a thread keeps between chunks.
 #[derive(Default)]
 pub(crate) struct Contexts {
     chunk: chunk::Buffers,
-    /// One block, where it is a box of an array.
+    /// One block, if blocks are boxes of an array.
     block: Vec<u8>,
 }
 
 impl Blosc2 {
-    /// Client data are the versions, the sizes of a block, of an element and of the chunk, level,
-    /// shuffle, compressor; then perhaps the number of axes and the elements of a chunk along each.
+    /// Reads client data: the versions, the sizes of a block, of an element and of the chunk,
+    /// level, shuffle, compressor. The number of axes and the elements of a chunk along each may
+    /// follow.
     pub(super) fn new(client_data: &[u32], chunk_bytes: usize) -> Self {
-        // A box has no more elements along an axis than the array, which is padded to whole boxes.
+        // Along an axis, a box has at most as many elements as the array, which is padded to whole
+        // boxes.
         let twice = |size: usize, side: &u32| size.saturating_mul((*side as usize).saturating_mul(2));
         let shape = client_data.get(8..).unwrap_or_default();
         let element = client_data.get(2).map_or(1, |size| *size as usize);

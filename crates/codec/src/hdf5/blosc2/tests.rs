@@ -1,4 +1,4 @@
-//! What frames may say that is not read: refused by name, or corrupt.
+//! Tests frames that cannot be read: unsupported features are named, other frames are corrupt.
 
 use super::chunk::Special;
 use super::*;
@@ -12,7 +12,7 @@ fn stored(label: &str) -> Vec<u8> {
     fixtures().into_iter().find(|fixture| fixture.label == label).unwrap().stored
 }
 
-/// What is said of a chunk with some bytes changed.
+/// The error message for a chunk with some bytes changed.
 fn message(good: &[u8], changes: &[(usize, u8)], size: usize) -> String {
     let mut bad = good.to_vec();
     changes.iter().for_each(|(at, value)| bad[*at] = *value);
@@ -43,7 +43,7 @@ fn frames() {
     says(&[(37, 0x80)], "a chunk of 400 bytes in a frame of 384");
     says(&[(13, 0), (14, 50)], "a header of 50 bytes");
     assert!(decode(&BLOSC2, &good[..60], 400).is_err());
-    // A metalayer of another name is not looked at, but for one.
+    // Metalayers of other names are ignored.
     let array = stored("blosc2 of an array");
     let renamed = message(&array, &[(95, b'x')], 360);
     assert!(renamed.contains("bytes where 360 are expected"), "the boxes as they come: {renamed}");

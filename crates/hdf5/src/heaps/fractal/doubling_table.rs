@@ -1,37 +1,37 @@
 //! The table of a fractal heap's blocks (specification III.G, "doubling table").
 //!
-//! Blocks of the first two rows have the starting size; in each further row they are twice as
-//! large, so that each row is as large as all before it.
+//! Blocks in the first two rows have the starting size. In each further row the size doubles, so
+//! each row is as large as all rows before it.
 
-/// How the blocks of a heap double.
+/// The sizes of a heap's blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table {
     /// Blocks in a row.
     pub width: u64,
     /// Bytes of a block in the first row.
     pub start: u64,
-    /// The most rows of direct blocks.
+    /// Largest number of rows with direct blocks.
     pub direct_rows: u32,
 }
 
 impl Table {
     pub fn size(self, row: u32) -> Option<u64> {
         let size = self.start.checked_shl(row.saturating_sub(1))?;
-        // Bits that were shifted out.
+        // `None` if bits were shifted out.
         (size >> row.saturating_sub(1) == self.start).then_some(size)
     }
 
-    /// The row and column of the block at an offset, and where that block begins.
+    /// Returns row, column and start of the block that contains an offset.
     pub fn place(self, offset: u64) -> Option<(u32, u64, u64)> {
         let row_len = self.width.checked_mul(self.start)?;
         let row = (offset / row_len).checked_ilog2().map_or(0, |row| row + 1);
-        // Each row is as large as all before it.
+        // A row is as large as all rows before it.
         let before = if row == 0 { 0 } else { row_len.checked_shl(row - 1)? };
         let column = (offset - before) / self.size(row)?;
         Some((row, column, before + column * self.size(row)?))
     }
 
-    /// Rows of the indirect blocks that are in a row.
+    /// Number of rows within each indirect block of a row.
     pub fn rows_within(self, row: u32) -> Option<u32> {
         let rows = self.size(row)?.ilog2() + 1;
         rows.checked_sub(self.start.ilog2() + self.width.ilog2()).filter(|rows| *rows > 0)

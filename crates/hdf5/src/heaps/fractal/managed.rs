@@ -1,11 +1,12 @@
-//! Managed objects of a fractal heap: those in the space that grows by blocks.
+//! Managed objects of a fractal heap: objects in the heap space, which grows by blocks.
 //!
-//! 1. The space is a table of blocks, `width` in a row; those of the first two rows have the
-//!    starting size, in each further row they are twice as large.
-//! 2. Blocks of rows up to the maximum direct block size are *direct*: they hold objects.
-//! 3. Blocks of later rows are *indirect*: each is such a table itself, with fewer rows.
+//! 1. The space is a table of blocks, `width` in a row. Blocks in the first two rows have the
+//!    starting size. In each further row the size doubles.
+//! 2. Blocks in rows up to the maximum direct block size are *direct*: they hold objects.
+//! 3. Blocks in later rows are *indirect*: each is a table like this one, with fewer rows.
 //!
-//! So the way down to an offset is arithmetic. Each block that is met is checked once and kept.
+//! Finding the block of an offset therefore takes only arithmetic. Each block on the way is checked
+//! once and cached.
 
 use super::{FractalHeap, OBJECT, decode};
 use crate::checksum::lookup3;
@@ -16,14 +17,14 @@ use std::collections::HashMap;
 const DIRECT: &str = "fractal heap direct block";
 const INDIRECT: &str = "fractal heap indirect block";
 
-/// Bytes of blocks that are kept for each heap.
+/// Bytes of cached blocks per heap.
 const KEPT: usize = 8 << 20;
 
-/// A block of the table: where it is, and what it is.
+/// A block of the table: its place and its kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeapBlock {
     pub(super) address: u64,
-    /// Where it begins in the heap's space.
+    /// Start of the block in the heap's space.
     pub(super) offset: u64,
     pub(super) kind: BlockKind,
 }
@@ -36,13 +37,13 @@ pub(super) enum BlockKind {
     Direct {
         /// Bytes in the heap's space.
         size: u64,
-        /// Bytes in the file, and the skipped filters.
+        /// Stored size in bytes, and the mask of skipped filters.
         filtered: Option<(u64, u32)>,
     },
 }
 
 impl FractalHeap {
-    /// The object at an offset in the heap's space.
+    /// Returns the object at an offset in the heap's space.
     pub(super) fn managed(&self, source: &Source, offset: u64, len: u64) -> Result<Bytes> {
         let corrupt = |why: String| {
             source.corrupt(
@@ -55,7 +56,7 @@ impl FractalHeap {
         loop {
             let bytes = self.block(source, block)?;
             match block.kind {
-                // Blocks that are farther down have fewer rows: this ends.
+                // This ends: each level of blocks has fewer rows.
                 BlockKind::Indirect { rows } => {
                     let entry = self.entry(&bytes, block, rows, offset);
                     block = entry.ok_or_else(|| corrupt("there is no block".into()))?;
@@ -75,7 +76,7 @@ impl FractalHeap {
         }
     }
 
-    /// Reads blocks from the root down, `most` of those below it, as they are probably wanted soon.
+    /// Reads the root block and up to `most` entries of blocks below it, which will be needed soon.
     pub(crate) fn visit(&self, source: &Source, most: usize) {
         if let Some(root) = self.root {
             self.visit_block(source, root, &mut { most });
@@ -87,7 +88,7 @@ impl FractalHeap {
             return;
         };
         let mut start = 0u64;
-        // Blocks that are farther down have fewer rows: this ends.
+        // This ends: each level of blocks has fewer rows.
         while let Some(size) =
             self.table.place(start).and_then(|(row, ..)| self.table.size(row).filter(|_| row < rows))
         {
@@ -101,7 +102,7 @@ impl FractalHeap {
         }
     }
 
-    /// Bytes of signature, version, address of the heap, offset of the block.
+    /// Bytes of signature, version, heap address and block offset.
     fn block_head(&self) -> usize {
         5 + usize::from(self.sizes.offset) + self.offset_len
     }
@@ -112,7 +113,7 @@ impl FractalHeap {
         usize::from(self.sizes.offset) + filtered
     }
 
-    /// The block within an indirect one that an offset is in; `None`: there is none.
+    /// Returns the block at an offset within an indirect block. `None`: there is no block.
     fn entry(&self, bytes: &[u8], block: HeapBlock, rows: u32, offset: u64) -> Option<HeapBlock> {
         let (row, column, start) = self.table.place(offset.checked_sub(block.offset)?)?;
         if row >= rows {
@@ -143,7 +144,7 @@ impl FractalHeap {
         Some(HeapBlock { address, offset, kind })
     }
 
-    /// The bytes of a block, checked, and decoded where there are filters.
+    /// Returns the bytes of a block, checked, and decoded if the heap has filters.
     fn block(&self, source: &Source, block: HeapBlock) -> Result<Bytes> {
         if let Some(bytes) = self.kept().get(&block.address) {
             return Ok(bytes.clone());
@@ -199,7 +200,8 @@ impl FractalHeap {
             if !self.summed || !source.verify() {
                 return Ok(());
             }
-            // The checksum of all bytes of the block, with zeros in place of the checksum.
+            // The checksum covers all bytes of the block, with zeros in place of the checksum
+            // itself.
             let at = cursor.address();
             let start = cursor.position();
             let found = cursor.u32()?;
@@ -212,7 +214,7 @@ impl FractalHeap {
         Ok(bytes)
     }
 
-    /// A block says which heap it is of, and where in that it begins.
+    /// Checks the heap address and the offset that a block stores.
     fn check_head(&self, cursor: &mut Cursor<'_>, signature: &[u8; 4], block: HeapBlock) -> Parsed<()> {
         cursor.signature(signature)?;
         cursor.version("fractal heap block", &[0])?;

@@ -1,9 +1,11 @@
-//! Fractal heaps: links and attributes of large groups and objects, and shared messages
-//! (specification III.G).
+//! Fractal heaps (specification III.G).
 //!
-//! An object's id says which kind it is: *tiny* ones are in the id itself; *huge* ones have a place
-//! of their own in the file, which is in the id or in a B-tree; *managed* ones are at an offset in
-//! a space that grows by [blocks](managed).
+//! They hold the links and attributes of large groups and objects, and shared messages. An object's
+//! id tells its kind:
+//!
+//! * *Tiny* objects are in the id itself.
+//! * *Huge* objects have their own place in the file. The id or a B-tree gives it.
+//! * *Managed* objects are at an offset in a space that grows by [blocks](managed).
 
 mod doubling_table;
 mod managed;
@@ -21,36 +23,36 @@ use std::collections::HashMap;
 const HEADER: &str = "fractal heap header";
 const OBJECT: &str = "fractal heap object";
 
-/// Blocks of a heap that are fetched together, for who wants all objects, and for who wants one.
+/// Blocks of a heap that are fetched together, to read all objects or only one.
 pub(crate) const ALL_BLOCKS: usize = 1024;
 pub(crate) const FEW_BLOCKS: usize = 16;
 
-/// An object with filters is no larger decoded than this.
+/// Largest decoded size in bytes of an object with filters.
 const LARGEST: u64 = 1 << 30;
 
 #[derive(Debug)]
 pub struct FractalHeap {
     address: u64,
     sizes: Sizes,
-    /// Bytes of an id.
+    /// Bytes of an object id.
     id: u16,
     table: Table,
-    /// Bytes of offsets and lengths in ids.
+    /// Bytes of an offset, and of a length, in object ids.
     offset_len: usize,
     length_len: usize,
-    /// Whether direct blocks have checksums.
+    /// `true` if direct blocks have checksums.
     summed: bool,
     root: Option<HeapBlock>,
     /// Filters of direct blocks and huge objects.
     filters: Option<Vec<Filter>>,
-    /// The tree of huge objects whose ids do not say where they are.
+    /// The B-tree of huge objects whose ids do not contain their place.
     huge: Option<u64>,
-    /// Blocks that are checked, by address. Gated.
+    /// Checked blocks by address. Gated.
     blocks: Mutex<HashMap<u64, Bytes>>,
 }
 
 impl FractalHeap {
-    /// Reads the heap's header; blocks are read when an object is looked for.
+    /// Reads the heap's header. Blocks are read when an object is needed.
     pub fn read(source: &Source, address: u64) -> Result<FractalHeap> {
         source.parse(HEADER, address, 256, |cursor| Self::parse(cursor, address))
     }
@@ -65,7 +67,7 @@ impl FractalHeap {
         let huge = cursor.offset()?;
         cursor.length()?;
         cursor.offset()?;
-        // Space and objects of each kind, which are counted.
+        // Space and number of objects of each kind.
         (0..8).try_for_each(|_| cursor.length().map(|_| ()))?;
         let at = cursor.clone();
         let width = u64::from(cursor.u16()?);
@@ -93,7 +95,8 @@ impl FractalHeap {
             rows => BlockKind::Indirect { rows },
         };
         let bytes_of = |bits: u32| to_usize(bits.div_ceil(8));
-        // The longest object that fits into the largest direct block and is not huge.
+        // An object is at most as long as the largest direct block, and as the largest managed
+        // object.
         let length_bits = [largest_direct.ilog2(), largest_managed.checked_ilog2().unwrap_or(0) + 1];
         Ok(FractalHeap {
             address,
@@ -131,7 +134,7 @@ impl FractalHeap {
         }
     }
 
-    /// An object with a place of its own.
+    /// Reads a huge object.
     fn huge(&self, source: &Source, id: &mut Cursor<'_>) -> Result<Bytes> {
         let wrong = |why| source.wrong(OBJECT, self.address, why);
         let (offset, length) = (usize::from(self.sizes.offset), usize::from(self.sizes.length));
@@ -144,7 +147,7 @@ impl FractalHeap {
             };
             Ok((address, stored, filtered))
         };
-        // Ids that are long enough have the place; others a number, by which a B-tree has it.
+        // A long id contains the place. A shorter id contains a number, and a B-tree has the place.
         let (address, stored, filtered) = if place <= id.left() {
             parse(id).map_err(wrong)?
         } else {
@@ -172,7 +175,7 @@ impl FractalHeap {
     }
 }
 
-/// An object in its id. Ids with room for more than 16 bytes of it have a length of two bytes.
+/// Reads an object in its id. If an id has room for more than 16 bytes, the length takes two bytes.
 fn tiny<'a>(flags: u8, id: &mut Cursor<'a>) -> Parsed<&'a [u8]> {
     let mut len = usize::from(flags & 0xf);
     if id.left() > 17 {
@@ -181,7 +184,7 @@ fn tiny<'a>(flags: u8, id: &mut Cursor<'a>) -> Parsed<&'a [u8]> {
     id.take(len + 1)
 }
 
-/// Undoes the filters, except for skipped ones. The result must have `size` bytes.
+/// Undoes all filters that were not skipped. The result must have `size` bytes.
 fn decode(source: &Source, filters: &[Filter], skipped: u32, stored: &[u8], size: u64) -> Result<Bytes> {
     let invalid = |why: String| source.invalid(format!("{size} bytes of a fractal heap: {why}"));
     let room = to_usize(size.min(LARGEST));
@@ -204,11 +207,13 @@ mod tests {
     use crate::checksum::lookup3;
     use crate::testing::{SIZES, fails, mutations, says, source, structure, summed};
 
-    /// Where the heap's parts are: far enough apart that none is in another.
+    /// Address of the heap. The test's structures are far enough apart not to overlap.
     const HEAP: u64 = 64;
 
-    /// A heap with two blocks of 64 bytes in a row, direct ones up to 128 bytes, ids of `id` bytes.
-    /// `rows` and the root as in the header. Its space has 16 bits.
+    /// The header of a heap with two blocks of 64 bytes in a row.
+    ///
+    /// Direct blocks have up to 128 bytes, ids have `id` bytes, and the space has 16 bits. `rows`
+    /// and `root` are stored as given.
     fn header(id: u16, rows: u16, root: u64, huge: u64) -> Vec<u8> {
         let head = structure!(b"FRHP\0", id, [0, 0, 2], 100u32, [0; 8], huge, [0; 80]);
         summed(structure!(head, 2u16, 64u64, 128u64, 16u16, [1, 0], root, rows))
@@ -218,7 +223,7 @@ mod tests {
         structure!(signature, [0], HEAP, offset)
     }
 
-    /// A direct block with `object` at its place 20.
+    /// A direct block with `object` at offset 20.
     fn direct(offset: u16, size: usize, object: &[u8]) -> Vec<u8> {
         let mut bytes = structure!(head(b"FHDB", offset), [0; 5], object);
         bytes.resize(size, 0);
@@ -248,7 +253,8 @@ mod tests {
         [0, low, high, len]
     }
 
-    /// Rows 0 and 1 of 64 bytes, 2 of 128, 3 of indirect blocks of 256 bytes with two rows.
+    /// Rows 0 and 1 have blocks of 64 bytes, row 2 of 128. Row 3 has indirect blocks of 256 bytes
+    /// with two rows.
     fn nested() -> Vec<u8> {
         let none = u64::MAX;
         file(&[
@@ -295,7 +301,8 @@ mod tests {
             heap.visit(&source, most);
             heap.blocks.lock().len()
         };
-        // Eight places in the root, of which five have a block; four in the other indirect block.
+        // The root has eight entries, five of them with a block. The other indirect block has four
+        // entries.
         assert_eq!([0, 1, 4, 8, 10, ALL_BLOCKS].map(visited), [1, 2, 3, 5, 6, 6]);
     }
 
@@ -316,7 +323,7 @@ mod tests {
         id.extend(b"sixteen bytes ok!");
         assert_eq!(object(&id).unwrap(), b"sixteen bytes ok");
         fails(object(&[0; 18]), "no blocks");
-        // Long ids have two bytes of length.
+        // Long ids have a length of two bytes.
         let mut long = Cursor::whole(&[1; 300], 0, SIZES);
         assert_eq!(tiny(0x21, &mut long).unwrap().len(), 0x101 + 1);
     }
@@ -336,7 +343,7 @@ mod tests {
         fails(heap.get(&by_number, &[0x10, 78, 0, 0]), "no huge object 78");
     }
 
-    /// A deflated root block and a deflated huge object, and a huge object without the filter.
+    /// A deflated root block, a deflated huge object, and a huge object that skips the filter.
     #[test]
     fn filters() {
         let deflate = hdf5::filter(1, &[4], 1, 64).unwrap();
@@ -355,7 +362,7 @@ mod tests {
         let source = source(&file(&parts));
         let heap = FractalHeap::read(&source, HEAP).unwrap();
         let id = |head: &[u8]| [head, &vec![0; 33 - head.len()]].concat();
-        // Offsets have two bytes here, lengths one.
+        // Here offsets have two bytes and lengths one.
         assert_eq!(&*heap.get(&source, &id(&[0, 20, 0, 4])).unwrap(), b"only");
         let place = |address: u64, stored: usize, skipped: u32, size: u64| {
             id(&structure!([0x10], address, stored as u64, skipped, size))

@@ -1,7 +1,6 @@
-//! One axis of a copy: the lengths that blocks may have along it, and how often each cuts source
-//! chunks.
+//! One axis of a copy: possible block lengths, and how often each cuts source chunks.
 
-/// Lengths that are looked at one by one; of an axis with more, the sensible ones.
+/// Axes with more possible lengths than this only try a selection.
 const ALL: u64 = 4096;
 
 /// The lengths along one axis.
@@ -9,15 +8,15 @@ const ALL: u64 = 4096;
 pub(super) struct Axis {
     pub(super) extent: u64,
     pub(super) source: u64,
-    /// Elements of the first source chunk before the axis begins.
+    /// Elements of the first source chunk that are before the start of the axis.
     pub(super) offset: u64,
-    /// Blocks have a multiple of this length, or reach to the end.
+    /// Block lengths are multiples of this, unless the block reaches the end.
     pub(super) step: u64,
-    /// What the length has to divide, if blocks are parts of objects.
+    /// If blocks are parts of objects: the object length, which the block length must divide.
     pub(super) object: Option<u64>,
 }
 
-/// A length of blocks, and the pieces that blocks of that length and source chunks cut the axis into.
+/// A block length, and the number of pieces into which such blocks and source chunks cut the axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Length {
     pub(super) len: u64,
@@ -25,8 +24,8 @@ pub(super) struct Length {
 }
 
 impl Axis {
-    /// The lengths worth having, ascending: each longer one cuts the axis into fewer pieces. At least
-    /// one.
+    /// The useful lengths, ascending: each cuts the axis into fewer pieces than the one before.
+    /// Returns at least one.
     pub(super) fn lengths(&self) -> Vec<Length> {
         let mut steps = match self.object {
             Some(object) => divisors(object / self.step.max(1)),
@@ -45,10 +44,10 @@ impl Axis {
         best
     }
 
-    /// Lengths in steps.
+    /// Lengths to try, in steps.
     fn steps(&self) -> Vec<u64> {
         let all = self.extent.div_ceil(self.step).max(1);
-        // From there on no source chunk is cut.
+        // A block of this many steps cuts no source chunk.
         let aligned = match self.offset {
             0 => self.source / gcd(self.source, self.step),
             _ => all,
@@ -57,8 +56,8 @@ impl Axis {
         if longest <= ALL {
             return (1..=longest).collect();
         }
-        // Short ones; those that make a few blocks; those in between, each a little longer; and what
-        // the source's chunks are multiples of.
+        // Short lengths; lengths that make few blocks; lengths in between, at growing distances;
+        // and small multiples of the divisors of the aligned length.
         let mut steps: Vec<u64> = (1..=ALL.isqrt()).chain([longest]).collect();
         steps.extend((1..=ALL).map(|blocks| all.div_ceil(blocks)));
         steps.extend(std::iter::successors(Some(ALL.isqrt()), |n| {
@@ -72,7 +71,7 @@ impl Axis {
     }
 }
 
-/// The divisors of `n` (of a very large one, not those above 2¹⁶ that have no small counterpart).
+/// The divisors of `n`. For a very large `n`, omits divisors above 2¹⁶ whose counterpart is, too.
 pub(super) fn divisors(n: u64) -> Vec<u64> {
     let small = |small: &u64| n.is_multiple_of(*small);
     let most = n.isqrt().min(1 << 16);
@@ -84,8 +83,8 @@ pub(super) fn divisor_below(n: u64, most: u64) -> u64 {
     divisors(n).into_iter().filter(|divisor| *divisor <= most).max().unwrap_or(1)
 }
 
-/// The pieces that two grids of steps `a` and `b` (not zero) cut `0..extent` into. The second begins
-/// `offset` elements before.
+/// The number of pieces into which grids of steps `a` and `b` (not zero) cut `0..extent`.
+/// The second grid begins `offset` elements earlier.
 pub(super) fn pieces(extent: u64, a: u64, (b, offset): (u64, u64)) -> u64 {
     let Some(last) = extent.checked_sub(1) else { return 0 };
     let offset = offset % b;
@@ -94,7 +93,7 @@ pub(super) fn pieces(extent: u64, a: u64, (b, offset): (u64, u64)) -> u64 {
     u64::try_from(pieces).unwrap_or(u64::MAX)
 }
 
-/// How many of `1..=last` are multiples of `a`, and with `offset` added of `b`.
+/// How many numbers in `1..=last` are multiples of `a` and, after adding `offset`, of `b`.
 fn shared(last: u64, a: u64, b: u64, offset: u64) -> u128 {
     let common = gcd(a, b);
     if !offset.is_multiple_of(common) {
@@ -105,7 +104,7 @@ fn shared(last: u64, a: u64, b: u64, offset: u64) -> u128 {
     if offset == 0 {
         return last / period;
     }
-    // The first one, `a * times`: `times * (a / common)` is so much more than a multiple.
+    // The first one is `a * times`, where `times * (a / common)` is `rest` modulo `modulus`.
     let modulus = b / common;
     let rest = modulus - offset / common % modulus;
     let times = wide(rest) * wide(inverse(a / common % modulus, modulus)) % wide(modulus);
@@ -113,7 +112,7 @@ fn shared(last: u64, a: u64, b: u64, offset: u64) -> u128 {
     if first == 0 { last / period } else { last.checked_sub(first).map_or(0, |left| left / period + 1) }
 }
 
-/// What times `n` is one more than a multiple of `modulus`. They have no common divisor.
+/// The inverse of `n` modulo `modulus`. They must be coprime.
 fn inverse(n: u64, modulus: u64) -> u64 {
     let (mut a, mut b) = (i128::from(n), i128::from(modulus));
     let (mut x, mut y) = (1i128, 0i128);
@@ -141,11 +140,11 @@ mod tests {
 
     #[test]
     fn longer_lengths_cut_less() {
-        // Aligned every 12.
+        // The grids align every 12 elements.
         assert_eq!(lengths(24, 6, 4), [(4, 8), (8, 6), (12, 4)]);
-        // The grids agree.
+        // The grids are the same.
         assert_eq!(lengths(1 << 60, 10, 10), [(10, (1 << 60) / 10 + 1)]);
-        // One source chunk: each block cuts it once more, and few lengths make one block less.
+        // One source chunk: each block cuts it once more, so only lengths that save a block count.
         assert_eq!(lengths(10, 10, 1), [(1, 10), (2, 5), (3, 4), (4, 3), (5, 2), (10, 1)]);
         assert_eq!(lengths(0, 5, 3), [(0, 0)]);
         let parts = Axis { extent: 100, source: 10, offset: 0, step: 5, object: Some(30) };
@@ -165,7 +164,7 @@ mod tests {
     }
 
     proptest! {
-        /// Pieces, counted one by one.
+        /// Compares with counting the cuts one by one.
         #[test]
         fn pieces_are_the_common_refinement(
             extent in 1..200u64,

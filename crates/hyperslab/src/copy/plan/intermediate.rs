@@ -1,22 +1,24 @@
-//! The chunks of temporary arrays.
+//! Chooses the chunks of temporary arrays.
 //!
-//! A block that reads is made of whole source chunks, a block that writes of whole target objects. A
-//! temporary array between them has chunks as long along each axis as the shorter of the two: the
-//! first pass writes each once, the second reads each once. The smaller memory is, the less have two
-//! blocks in common, and the smaller are these chunks. Then several temporary arrays make larger
-//! ones: between the two blocks lie others, with lengths in geometric steps.
+//! A reading block consists of whole source chunks, a writing block of whole target objects. Along
+//! each axis, the chunks of a temporary array between them are as long as the shorter of the two
+//! blocks. Then the first pass writes each chunk once, and the second pass reads it once.
+//!
+//! With less memory, the two blocks overlap less, and these chunks get smaller. In that case
+//! several temporary arrays have larger chunks: the blocks between the first and the last have
+//! lengths in geometric steps.
 
 use super::axis::divisors;
 use super::{Geometry, Side};
 use crate::Dims;
 
-/// Temporary arrays that are made one after the other, at most.
+/// The most temporary arrays in one plan.
 const MOST: usize = 4;
 
-/// The chunks of temporary arrays, one list for each plan that is worth a look.
+/// The chunks of temporary arrays: one list for each plan to consider.
 pub(super) fn chunks(geometry: &Geometry) -> Vec<Vec<Dims>> {
     let rank = geometry.shape.len();
-    // A thread puts such a chunk together before it is written.
+    // A thread assembles a chunk in memory before it is written.
     let largest = geometry.memory / 8 / geometry.threads.max(1) as u64;
     let least = geometry.at_hand(&geometry.source).max(geometry.at_hand(&geometry.target)).max(largest);
     let workers = least.saturating_mul(geometry.threads as u64);
@@ -36,11 +38,11 @@ pub(super) fn chunks(geometry: &Geometry) -> Vec<Vec<Dims>> {
     all
 }
 
-/// The block that reads whole source chunks, and the one that writes whole target objects: each as
-/// long as the other, as far as memory goes.
+/// The block that reads whole source chunks, and the one that writes whole target objects.
+/// Each is as long as the other, as far as memory allows.
 fn blocks(geometry: &Geometry, room: u64, order: &[usize]) -> (Dims, Dims) {
     let whole = |side: &Side, len: &Dims| -> Dims {
-        // Of an object that is too large, a part.
+        // Only a part of an object that is too large.
         let elements =
             len.iter().zip(&geometry.shape).fold(1u64, |n, (len, extent)| n.saturating_mul(*len.min(extent)));
         if elements <= room { len.clone() } else { side.part.clone() }
@@ -81,7 +83,8 @@ fn between(geometry: &Geometry, reading: &Dims, writing: &Dims, count: usize) ->
             let share = (n + 1) as f64 / count as f64;
             let ideal = ((from as f64).powf(1.0 - share) * (to as f64).powf(share)).round() as u64;
             if to < from {
-                // The pass before writes whole chunks: its block is a multiple of them, or all.
+                // The previous pass writes whole chunks: its block is a multiple of the chunk, or
+                // everything.
                 last = if last >= geometry.shape[axis] { ideal } else { nearest_divisor(last, ideal) }.max(1);
                 chunk[axis] = last;
             } else {
@@ -93,7 +96,7 @@ fn between(geometry: &Geometry, reading: &Dims, writing: &Dims, count: usize) ->
     chunks
 }
 
-/// The largest divisor that is not longer, if one is nearly as long; else the next longer.
+/// The divisor of `n` that is closest to `ideal` by ratio.
 fn nearest_divisor(n: u64, ideal: u64) -> u64 {
     let all = divisors(n);
     let below = all.iter().copied().filter(|divisor| *divisor <= ideal).max().unwrap_or(1);
@@ -101,7 +104,7 @@ fn nearest_divisor(n: u64, ideal: u64) -> u64 {
     if below.saturating_mul(above) >= ideal.saturating_mul(ideal) { below } else { above }
 }
 
-/// Makes a chunk shorter, along the slowest axes, until it has at most `most` bytes.
+/// Shortens a chunk along the slowest axes until it has at most `most` bytes.
 fn cut(geometry: &Geometry, chunk: &mut Dims, most: u64) {
     for axis in 0..chunk.len() {
         let times = geometry.bytes(chunk).div_ceil(most.max(1));

@@ -1,23 +1,22 @@
-//! The plan of a copy: from the geometry of source and target, which blocks are copied, and through
-//! which temporary arrays.
+//! Plans a copy from the geometry of source and target: blocks, and temporary arrays.
 //!
-//! A *pass* is one walk over an array, block by block: each block is read, and written. Blocks own
-//! whole objects of what is written (chunks, or shards), so that each is encoded and written once; of
-//! an object that memory cannot hold, they are parts that divide it. A source chunk that several
-//! blocks share is decoded by each of them. How often that happens in all is a product over the axes:
-//! along one axis, blocks and source chunks are two grids, and counts the pieces that both cut it
-//! into ([`axis::pieces`]).
+//! A *pass* is one walk over an array, block by block: each block is read and then written. Blocks
+//! own whole objects (chunks or shards) of the array that is written, so each object is encoded and
+//! written once. If memory cannot hold an object, blocks are parts that divide it. A source chunk
+//! that several blocks share is decoded by each of them. The total number of decodings is a product
+//! over the axes. Along one axis, blocks and source chunks are two grids. The axis contributes the
+//! number of pieces into which both cut it ([`axis::pieces`]).
 //!
-//! 1. Of all lengths of blocks, take those that cut source chunks least often within memory
-//!    ([`search`]).
+//! 1. Among the block lengths that fit into memory, take the ones that cut source chunks least
+//!    often ([`search`]).
 //! 2. Lengthen the slowest axes until there is enough work for all threads at once. (Slowest first,
-//!    because chunks then stay in one piece in the block's memory, and are decoded and encoded without
+//!    because then a chunk is contiguous in the block's memory, and is decoded and encoded without
 //!    a copy.)
-//! 3. If source chunks are decoded several times all the same, look at plans that go through temporary
-//!    arrays ([`intermediate`]): more passes, but none that decodes again and again.
-//! 4. Take the cheapest by [`costs`].
+//! 3. If source chunks are still decoded several times, consider plans that go through temporary
+//!    arrays ([`intermediate`]): they have more passes, but no repeated decoding.
+//! 4. Take the cheapest plan by [`costs`].
 //!
-//! A plan describes blocks and does not list them. It needs no I/O, and memory and time that do not
+//! A plan describes blocks and does not list them. It needs no I/O, and its memory and time do not
 //! grow with the array.
 
 mod axis;
@@ -30,36 +29,36 @@ use crate::Dims;
 use axis::{Axis, divisor_below, pieces};
 pub(crate) use costs::Reach;
 
-/// Bytes from which a larger block brings no more speed: it only leaves the cache.
+/// Largest useful block in bytes. A larger block is no faster: it only leaves the cache.
 pub(crate) const ENOUGH: u64 = 32 << 20;
 
-/// A temporary array has to save at least this part of the time: it takes room on the disk.
+/// A plan with temporary arrays must take less than this share of a direct copy's time.
+/// Temporary arrays need room on the disk, so they have to be worth it.
 const WORTH_IT: f64 = 0.8;
 
 /// How one side of a pass is stored.
 #[derive(Clone, Debug)]
 pub(crate) struct Side {
-    /// What is decoded or encoded at once.
+    /// The unit of decoding or encoding.
     pub(crate) chunk: Dims,
-    /// Where in the array that begins what is copied. Of a target: 0, objects begin there.
+    /// The first element to copy. Zero for a target, whose objects begin there.
     pub(crate) offset: Dims,
-    /// What one object holds: a shard, or a chunk.
+    /// The elements of one object: a shard, or a chunk.
     pub(crate) object: Dims,
-    /// What can be appended to an object at once: a chunk, or of shards in shards one that lies in the
-    /// object.
+    /// The unit of appending to an object: a chunk; in nested shards, one directly in the object.
     pub(crate) part: Dims,
-    /// Whether all objects have one shape.
+    /// `true`: all objects have one shape.
     pub(crate) regular: bool,
-    /// Whether there are chunks. Otherwise only what is wanted is read.
+    /// `true`: there are chunks. `false`: only the wanted elements are read.
     pub(crate) chunked: bool,
-    /// Whether chunks go through codecs.
+    /// `true`: chunks go through codecs.
     pub(crate) coded: bool,
-    /// Bytes as stored, if somebody knows.
+    /// Stored bytes, if known.
     pub(crate) stored: Option<u64>,
     pub(crate) reach: Reach,
 }
 
-/// What is copied, as far as a plan is concerned.
+/// The properties of a copy that matter for its plan.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
     pub(crate) shape: Dims,
@@ -67,25 +66,24 @@ pub(crate) struct Geometry {
     pub(crate) element: u64,
     pub(crate) source: Side,
     pub(crate) target: Side,
-    /// The most bytes in memory, unless a chunk of each side takes more.
+    /// The memory limit in bytes. Exceeded only if a chunk of each side needs more.
     pub(crate) memory: u64,
-    /// How many blocks are in memory together.
+    /// Number of blocks in memory at once.
     pub(crate) blocks: u64,
     pub(crate) threads: usize,
-    /// Inner chunks of a shard that are encoded at a time.
+    /// Number of inner chunks of a shard that are encoded at once.
     pub(crate) in_flight: usize,
-    /// Bytes from which a block need not be longer ([`ENOUGH`], or what a part of the copy has).
+    /// Bytes that are enough for a block: [`ENOUGH`], or the size of a part of the copy.
     pub(crate) enough: u64,
-    /// How temporary arrays are reached, and the most bytes that they may take; `None`: there is no
-    /// place for them.
+    /// The costs and the maximum bytes of temporary arrays; `None`: there is no place for them.
     pub(crate) temporary: Option<(Reach, u64)>,
 }
 
-/// How an array is copied.
+/// The plan for copying an array.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CopyPlan {
-    /// Walks over the array: one, or with temporary arrays in between more.
+    /// Walks over the array: one, or several with temporary arrays in between.
     pub passes: Vec<Pass>,
     /// Bytes of all elements in memory.
     pub bytes: u64,
@@ -101,33 +99,33 @@ pub struct Pass {
     pub source_chunk: Vec<u64>,
     /// Elements per axis of a target chunk.
     pub target_chunk: Vec<u64>,
-    /// Elements per axis of what one object of the target holds: a shard, or a chunk.
+    /// Elements per axis of one object of the target: a shard, or a chunk.
     pub target_object: Vec<u64>,
     /// Elements per axis of a block.
     pub block: Vec<u64>,
-    /// Parts per axis in which an object is written, of one that memory cannot hold.
+    /// Parts per axis in which an object is written if memory cannot hold it.
     pub parts: Vec<u64>,
     /// Number of blocks.
     pub blocks: u64,
     /// Number of source chunks.
     pub chunks: u64,
-    /// How many source chunks are decoded in all, each as often as blocks share it.
+    /// Number of chunk decodings. A chunk is decoded by each block that shares it.
     pub decoded: u64,
     /// Number of objects that are written.
     pub objects: u64,
-    /// Bytes that are read.
+    /// Bytes to read.
     pub read: u64,
-    /// Bytes that are written, about.
+    /// Approximate bytes to write.
     pub written: u64,
-    /// The most bytes in memory: the block, and the chunks that threads have at hand.
+    /// Maximum bytes in memory: the block, and the chunks that threads have at hand.
     pub memory: u64,
-    /// Threads, of which each has chunks at hand.
+    /// Number of threads. Each has chunks at hand.
     pub threads: usize,
-    /// About how long it takes, by the costs that plans are chosen by.
+    /// Estimated duration, by the costs that choose plans.
     pub seconds: f64,
-    /// Bytes of the blocks that are in memory together.
+    /// Bytes of the blocks that are in memory at once.
     pub(crate) buffer: u64,
-    /// The smallest blocks that cut source chunks no more often: for arrays of which little is stored.
+    /// The smallest blocks that cut source chunks no more often: for arrays with little stored.
     pub(crate) small: Vec<u64>,
 }
 
@@ -177,23 +175,23 @@ impl Geometry {
         plan(best, why)
     }
 
-    /// A plan of one pass.
+    /// The best plan with one pass.
     pub(crate) fn direct(&self) -> CopyPlan {
         Geometry { temporary: None, ..self.clone() }.plan()
     }
 
-    /// That of comparing source and target, which takes two blocks.
+    /// The geometry for comparing source and target, which needs two blocks.
     pub(crate) fn comparing(&self) -> Geometry {
         Geometry { blocks: self.blocks.saturating_mul(2), ..self.clone() }
     }
 
-    /// Bytes of what is inside the array of a box that begins at its origin.
+    /// The bytes inside the array of a box that begins at the array's origin.
     fn bytes(&self, len: &[u64]) -> u64 {
         let inside = len.iter().zip(&self.shape).map(|(n, extent)| n.min(extent));
         inside.fold(self.element, |bytes, n| bytes.saturating_mul(*n))
     }
 
-    /// Bytes that a thread has at hand of a chunk of one side: encoded, and decoded.
+    /// Bytes that a thread has at hand for a chunk of one side: encoded and decoded.
     fn at_hand(&self, side: &Side) -> u64 {
         let bytes = side.part.iter().fold(self.element, |bytes, n| bytes.saturating_mul(*n));
         match (side.chunked, side.coded) {
@@ -203,14 +201,14 @@ impl Geometry {
         }
     }
 
-    /// How many threads work, and the bytes that all of them have at hand.
+    /// Number of threads, and the bytes that all of them have at hand.
     fn workers(&self, source: &Side, target: &Side) -> (usize, u64) {
         let each = self.at_hand(source).max(self.at_hand(target));
         let fit = (self.memory / 2).checked_div(each).unwrap_or(u64::MAX);
         let threads = self.threads.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1);
         let mut all = each.saturating_mul(threads as u64);
         if target.object != target.part {
-            // Inner chunks that wait for their turn in the shard, and its index, which is encoded.
+            // Inner chunks that wait for their turn in the shard, and the shard's encoded index.
             let early = self.in_flight.saturating_sub(threads) as u64;
             let part = self.bytes(&target.part).saturating_mul(early);
             let count = target
@@ -223,7 +221,7 @@ impl Geometry {
         (threads, all)
     }
 
-    /// One pass from a source to a target.
+    /// Plans one pass from a source to a target.
     pub(crate) fn pass(&self, source: &Side, target: &Side) -> Pass {
         let (threads, at_hand) = self.workers(source, target);
         let budget = self.memory.saturating_sub(at_hand) / self.blocks.max(1);
@@ -243,7 +241,7 @@ impl Geometry {
         self.pass_of(source, target, (threads, at_hand), (block, small), in_parts)
     }
 
-    /// One pass in these blocks; `in_parts`: they are parts of objects.
+    /// One pass with these blocks; `in_parts`: they are parts of objects.
     fn pass_of(
         &self,
         source: &Side,
@@ -253,7 +251,7 @@ impl Geometry {
         in_parts: bool,
     ) -> Pass {
         let parts: Vec<u64> = match in_parts {
-            // What is longer than the array has one part along it.
+            // Along an axis that the block spans, there is one part.
             true => (0..block.len())
                 .map(|k| if block[k] < self.shape[k] { target.object[k] / block[k] } else { 1 })
                 .collect(),
@@ -289,7 +287,7 @@ impl Geometry {
         pass
     }
 
-    /// Bytes and time of a pass that opens so many objects.
+    /// Sets the bytes and the time of a pass that opens `opened` objects.
     fn add_costs(&self, pass: &mut Pass, source: &Side, target: &Side, opened: u64) {
         let bytes = self.bytes(&self.shape) as f64;
         let threads = pass.threads as f64;
@@ -302,7 +300,7 @@ impl Geometry {
             }
         };
         let (encoding, written) = match target.coded {
-            // As well compressed as the source.
+            // Assume that it compresses as well as the source.
             true => (bytes * costs::ENCODE, bytes * ratio(&self.source)),
             false => (bytes * costs::MOVE, bytes),
         };
@@ -316,8 +314,9 @@ impl Geometry {
                 + pass.objects as f64 * target.reach.create);
     }
 
-    /// Bytes that are read of chunks without codecs: rows that are wanted, or all, with the gaps that
-    /// are not worth another range.
+    /// Bytes read from chunks without codecs.
+    /// These are the wanted rows, with the gaps that are cheaper to read than to skip; at most
+    /// everything.
     fn read_uncoded(&self, pass: &Pass, source: &Side) -> f64 {
         let bytes = self.bytes(&self.shape) as f64;
         if !source.chunked || pass.decoded == pass.chunks {
@@ -335,7 +334,7 @@ impl Geometry {
         (bytes + bytes / row as f64 * source.reach.gap as f64).min(all)
     }
 
-    /// Longer blocks, as long as that brings speed. `object`: what they have to divide.
+    /// Lengthens blocks as long as this makes the copy faster. `object`: lengths must divide this.
     fn lengthened(&self, small: &Dims, budget: u64, object: Option<&Dims>) -> Dims {
         let mut block = small.clone();
         for axis in 0..block.len() {
@@ -358,7 +357,7 @@ impl Geometry {
 }
 
 impl Side {
-    /// A temporary array of chunks of this shape.
+    /// A temporary array with chunks of this shape.
     fn temporary(chunk: Dims, reach: Reach) -> Side {
         Side {
             offset: Dims::from_elem(0, chunk.len()),
@@ -379,35 +378,35 @@ fn seconds(passes: &[Pass]) -> f64 {
 }
 
 impl Pass {
-    /// How often a source chunk is decoded on average.
+    /// The average number of times that a source chunk is decoded.
     pub fn times(&self) -> f64 {
         self.decoded as f64 / self.chunks.max(1) as f64
     }
 
-    /// Whether objects of the target are written in parts.
+    /// Returns `true` if objects of the target are written in parts.
     pub fn in_parts(&self) -> bool {
         self.parts.iter().any(|parts| *parts > 1)
     }
 }
 
 impl CopyPlan {
-    /// About how long it takes, by the costs that plans are chosen by.
+    /// Estimated duration, by the costs that choose plans.
     pub fn seconds(&self) -> f64 {
         seconds(&self.passes)
     }
 
-    /// The most bytes in memory.
+    /// Maximum bytes in memory.
     pub fn memory(&self) -> u64 {
         self.passes.iter().map(|pass| pass.memory).max().unwrap_or(0)
     }
 
-    /// Bytes of each temporary array; the last two are on the disk together.
+    /// Bytes of all temporary arrays that are on the disk at once: at most two.
     pub fn temporary_bytes(&self) -> u64 {
         temporary_bytes(self.bytes, &self.passes)
     }
 }
 
-/// That of an array of so many bytes in these passes.
+/// Bytes of temporary arrays on the disk at once, for an array of `bytes` bytes.
 fn temporary_bytes(bytes: u64, passes: &[Pass]) -> u64 {
     bytes.saturating_mul(passes.len().saturating_sub(1).min(2) as u64)
 }

@@ -1,16 +1,16 @@
-//! Plans beside those of rechunker's algorithm, at equal memory.
+//! Compares our plans with rechunker's plans, at equal memory.
 //!
-//! `rechunker.txt` has what `rechunker.algorithm.rechunking_plan` (0.5.4) answers: shape, source chunks,
-//! target chunks, bytes of an element, MiB of memory; blocks that read, chunks of the temporary array,
-//! blocks that write. Where all three are equal there is no temporary array. Its memory is that of a
-//! block alone; ours bounds the chunks at hand, too.
+//! `rechunker.txt` holds the results of `rechunker.algorithm.rechunking_plan` (0.5.4). Its columns:
+//! shape, source chunks, target chunks, bytes of an element, MiB of memory; reading blocks, chunks
+//! of the temporary array, writing blocks. If the last three are equal, there is no temporary
+//! array. Rechunker limits the memory of the block only; we also count the chunks at hand.
 
 use super::tests::{geometry, side};
 use super::*;
 
 struct Case {
     geometry: Geometry,
-    /// Blocks that read, chunks of the temporary array, blocks that write.
+    /// Reading blocks, chunks of the temporary array, writing blocks.
     theirs: [Dims; 3],
 }
 
@@ -29,7 +29,7 @@ fn cases() -> Vec<Case> {
 }
 
 impl Case {
-    /// Their plan, as one of ours: counts and costs by the same rules.
+    /// Their plan in our terms, with counts and costs by our rules.
     fn theirs(&self) -> Vec<Pass> {
         let [read, between, write] = &self.theirs;
         let (source, target) = (&self.geometry.source, &self.geometry.target);
@@ -46,13 +46,13 @@ impl Case {
     }
 }
 
-/// Bytes that are decoded, written to temporary arrays and read from them, in those of the array.
+/// Bytes decoded, written to and read from temporary arrays, as multiples of the array's bytes.
 fn moved(passes: &[Pass]) -> f64 {
     passes.iter().map(Pass::times).sum::<f64>() + (passes.len() - 1) as f64
 }
 
-/// By the costs that plans are chosen by. Theirs is better in one way only: we take a temporary array
-/// where it saves a fifth of the time, they wherever blocks differ.
+/// Compares by the costs that choose plans. Their plan is better in one case only: we use a
+/// temporary array if it saves a fifth of the time, they use one whenever blocks differ.
 #[test]
 fn at_equal_memory_no_plan_of_rechunker_is_faster() {
     let (mut faster, mut less) = (0, 0);

@@ -1,34 +1,34 @@
-//! The lengths of blocks along all axes: those that cut source chunks least often, of all that
-//! memory can hold.
+//! Finds the block lengths that fit into memory and cut source chunks least often.
 //!
-//! Of one axis, longer blocks cut less ([`Axis::lengths`]). Of several, the pieces multiply, and so
-//! do the elements: all combinations of all axes but one are made, less those that another beats in
-//! both, and for each the longest length of the last axis that fits is taken.
+//! Along one axis, longer blocks cut less ([`Axis::lengths`]). Over several axes, both pieces and
+//! elements multiply. The search makes all combinations of all axes but one, and drops each one
+//! that another beats in both numbers. For each it then takes the longest length of the last axis
+//! that fits.
 
 use super::axis::{Axis, Length};
 use crate::Dims;
 
-/// Combinations that are looked at one by one. Of more, such that are at least 1 % better than the
-/// last.
+/// Above this number of combinations, only take those at least 1 % better than the last.
 const MOST: usize = 1 << 17;
 
-/// Lengths along some axes.
+/// A combination of lengths along some axes.
 #[derive(Clone, Debug)]
 struct Combined {
     elements: u64,
     pieces: u128,
-    /// Length per axis, in the order in which axes were combined.
+    /// Length per axis, in the order in which the axes were combined.
     lens: Dims,
 }
 
-/// The lengths per axis whose blocks have at most `most` elements and cut the source into the fewest
-/// pieces; of several, the shortest. If even the shortest have more elements, these.
+/// The lengths per axis that cut the source into the fewest pieces, with at most `most` elements.
+/// Among equals, takes the shortest. If even the shortest lengths have more elements, returns
+/// those.
 pub(super) fn search(axes: &[Axis], most: u64) -> Dims {
     let mut lengths: Vec<(usize, Vec<Length>)> = axes.iter().map(Axis::lengths).enumerate().collect();
     lengths.sort_by_key(|(_, lengths)| lengths.len());
     let last = lengths.pop();
     let mut found = vec![Combined { elements: 1, pieces: 1, lens: Dims::new() }];
-    // What the axes that come later take at least.
+    // The least number of elements that the remaining axes need.
     let least = |rest: &[(usize, Vec<Length>)]| {
         let firsts = rest.iter().chain(&last).filter_map(|(_, lengths)| lengths.first());
         firsts.fold(1u64, |least, length| least.saturating_mul(length.len))
@@ -74,7 +74,7 @@ impl Combined {
     }
 }
 
-/// What no other beats, of all combinations of at most `room` elements; the smallest, if none has.
+/// The combinations of at most `room` elements that no other beats; if none fits, the smallest.
 fn combine(found: &[Combined], lengths: &[Length], room: u64) -> Vec<Combined> {
     if let [length] = lengths {
         return found.iter().map(|combined| combined.with(length)).collect();
@@ -101,7 +101,7 @@ fn combine(found: &[Combined], lengths: &[Length], room: u64) -> Vec<Combined> {
     all
 }
 
-/// Some of very many, the first and the last among them.
+/// Thins out a long list, keeping the first and the last.
 fn thin<T>(all: &[T], many: bool, value: impl Fn(&T) -> f64) -> Vec<&T> {
     let mut last = f64::INFINITY;
     let keep = |(n, one): &(usize, &T)| {
@@ -133,22 +133,22 @@ mod tests {
 
     #[test]
     fn memory_is_used() {
-        // Time series out of maps: of 2²⁹ elements, 2²⁶ fit. Doubling found 2²⁵.
+        // Time series out of maps: 2²⁶ of 2²⁹ elements fit. Doubling found 2²⁵.
         let block = best(&[(512, 1, 512), (1024, 1024, 16), (1024, 1024, 16)], 60 << 20);
         assert_eq!(block[0], 512);
         let times = pieces(1024, block[1], (1024, 0)) * pieces(1024, block[2], (1024, 0));
         assert_eq!(times, 10, "{block:?}");
-        // One block would be one element too large.
+        // A single block would be one element too large.
         assert_eq!(best(&[(10, 1, 10), (10, 10, 1)], 99), [10, 5]);
         assert_eq!(best(&[(10, 1, 10), (10, 10, 1)], 100), [10, 10]);
-        // Less than the least.
+        // Less memory than the smallest block needs.
         assert_eq!(best(&[(10, 1, 10), (10, 10, 1)], 3), [10, 1]);
         assert_eq!(best(&[], 3), Vec::<u64>::new());
         assert_eq!(best(&[(2, 1, 1); 64], 1), [1; 64]);
     }
 
     proptest! {
-        /// As good as the best of all that there are.
+        /// The result is as good as the best of all combinations.
         #[test]
         fn nothing_is_better(
             axes in proptest::collection::vec((1..24u64, 1..12u64, 1..12u64), 1..4),

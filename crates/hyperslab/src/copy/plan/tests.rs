@@ -1,4 +1,4 @@
-//! Plans on paper: nothing is read or written.
+//! Tests of plans; nothing is read or written.
 
 use super::*;
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ pub(super) fn geometry(shape: &[u64], source: Side, target: Side, memory: u64) -
     }
 }
 
-/// 2 GiB, maps to time series.
+/// Maps to time series, 2 GiB.
 fn maps(memory: u64) -> Geometry {
     geometry(&[512, 1024, 1024], side(&[1, 1024, 1024], None), side(&[512, 16, 16], None), memory)
 }
@@ -41,8 +41,8 @@ const MIB: u64 = 1 << 20;
 
 #[test]
 fn directly_maps_are_decoded_as_often_as_memory_makes_it_necessary() {
-    // Two threads have a chunk of 4 MiB at hand, encoded and decoded. The rest holds rows of 64 × 64
-    // target chunks of 512 KiB: of 480 7 rows, of 96 one and a half.
+    // Two threads each have a chunk of 4 MiB at hand, encoded and decoded. The rest holds target
+    // chunks of 512 KiB, from a grid of 64 × 64: 480 chunks are 7 rows, 96 chunks are 1.5 rows.
     for (memory, times) in [(256, 10), (64, 44), (2048 + 16, 1), (1024 + 16, 2)] {
         let plan = maps(memory * MIB).direct();
         let [pass] = &plan.passes[..] else { panic!() };
@@ -58,25 +58,25 @@ fn a_temporary_array_is_taken_where_it_saves_time() {
         let plan = maps(memory * MIB).plan();
         assert!(plan.passes.len() > 1, "{plan}");
         assert!(plan.memory() <= memory * MIB, "{plan}");
-        // Each source chunk is decoded once, and each temporary one read once.
+        // Each source chunk is decoded once, and each temporary chunk is read once.
         assert!(plan.passes.iter().all(|pass| pass.times() == 1.0), "{plan}");
         let two = plan.passes.windows(2).all(|pair| pair[0].target_chunk == pair[1].source_chunk);
         assert!(two && plan.seconds() < maps(memory * MIB).direct().seconds() * WORTH_IT);
     }
-    // Twice decoded is quicker than written and read.
+    // Decoding twice is faster than writing and reading a temporary array.
     let plan = maps(1100 * MIB).plan();
     assert_eq!((plan.passes.len(), plan.passes[0].times()), (1, 2.0), "{plan}");
     assert!(plan.why.contains("decoded 2 times"), "{}", plan.why);
-    // No place for one.
+    // No place for a temporary array.
     let nowhere = Geometry { temporary: None, ..maps(64 * MIB) };
     assert_eq!(nowhere.plan().passes.len(), 1);
-    // No room for it on the disk; room for one, but not for two at a time.
+    // No room on the disk for one; room for one, but not for two at once.
     for (room, passes) in [(2048 * MIB - 1, 1), (2048 * MIB, 2)] {
         let plan = Geometry { temporary: Some((Reach::NEAR, room)), ..maps(32 * MIB) }.plan();
         assert!(plan.passes.len() <= passes && plan.temporary_bytes() <= room, "{plan}");
         assert_eq!(plan.why.contains("no room"), passes == 1, "{plan}");
     }
-    // Nothing is cut.
+    // No source chunk is cut.
     let same =
         geometry(&[512, 1024, 1024], side(&[1, 1024, 1024], None), side(&[1, 1024, 1024], None), 64 * MIB);
     let plan = same.plan();
@@ -97,17 +97,17 @@ fn shards_are_written_whole_or_in_parts_that_divide_them() {
         };
         geometry.direct().passes.remove(0)
     };
-    // Two hundred bytes are those of chunks at hand, and 32 each for an inner chunk's place.
+    // The chunks at hand take 200 bytes, and the index takes 32 bytes per inner chunk.
     let at_hand = 200 + 100 * 32;
     let whole = pass([50, 100], at_hand + 5000);
     assert_eq!((&whole.block[..], whole.in_parts(), whole.objects), (&[50, 100][..], false, 2));
     let half = pass([50, 100], at_hand + 4999);
     assert!(half.in_parts() && half.times() == 1.0, "{half}");
     assert_eq!(half.block.iter().product::<u64>() * half.parts.iter().product::<u64>(), 5000, "{half}");
-    // A chunk at a time cuts each source chunk in two.
+    // Writing one chunk at a time cuts each source chunk in two.
     let least = pass([50, 100], 1);
     assert_eq!((&least.block[..], &least.parts[..], least.times()), (&[5, 10][..], &[10, 10][..], 2.0));
-    // What is outside the array takes no memory.
+    // Elements outside the array take no memory.
     let target = side(&[5, 10], Some(&[1 << 20, 1000]));
     let wide = Geometry { element: 1, ..geometry(&[100, 100], side(&[10, 10], None), target, 1 << 40) };
     assert_eq!(wide.direct().passes[0].block, [100, 100]);
@@ -118,10 +118,10 @@ fn equal_grids_take_many_chunks_at_once() {
     let block = |shape: &[u64], chunk: &[u64], memory| {
         geometry(shape, side(chunk, None), side(chunk, None), memory).plan().passes[0].block.clone()
     };
-    // 256 KiB chunks, 32 MiB blocks, growing along the slowest axis first.
+    // Chunks of 256 KiB and blocks of 32 MiB, which grow along the slowest axis first.
     assert_eq!(block(&[50, 32, 256, 256], &[1, 1, 256, 256], 256 * MIB), [50, 2, 256, 256]);
     assert_eq!(block(&[1000, 256, 256], &[1, 256, 256], 256 * MIB), [128, 256, 256]);
-    // A small budget: one chunk at a time.
+    // With a small budget: one chunk at a time.
     assert_eq!(block(&[50, 32, 256, 256], &[1, 1, 256, 256], 1000), [1, 1, 256, 256]);
 }
 
@@ -138,8 +138,8 @@ fn small_blocks_are_one_object_where_grids_agree() {
     assert_eq!(small(&[1 << 62], &[1000], &[1]), [1000]);
 }
 
-/// 1 PiB in 6 · 10⁷ chunks, to time series, within 2 GiB; and such that no chunk of one side fits a
-/// chunk of the other.
+/// Plans 1 PiB in 6 · 10⁷ chunks, to time series, within 2 GiB.
+/// Also to chunks that do not align with the source chunks.
 #[test]
 fn a_petabyte_is_planned_at_once() {
     let shape = [1 << 20, 1 << 14, 1 << 14];
@@ -152,7 +152,7 @@ fn a_petabyte_is_planned_at_once() {
         assert!(plan.memory() <= 2048 * MIB && plan.passes.len() > 1, "{plan}");
         let times = plan.passes.iter().map(Pass::times).fold(1.0, f64::max);
         assert!(times <= most, "{plan}");
-        // Some milliseconds, in a build with optimisation.
+        // Takes a few milliseconds in an optimised build.
         assert!(took.as_secs() < 5, "{took:?}");
         println!("{took:?}: {plan}");
     }
@@ -172,8 +172,8 @@ fn a_plan_says_what_it_does() {
 }
 
 proptest! {
-    /// Counts are those of the grids, blocks are whole objects or divide them, and memory is kept
-    /// unless one chunk takes more.
+    /// Counts match the grids, and blocks are whole objects or divide them.
+    /// Memory stays within the limit unless one chunk needs more.
     #[test]
     fn plans_keep_their_word(
         axes in proptest::collection::vec((1..40u64, 1..12u64, 1..6u64, 1..4u64), 0..4),

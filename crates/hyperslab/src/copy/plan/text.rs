@@ -1,4 +1,4 @@
-//! What a plan says of itself.
+//! Formats plans as text.
 
 use super::{CopyPlan, Pass};
 use std::fmt::{self, Display, Formatter};
@@ -66,7 +66,7 @@ impl Display for Pass {
     }
 }
 
-/// One digit behind the point, if it is not 0.
+/// Formats a number with one decimal, without a trailing ".0".
 pub(super) fn rounded(number: f64) -> String {
     let text = format!("{number:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)

@@ -1,5 +1,6 @@
-//! Documents of references, in JSON: [kerchunk's](https://fsspec.github.io/kerchunk/spec.html)
-//! versions 0 and 1.
+//! JSON documents of references, in versions 0 and 1.
+//!
+//! The format is [kerchunk's](https://fsspec.github.io/kerchunk/spec.html).
 //!
 //! ```json
 //! {"version": 1,
@@ -10,8 +11,8 @@
 //!           "sst/6.0": ["s3://bucket/whole"], "sst/7.0": "base64:AAEC"}}
 //! ```
 //!
-//! Version 0 is what stands under `refs`, alone. No tree of a document is made: millions of
-//! references are usual.
+//! Version 0 is just the contents of `refs`. The parser does not build a tree of the document,
+//! because documents often have millions of references.
 
 use super::generate::{Generator, generate};
 use super::refs::{Builder, Refs};
@@ -24,16 +25,16 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Why there are no references.
+/// The reason why a document yields no references.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// This is wrong with the document.
+    /// The document is wrong.
     Wrong(String),
     /// The user asked to stop.
     Stopped,
 }
 
-/// The references of a document. `None`: it is JSON, but has no references of Zarr.
+/// Parses the references of a document. `None`: it is JSON, but has no references of Zarr.
 pub(super) fn parse(text: &[u8]) -> Result<Option<Refs>, Failure> {
     let mut document = Document::default();
     let mut parser = serde_json::Deserializer::from_slice(text);
@@ -46,11 +47,11 @@ pub(super) fn parse(text: &[u8]) -> Result<Option<Refs>, Failure> {
     }
 }
 
-/// Text that is borrowed from the document where it has no escapes.
+/// Text, borrowed from the document unless it has escapes.
 #[derive(Deserialize)]
 struct Text<'t>(#[serde(borrow)] Cow<'t, str>);
 
-/// Calls a function with the members of an object, as they come.
+/// Calls a function with each member of an object while parsing.
 struct Members<F>(F);
 
 impl<'de, F: FnMut(&str, &RawValue) -> Result<(), String>> DeserializeSeed<'de> for Members<F> {
@@ -76,15 +77,15 @@ impl<'de, F: FnMut(&str, &RawValue) -> Result<(), String>> Visitor<'de> for Memb
     }
 }
 
-/// What a document has, before it is known which version it is.
+/// The contents of a document before its version is known.
 #[derive(Default)]
 struct Document {
     version: Option<u64>,
-    /// What stands under `refs`.
+    /// The contents of `refs`.
     refs: Option<Builder>,
     templates: BTreeMap<String, String>,
     generators: Vec<Generator>,
-    /// What stands beside: the references of version 0.
+    /// The other members: the references of version 0.
     beside: Builder,
 }
 
@@ -110,7 +111,7 @@ impl Document {
         self.refs.iter().chain([&self.beside])
     }
 
-    /// Puts in what templates and generators make.
+    /// Applies templates and generators.
     fn generate(&mut self) -> Result<(), String> {
         if let (Some(version @ 2..), Some(_)) = (self.version, &self.refs) {
             return Err(format!("it is of version {version}; versions 0 and 1 are supported"));
@@ -135,7 +136,7 @@ impl Document {
     }
 }
 
-/// Adds a reference, which is given as JSON. One that is none is told to who reads it.
+/// Adds a reference given as JSON. If it is malformed, its readers get the error.
 fn add(refs: &mut Builder, key: &str, json: &str) -> Result<(), String> {
     match json.as_bytes().first() {
         Some(b'"') => match serde_json::from_str(json) {
@@ -148,7 +149,7 @@ fn add(refs: &mut Builder, key: &str, json: &str) -> Result<(), String> {
             },
             Err(error) => refs.odd(key, json, &error.to_string()),
         },
-        // Metadata as they are, not as text.
+        // Metadata as JSON instead of text.
         Some(b'{') => refs.inline(key, json.as_bytes()),
         Some(b'[') => match serde_json::from_str::<(Text<'_>, u64, u64)>(json) {
             Ok((Text(url), offset, len)) => refs.target(key, &url, Some((offset, len))),
@@ -187,7 +188,7 @@ mod tests {
         assert_eq!((refs.url(0), refs.url(1)), ("x.nc", "y.nc"));
     }
 
-    /// The example of kerchunk's specification.
+    /// The example in kerchunk's specification.
     #[test]
     fn version_1() {
         let refs = some(
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(found("gen_key4"), "http://server.domain/path_4 5000 1000");
         assert_eq!(refs.beginning("").len(), 10);
 
-        // Templates may stand behind what uses them. Without templates, braces are braces.
+        // Templates may come after their uses. Without templates, braces are plain text.
         let refs = some(r#"{"refs": {"a": ["{{u}}/x"]}, "templates": {"u": "b"}, "version": 1}"#);
         assert_eq!(refs.url(0), "b/x");
         assert_eq!(some(r#"{"version": 1, "refs": {"a": ["{{u}}/x"]}}"#).url(0), "{{u}}/x");
@@ -301,13 +302,13 @@ mod tests {
                 assert!(refs.beginning("").any(|key| key == "a"));
             }
         }
-        // The last one counts, whatever it is.
+        // The last reference counts, even if it is malformed.
         assert_eq!(
             some(r#"{"version": 1, "refs": {"a": 5, "a": "b"}}"#).get("a"),
             Some(Ref::Inline(b"b".into()))
         );
         assert!(matches!(some(r#"{"version": 1, "refs": {"a": "b", "a": 5}}"#).get("a"), Some(Ref::Odd(_))));
-        // A document that says nothing of Zarr is none of references.
+        // A document without Zarr metadata is not a document of references.
         assert!(parse(br#"{".zgroup": 5, "a": "b"}"#).unwrap().is_none());
     }
 }

@@ -1,10 +1,10 @@
-//! `reference://`, as fsspec spells it: where the references are, how to reach them and how to reach
-//! what they lead to are storage options.
+//! The scheme `reference://` of fsspec.
+//! Storage options say where the references are, how to reach them, and how to reach their targets.
 //!
 //! | option | meaning |
 //! |---|---|
 //! | `fo` | the document, or the folder of Parquet files |
-//! | `target_protocol`, `target_options` | the scheme of `fo` where it names none; options of its server |
+//! | `target_protocol`, `target_options` | scheme of `fo` if it names none; options of its server |
 //! | `remote_protocol`, `remote_options` | the scheme of targets that name none; options of their servers |
 
 use super::{in_document, in_folder_with};
@@ -12,11 +12,11 @@ use crate::stores::{Intent, Reached, Scheme, StoreOptions, reach_store, takes_op
 use crate::{Error, Result};
 use std::fmt;
 
-/// The scheme.
+/// The scheme `reference`.
 #[derive(Debug)]
 pub(in crate::stores) struct Reference;
 
-/// Options of fsspec that say nothing about what is read: how it caches, joins ranges and waits.
+/// Options of fsspec that do not affect the data: how it caches, joins ranges and waits.
 const WITHOUT_MEANING: [&str; 9] = [
     "asynchronous",
     "auto_mkdir",
@@ -39,16 +39,16 @@ impl fmt::Debug for Storage {
     }
 }
 
-/// How targets are reached.
+/// How to reach targets.
 #[derive(Clone, Debug)]
 pub(super) struct Remote {
-    /// The scheme of those that name none.
+    /// The scheme of targets that name none.
     protocol: String,
-    /// For all of this scheme.
+    /// The options for all targets of this scheme.
     options: Storage,
 }
 
-/// Schemes that lead to the same servers.
+/// Maps schemes for the same servers to one name.
 fn kind(scheme: &str) -> &str {
     match scheme {
         "s3a" => "s3",
@@ -61,20 +61,20 @@ fn kind(scheme: &str) -> &str {
 }
 
 impl Remote {
-    /// The options for a target, if these are for its scheme.
+    /// The options for a target, if its scheme matches.
     pub(super) fn options_of(&self, url: &str) -> Option<&[(String, String)]> {
         let (scheme, _) = url.split_once("://")?;
         (kind(scheme) == kind(&self.protocol)).then_some(self.options.0.as_slice())
     }
 
-    /// The URL of a target that may name no scheme.
+    /// The URL of a target; `None` if the target needs no scheme.
     pub(super) fn url_of(&self, target: &str) -> Option<String> {
         let whole = target.contains("://") || kind(&self.protocol) == "file";
         (!whole).then(|| format!("{}://{}", self.protocol, target.trim_start_matches('/')))
     }
 }
 
-/// What the options say.
+/// The parsed options.
 #[derive(Default)]
 struct Spelled {
     fo: Option<String>,

@@ -1,15 +1,15 @@
-//! Many references by one rule: the `gen` of documents.
+//! Generates many references by rules: the member `gen` of documents.
 
 use super::refs::Builder;
 use super::template::{Scope, Value, shown};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-/// The most references that a document may generate. A few bytes could otherwise ask for all
-/// memory; larger documents write references out.
+/// The most references that a document may generate.
+/// Otherwise a few bytes could use up all memory. Larger documents write their references out.
 const MOST: u64 = 1 << 22;
 
-/// For all combinations of the values of its dimensions, a reference.
+/// Generates a reference for each combination of its dimensions' values.
 #[derive(Deserialize)]
 pub(super) struct Generator {
     key: String,
@@ -67,7 +67,7 @@ impl Dimension {
         }
     }
 
-    /// Value number `n`, which is below its length.
+    /// The value with number `n`, which must be less than the number of values.
     fn value(&self, n: u64) -> Option<Value> {
         match self {
             Dimension::List(values) => values.get(usize::try_from(n).ok()?).cloned(),
@@ -79,7 +79,7 @@ impl Dimension {
     }
 }
 
-/// Adds what generators make.
+/// Adds the references of all generators.
 pub(super) fn generate(
     refs: &mut Builder,
     generators: &[Generator],

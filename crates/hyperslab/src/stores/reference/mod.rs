@@ -1,9 +1,9 @@
-//! References: a document that says for each key of a store where its bytes are, in other objects.
+//! Stores of references: a document gives the place of each key's bytes in other objects.
 //!
-//! kerchunk, VirtualiZarr and [`references`](crate::references) write them, so that chunks of
-//! HDF5 files and of many other formats read as Zarr. A location whose name ends in `.json` leads to
-//! or into such a document, if the object there is one; one that ends in `.parq` or `.parquet`, to or
-//! into a folder of Parquet files with references.
+//! kerchunk, VirtualiZarr and [`references`](crate::references) write such documents, to read
+//! chunks of HDF5 files and many other formats as Zarr. A location with a name that ends in `.json`
+//! leads to or into a document, if the object is one. A location with a name that ends in `.parq`
+//! or `.parquet` leads to or into a folder of Parquet files with references.
 //!
 //! | file | concept |
 //! |---|---|
@@ -41,10 +41,10 @@ use std::sync::Arc;
 use store::ReferenceStore;
 use targets::Targets;
 
-/// The largest document that is read. Ten million references are some 1 GB.
+/// The largest document to read. Ten million references take about 1 GB.
 const LARGEST: usize = 4 << 30;
 
-/// Puts the store of references in the place of a document of them. Everything else stays.
+/// Replaces a reached document of references by the store of its references.
 pub(super) fn behind(reached: Reached, options: StoreOptions<'_>) -> Result<Reached> {
     if options.intent != Intent::Open {
         return Ok(reached);
@@ -52,7 +52,7 @@ pub(super) fn behind(reached: Reached, options: StoreOptions<'_>) -> Result<Reac
     Ok(in_document(&reached, options, None)?.unwrap_or(reached))
 }
 
-/// The store of references in a document that is reached. `None`: it is something else.
+/// The store of references in a reached document. `None`: it is something else.
 fn in_document(
     reached: &Reached,
     options: StoreOptions<'_>,
@@ -64,11 +64,11 @@ fn in_document(
     Ok(store.map(|store| Reached::new(Arc::new(store), inside)))
 }
 
-/// The largest document of metadata in a folder of Parquet files.
+/// The largest metadata document in a folder of Parquet files.
 const LARGEST_METADATA: usize = 1 << 30;
 
-/// The store of references in a folder of Parquet files that a location leads to or into. `None`: it
-/// leads elsewhere.
+/// The store of references in a folder of Parquet files that a location leads to or into.
+/// `None`: the location leads elsewhere.
 pub(super) fn in_folder(location: &str, options: StoreOptions<'_>) -> Result<Option<Reached>> {
     if options.intent != Intent::Open || location.contains("::") || location.starts_with("reference://") {
         return Ok(None);
@@ -76,7 +76,7 @@ pub(super) fn in_folder(location: &str, options: StoreOptions<'_>) -> Result<Opt
     in_folder_with(location, options, None)
 }
 
-/// As [`in_folder`]. `remote`: how targets are reached.
+/// Like [`in_folder`]. `remote`: how to reach targets.
 fn in_folder_with(
     location: &str,
     options: StoreOptions<'_>,
@@ -99,7 +99,7 @@ fn in_folder_with(
     folder(reached, name, inside, options, remote)
 }
 
-/// As [`in_folder`], for a local path.
+/// Like [`in_folder`], for a local path.
 pub(super) fn in_local_folder(path: &Path, options: StoreOptions<'_>) -> Result<Option<Reached>> {
     let Some((above, name, inside)) = path.to_str().and_then(folder_in) else { return Ok(None) };
     if options.intent != Intent::Open {
@@ -110,8 +110,8 @@ pub(super) fn in_local_folder(path: &Path, options: StoreOptions<'_>) -> Result<
     folder(reached, name, inside, options, None)
 }
 
-/// The first name of a path that ends as those of folders of references do: what is above it, the
-/// name, and what is behind it.
+/// Splits a path at the first name that ends like a folder of references.
+/// Returns the path above, the name, and the path inside.
 fn folder_in(path: &str) -> Option<(&str, &str, &str)> {
     let is_folder = |name: &str| {
         let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
@@ -130,7 +130,7 @@ fn folder_in(path: &str) -> Option<(&str, &str, &str)> {
     None
 }
 
-/// The references in the folder `name` of what is reached.
+/// The references in the folder `name` below a reached path.
 fn folder(
     above: Reached,
     name: &str,
@@ -149,7 +149,7 @@ fn folder(
     let url = format!("{}/{prefix}", store.url().trim_end_matches('/'));
     let records = Records::parse(store.clone(), &prefix, url.clone(), &text)
         .map_err(|why| Error::References { url: url.clone(), why })?;
-    // References are relative to what holds the folder, as those of a document are to what holds it.
+    // References are relative to the parent of the folder or document.
     let targets = Targets::around(store, &prefix, options.storage, remote);
     let store = records.map(|records| ReferenceStore::new(url, Source::Folder(records), targets));
     Ok(store.map(|store| Reached::new(Arc::new(store), inside)))
@@ -162,7 +162,7 @@ fn is_document_name(name: &str) -> bool {
         .is_some_and(|end| end.eq_ignore_ascii_case(".json"))
 }
 
-/// The key of what may be a document, to or into which a path leads.
+/// The key of a possible document that a path leads to or into.
 fn document_in(reached: &Reached) -> Option<String> {
     match &reached.object {
         Some(found) => is_document_name(&found.key).then(|| found.key.clone()),
@@ -175,7 +175,7 @@ fn document_in(reached: &Reached) -> Option<String> {
 }
 
 /// The references in an object. `None`: there is no such object, or it holds something else.
-/// `storage`: the options that its server was reached with.
+/// `storage`: the options with which its server was reached.
 fn document_at(
     store: &Arc<dyn Store>,
     key: &str,
@@ -195,7 +195,7 @@ fn document_at(
         Failure::Wrong(why) => Error::References { url: url.clone(), why },
         Failure::Stopped => Error::Interrupted,
     })?;
-    // The text goes before anything else is done.
+    // Free the text before doing anything else.
     drop(text);
     let Some(refs) = refs else { return Ok(None) };
     let targets = Targets::around(store.clone(), key, storage, remote);
@@ -217,7 +217,7 @@ mod tests {
     const ARRAY: &str = r#"{"zarr_format": 2, "shape": [6], "chunks": [2], "dtype": "|u1", "compressor": null,
         "fill_value": 9, "filters": null, "order": "C"}"#;
 
-    /// A store of the references in `text`, which are in the directory of `store`.
+    /// A store of the references in `text`, as a document in `store`.
     fn references(store: &Arc<dyn Store>, text: &str) -> Option<ReferenceStore> {
         store.write(key("refs.json"), &[text.as_bytes()]).unwrap();
         document_at(store, "refs.json", &[], None).unwrap()
@@ -284,7 +284,7 @@ mod tests {
                 assert!(error.contains(why) && error.contains(&format!("'{name}' in {url}")), "{error}");
             }
         }
-        // What is known is not asked for.
+        // Known facts need no request.
         assert_eq!(refs.size(key("b")).unwrap(), Some(2));
         assert!(refs.exists(key("c")).unwrap() && refs.size(key("c")).is_err());
         let mut buf = [0; 3];

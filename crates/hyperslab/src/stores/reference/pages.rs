@@ -1,19 +1,21 @@
-//! How many bytes the pages of a Parquet column decode to.
+//! Computes the decoded size of the pages of a Parquet column.
 //!
-//! The crate that reads Parquet makes room for as many bytes as the header of a page says, and for as
-//! many values as the header of a dictionary says. A wrong number would end the process where there is
-//! no such memory, so the headers are looked at before. They are structures in Thrift's compact
-//! protocol: <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>.
+//! The `parquet` crate allocates as many bytes as a page header states, and space for as many
+//! values as a dictionary header states. If there is too little memory for a wrong number, the
+//! process aborts. Therefore this module checks the headers first. They are structures in Thrift's
+//! compact protocol:
+//! <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>.
 
-/// Structures in structures. The header of a page has three levels.
+/// Deepest nesting of structures. A page header has three levels.
 const DEEPEST: usize = 8;
 
-/// DELTA_LENGTH_BYTE_ARRAY and DELTA_BYTE_ARRAY: the pages themselves say how many texts they have, and
-/// one byte can stand for a long text.
+/// DELTA_LENGTH_BYTE_ARRAY and DELTA_BYTE_ARRAY.
+/// Their pages state the number of texts themselves, and one byte can represent a long text.
 const DELTA_TEXTS: [i64; 2] = [6, 7];
 
-/// The bytes of all pages when they are decoded. Fails (as text) where a header is damaged, where a
-/// dictionary says that it has more values than bytes, and for texts in an encoding without a bound.
+/// The decoded bytes of all pages.
+/// Fails (with text) if a header is damaged, if a dictionary claims more values than bytes, and for
+/// texts in an encoding without a bound.
 pub(super) fn decoded(column: &[u8]) -> Result<u64, &'static str> {
     let (mut bytes, mut total) = (column, 0u64);
     while !bytes.is_empty() {
@@ -31,14 +33,14 @@ pub(super) fn decoded(column: &[u8]) -> Result<u64, &'static str> {
 
 /// The header of a page.
 struct Header {
-    /// Bytes of the page when it is decoded.
+    /// Decoded bytes of the page.
     decoded: u64,
-    /// How its values are encoded.
+    /// The encoding of its values.
     encoding: Option<i64>,
 }
 
 impl Header {
-    /// Reads a header; gives what follows its page, too.
+    /// Reads a header. Also returns the bytes after its page.
     fn read(bytes: &[u8]) -> Option<(Header, &[u8])> {
         let mut found = Numbers::default();
         let mut reader = Reader { bytes };
@@ -54,9 +56,9 @@ impl Header {
 #[derive(Default)]
 struct Numbers {
     decoded: Option<i64>,
-    /// Bytes behind the header.
+    /// Bytes after the header.
     stored: Option<i64>,
-    /// Values of a dictionary.
+    /// Number of values in a dictionary.
     dictionary: Option<i64>,
     encoding: Option<i64>,
 }
@@ -77,7 +79,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// A number in groups of seven bits, the lowest first.
+    /// Reads a number in groups of seven bits, lowest first.
     fn varint(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
@@ -95,7 +97,7 @@ impl Reader<'_> {
         Some((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
-    /// A structure, which is the field `parent` of another one at this depth.
+    /// Reads a structure at this depth, which is the field `parent` of another structure.
     fn structure(&mut self, parent: i64, depth: usize, found: &mut Numbers) -> Option<()> {
         let mut field = 0;
         loop {
@@ -112,7 +114,8 @@ impl Reader<'_> {
                 (0, _, 2) => &mut found.decoded,
                 (0, _, 3) => &mut found.stored,
                 (1, 7, 1) => &mut found.dictionary,
-                // The encoding in headers of pages, of dictionaries, and of pages in version 2.
+                // The encoding in a page header, a dictionary header, and a page header of version
+                // 2.
                 (1, 5, 2) | (1, 7, 2) | (1, 8, 4) => &mut found.encoding,
                 _ => {
                     self.value(kind, field, depth, found)?;
@@ -125,7 +128,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Skips a value, but for what `found` wants of structures. Booleans of fields have no bytes.
+    /// Skips a value, but collects for `found` in structures. A boolean field has no bytes.
     fn value(&mut self, kind: u8, field: i64, depth: usize, found: &mut Numbers) -> Option<()> {
         match kind {
             1 | 2 => Some(()),
@@ -157,10 +160,11 @@ impl Reader<'_> {
 mod tests {
     use super::decoded;
 
-    /// A page of data: a header that says 300 bytes, and `stored` bytes.
+    /// A data page: a header that claims 300 bytes, and `stored` bytes.
     fn page(stored: u8) -> Vec<u8> {
         let mut page = vec![0x15, 0, 0x15, 0xd8, 0x04, 0x15, stored * 2];
-        // A nested header with statistics: a text, a boolean, a list of numbers and one of booleans.
+        // A nested header with statistics: a text, a boolean, a list of numbers, and one of
+        // booleans.
         page.extend([
             0x2c, 0x15, 20, 0x15, 16, 0x3c, 0x18, 2, b'a', b'b', 0x11, 0x19, 0x25, 2, 4, 0x19, 0x21, 1, 2, 0,
             0, 0,
@@ -169,7 +173,7 @@ mod tests {
         page
     }
 
-    /// The header of a dictionary of `values` values in 40 bytes, all stored.
+    /// A dictionary page with `values` values in 40 bytes, all stored.
     fn dictionary(values: u8) -> Vec<u8> {
         let mut page = vec![0x15, 4, 0x15, 80, 0x15, 80, 0x4c, 0x15, values * 2, 0x15, 0, 0, 0];
         page.resize(page.len() + 40, 7);
@@ -181,7 +185,7 @@ mod tests {
         assert_eq!(decoded(&[]), Ok(0));
         assert_eq!(decoded(&[page(5), page(0)].concat()), Ok(600));
         assert_eq!(decoded(&[dictionary(40), page(5)].concat()), Ok(340));
-        // 2 GB.
+        // A page of 2 GB.
         let large = [0x15, 0, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0x15, 0, 0];
         assert_eq!(decoded(&large), Ok(i32::MAX as u64));
     }
@@ -197,12 +201,12 @@ mod tests {
             assert!(decoded(&whole[..end]).is_err(), "{end}");
         }
         for bad in [
-            // A negative size; a size that is said twice; a text as a size; no sizes.
+            // A negative size; a repeated size; text as a size; no sizes.
             &[0x15, 0, 0x15, 1, 0x15, 0, 0][..],
             &[0x15, 0, 0x15, 2, 0x15, 0, 0x05, 6, 0, 0],
             &[0x15, 0, 0x18, 0, 0x15, 0, 0],
             &[0],
-            // Structures without end; a number without end.
+            // Endless structures; an endless number.
             &[0x9c; 60],
             &[0xff; 60],
         ] {

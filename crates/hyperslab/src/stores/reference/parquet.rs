@@ -1,17 +1,17 @@
-//! One Parquet file of references: so many rows, each for the chunk with that number.
+//! Reads one Parquet file of references: each row is for the chunk with that number.
 //!
 //! | column | what |
 //! |---|---|
 //! | `path` | the URL of the object; null: see `raw` |
-//! | `offset`, `size` | bytes of it; both 0: all of it |
+//! | `offset`, `size` | a range of its bytes; both 0: the whole object |
 //! | `raw` | the bytes themselves; null: see `path` |
 //!
-//! A row with neither is of a chunk that is absent.
+//! A row with neither `path` nor `raw` stands for an absent chunk.
 //!
-//! The crate that reads Parquet trusts what a file says of itself: sizes are checked before, and a
-//! panic there is an error here. A few bytes can stand for millions of rows, or for one long text in
-//! each. Rows that share a text in the file share it in memory, and the memory of all rows has a
-//! bound.
+//! The `parquet` crate trusts the sizes that a file states, so they are checked first. A panic in
+//! the crate becomes an error. A few bytes can represent millions of rows, or a long text in each
+//! of them. Rows that share a text in the file share it in memory, and the memory of all rows is
+//! bounded.
 
 use super::pages;
 use bytes::Bytes;
@@ -23,23 +23,23 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The most bytes that the columns of a file may be. 10 000 references, the usual number, are some
-/// MB even where each has a URL of its own.
+/// The most decoded bytes of the columns of a file.
+/// The usual 10 000 references take a few MB, even if each has its own URL.
 const LARGEST: u64 = 256 << 20;
 
-/// The most bytes that the rows of a file may take in memory: some five million rows.
+/// The most bytes of memory for the rows of a file: about five million rows.
 pub(super) const MOST_MEMORY: usize = 256 << 20;
 
-/// Memory of a row, here and in [`Record`](super::records).
+/// Bytes of memory per row, here and in [`Record`](super::records).
 const ROW: usize = 48;
 
-/// Memory of a text, without its bytes, which are counted with the columns.
+/// Bytes of memory per text, without its characters, which count with the columns.
 const TEXT: usize = 96;
 
-/// Rows that are read at once.
+/// Number of rows to read at once.
 const BATCH: usize = 8192;
 
-/// What a file holds, row by row. A column that is not there has no rows.
+/// The rows of a file. A column that does not exist has no rows.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
     pub(super) path: Texts,
@@ -48,13 +48,13 @@ pub(super) struct Columns {
     pub(super) raw: Texts,
 }
 
-/// The texts of rows, each text once where the file has it once.
+/// The texts of rows. Rows that share a text in the file share it here.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
-    /// For each row the number of its text, or [`NULL`].
+    /// The number of each row's text, or [`NULL`].
     rows: Vec<u32>,
     values: Vec<ByteArray>,
-    /// Numbers by address and length. `values` keeps the bytes where they are.
+    /// Text numbers by address and length. `values` keeps the bytes at their addresses.
     numbers: HashMap<(usize, usize), u32>,
 }
 
@@ -75,7 +75,7 @@ impl Texts {
         self.values.get(self.number(row)? as usize)
     }
 
-    /// All texts, in the order of their numbers.
+    /// All texts, ordered by number.
     pub(super) fn into_values(self) -> Vec<ByteArray> {
         self.values
     }
@@ -94,7 +94,7 @@ impl Texts {
     }
 }
 
-/// Why a file is not read.
+/// The reason why a file cannot be read.
 enum Fault {
     Parquet(ParquetError),
     Other(String),
@@ -112,7 +112,7 @@ impl From<String> for Fault {
     }
 }
 
-/// Bytes of memory that rows may still take.
+/// Bytes of memory left for rows.
 struct Memory(usize);
 
 impl Memory {
@@ -122,7 +122,7 @@ impl Memory {
     }
 }
 
-/// The error where rows take too much memory.
+/// The error if rows take too much memory.
 pub(super) fn too_much() -> String {
     format!(
         "its rows take more than {MOST_MEMORY} bytes of memory: write files of fewer rows (a smaller record_size)"
@@ -179,7 +179,7 @@ fn columns(file: Bytes, most: usize) -> Result<Columns, Fault> {
     Ok(columns)
 }
 
-/// Bytes of a column's pages when they are decoded.
+/// The decoded bytes of a column's pages.
 fn decoded(file: &[u8], column: &ColumnChunkMetaData) -> Result<u64, Fault> {
     let (start, len) = column.byte_range();
     let range = usize::try_from(start).ok().zip(usize::try_from(start.saturating_add(len)).ok());
@@ -188,7 +188,7 @@ fn decoded(file: &[u8], column: &ColumnChunkMetaData) -> Result<u64, Fault> {
     Ok(decoded.map_err(|why| why.to_owned())?)
 }
 
-/// A column, and where its values go.
+/// The destination of a column's values.
 enum Column<'a> {
     Texts(&'a mut Texts),
     Numbers(&'a mut Vec<i64>),
@@ -201,7 +201,7 @@ enum Value {
 }
 
 impl Column<'_> {
-    /// Reads all rows of a group, behind those before.
+    /// Reads all rows of a group and appends them to the rows before.
     fn read(
         mut self,
         name: &str,
@@ -235,7 +235,7 @@ impl Column<'_> {
                     push(number.map_or(Value::Null, |number| Value::Number(number.into())))
                 });
             }
-            // pandas writes a column of nothing but NaN so.
+            // pandas writes a column of only NaN like this.
             ColumnReader::DoubleColumnReader(reader) => {
                 return each(reader, name, rows, required, &mut |number| {
                     push(number.filter(|n| !n.is_nan()).map_or(Value::Null, |n| Value::Number(n as i64)))
@@ -256,7 +256,7 @@ impl Column<'_> {
             (Column::Texts(_), Value::Number(_)) => {
                 return Err(format!("its column '{name}' holds numbers").into());
             }
-            // Nothing is 0, as it is where bytes are written in the file.
+            // Null counts as 0, which is also the value in rows with their own bytes.
             (Column::Numbers(numbers), Value::Null) => numbers.push(0),
             (Column::Numbers(numbers), Value::Number(number)) => numbers.push(number),
             (Column::Numbers(_), Value::Text(_)) => {
@@ -267,7 +267,7 @@ impl Column<'_> {
     }
 }
 
-/// Calls `take` with the value of each row, `None` where it is null.
+/// Calls `take` with the value of each row; `None` for null.
 fn each<T: DataType>(
     mut reader: ColumnReaderImpl<T>,
     name: &str,

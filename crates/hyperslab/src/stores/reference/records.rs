@@ -1,5 +1,5 @@
-//! References in a folder of Parquet files, as kerchunk and VirtualiZarr write them: millions of
-//! them, of which those that are needed are read.
+//! References in a folder of Parquet files, as kerchunk and VirtualiZarr write them.
+//! A folder may have millions of references; only the files that are needed are read.
 //!
 //! ```text
 //! refs.parq/.zmetadata            all metadata documents, and how many rows a file has
@@ -7,8 +7,8 @@
 //! refs.parq/ocean/sst/refs.1.parq …
 //! ```
 //!
-//! A file is read when a reference of it is needed first, and kept while it is among those used
-//! last. A file that is missing has only absent chunks.
+//! A file is read when one of its references is first needed. It is kept while it is among the most
+//! recently used. If a file does not exist, all its chunks are absent.
 
 use super::parquet;
 use super::refs::{Odd, Ref};
@@ -23,13 +23,13 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// The largest file that is read. Files have some 100 KB.
+/// The largest file to read, in bytes. A typical file has about 100 KB.
 const LARGEST: usize = 256 << 20;
 
-/// The most rows of a file. kerchunk writes 10 000, or 100 000.
+/// The most rows in a file. kerchunk writes 10 000, or 100 000.
 const MOST_ROWS: u64 = 10_000_000;
 
-/// Bytes of files that are kept.
+/// Bytes of files to keep.
 const KEPT: usize = 128 << 20;
 
 /// No URL: the chunk is absent.
@@ -41,16 +41,16 @@ const RAW: u32 = NONE - 1;
 /// No URL: the row names no object.
 const ODD: u32 = NONE - 2;
 
-/// Which file: the number of its array, and its own.
+/// A file: the number of its array, and its own number.
 type File = (usize, u64);
 
-/// What one file says.
+/// The contents of one file.
 #[derive(Debug)]
 struct Record {
     rows: Vec<Row>,
-    /// Bytes that rows have. Rows may share them.
+    /// The bytes of rows. Rows may share them.
     raw: Vec<ByteArray>,
-    /// Rows that name no object: their text, and the reason.
+    /// The text of rows that name no object, and the reason.
     odd: Vec<(String, &'static str)>,
     memory: usize,
 }
@@ -58,12 +58,12 @@ struct Record {
 #[derive(Clone, Copy, Debug)]
 struct Row {
     target: u32,
-    /// With [`RAW`] or [`ODD`]: the place in [`Record::raw`] or [`Record::odd`].
+    /// For [`RAW`] or [`ODD`]: the index in [`Record::raw`] or [`Record::odd`].
     offset: u64,
     len: u64,
 }
 
-/// Files that were read, and when each was used.
+/// The cached files, and when each was last used.
 #[derive(Debug, Default)]
 struct Kept {
     files: HashMap<File, (Arc<Record>, u64)>,
@@ -71,14 +71,14 @@ struct Kept {
     turn: u64,
 }
 
-/// URLs by number, which they keep, and back.
+/// URLs by number, and numbers by URL. A number never changes.
 #[derive(Debug, Default)]
 struct Urls {
     all: Vec<Arc<str>>,
     numbers: HashMap<Arc<str>, u32>,
 }
 
-/// An array: its name, and how many chunks there are along each axis.
+/// An array: its name, and the number of chunks along each axis.
 #[derive(Debug)]
 struct Array {
     name: String,
@@ -91,11 +91,11 @@ pub(super) struct Records {
     store: Arc<dyn Store>,
     /// The URL of the folder.
     url: String,
-    /// What keys of the store begin with.
+    /// The prefix of keys in the store.
     prefix: String,
     rows: u64,
     documents: BTreeMap<String, Vec<u8>>,
-    /// Sorted by name.
+    /// The arrays, sorted by name.
     arrays: Vec<Array>,
     /// Gated.
     kept: Mutex<Kept>,
@@ -104,8 +104,8 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// The references in the folder `prefix` of a store, whose `.zmetadata` is given. `None`: it is a
-    /// document of another kind.
+    /// Reads `.zmetadata` of the folder `prefix` in a store. `None`: it is another kind of
+    /// document.
     pub(super) fn parse(
         store: Arc<dyn Store>,
         prefix: &str,
@@ -122,11 +122,11 @@ impl Records {
         let rows = rows.ok_or_else(|| format!("record_size: expected a number from 1 to {MOST_ROWS}"))?;
         let (mut documents, mut arrays) = (BTreeMap::new(), Vec::new());
         for (key, value) in metadata {
-            // No caller can ask for a key that no store has.
+            // Skip invalid keys: no caller can ask for them.
             if Key::new(key).is_err() {
                 continue;
             }
-            // Without shape or chunks it is no array, which its document tells who opens it.
+            // Without shape or chunks it is not an array; opening its document reports that.
             if let Some(name) = key.strip_suffix(".zarray")
                 && let Some(counts) = counts(value)
             {
@@ -153,7 +153,7 @@ impl Records {
                 self.load(&[file])?;
                 match self.kept_file(file) {
                     Some(record) => record,
-                    // Pushed out by other threads in the meantime.
+                    // Other threads have evicted it in the meantime.
                     None => self.read(&[file])?.pop().map(|(_, record)| record).unwrap_or_else(empty),
                 }
             }
@@ -174,14 +174,14 @@ impl Records {
         })
     }
 
-    /// Reads the files that these keys need, in one round. Errors are told when they are asked for.
+    /// Reads the files that these keys need, in one round. Errors appear when the keys are read.
     pub(super) fn prepare<'k>(&self, keys: impl Iterator<Item = &'k str>) {
         let mut files: Vec<_> =
             keys.filter_map(|key| self.chunk(key)).map(|(array, chunk)| (array, chunk / self.rows)).collect();
         files.sort_unstable();
         files.dedup();
         files.retain(|file| self.kept_file(*file).is_none());
-        // No more at once than are kept.
+        // Load no more files at once than are kept.
         if files.len() > 1 {
             for some in files.chunks(64) {
                 let _ = self.load(some);
@@ -189,14 +189,14 @@ impl Records {
         }
     }
 
-    /// The URL with a number.
+    /// The URL with this number.
     pub(super) fn url_of(&self, number: u32) -> Arc<str> {
         self.urls.read().all.get(number as usize).cloned().unwrap_or_default()
     }
 
-    /// The URL of some reference. `None`: none is found quickly.
+    /// The URL of some reference. `None`: none was found quickly.
     pub(super) fn some_url(&self) -> Option<Arc<str>> {
-        // The chunks of small arrays are often in the files themselves.
+        // Start with the largest arrays: small arrays often have their chunks in the Parquet files.
         let total = |array: &Array| array.counts.iter().fold(1, |all: u64, count| all.saturating_mul(*count));
         let mut arrays: Vec<usize> = (0..self.arrays.len()).collect();
         arrays.sort_by_key(|n| std::cmp::Reverse(self.arrays.get(*n).map_or(0, total)));
@@ -227,8 +227,8 @@ impl Records {
         Ok(keys)
     }
 
-    /// The names of what lies directly below a prefix (with a slash at its end, or empty), and whether
-    /// other keys lie below each. Chunks are looked for only below arrays.
+    /// The names directly below a prefix, with `true` if other keys are below the name.
+    /// The prefix ends with a slash or is empty. Searches for chunks only below arrays.
     pub(super) fn children(&self, start: &str) -> Result<Vec<(String, bool)>> {
         let array = start.strip_suffix('/').unwrap_or(start);
         let is_array = self.arrays.binary_search_by(|other| other.name.as_str().cmp(array)).is_ok();
@@ -243,7 +243,7 @@ impl Records {
         Ok(keys.iter().map(name).collect())
     }
 
-    /// The array and the number of the chunk that a key names.
+    /// The array and the chunk number of a key.
     fn chunk(&self, key: &str) -> Option<File> {
         let (name, chunk) = key.rsplit_once('/').unwrap_or(("", key));
         let array = self.arrays.binary_search_by(|array| array.name.as_str().cmp(name)).ok()?;
@@ -269,10 +269,10 @@ impl Records {
         Some(record.clone())
     }
 
-    /// Reads files, and keeps them in the place of those that were not used for longest.
+    /// Reads files and keeps them, evicting the least recently used.
     fn load(&self, files: &[File]) -> Result<()> {
         let read = self.read(files)?;
-        // Freed without the lock.
+        // Freed after the lock is released.
         let mut gone = Vec::new();
         let mut kept = self.kept.lock();
         for (file, record) in read {
@@ -295,7 +295,7 @@ impl Records {
         Ok(())
     }
 
-    /// The key of a file in its store.
+    /// The key of a file in the store.
     fn file_key(&self, (array, number): File) -> String {
         let name = self.arrays.get(array).map_or("", |array| &array.name);
         let file = format!("refs.{number}.parq");
@@ -408,7 +408,7 @@ fn empty() -> Arc<Record> {
     Arc::new(Record { rows: Vec::new(), raw: Vec::new(), odd: Vec::new(), memory })
 }
 
-/// The URL, the offset and the length that a row says.
+/// The URL, the offset and the length in a row.
 fn reference(path: &ByteArray, offset: i64, len: i64) -> std::result::Result<(&str, u64, u64), &'static str> {
     let url = path.as_utf8().map_err(|_| "the path is not UTF-8")?;
     let (Ok(offset), Ok(len)) = (u64::try_from(offset), u64::try_from(len)) else {
@@ -420,7 +420,7 @@ fn reference(path: &ByteArray, offset: i64, len: i64) -> std::result::Result<(&s
     }
 }
 
-/// All bytes of an open object, or one more than [`LARGEST`].
+/// Reads all bytes of an open object, but at most one more than [`LARGEST`].
 fn whole(opened: &dyn hyperslab_store::Opened, key: &str, url: &str) -> Result<Vec<u8>> {
     let size = usize::try_from(opened.size()).unwrap_or(usize::MAX).min(LARGEST + 1);
     let mut bytes = room::zeros(size).ok_or_else(|| no_memory(key, url))?;
@@ -440,7 +440,7 @@ fn number(json: &Json) -> Option<u64> {
     }
 }
 
-/// How many chunks an array has along each axis; along none, one.
+/// The number of chunks along each axis of an array; an array without axes has one chunk.
 fn counts(array: &Json) -> Option<Vec<u64>> {
     let numbers = |name| match array.get(name) {
         Some(Json::Array(items)) => items.iter().map(number).collect::<Option<Vec<u64>>>(),

@@ -1,8 +1,7 @@
-//! The references of a document, in little memory: some 50 bytes each, and their keys.
+//! The references of a document in little memory: about 50 bytes each, plus the keys.
 //!
-//! Keys lie one behind the other in one text, and so do the bytes that are written into the
-//! document. URLs are kept once each. Entries are sorted by key, so that a prefix is a range of
-//! them.
+//! All keys are in one text, one after the other, and so are the bytes from the document. Each URL
+//! is stored once. Entries are sorted by key, so the keys with a prefix form a range.
 
 use super::template::shown;
 use hyperslab_store::{Key, waiting};
@@ -11,39 +10,39 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// What is under a key.
+/// The meaning of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ref<'r> {
     /// These bytes.
     Inline(Cow<'r, [u8]>),
     /// All of the object with this number.
     Whole(u32),
-    /// Bytes of the object with this number: offset and length, whose sum is less than 2⁶³.
+    /// Offset and length in the object with this number. Their sum is less than 2⁶³.
     Part(u32, u64, u64),
-    /// Nothing that can be read.
+    /// A malformed reference.
     Odd(Odd<'r>),
 }
 
 /// A reference that names no object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Odd<'r> {
-    /// The text in its place.
+    /// The text in place of a reference.
     pub(super) text: Cow<'r, str>,
-    /// The reason why that is no reference.
+    /// The reason why the text is not a reference.
     pub(super) why: Cow<'r, str>,
 }
 
-/// In the place of a target: the bytes are here.
+/// As a target: the bytes are in the document.
 const INLINE: u32 = u32::MAX;
 
-/// In the place of a target: there is none. The text in its place, and the reason why that is no
-/// reference, are among the bytes of the document, with a NUL between them.
+/// As a target: the reference is malformed.
+/// Its text and the reason are among the bytes of the document, separated by a NUL.
 const ODD: u32 = u32::MAX - 1;
 
-/// In the place of a length: all of the target.
+/// As a length: the whole target.
 const WHOLE: u64 = u64::MAX;
 
-/// Part of a text or of bytes.
+/// A range of a text or of bytes.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     start: usize,
@@ -102,18 +101,18 @@ impl Refs {
         self.entries.get(at).map(|entry| self.value_of(entry))
     }
 
-    /// The URL of a target, as it is written.
+    /// The URL of a target, as written.
     pub(super) fn url(&self, target: u32) -> &str {
         let span = self.targets.get(target as usize);
         span.and_then(|span| self.urls.get(span.range())).unwrap_or_default()
     }
 
-    /// How many targets there are. Their numbers are less.
+    /// The number of targets. Targets are numbered from 0.
     pub(super) fn targets(&self) -> u32 {
         self.targets.len() as u32
     }
 
-    /// The keys that begin with `start`, in their order.
+    /// The keys that begin with `start`, sorted.
     pub(super) fn beginning(&self, start: &str) -> impl ExactSizeIterator<Item = &str> + use<'_> {
         let first = self.entries.partition_point(|entry| self.key_of(entry) < start);
         let rest = self.entries.get(first..).unwrap_or_default();
@@ -121,8 +120,9 @@ impl Refs {
         rest.get(..count).unwrap_or_default().iter().map(|entry| self.key_of(entry))
     }
 
-    /// Adds the chunks of scalars whose keys ended with a slash: VirtualiZarr calls the chunk of
-    /// `s` `s/`, which is `s/0`. Below anything else such a key is none of a store's.
+    /// Adds the chunks of scalars whose keys end with a slash.
+    /// VirtualiZarr calls the chunk of `s` `s/` instead of `s/0`. Below anything but a scalar, no
+    /// store has such a key.
     fn add_scalars(&mut self, mut scalars: Vec<Entry>) {
         scalars.retain(|entry| match self.get(&format!("{}/.zarray", self.key_of(entry))) {
             Some(Ref::Inline(text)) => zarr::Json::parse(&text).is_ok_and(|array| {
@@ -133,7 +133,7 @@ impl Refs {
         if scalars.is_empty() {
             return;
         }
-        // The last one counts, and `s/0` itself before all others.
+        // An explicit `s/0` counts before all others, then the last one.
         for mut entry in scalars.into_iter().rev() {
             let name = format!("{}/0", self.key_of(&entry));
             let Ok(len) = short(&name) else { continue };
@@ -163,32 +163,32 @@ impl Refs {
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     refs: Refs,
-    /// Targets by their URLs.
+    /// Targets by URL.
     numbers: HashMap<Box<str>, u32>,
-    /// The targets of keys with a slash at their end. The keys here have no slash there.
+    /// Entries whose keys end with a slash. The keys here have no slash.
     scalars: Vec<Entry>,
-    /// Whether the user asked to stop.
+    /// `true`: the user asked to stop.
     stopped: bool,
 }
 
-/// After so many references it is asked whether to stop: some 20 ms.
+/// Number of references between two checks for a stop: about 20 ms.
 const ASK: usize = 1 << 14;
 
 impl Builder {
-    /// Bytes under a key.
+    /// Adds bytes under a key.
     pub(super) fn inline(&mut self, key: &str, bytes: &[u8]) -> Result<(), String> {
         let start = self.refs.inline.len() as u64;
         self.refs.inline.extend_from_slice(bytes);
         self.put(key, INLINE, start, bytes.len() as u64)
     }
 
-    /// Adds a text under a key that is no reference, and why. Readers of the key are told.
+    /// Adds malformed text under a key, with the reason. Readers of the key get the error.
     pub(super) fn odd(&mut self, key: &str, text: &str, why: &str) -> Result<(), String> {
         let (start, len) = self.told(text, why);
         self.put(key, ODD, start, len)
     }
 
-    /// Keeps the text and the reason of an odd reference.
+    /// Stores the text and the reason of a malformed reference.
     fn told(&mut self, text: &str, why: &str) -> (u64, u64) {
         let start = self.refs.inline.len();
         for part in [shown(text), "\0", why] {
@@ -197,7 +197,7 @@ impl Builder {
         (start as u64, (self.refs.inline.len() - start) as u64)
     }
 
-    /// An object, or a range of it, under a key. `text` is the object's URL.
+    /// Adds an object, or a range of it, under a key. `text` is the object's URL.
     pub(super) fn target(&mut self, key: &str, text: &str, range: Option<(u64, u64)>) -> Result<(), String> {
         if let Some((offset, len)) = range
             && offset.checked_add(len).is_none_or(|end| end >> 63 != 0)
@@ -236,7 +236,7 @@ impl Builder {
             return Err("stopped".into());
         }
         let (name, is_scalar) = key.strip_suffix('/').map_or((key, false), |name| (name, true));
-        // No caller can ask for a key that no store has.
+        // Skip invalid keys: no caller can ask for them.
         if Key::new(name).is_err() {
             return Ok(());
         }
@@ -247,12 +247,12 @@ impl Builder {
         Ok(())
     }
 
-    /// Whether the user asked to stop. An error was returned then.
+    /// Returns `true` if the user asked to stop. An error was returned then.
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped
     }
 
-    /// Whether a key is that of metadata of Zarr.
+    /// Returns `true` if any key is Zarr metadata.
     pub(super) fn has_metadata(&self) -> bool {
         let name = |entry| {
             let key: &str = self.refs.key_of(entry);
@@ -262,8 +262,8 @@ impl Builder {
         self.refs.entries.iter().any(|entry| entry.target != ODD && known(name(entry)))
     }
 
-    /// Replaces the URL of every target by what `change` makes of it. References to a target for
-    /// which that fails become odd ones.
+    /// Replaces the URL of each target by the result of `change`.
+    /// If `change` fails, the references to the target become malformed.
     pub(super) fn change_urls(
         &mut self,
         mut change: impl FnMut(&str) -> Result<String, String>,
@@ -297,7 +297,7 @@ impl Builder {
         Ok(())
     }
 
-    /// The references. Of several under one key the last counts, as in Python.
+    /// Returns the references. If a key occurs several times, the last one counts, as in Python.
     pub(super) fn finish(self) -> Refs {
         let mut refs = self.refs;
         let mut entries = std::mem::take(&mut refs.entries);

@@ -1,4 +1,4 @@
-//! Where references come from: a document, or a folder of Parquet files.
+//! The source of references: a document, or a folder of Parquet files.
 
 use super::records::Records;
 use super::refs::{Ref, Refs};
@@ -20,14 +20,14 @@ impl Source {
         }
     }
 
-    /// Says which keys are asked for next.
+    /// Announces the keys that are read next.
     pub(super) fn prepare<'k>(&self, keys: impl Iterator<Item = &'k str>) {
         if let Source::Folder(records) = self {
             records.prepare(keys);
         }
     }
 
-    /// The URL of a target, as it is written.
+    /// The URL of a target, as written.
     pub(super) fn url(&self, target: u32) -> Arc<str> {
         match self {
             Source::Document(refs) => refs.url(target).into(),
@@ -51,15 +51,15 @@ impl Source {
         }
     }
 
-    /// As [`Source::beginning`], if that takes no reading and there are at most so many.
+    /// Like [`Source::beginning`], if this needs no reading and finds at most `most` keys.
     pub(super) fn present(&self, start: &str, most: usize) -> Option<Vec<String>> {
         let Source::Document(refs) = self else { return None };
         let keys = refs.beginning(start);
         (keys.len() <= most).then(|| keys.map(str::to_owned).collect())
     }
 
-    /// What lies directly below a prefix, which ends with a slash or is empty. In no order, with
-    /// repetitions.
+    /// The entries directly below a prefix, which ends with a slash or is empty.
+    /// They are unordered and may repeat.
     pub(super) fn children(&self, start: &str) -> Result<Vec<Entry>> {
         let mut children: Vec<Entry> = Vec::new();
         let mut add = |name: &str, is_prefix: bool| {

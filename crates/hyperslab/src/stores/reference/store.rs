@@ -1,4 +1,4 @@
-//! The store behind references: keys are ranges of other objects.
+//! The store of references, whose keys are ranges of other objects.
 
 use super::refs::{Odd, Ref};
 use super::source::Source;
@@ -13,36 +13,36 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Longer objects are opened before memory is asked for: their targets may be shorter.
+/// Longer objects are opened before memory is allocated, because their targets may be shorter.
 const LONG: u64 = 16 << 20;
 
-/// What is read of a far object that is opened, where nobody says what is read next.
+/// Bytes to read when opening a distant object, unless the caller announces the next read.
 const OPENING: u64 = 64 << 10;
 
-/// What references say, as a store. Read-only.
+/// References as a read-only store.
 #[derive(Debug)]
 pub(super) struct ReferenceStore {
     url: String,
     refs: Source,
     targets: Targets,
-    /// A store like those of the targets, if they are far away.
+    /// A store like the targets' stores, if they are distant.
     far: Option<Arc<dyn Store>>,
-    /// Another one for each store of the process, for stamps.
+    /// A number that is unique among the stores of the process, for stamps.
     number: u64,
 }
 
-/// An object that has to be read from a target.
+/// An object to read from a target.
 #[derive(Clone, Copy)]
 struct Wanted<'w> {
     key: &'w str,
     target: u32,
-    /// Offset and length. `None`: all of it.
+    /// Offset and length. `None`: the whole target.
     range: Option<(u64, u64)>,
 }
 
 /// An object on a server.
 struct Far<'w> {
-    /// Which of those that are opened together.
+    /// The index among the objects that are opened together.
     n: usize,
     wanted: Wanted<'w>,
     key: String,
@@ -50,7 +50,7 @@ struct Far<'w> {
 }
 
 impl ReferenceStore {
-    /// The references of a document or a folder that is at `url`.
+    /// Makes the store of the references of a document or folder at `url`.
     pub(super) fn new(url: String, refs: Source, targets: Targets) -> Self {
         static STORES: AtomicU64 = AtomicU64::new(0);
         let far = refs.some_url().and_then(|url| targets.like(&url));
@@ -64,7 +64,7 @@ impl ReferenceStore {
         StoreError::Reference(Box::new(BrokenReference::new(key, url, target, wanted.range, why)))
     }
 
-    /// The reference under a key. Fails for one that names no object.
+    /// The reference under a key. Fails if it is malformed.
     fn get(&self, key: &str) -> Result<Option<Ref<'_>>> {
         match self.refs.get(key)? {
             Some(Ref::Odd(Odd { text, why })) => {
@@ -83,7 +83,7 @@ impl ReferenceStore {
         })
     }
 
-    /// An error about a target, as one of the reference where that says more.
+    /// Turns an error about a target into an error about the reference, if that says more.
     fn explained(&self, wanted: Wanted<'_>, error: StoreError) -> StoreError {
         let (key, url) = (wanted.key.to_owned(), self.url.clone());
         match (error, wanted.range) {
@@ -102,9 +102,9 @@ impl ReferenceStore {
         }
     }
 
-    /// The stamp of bytes in the document.
+    /// The stamp of bytes from the document.
     fn inline_stamp(&self, key: &str) -> Stamp {
-        // Below those of counted versions, hashes and archives.
+        // The device number is below those of counted versions, hashes and archives.
         Stamp::new([Stamp::NO_DEVICE - 8, self.number, hash(&self.url), hash(key), key.len() as u64, 0, 0])
     }
 
@@ -113,7 +113,7 @@ impl ReferenceStore {
         StoreError::OutOfRange { key: key.to_owned(), url: self.url.clone(), offset, len, size }
     }
 
-    /// Fails where a range is not within an object of `size` bytes.
+    /// Fails if a range is not within an object of `size` bytes.
     fn check_ranges(&self, key: &str, size: u64, ranges: &[RangeRead<'_>]) -> Result<()> {
         let beyond = |range: &&RangeRead<'_>| {
             let end = range.offset.checked_add(range.buf.len() as u64);
@@ -177,7 +177,7 @@ impl ReferenceStore {
         Box::new(OpenInline { store: self, key: key.to_owned(), bytes })
     }
 
-    /// An open object, of which one was opened that it is a range of.
+    /// Makes the open object for a reference from the opened target.
     fn opened<'s>(
         &'s self,
         wanted: Wanted<'_>,
@@ -220,7 +220,7 @@ fn stamp_of(stamp: Option<Stamp>, range: Option<(u64, u64)>) -> Option<Stamp> {
     }
 }
 
-/// Calls `read` with ranges that lie `by` bytes farther on. They were checked not to overflow.
+/// Calls `read` with ranges moved up by `by` bytes. The caller has checked for overflow.
 fn shifted<R>(by: u64, ranges: &mut [RangeRead<'_>], read: impl FnOnce(&mut [RangeRead<'_>]) -> R) -> R {
     ranges.iter_mut().for_each(|range| range.offset = range.offset.wrapping_add(by));
     let answer = read(ranges);
@@ -228,7 +228,7 @@ fn shifted<R>(by: u64, ranges: &mut [RangeRead<'_>], read: impl FnOnce(&mut [Ran
     answer
 }
 
-/// What of a target is read when a part of `range` of it is.
+/// Translates the next read of an object to its target. The object is `range` of the target.
 fn next_of(range: Option<(u64, u64)>, next: Next) -> Next {
     let Some((offset, len)) = range else { return next };
     match next {
@@ -248,7 +248,7 @@ impl Found<'_> {
     }
 }
 
-/// Bytes in the document.
+/// Open bytes from the document.
 #[derive(Debug)]
 struct OpenInline<'s> {
     store: &'s ReferenceStore,
@@ -274,7 +274,7 @@ impl Opened for OpenInline<'_> {
     }
 }
 
-/// A range of an open object, or all of it.
+/// An open range of an object, or the whole object.
 #[derive(Debug)]
 struct OpenPart<'s> {
     store: &'s ReferenceStore,
@@ -327,14 +327,14 @@ impl Opened for OpenPart<'_> {
     }
 }
 
-/// A held object, for the time of some reads, which may be longer than it is held for others.
+/// A held object in use. It stays open even if it is no longer held for others.
 #[derive(Debug)]
 struct OpenHeld {
     held: Arc<HeldObject>,
     size: u64,
     stamp: Option<Stamp>,
-    /// What reads were vouched for under: all of them under one stamp, or nothing. `None`: there
-    /// were none. Gated.
+    /// The common stamp of all reads so far. Gated.
+    /// `Some(None)`: they have no common stamp. `None`: no reads.
     vouched: Mutex<Option<Option<Stamp>>>,
 }
 
@@ -433,7 +433,7 @@ impl Store for ReferenceStore {
                 *slot = Some(it);
             }
         };
-        // What is on servers: for each store the objects there.
+        // The objects on servers, grouped by store.
         let mut far: Vec<(&'s Arc<dyn Store>, Vec<Far<'_>>)> = Vec::new();
         for (n, Opening { key, next }) in wanted.iter().enumerate() {
             let found = match self.get(key.as_str()) {
@@ -485,7 +485,7 @@ impl Store for ReferenceStore {
     }
 
     fn open_all<'s>(&'s self, wanted: &[Opening<'_>], each: EachOpened<'_, 's>) {
-        // Also where they are near: their records are read together.
+        // Also for near targets, because this reads their records together.
         let begun = self.begin(wanted);
         begun.into_iter().enumerate().for_each(|(n, begun)| each(n, begun.finish()));
     }
@@ -516,7 +516,7 @@ impl Store for ReferenceStore {
         };
         let fits = usize::try_from(size).ok().filter(|size| *size <= limit).ok_or_else(too_large)?;
         if size > LONG {
-            // Says so if the target is shorter.
+            // Fails if the target is shorter.
             self.open(key, None)?;
         }
         if buf.try_reserve_exact(fits).is_err() {
@@ -577,7 +577,7 @@ impl Store for ReferenceStore {
     fn list_dir(&self, prefix: Option<Key<'_>>) -> Result<Vec<Entry>> {
         let start = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
         let mut children = self.refs.children(&start)?;
-        // `a!` comes between `a` and `a/`.
+        // Sorted keys may separate equal names: `a!` comes between `a` and `a/`.
         children.sort();
         children.dedup();
         Ok(children)

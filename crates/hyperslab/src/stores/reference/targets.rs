@@ -1,11 +1,11 @@
-//! The objects that references lead to: which of them may be read, and from which stores.
+//! Finds the objects that references lead to, and decides which of them may be read.
 //!
-//! 1. A URL is completed: a relative one is meant from the directory of the document.
-//! 2. It must lead where [`settings::external_files`] allows, usually below that directory.
-//!    A document comes from somewhere; nobody expects it to read files of this machine, or to send
-//!    this machine's credentials to a server.
-//! 3. A local file is opened, links resolved before, and stays open while it is among those used
-//!    last. On a server, one store is made for all objects of one host or bucket.
+//! 1. Complete the URL: a relative one starts at the directory of the document.
+//! 2. Check that [`settings::external_files`] allows it; usually it must be below that directory.
+//!    Documents are untrusted: they must not read files of this machine, or send this machine's
+//!    credentials to a server.
+//! 3. For a local file, resolve links and open it. It stays open; at most [`FILES`] do. On a
+//!    server, one store serves all objects of a host or bucket.
 
 use super::fsspec::{Remote, Storage};
 use crate::Error;
@@ -18,20 +18,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many files are kept open.
+/// The most files to keep open.
 const FILES: usize = 128;
 
-/// Where a document is.
+/// The place of a document.
 #[derive(Debug)]
 pub(super) enum Place {
-    /// In this local directory, links resolved.
+    /// A local directory, with links resolved.
     Directory(PathBuf),
-    /// Below this URL, which has no slash at its end.
+    /// A URL without a slash at its end.
     Url(String),
 }
 
 impl Place {
-    /// Where the object `key` of a store is.
+    /// The place of the object `key` in a store.
     pub(super) fn of(store: &dyn Store, key: &str) -> Place {
         let local = Key::new(key).ok().and_then(|key| store.local_path(Some(key)));
         let directory = local.and_then(|path| std::path::absolute(path).ok()?.parent()?.canonicalize().ok());
@@ -41,39 +41,39 @@ impl Place {
     }
 }
 
-/// What a URL of the document means.
+/// The meaning of a URL in the document.
 #[derive(Debug, PartialEq, Eq)]
 enum Location {
     /// A local path.
     Path(PathBuf),
-    /// A URL of another kind.
+    /// Any other URL.
     Url(String),
 }
 
-/// A store of all objects of one host or bucket.
+/// A store for all objects of one host or bucket.
 #[derive(Debug)]
 struct Base {
-    /// Scheme and host, or the whole location for one that cannot be cut.
+    /// Scheme and host, or the whole location if it cannot be split.
     location: String,
     store: Arc<dyn Store>,
-    /// What keys of the store begin with.
+    /// The prefix of keys in the store.
     path: String,
     next: Next,
 }
 
-/// The stores behind one, which only become more: what is open in them may be lent out.
+/// The rest of the list of stores. The list only grows, because open objects may borrow from it.
 type Next = Lazy<Box<Base>>;
 
 /// An object that was found.
 #[derive(Debug)]
 pub(super) enum Found<'t> {
-    /// One that stays open.
+    /// An object that stays open.
     Held(Arc<HeldObject>),
     /// A key in a store.
     Key(&'t Arc<dyn Store>, String),
 }
 
-/// Why there is no object.
+/// The reason why there is no object.
 #[derive(Debug)]
 pub(super) enum NotFound {
     Unread(Unread),
@@ -91,20 +91,20 @@ impl From<StoreError> for NotFound {
 pub(super) struct Targets {
     policy: ExternalFiles,
     place: Place,
-    /// The store of the document and its URL, for targets in the same store.
+    /// The document's store and its URL, for targets in the same store.
     own: (Arc<dyn Store>, String),
-    /// What the server of the document was reached with. No other server gets them.
+    /// The options with which the document's server was reached. No other server gets them.
     storage: Storage,
-    /// How targets are reached, where the user said that.
+    /// How to reach targets, if the user said so.
     remote: Option<Remote>,
     bases: Next,
-    /// Files by the numbers of their targets. Gated.
+    /// Open files by target number. Gated.
     held: Mutex<HashMap<u32, Arc<HeldObject>>>,
 }
 
 impl Targets {
-    /// Those of the document `key` of a store, which was reached with these options. `remote`: how
-    /// they are reached themselves.
+    /// Makes the finder for targets of the document `key` in a store.
+    /// `storage`: the options with which the store was reached; `remote`: how to reach targets.
     pub(super) fn around(
         store: Arc<dyn Store>,
         key: &str,
@@ -134,7 +134,7 @@ impl Targets {
                 },
                 Location::Url(url) => {
                     let (store, key) = self.reach(&url)?;
-                    // Far away, opening would be one more request.
+                    // On a server, opening would cost another request.
                     let held = if store.cost().is_far() { None } else { store.hold(Key::new(&key)?)? };
                     match held {
                         Some(held) => held,
@@ -146,14 +146,14 @@ impl Targets {
         let mut kept = self.held.lock();
         let dropped = if kept.len() >= FILES { std::mem::take(&mut *kept) } else { HashMap::new() };
         let replaced = kept.insert(number, held.clone());
-        // The lock is free before files are closed.
+        // Release the lock before closing files.
         drop(kept);
         drop((dropped, replaced));
         Ok(Found::Held(held))
     }
 
-    /// A store like those of the targets, if they are far away, to ask what requests cost. `url` is
-    /// that of one of them.
+    /// A store like the targets' stores, if they are distant, to find out what requests cost.
+    /// `url`: the URL of a target.
     pub(super) fn like(&self, url: &str) -> Option<Arc<dyn Store>> {
         match self.locate(url).and_then(|location| self.check(location)).ok()? {
             Location::Path(_) => None,
@@ -161,7 +161,7 @@ impl Targets {
         }
     }
 
-    /// Step 1.
+    /// Step 1: completes a URL.
     fn locate(&self, url: &str) -> Result<Location, Unread> {
         if url.is_empty() {
             return Err(Unread::Unreachable("it has no name".into()));
@@ -178,7 +178,7 @@ impl Targets {
         }
     }
 
-    /// Step 2. Links in a path that is returned are resolved.
+    /// Step 2: checks a location. Resolves links in a returned path.
     fn check(&self, location: Location) -> Result<Location, Unread> {
         let refused = |why: &str| {
             let advice = match self.policy {
@@ -221,7 +221,7 @@ impl Targets {
         }
     }
 
-    /// Step 3, for a URL: the store, and the key there.
+    /// Step 3 for a URL: the store, and the key in it.
     fn reach(&self, url: &str) -> Result<(&Arc<dyn Store>, String), NotFound> {
         let (own, own_url) = &self.own;
         let given = self.remote.as_ref().and_then(|remote| remote.options_of(url));
@@ -248,7 +248,7 @@ impl Targets {
                     next.put(Box::new(Base { location: location.to_owned(), store, path, next: Next::new() }))
                 }
             };
-            // Another thread may have put another one there.
+            // Another thread may have added a different store here.
             if base.location == location {
                 let key = [base.path.trim_matches('/'), key.as_str()];
                 return Ok((&base.store, key.join("/").trim_matches('/').to_owned()));
@@ -258,7 +258,7 @@ impl Targets {
     }
 }
 
-/// Whether a URL begins with this scheme and host.
+/// Returns `true` if a URL begins with this scheme and host.
 fn is_at(url: &str, host: &str) -> bool {
     url.strip_prefix(host).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -268,12 +268,12 @@ fn is_below(path: &Path, place: &Place) -> bool {
     matches!(place, Place::Directory(directory) if path.starts_with(directory) && !climbs())
 }
 
-/// Whether the error says that nothing is there.
+/// Returns `true` if the error says that nothing exists there.
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// A relative URL from a directory. Steps upwards end at the host.
+/// Resolves a relative URL from a directory. Steps upwards end at the host.
 fn joined(directory: &str, relative: &str) -> String {
     let (scheme, rest) = directory.split_once("://").unwrap_or(("", directory));
     let mut parts: Vec<&str> = rest.split('/').collect();
@@ -287,8 +287,8 @@ fn joined(directory: &str, relative: &str) -> String {
     format!("{scheme}://{}", parts.join("/"))
 }
 
-/// A URL as scheme and host, and a key. `None`: it cannot be cut: it is a chain of URLs, or ends in
-/// a query.
+/// Splits a URL into scheme with host, and key.
+/// `None`: it is a chain of URLs, or ends in a query.
 fn cut(url: &str) -> Option<(&str, String)> {
     let (scheme, rest) = url.split_once("://")?;
     let is_web = scheme.get(..4).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http"));
@@ -300,7 +300,7 @@ fn cut(url: &str) -> Option<(&str, String)> {
     Some((url.get(..scheme.len() + 3 + host.len())?, key))
 }
 
-/// A URL, fit to be told: without a user, a password, a signature.
+/// A URL for messages: without user, password and signature.
 pub(super) fn told(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let (host, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
@@ -408,7 +408,7 @@ mod tests {
             let error = find(ExternalFiles::SameDirectory, url);
             assert!(error.contains("not in the directory of the references"), "{url}: {error}");
         }
-        // A step upwards in a URL is no step: no key has one.
+        // Steps upwards in an absolute URL are not resolved: no key contains one.
         let error = find(ExternalFiles::SameDirectory, "memory://here/x/../y");
         assert!(error.contains("'..' component"), "{error}");
         for (url, key) in [("../a", "a"), ("memory://there/x/a", "x/a"), ("../../../a", "a")] {

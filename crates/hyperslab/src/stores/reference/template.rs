@@ -1,19 +1,20 @@
-//! Templates of references: `{{name}}` stands for a text or a number.
+//! Templates in references: `{{name}}` is replaced by text or a number.
 //!
-//! kerchunk's specification calls them Jinja templates, which are a programming language. What its
-//! writers use is here: names, whole numbers with `+ - * // %` and parentheses, texts in quotes, and
-//! calls of templates that have arguments, `{{f(c='text')}}`. All else is refused by name.
+//! kerchunk's specification calls them Jinja templates, which are a programming language. This
+//! module supports what kerchunk's writers use: names, whole numbers with `+ - * // %` and
+//! parentheses, quoted text, and calls of templates with arguments, `{{f(c='text')}}`. Everything
+//! else is refused by name.
 
 use std::collections::HashMap;
 use std::fmt;
 
-/// The longest text that a template may make.
+/// The longest text that a template may produce.
 const LONGEST: usize = 1 << 16;
 
-/// How deep parentheses may be nested.
+/// The deepest nesting of parentheses.
 const DEEPEST: usize = 32;
 
-/// What a name stands for.
+/// The value of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Number(i64),
@@ -29,16 +30,16 @@ impl fmt::Display for Value {
     }
 }
 
-/// The names that a template may use.
+/// The names available in a template.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scope {
     pub(super) values: HashMap<String, Value>,
-    /// Templates that take arguments. They know no other names.
+    /// Templates with arguments. They can use no other names.
     pub(super) functions: HashMap<String, String>,
 }
 
 impl Scope {
-    /// The templates of a document.
+    /// Collects the templates of a document.
     pub(super) fn new(templates: impl IntoIterator<Item = (String, String)>) -> Scope {
         let mut scope = Scope::default();
         for (name, text) in templates {
@@ -55,7 +56,7 @@ impl Scope {
         self.values.is_empty() && self.functions.is_empty()
     }
 
-    /// A template with everything put in.
+    /// Renders a template.
     pub(super) fn render(&self, template: &str) -> Result<String, String> {
         let refused = |why: String| format!("template {:?}: {why}", shown(template));
         if template.contains("{%") || template.contains("{#") {
@@ -83,12 +84,12 @@ impl Scope {
     }
 }
 
-/// The beginning of a text, for messages.
+/// The start of a text, for messages.
 pub(super) fn shown(text: &str) -> &str {
     text.char_indices().nth(100).map_or(text, |(end, _)| text.get(..end).unwrap_or_default())
 }
 
-/// Reads one expression and computes it.
+/// Parses and evaluates one expression.
 struct Parser<'t> {
     scope: &'t Scope,
     rest: &'t str,
@@ -197,8 +198,8 @@ impl<'t> Parser<'t> {
         word
     }
 
-    /// A call, behind its opening parenthesis. The template sees its arguments alone, so it calls
-    /// nothing itself.
+    /// Evaluates a call, after its opening parenthesis.
+    /// The template only sees its arguments, so it cannot call other templates.
     fn call(&mut self, name: &str) -> Result<Value, String> {
         let mut inner = Scope::default();
         while !self.take(")") {
@@ -218,7 +219,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// As Python computes: quotients are rounded down.
+/// Computes like Python: quotients are rounded down.
 fn compute(left: Value, operator: char, right: Value) -> Result<Value, String> {
     let (Value::Number(a), Value::Number(b)) = (&left, &right) else {
         return Err(format!("'{operator}' needs whole numbers, found '{left}' and '{right}'"));
