@@ -1,14 +1,8 @@
 //! HDF5 beyond arrays and groups: element types, attributes, links, references, datatypes.
 //!
-<<<<<<< HEAD
-//! Elements whose values are Python objects (text and sequences of variable length, references) are
-//! read as raw bytes by the engine. [`ElementHandle`] says what the bytes are, and resolves heap
-//! ids of many elements at once; `hyperslab._hdf5.values` makes values of them.
-=======
 //! Some elements have Python objects as values: text and sequences of variable length, references.
 //! The engine reads these as raw bytes. The type [`ElementHandle`] describes the bytes and resolves
 //! the heap ids of many elements at once. `hyperslab._hdf5.values` makes values of them.
->>>>>>> words
 
 use crate::cells::{self, Cells};
 use crate::errors::{self, OrRaise};

@@ -1,12 +1,7 @@
-<<<<<<< HEAD
-//! Elements that may be missing: masked arrays in Python. What the engine moves are structures of a
-//! value and a Boolean, which `hyperslab._elements.optional` takes apart and puts together.
-=======
 //! Elements that may be missing. In Python they are masked arrays.
 //!
-//! The engine moves structures of a value and a Boolean. `hyperslab._elements.optional` converts between the
-//! two.
->>>>>>> words
+//! The engine moves structures of a value and a Boolean. `hyperslab._elements.optional` converts
+//! between the two.
 
 use crate::once::interned;
 use hyperslab::array::Selection;

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-//! Codecs that are written in Python: `hyperslab._codecs.user` finds them, and is called here.
-=======
 //! Codecs written in Python. `hyperslab._codecs.user` finds them, and this module calls them.
->>>>>>> words
 //!
 //! A codec takes the GIL for each chunk. Nothing else in the chain holds it. Python gets a copy of
 //! the bytes, so it may keep them.
@@ -155,11 +151,7 @@ pub(crate) fn cause(py: Python<'_>, message: &str) -> Option<PyErr> {
     })
 }
 
-<<<<<<< HEAD
-/// The codec of an object of `hyperslab._codecs.user`.
-=======
 /// Makes a codec from an object of `hyperslab._codecs.user`.
->>>>>>> words
 fn made(found: &Bound<'_, PyAny>, name: &str, array: &Context<'_>) -> PyResult<AnyCodec> {
     let codec = PythonCodec::new(found, kept(name), array)?;
     Ok(match found.getattr("kind")?.extract::<String>()?.as_str() {
