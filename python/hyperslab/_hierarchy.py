@@ -1,4 +1,4 @@
-"""Whole hierarchies: creating them from metadata, copying and moving what is in them."""
+"""Hierarchies: creating them from metadata, and copying and moving their nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["copy_all", "copy_store", "create_below", "create_hierarchy", "move",
 
 Nodes = Mapping[str, Any]
 
-# The objects that are nodes.
+# The objects that make nodes.
 _DOCUMENTS = ("zarr.json", ".zarray", ".zgroup")
 
 
@@ -39,27 +39,28 @@ def create_hierarchy(
 ) -> Iterator[tuple[str, Array | Group]]:
     """Create arrays and groups from their metadata.
 
-    All documents are checked before the first is stored.
+    All documents are checked before the first one is stored.
 
     Parameters
     ----------
     store : store
         As in `open`.
     nodes : mapping
-        Metadata by path: ``array.metadata`` and ``group.metadata``, also zarr-python's, or documents as
-        dictionaries. All of one format. The root is ``""``. Groups that are missing above are created.
+        Metadata by path: ``array.metadata`` and ``group.metadata``, also zarr-python's, or
+        documents as dictionaries. All must have the same format. The root is ``""``. Missing groups
+        above a node are created.
     overwrite : bool, default False
-        Whether a node takes the place of what is there.
+        Whether to replace existing nodes.
 
     Yields
     ------
     tuple of str and Array or Group
-        Paths and nodes, the outer before the inner.
+        Paths and nodes, parents before children.
 
     Raises
     ------
     ContainsArrayError, ContainsGroupError
-        Where something is there and ``overwrite`` is false.
+        If a node exists and ``overwrite`` is false.
 
     Examples
     --------
@@ -74,7 +75,7 @@ def create_hierarchy(
 
 
 def create_below(place: Store, base: str, nodes: Nodes, overwrite: bool) -> list[tuple[str, Array | Group]]:
-    """`create_hierarchy` below a path of a store."""
+    """Implement `create_hierarchy` below a path of a store."""
     documents = {_normal(path): _document(node) for path, node in nodes.items()}
     if len(documents) != len(nodes):
         raise InvalidArgumentError("nodes: two paths name the same node")
@@ -115,11 +116,11 @@ def create_below(place: Store, base: str, nodes: Nodes, overwrite: bool) -> list
 
 
 def _replace(place: Store, path: str, named: Mapping[str, bytes], zarr_format: int) -> None:
-    """Puts a node without elements in the place of the old node, in one step."""
+    """Replace an existing node by a node without elements, in one step."""
     place._writable()
 
     def fill(beside: _native.StoreHandle) -> None:
-        # It is a group so far.
+        # The new node is a group at first.
         if ".zarray" in named:
             beside.delete(".zgroup")
         for name, text in named.items():
@@ -129,8 +130,10 @@ def _replace(place: Store, path: str, named: Mapping[str, bytes], zarr_format: i
 
 
 def _store_new(place: Store, path: str, named: Mapping[str, bytes], must_be_new: bool) -> None:
-    """Stores the documents of a node where there was none. Who else makes it meanwhile loses nothing: the
-    first document is the node, and only one of us creates it.
+    """Store the documents of a new node.
+
+    A concurrent writer loses nothing: the first document makes the node, and only one writer
+    creates it.
     """
     (node, text), *rest = named.items()
     place._writable()
@@ -153,13 +156,13 @@ def _join(base: str, path: str) -> str:
 
 
 def _above(path: str) -> list[str]:
-    """The root and the groups on the way to a node."""
+    """Return the root and the groups on the way to a node."""
     parts = path.split("/")
     return ["/".join(parts[:count]) for count in range(len(parts))] if path else []
 
 
 def _document(node: Any) -> dict[str, Any]:
-    """A metadata document as a dictionary."""
+    """Return a metadata document as a dictionary."""
     found = node.to_dict() if hasattr(node, "to_dict") else node
     if not isinstance(found, Mapping):
         raise TypeError(f"nodes: expected metadata, found {type(node).__name__}")
@@ -168,7 +171,7 @@ def _document(node: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """JSON of what zarr-python leaves in its dictionaries: codecs, enumerations."""
+    """Return JSON values for objects in zarr-python's dictionaries: codecs, enumerations."""
     for method in ("to_dict", "get_config"):
         if hasattr(value, method):
             return getattr(value, method)()
@@ -184,7 +187,7 @@ def _is_array(document: Mapping[str, Any]) -> bool:
 
 
 def _texts(document: dict[str, Any], zarr_format: int) -> dict[str, bytes]:
-    """The objects that hold a document, and their texts. The first makes the node appear."""
+    """Return the objects of a document with their texts. The first makes the node appear."""
     if zarr_format == 3:
         return {"zarr.json": _text(document)}
     attributes = document.pop("attributes", None) or {}
@@ -198,7 +201,7 @@ def _text(document: Any) -> bytes:
 
 
 def _check(path: str, named: Mapping[str, bytes], zarr_format: int) -> None:
-    """Opens a node where nobody sees it: raises what is wrong with its documents."""
+    """Open a node in a temporary memory store, to raise errors in its documents."""
     trial = MemoryStore()
     for name, text in named.items():
         trial.set(_join(path, name), text)
@@ -207,13 +210,13 @@ def _check(path: str, named: Mapping[str, bytes], zarr_format: int) -> None:
 
 
 def _check_name(path: str, zarr_format: int) -> None:
-    """Raises `InvalidArgumentError` where no node can have a path."""
+    """Raise `InvalidArgumentError` if a path is not valid for a node."""
     if path:
         _native.create_group(MemoryStore()._native, path, zarr_format, "{}", False)
 
 
 def _check_above(place: Store, path: str, zarr_format: int) -> None:
-    """Refuses what cannot hold nodes of a format: an array, a group of the other format."""
+    """Refuse parents that cannot hold nodes of this format: arrays, groups of the other format."""
     kind = _kind_at(place, path)
     if kind == "array":
         raise ContainsArrayError(f"there is an array at {path!r} in {place.url}: it cannot hold other nodes")
@@ -233,20 +236,20 @@ def _kind_at(place: Store, path: str, zarr_format: int | None = None) -> Literal
 
 
 def copy_all(source: Group | StoreLike, dest: Group | StoreLike, **options: Any) -> CopyReport:
-    """Copy all nodes of a group into another group, beside what is there.
+    """Copy all nodes of a group into another group, beside its existing nodes.
 
     Parameters
     ----------
     source : Group or store
     dest : Group or store
-        The group that the copies go into; it must exist.
+        The group to copy into. It must exist.
     **options
         As in `copy`.
 
     Returns
     -------
     CopyReport
-        Of all together.
+        The report of all copies together.
 
     Examples
     --------
@@ -258,7 +261,7 @@ def copy_all(source: Group | StoreLike, dest: Group | StoreLike, **options: Any)
     """
     group = source if isinstance(source, Group) else open_group(source, mode="r")
     target = dest if isinstance(dest, Group) else open_group(dest, mode="r+")
-    # All, before the first is made.
+    # Check all names before the first copy.
     for name in group:
         if name in target:
             raise DestinationError(f"cannot copy {name!r}: {target!r} has a node of this name")
@@ -293,20 +296,22 @@ def copy_store(
     includes: str | Iterable[str] = (),
     if_exists: Literal["raise", "replace", "skip"] = "raise",
 ) -> tuple[int, int, int]:
-    """Copy objects from one store to another as they are: unlike `copy`, nothing is decoded or changed. Each
-    object goes through memory as a whole, and half a copy is there meanwhile.
+    """Copy objects from one store to another unchanged.
+
+    Unlike `copy`, this does not decode or change anything. Each object is held in memory as a
+    whole. Until the end, the destination holds an incomplete copy.
 
     Parameters
     ----------
     source, dest : store
         As in `open`.
     source_path, dest_path : str, default ""
-        Only what is below, and where to.
+        Copy only the objects below ``source_path``, to ``dest_path``.
     excludes, includes : str or sequence of str, default ()
-        Patterns of keys, as a shell has them: ``"*.json"``. Keys that an exclude matches are left out, unless
-        an include matches them, too.
+        Shell patterns of keys: ``"*.json"``. Keys that match an exclude are left out, unless they
+        also match an include.
     if_exists : {"raise", "replace", "skip"}, default "raise"
-        What to do with an object that is there. Before anything is copied, ``"raise"`` looks at all.
+        What to do with an existing object. ``"raise"`` checks all keys before copying anything.
 
     Returns
     -------
@@ -353,7 +358,7 @@ def _matches(key: str, patterns: str | Iterable[str]) -> bool:
 
 
 def move(group: AnyGroup, source: str, dest: str) -> None:
-    """`Group.move`."""
+    """Implement `Group.move`."""
     group._check_writable()
     old, new = group._path_of(source), group._path_of(dest)
     if source not in group:
@@ -370,7 +375,7 @@ def move(group: AnyGroup, source: str, dest: str) -> None:
     if isinstance(store, LocalStore) and not group._is_consolidated:
         (store.root / old).rename(store.root / new)
         return
-    # What makes nodes appear comes last.
+    # Write the documents that make nodes appear last.
     for key in sorted(store.list(old), key=lambda key: key.rpartition("/")[2] in _DOCUMENTS):
         value = store.get(key)
         if value is not None:
@@ -380,5 +385,5 @@ def move(group: AnyGroup, source: str, dest: str) -> None:
 
 
 def tree(grp: Group, expand: bool | None = None, level: int | None = None) -> Any:
-    """`Group.tree`."""
+    """Same as `Group.tree`."""
     return grp.tree(expand=expand, level=level)
